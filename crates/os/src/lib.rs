@@ -1,0 +1,2 @@
+//! Placeholder until the room is furnished.
+#![cfg_attr(not(test), no_std)]
