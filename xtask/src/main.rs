@@ -1,2 +1,96 @@
-//! Placeholder until the room is furnished.
-fn main() {}
+//! Project tasks, run as `cargo xtask TASK`. This file owns the command line only; each task has a file of its own.
+//!
+//! A task either succeeds, or fails with a message that says how to mend it (exit status 1). No task leaves a process
+//! behind: see [`exec`].
+#![forbid(unsafe_code)]
+
+mod checks;
+mod ci;
+mod demo;
+mod dist;
+mod exec;
+mod ordinary_user;
+mod packages;
+mod symbols;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Project tasks of Isthmus.
+#[derive(Parser)]
+#[command(name = "cargo xtask", arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Build everything and lay it out under target/dist/{bin,lib,share}
+    Dist,
+    /// Compare TCP, AF_UNIX and SMC side by side; about half a minute
+    Demo {
+        /// Passed on to `smc_bench demo`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Everything a change must pass; the sub-steps below, then all tests
+    Ci,
+    /// Formatting
+    Fmt,
+    /// Clippy, warnings denied
+    Lint,
+    /// Documentation builds, warnings denied
+    Doc,
+    /// House rules: arrows between rooms, file heads and sizes, where unsafe may stand
+    Tidy,
+    /// What libsmc-preload.so needs from, and gives to, the program it is loaded into
+    Symbols,
+    /// Install (as root on Debian) or name the programs that the tests use
+    Packages,
+    /// Model-check the shared memory room with loom
+    Loom,
+    /// Licences, sources and duplicates of dependencies, where cargo-deny is installed
+    Deny,
+    /// All tests, as the calling user
+    Test,
+    /// The black-box tests as an ordinary user; only root can ask for it
+    TestUser,
+}
+
+fn main() -> ExitCode {
+    let task = Cli::parse().task;
+    exec::supervise();
+    let outcome = Workspace::load().and_then(|ws| run(&ws, task));
+    let strays = exec::end_descendants();
+    if let Err(error) = &outcome {
+        eprintln!("\ncargo xtask: {error:#}");
+    }
+    for stray in &strays {
+        eprintln!("cargo xtask: ended a process that its parent left behind: {stray}");
+    }
+    if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
+    match task {
+        Task::Dist => dist::dist(ws),
+        Task::Demo { args } => demo::demo(ws, &args),
+        Task::Ci => ci::ci(ws),
+        Task::Fmt => checks::fmt(ws),
+        Task::Lint => checks::lint(ws),
+        Task::Doc => checks::doc(ws),
+        Task::Tidy => tidy::tidy(ws),
+        Task::Symbols => symbols::symbols(ws),
+        Task::Packages => packages::packages(ws),
+        Task::Loom => checks::loom(ws),
+        Task::Deny => checks::deny(ws),
+        Task::Test => checks::test(ws),
+        Task::TestUser => ordinary_user::test(ws),
+    }
+}

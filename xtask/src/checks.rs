@@ -1,0 +1,76 @@
+//! The checks that other programs do for us: rustfmt, clippy, rustdoc, loom, cargo-deny and the tests.
+
+use std::time::Duration;
+
+use crate::exec::Run;
+use crate::workspace::{PRELOAD, Workspace};
+
+/// Loom explores schedules until this many preemptions per run; two find every ordering bug known to the ring's tests.
+const LOOM_PREEMPTIONS: &str = "2";
+
+/// `cargo fmt --check`.
+pub(crate) fn fmt(ws: &Workspace) -> anyhow::Result<()> {
+    cargo(ws, "run `cargo fmt` and commit the result", &["fmt", "--all", "--check"])
+}
+
+/// Clippy over everything. The preload library apart, with the profile it is built with.
+pub(crate) fn lint(ws: &Workspace) -> anyhow::Result<()> {
+    let hint = "follow clippy's advice; an allow needs `reason = \"...\"`";
+    let all = ["clippy", "--workspace", "--exclude", PRELOAD, "--all-targets", "--", "-D", "warnings"];
+    cargo(ws, hint, &all)?;
+    cargo(ws, hint, &["clippy", "--package", PRELOAD, "--profile", "dist", "--", "-D", "warnings"])
+}
+
+/// Documentation, links between items included.
+pub(crate) fn doc(ws: &Workspace) -> anyhow::Result<()> {
+    let hint = "mend the link or the missing documentation that rustdoc names";
+    let all: &[&str] = &["doc", "--workspace", "--exclude", PRELOAD, "--no-deps", "--document-private-items"];
+    let preload: &[&str] =
+        &["doc", "--package", PRELOAD, "--profile", "dist", "--no-deps", "--document-private-items"];
+    for args in [all, preload] {
+        let run = Run::cargo(hint)
+            .args(args)
+            .with(|c| _ = c.current_dir(ws.root()).env("RUSTDOCFLAGS", "-D warnings"));
+        run.go()?;
+    }
+    Ok(())
+}
+
+/// Every interleaving of the shared memory room that loom can reach within its bound.
+pub(crate) fn loom(ws: &Workspace) -> anyhow::Result<()> {
+    Run::cargo("loom prints the schedule that fails; LOOM_LOG=1 shows each step")
+        .args(["test", "--package", "shm", "--release", "--lib", "--target-dir"])
+        .args([ws.target().join("loom")])
+        .limit(Duration::from_secs(8 * 60))
+        .with(|c| {
+            c.current_dir(ws.root()).env("RUSTFLAGS", "--cfg loom");
+            if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
+                c.env("LOOM_MAX_PREEMPTIONS", LOOM_PREEMPTIONS);
+            }
+        })
+        .go()
+}
+
+/// cargo-deny, where it is installed. Advisories need the network: `cargo deny check advisories` is for the release.
+pub(crate) fn deny(ws: &Workspace) -> anyhow::Result<()> {
+    let installed = std::process::Command::new("cargo-deny").arg("--version").output();
+    if !installed.is_ok_and(|run| run.status.success()) {
+        println!(
+            "cargo-deny is not installed: licences and sources not checked (`cargo install cargo-deny` adds it)"
+        );
+        return Ok(());
+    }
+    cargo(ws, "deny.toml says what is allowed and why", &["deny", "check", "bans", "licenses", "sources"])
+}
+
+/// All tests that run as the calling user, in the workspace's default members.
+pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
+    Run::cargo("run the named test alone: `cargo test -p PACKAGE NAME -- --nocapture`")
+        .args(["test"])
+        .with(|c| _ = c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist()))
+        .go()
+}
+
+fn cargo(ws: &Workspace, hint: &'static str, args: &[&str]) -> anyhow::Result<()> {
+    Run::cargo(hint).args(args).with(|c| _ = c.current_dir(ws.root())).go()
+}

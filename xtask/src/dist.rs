@@ -1,0 +1,167 @@
+//! `cargo xtask dist`: builds what is shipped and lays it out as an installation would be.
+//!
+//! `target/dist/{bin,lib,share}`. Programs may be running from that very place with the library mapped, so a file is
+//! never written over: the new one is written beside it and renamed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use cargo_metadata::Message;
+
+use crate::exec::Run;
+use crate::workspace::{PRELOAD, Workspace};
+
+/// The preload library's file name below `lib`.
+pub(crate) const LIBRARY: &str = "libsmc-preload.so";
+/// The multi-call binary and the names it answers to.
+const TOOLS: &str = "smc";
+const APPLETS: [&str; 3] = ["smc_run", "smcss", "smcd"];
+const BENCH: &str = "smc_bench";
+/// Copied to share/doc/isthmus.
+const DOCUMENTS: [&str; 7] = [
+    "README.md",
+    "LIMITATIONS.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "docs/performance.md",
+];
+
+/// Builds and lays out everything.
+pub(crate) fn dist(ws: &Workspace) -> anyhow::Result<()> {
+    // Apart from the rest: cargo would give it the features that the programs ask of shared crates.
+    let library = build(ws, &["--package", PRELOAD])?;
+    let programs = build(ws, &["--package", "tools", "--package", "bench"])?;
+    let dist = ws.dist();
+    install(
+        &find(&library, |p| p.extension().is_some_and(|e| e == "so"), LIBRARY)?,
+        &dist.join("lib"),
+        LIBRARY,
+    )?;
+    for program in [TOOLS, BENCH] {
+        install(&find(&programs, |p| p.ends_with(program), program)?, &dist.join("bin"), program)?;
+    }
+    for applet in APPLETS {
+        link(TOOLS, &dist.join("bin"), applet)?;
+    }
+    manuals(ws)?;
+    documents(ws)?;
+    println!("laid out {}", dist.display());
+    Ok(())
+}
+
+/// Builds packages with the dist profile and returns the files that cargo made of them.
+fn build(ws: &Workspace, packages: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
+    let output = Run::cargo("the compiler's message above names the place")
+        .args(["build", "--profile", "dist", "--message-format", "json-render-diagnostics"])
+        .args(packages)
+        .with(|c| _ = c.current_dir(ws.root()))
+        .output()?;
+    let mut files = vec![];
+    for message in Message::parse_stream(&output[..]) {
+        if let Message::CompilerArtifact(artifact) = message.context("unreadable message from cargo")? {
+            files.extend(artifact.filenames.into_iter().map(PathBuf::from));
+        }
+    }
+    Ok(files)
+}
+
+fn find(files: &[PathBuf], wanted: impl Fn(&Path) -> bool, name: &str) -> anyhow::Result<PathBuf> {
+    match files.iter().find(|file| wanted(file)) {
+        Some(file) => Ok(file.clone()),
+        None => bail!(
+            "the build made no {name}.\n   How to fix it: its crate must declare that target in Cargo.toml"
+        ),
+    }
+}
+
+/// Puts a copy of `from` at `folder/name` in one step.
+fn install(from: &Path, folder: &Path, name: &str) -> anyhow::Result<()> {
+    place(folder, name, |fresh| {
+        fs::copy(from, fresh).map(|_| ())?;
+        fs::set_permissions(fresh, fs::Permissions::from_mode(0o755))
+    })
+}
+
+/// Makes `folder/name` a link to `target` beside it.
+fn link(target: &str, folder: &Path, name: &str) -> anyhow::Result<()> {
+    place(folder, name, |fresh| std::os::unix::fs::symlink(target, fresh))
+}
+
+/// Lets `make` create a file of another name, then renames it: readers see the old file or the new one.
+fn place(folder: &Path, name: &str, make: impl FnOnce(&Path) -> std::io::Result<()>) -> anyhow::Result<()> {
+    let (fresh, path) = (folder.join(format!(".{name}.new")), folder.join(name));
+    let act = || {
+        fs::create_dir_all(folder)?;
+        match fs::remove_file(&fresh) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => make(&fresh)?,
+        }
+        fs::rename(&fresh, &path)
+    };
+    act().with_context(|| {
+        format!("cannot place {}; is the folder writable, is the disk full?", path.display())
+    })
+}
+
+/// docs/man/NAME.SECTION goes to share/man/manSECTION.
+fn manuals(ws: &Workspace) -> anyhow::Result<()> {
+    let Ok(pages) = fs::read_dir(ws.root().join("docs/man")) else { return Ok(()) };
+    for page in pages.flatten().map(|entry| entry.path()) {
+        let (Some(name), Some(section)) = (page.file_name(), page.extension()) else { continue };
+        let folder = ws.dist().join("share/man").join(format!("man{}", section.to_string_lossy()));
+        install_text(&page, &folder, &name.to_string_lossy())?;
+    }
+    Ok(())
+}
+
+fn documents(ws: &Workspace) -> anyhow::Result<()> {
+    for document in DOCUMENTS.map(|name| ws.root().join(name)) {
+        let name = document.file_name().context("a document has a name")?.to_string_lossy().into_owned();
+        install_text(&document, &ws.dist().join("share/doc/isthmus"), &name)?;
+    }
+    Ok(())
+}
+
+fn install_text(from: &Path, folder: &Path, name: &str) -> anyhow::Result<()> {
+    place(folder, name, |fresh| {
+        fs::copy(from, fresh).map(|_| ())?;
+        fs::set_permissions(fresh, fs::Permissions::from_mode(0o644))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{install, link};
+    use std::fs;
+
+    #[test]
+    fn an_open_file_survives_its_replacement() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (lib, src) = (dir.path().join("lib"), dir.path().join("built"));
+        fs::write(&src, "one").expect("writable");
+        install(&src, &lib, "x.so").expect("first time");
+        let mut old = fs::File::open(lib.join("x.so")).expect("it is there");
+        fs::write(&src, "two").expect("writable");
+        install(&src, &lib, "x.so").expect("second time");
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut old, &mut text).expect("readable");
+        assert_eq!(
+            (text.as_str(), fs::read_to_string(lib.join("x.so")).expect("there").as_str()),
+            ("one", "two")
+        );
+        assert_eq!(fs::read_dir(&lib).expect("listed").count(), 1, "no half-made file stays");
+    }
+
+    #[test]
+    fn links_can_be_made_twice() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for _ in 0..2 {
+            link("smc", dir.path(), "smcss").expect("made");
+        }
+        assert_eq!(fs::read_link(dir.path().join("smcss")).expect("a link").as_os_str(), "smc");
+    }
+}

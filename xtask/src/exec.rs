@@ -1,0 +1,219 @@
+//! Child programs: said aloud, bounded in time, and never left behind.
+//!
+//! This process adopts orphans (PR_SET_CHILD_SUBREAPER), so a daemon started by a test can be found and ended even
+//! after its parent is gone. Only descendants are ever signalled, each by its id.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, WaitOptions};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// Every command gets a bound; this one suits a clean build of the workspace on two cores.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(15 * 60);
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Adopts orphans and turns Ctrl-C into "end every descendant, then fail in the ordinary way", so that temporary
+/// files are removed by their owners.
+pub(crate) fn supervise() {
+    // Refused only by kernels older than 3.4; then orphans go to init and the check below finds none.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    thread::spawn(move || {
+        for _ in &mut signals {
+            INTERRUPTED.store(true, Ordering::SeqCst);
+            kill_descendants();
+        }
+    });
+}
+
+/// One command to run.
+pub(crate) struct Run {
+    command: Command,
+    limit: Duration,
+    hint: &'static str,
+}
+
+impl Run {
+    /// Prepares `program`; `hint` tells the reader of a failure what to do about it.
+    pub(crate) fn new(program: impl AsRef<OsStr>, hint: &'static str) -> Self {
+        Self { command: Command::new(program), limit: DEFAULT_LIMIT, hint }
+    }
+
+    /// The same for the cargo that runs this task.
+    pub(crate) fn cargo(hint: &'static str) -> Self {
+        Self::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), hint)
+    }
+
+    /// Appends arguments.
+    pub(crate) fn args<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(mut self, args: I) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// Replaces the time limit.
+    pub(crate) fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Adjusts directory, environment or user.
+    pub(crate) fn with(mut self, adjust: impl FnOnce(&mut Command)) -> Self {
+        adjust(&mut self.command);
+        self
+    }
+
+    /// Runs it with our own output; fails with the hint.
+    pub(crate) fn go(mut self) -> anyhow::Result<()> {
+        let said = said(&self.command);
+        eprintln!("   $ {said}");
+        let child = self.command.spawn().with_context(|| format!("cannot start `{said}`: {}", self.hint))?;
+        let status = self.await_child(child, &said)?;
+        if !status.success() {
+            bail!("`{said}` failed ({status}).\n   How to fix it: {}", self.hint);
+        }
+        Ok(())
+    }
+
+    /// Runs it and returns its standard output; fails with the hint.
+    pub(crate) fn output(mut self) -> anyhow::Result<Vec<u8>> {
+        let said = said(&self.command);
+        eprintln!("   $ {said}");
+        let command = self.command.stdout(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot start `{said}`: {}", self.hint))?;
+        let mut pipe = child.stdout.take().context("no pipe from the child")?;
+        let reader = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut pipe, &mut bytes).map(|_| bytes)
+        });
+        let status = self.await_child(child, &said)?;
+        let bytes = reader.join().map_err(|_| anyhow::anyhow!("the reader of `{said}` panicked"))??;
+        if !status.success() {
+            bail!("`{said}` failed ({status}).\n   How to fix it: {}", self.hint);
+        }
+        Ok(bytes)
+    }
+
+    fn await_child(&self, mut child: Child, said: &str) -> anyhow::Result<ExitStatus> {
+        let deadline = Instant::now() + self.limit;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                interrupted()?;
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                kill_descendants();
+                child.wait()?;
+                bail!("`{said}` took longer than {} s and was ended: {}", self.limit.as_secs(), self.hint);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Fails after Ctrl-C; long tasks ask between their steps.
+pub(crate) fn interrupted() -> anyhow::Result<()> {
+    if INTERRUPTED.load(Ordering::SeqCst) {
+        bail!("interrupted");
+    }
+    Ok(())
+}
+
+/// Ends whatever is still below us and returns what it was. To be called while no command runs.
+pub(crate) fn end_descendants() -> Vec<String> {
+    let strays: Vec<String> = descendants()
+        .into_iter()
+        .filter(|d| !d.zombie)
+        .map(|d| format!("{} (pid {})", d.name, d.pid))
+        .collect();
+    kill_descendants();
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while !descendants().is_empty() && Instant::now() < deadline {
+        while let Ok(Some(_)) = rustix::process::waitpid(None, WaitOptions::NOHANG) {}
+        thread::sleep(Duration::from_millis(5));
+    }
+    strays
+}
+
+fn kill_descendants() {
+    for descendant in descendants() {
+        if let Some(pid) = Pid::from_raw(descendant.pid) {
+            // Gone already is as good.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+struct Descendant {
+    pid: i32,
+    parent: i32,
+    name: String,
+    zombie: bool,
+}
+
+/// All processes below this one, parents before their children, from /proc.
+fn descendants() -> Vec<Descendant> {
+    let mut rest = processes();
+    let mut family = vec![];
+    let mut parents = vec![std::process::id().cast_signed()];
+    while let Some(parent) = parents.pop() {
+        let (children, others) = rest.into_iter().partition(|p: &Descendant| p.parent == parent);
+        rest = others;
+        parents.extend(children.iter().map(|p: &Descendant| p.pid));
+        family.extend(children);
+    }
+    family
+}
+
+fn processes() -> Vec<Descendant> {
+    let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
+    entries
+        .flatten()
+        .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
+        .filter_map(|stat| parse_stat(&stat))
+        .collect()
+}
+
+/// proc(5): `pid (comm) state ppid ...`, where comm may itself hold blanks and parentheses.
+fn parse_stat(stat: &str) -> Option<Descendant> {
+    let (head, tail) = stat.rsplit_once(')')?;
+    let (pid, name) = head.split_once(" (")?;
+    let mut fields = tail.split_whitespace();
+    let zombie = fields.next()? == "Z";
+    Some(Descendant {
+        pid: pid.parse().ok()?,
+        parent: fields.next()?.parse().ok()?,
+        name: name.into(),
+        zombie,
+    })
+}
+
+fn said(command: &Command) -> String {
+    let program = std::path::Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str());
+    let words = std::iter::once(name).chain(command.get_args());
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_stat;
+
+    #[test]
+    fn a_name_may_hold_blanks_and_parentheses() {
+        let p = parse_stat("17 (a) b (c) Z 4 17 17").expect("well formed");
+        assert_eq!((p.pid, p.parent, p.name.as_str(), p.zombie), (17, 4, "a) b (c", true));
+    }
+
+    #[test]
+    fn half_a_line_is_no_process() {
+        assert!(parse_stat("17 (a").is_none());
+        assert!(parse_stat("17 (a) S").is_none());
+    }
+}

@@ -1,0 +1,94 @@
+//! `cargo xtask symbols`: the promise that one libsmc-preload.so loads in every program.
+//!
+//! It names no library of its own (no DT_NEEDED), so the same file serves glibc and musl programs; what it asks of the
+//! program's libc is a short list that both have, and text is never relocated.
+
+use std::fs;
+
+use anyhow::{Context, bail};
+use object::read::elf::{Dyn, ElfFile64, FileHeader};
+use object::{Endianness, Object, ObjectSymbol, elf};
+
+use crate::dist::LIBRARY;
+use crate::workspace::Workspace;
+
+/// What may be undefined: found in every libc, or made up by the compiler (memory and string functions).
+const MAY_BE_UNDEFINED: [&str; 8] =
+    ["dlsym", "__errno_location", "memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen"];
+
+/// Without these the library would load and do nothing.
+const MUST_BE_DEFINED: [&str; 12] = [
+    "socket",
+    "listen",
+    "accept4",
+    "connect",
+    "read",
+    "write",
+    "recv",
+    "send",
+    "poll",
+    "epoll_wait",
+    "shutdown",
+    "close",
+];
+
+/// Checks the library that `dist` laid out.
+pub(crate) fn symbols(ws: &Workspace) -> anyhow::Result<()> {
+    let path = ws.dist().join("lib").join(LIBRARY);
+    let bytes =
+        fs::read(&path).with_context(|| format!("no {}: run `cargo xtask dist` first", path.display()))?;
+    let file = ElfFile64::<Endianness>::parse(&bytes[..])
+        .with_context(|| format!("{} is no ELF file", path.display()))?;
+    no_needed_library(&file)?;
+    let foreign = undefined(&file);
+    if !foreign.is_empty() {
+        bail!(
+            "{LIBRARY} asks for symbols that a libc may lack: {}.\n   How to fix it: resolve them with dlsym, make them \
+             weak, or use crate `os`; a name that every libc has goes into MAY_BE_UNDEFINED in xtask/src/symbols.rs",
+            foreign.join(", ")
+        );
+    }
+    let absent = not_exported(&file);
+    if !absent.is_empty() {
+        bail!(
+            "{LIBRARY} does not export {}.\n   How to fix it: see crates/preload; is its export list lost?",
+            absent.join(", ")
+        );
+    }
+    println!("{LIBRARY}: needs no library, {} dynamic symbols", file.dynamic_symbols().count());
+    Ok(())
+}
+
+fn no_needed_library(file: &ElfFile64<'_, Endianness>) -> anyhow::Result<()> {
+    let endian = file.endian();
+    let mut entries = vec![];
+    for segment in file.elf_program_headers() {
+        use object::read::elf::ProgramHeader;
+        entries.extend_from_slice(segment.dynamic(endian, file.data())?.unwrap_or(&[]));
+    }
+    type Entry = <elf::FileHeader64<Endianness> as FileHeader>::Dyn;
+    let has = |tag: u32| entries.iter().any(|e: &Entry| e.tag32(endian) == Some(tag));
+    if has(elf::DT_NEEDED) {
+        bail!(
+            "{LIBRARY} has a DT_NEEDED entry.\n   How to fix it: no std, no libc crate, `-nostdlib` in crates/preload/build.rs"
+        );
+    }
+    if has(elf::DT_TEXTREL) {
+        bail!("{LIBRARY} relocates its text.\n   How to fix it: compile position independent code only");
+    }
+    Ok(())
+}
+
+fn undefined<'data>(file: &ElfFile64<'data, Endianness>) -> Vec<&'data str> {
+    let strong = file.dynamic_symbols().filter(|symbol| symbol.is_undefined() && !symbol.is_weak());
+    strong.filter_map(|s| s.name().ok()).filter(|n| !n.is_empty() && !MAY_BE_UNDEFINED.contains(n)).collect()
+}
+
+fn not_exported(file: &ElfFile64<'_, Endianness>) -> Vec<&'static str> {
+    let exported: Vec<_> = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition())
+        .filter_map(|s| s.name().ok())
+        .collect();
+    MUST_BE_DEFINED.into_iter().filter(|name| !exported.contains(name)).collect()
+}

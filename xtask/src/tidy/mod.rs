@@ -1,0 +1,22 @@
+//! `cargo xtask tidy`: the rules of the house that no compiler checks. All findings are printed, then the task fails.
+
+mod arrows;
+mod sources;
+
+use anyhow::bail;
+
+use crate::workspace::Workspace;
+
+/// Checks arrows and sources.
+pub(crate) fn tidy(ws: &Workspace) -> anyhow::Result<()> {
+    let mut findings = arrows::check(&ws.metadata);
+    findings.extend(sources::check(&ws.root())?);
+    for finding in &findings {
+        eprintln!("   {finding}");
+    }
+    if !findings.is_empty() {
+        bail!("tidy found {}; each line above says how to mend it", findings.len());
+    }
+    println!("tidy: arrows, file heads, sizes and unsafe are as ARCHITECTURE.md says");
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! Where things are: the answer of `cargo metadata`, asked once.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use cargo_metadata::{Metadata, MetadataCommand};
+
+/// The crate that becomes libsmc-preload.so. It has no unwinder, so it is built with the `dist` profile only.
+pub(crate) const PRELOAD: &str = "preload";
+
+/// The checkout and its target directory.
+pub(crate) struct Workspace {
+    /// What cargo knows, without the resolved graph of third-party crates.
+    pub(crate) metadata: Metadata,
+}
+
+impl Workspace {
+    /// Asks cargo, from the directory of this crate, so that the task works from anywhere.
+    pub(crate) fn load() -> anyhow::Result<Self> {
+        let metadata = MetadataCommand::new()
+            .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"))
+            .no_deps()
+            .exec()
+            .context("cargo metadata failed; is a Cargo.toml malformed?")?;
+        Ok(Self { metadata })
+    }
+
+    /// The top of the checkout.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.metadata.workspace_root.clone().into()
+    }
+
+    /// `target`, or what CARGO_TARGET_DIR says.
+    pub(crate) fn target(&self) -> PathBuf {
+        self.metadata.target_directory.clone().into()
+    }
+
+    /// Where `dist` lays out bin, lib and share.
+    pub(crate) fn dist(&self) -> PathBuf {
+        self.target().join("dist")
+    }
+}
