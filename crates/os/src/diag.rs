@@ -1,0 +1,206 @@
+//! sock_diag: which socket owns an address pair (`linux/inet_diag.h`, no privilege needed for an exact look-up).
+//! Owns: the netlink socket, one per process, lent to one caller at a time without a lock.
+
+use crate::net::{AF_INET6, Endpoint};
+use crate::raw::{Errno, nr, syscall};
+use crate::{Result, check};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+const AF_NETLINK: u32 = 16;
+const NETLINK_SOCK_DIAG: u32 = 4;
+const SOCK_RAW: u32 = 3;
+const SOCK_CLOEXEC: u32 = 0o2_000_000;
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLM_F_REQUEST: u16 = 1;
+const NLMSG_ERROR: u16 = 2;
+
+/// `struct inet_diag_sockid`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct SockId {
+    sport_be: [u8; 2],
+    dport_be: [u8; 2],
+    src: [u8; 16],
+    dst: [u8; 16],
+    interface: u32,
+    cookie: [u32; 2],
+}
+
+/// `struct nlmsghdr` and `struct inet_diag_req_v2`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Request {
+    len: u32,
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+    port: u32,
+    family: u8,
+    protocol: u8,
+    extensions: u8,
+    pad: u8,
+    states: u32,
+    id: SockId,
+}
+
+/// `struct nlmsghdr` and `struct inet_diag_msg`, or `nlmsgerr` in the same place.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Answer {
+    len: u32,
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+    port: u32,
+    family_state_timer_retrans: [u8; 4],
+    id: SockId,
+    expires: u32,
+    rqueue: u32,
+    wqueue: u32,
+    uid: u32,
+    inode: u32,
+}
+
+/// A socket as the kernel knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// `SO_COOKIE` of the socket.
+    pub cookie: u64,
+    /// Its owner.
+    pub uid: u32,
+    /// Its inode; 0 once no descriptor refers to it (FIN_WAIT, TIME_WAIT).
+    pub inode: u32,
+    /// TCP state (`net/tcp_states.h`): 1 established, 8 close-wait, 10 listen.
+    pub state: u8,
+}
+
+/// The cached netlink descriptor with the pid that opened it: `pid << 32 | fd + 1`; 0 while lent or absent.
+static CACHED: AtomicU64 = AtomicU64::new(0);
+
+fn borrow_socket() -> Result<i32> {
+    let cached = CACHED.swap(0, Ordering::AcqRel);
+    if cached != 0 {
+        let fd = (cached as u32) as i32 - 1;
+        if (cached >> 32) as u32 == crate::process::pid() {
+            return Ok(fd);
+        }
+        // Inherited by fork: the parent's answers would come to us.
+        crate::fd::close(fd);
+    }
+    // SAFETY: socket(2) with integers.
+    let fd = check(unsafe { syscall!(nr::__NR_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG) })?;
+    crate::fd::raise(fd as i32)
+}
+
+fn return_socket(fd: i32) {
+    let word = u64::from(crate::process::pid()) << 32 | (fd + 1) as u64;
+    if CACHED.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        crate::fd::close(fd);
+    }
+}
+
+/// The descriptor kept between look-ups, so that close loops can spare it.
+pub fn cached_fd() -> Option<i32> {
+    match CACHED.load(Ordering::Relaxed) as u32 {
+        0 => None,
+        word => Some(word as i32 - 1),
+    }
+}
+
+/// Finds the TCP socket whose local end is `local` and remote end is `remote`, or the listener that would take a
+/// connection from `remote` to `local` if there is none. ENOENT if neither exists in this network namespace.
+pub fn lookup(local: Endpoint, remote: Endpoint) -> Result<Found> {
+    let fd = borrow_socket()?;
+    let found = ask(fd, local, remote);
+    match found {
+        // A reply may still be on its way after any other error: the descriptor is not reused.
+        Ok(_) | Err(Errno::ENOENT) => return_socket(fd),
+        Err(_) => crate::fd::close(fd),
+    }
+    found
+}
+
+fn ask(fd: i32, local: Endpoint, remote: Endpoint) -> Result<Found> {
+    let request = Request {
+        len: size_of::<Request>() as u32,
+        kind: SOCK_DIAG_BY_FAMILY,
+        flags: NLM_F_REQUEST,
+        sequence: 1,
+        family: local.family as u8,
+        protocol: 6,
+        states: u32::MAX,
+        id: SockId {
+            sport_be: local.port.to_be_bytes(),
+            dport_be: remote.port.to_be_bytes(),
+            src: local.addr,
+            dst: remote.addr,
+            interface: if local.family == AF_INET6 { remote.scope } else { 0 },
+            cookie: [u32::MAX; 2],
+        },
+        ..Request::default()
+    };
+    // SAFETY: the request is readable for its size.
+    check(unsafe { syscall!(nr::__NR_sendto, fd, &raw const request, size_of::<Request>(), 0, 0, 0) })?;
+    let mut answer = Answer::default();
+    // SAFETY: the answer is writable for its size; longer messages are cut by the kernel.
+    let got = check(unsafe { syscall!(nr::__NR_recvfrom, fd, &raw mut answer, size_of::<Answer>(), 0, 0, 0) })?;
+    read_answer(&answer, got)
+}
+
+fn read_answer(answer: &Answer, got: usize) -> Result<Found> {
+    if answer.kind == NLMSG_ERROR {
+        // The error number sits right behind the header.
+        let code = i32::from_ne_bytes(answer.family_state_timer_retrans);
+        return Err(if code == 0 { Errno::EINVAL } else { Errno(-code) });
+    }
+    if answer.kind != SOCK_DIAG_BY_FAMILY || got < size_of::<Answer>() {
+        return Err(Errno::EINVAL);
+    }
+    Ok(Found {
+        cookie: u64::from(answer.id.cookie[1]) << 32 | u64::from(answer.id.cookie[0]),
+        uid: answer.uid,
+        inode: answer.inode,
+        state: answer.family_state_timer_retrans[1],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    fn found_for(address: &str) {
+        let listener = TcpListener::bind(address).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let at_server = crate::net::local(server.as_raw_fd()).unwrap();
+        let at_client = crate::net::peer(server.as_raw_fd()).unwrap();
+        let found = lookup(at_client, at_server).unwrap();
+        assert_eq!(Ok(found.cookie), crate::net::cookie(client.as_raw_fd()));
+        assert_eq!(found.uid, crate::process::euid());
+        let nobody = Endpoint { port: 1, addr: [0; 16], ..at_client };
+        let owner = lookup(at_server, nobody).unwrap();
+        assert_eq!(Ok(owner.cookie), crate::net::cookie(listener.as_raw_fd()));
+        assert_eq!(owner.state, 10);
+    }
+
+    #[test]
+    fn both_ends_and_the_listener_are_found_over_ipv4() {
+        found_for("127.0.0.1:0");
+    }
+
+    #[test]
+    fn both_ends_and_the_listener_are_found_over_ipv6() {
+        if std::path::Path::new("/proc/net/if_inet6").exists() {
+            found_for("[::1]:0");
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_socket_is_enoent() {
+        let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let at = Endpoint { family: 2, port: unused, scope: 0, addr: [127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
+        assert_eq!(lookup(at, Endpoint { port: 1, addr: [0; 16], ..at }), Err(Errno::ENOENT));
+    }
+}

@@ -1,0 +1,265 @@
+//! Socket questions and plain transfers that bypass libc. Owns: the address form used across the project.
+
+use crate::raw::{Errno, nr, syscall};
+use crate::{Result, check};
+
+/// `SOL_SOCKET` and its options (`asm-generic/socket.h`).
+#[allow(missing_docs)]
+pub mod opt {
+    pub const SOL_SOCKET: i32 = 1;
+    pub const SO_TYPE: i32 = 3;
+    pub const SO_ERROR: i32 = 4;
+    pub const SO_SNDBUF: i32 = 7;
+    pub const SO_RCVBUF: i32 = 8;
+    pub const SO_OOBINLINE: i32 = 10;
+    pub const SO_LINGER: i32 = 13;
+    pub const SO_RCVLOWAT: i32 = 18;
+    pub const SO_RCVTIMEO: i32 = 20;
+    pub const SO_SNDTIMEO: i32 = 21;
+    pub const SO_ACCEPTCONN: i32 = 30;
+    pub const SO_PROTOCOL: i32 = 38;
+    pub const SO_DOMAIN: i32 = 39;
+    pub const SO_COOKIE: i32 = 57;
+    pub const SO_ZEROCOPY: i32 = 60;
+    pub const IPPROTO_TCP: i32 = 6;
+    pub const TCP_INFO: i32 = 11;
+    pub const TCP_FASTOPEN: i32 = 23;
+    pub const TCP_FASTOPEN_CONNECT: i32 = 30;
+    pub const TCP_ULP: i32 = 31;
+    pub const TCP_MD5SIG: i32 = 14;
+    pub const TCP_REPAIR: i32 = 19;
+}
+
+/// `MSG_*` flags (`linux/socket.h`).
+#[allow(missing_docs)]
+pub mod msg {
+    pub const OOB: i32 = 0x1;
+    pub const PEEK: i32 = 0x2;
+    pub const TRUNC: i32 = 0x20;
+    pub const DONTWAIT: i32 = 0x40;
+    pub const WAITALL: i32 = 0x100;
+    pub const NOSIGNAL: i32 = 0x4000;
+    pub const MORE: i32 = 0x8000;
+    pub const ERRQUEUE: i32 = 0x2000;
+    pub const FASTOPEN: i32 = 0x2000_0000;
+    pub const ZEROCOPY: i32 = 0x400_0000;
+}
+
+/// IPv4 (`AF_INET`).
+pub const AF_INET: u16 = 2;
+/// IPv6 (`AF_INET6`).
+pub const AF_INET6: u16 = 10;
+
+/// An IP address and port, in the order the kernel keeps them: network byte order for the address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Endpoint {
+    /// `AF_INET` or `AF_INET6`; anything else is not ours.
+    pub family: u16,
+    /// Port in host byte order.
+    pub port: u16,
+    /// IPv6 scope id, 0 for IPv4.
+    pub scope: u32,
+    /// Address bytes; IPv4 uses the first four.
+    pub addr: [u8; 16],
+}
+
+/// `struct sockaddr_in6`, which also holds a `sockaddr_in`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct RawAddr {
+    family: u16,
+    port_be: [u8; 2],
+    /// IPv4 address, or IPv6 flow label.
+    v4: [u8; 4],
+    v6: [u8; 16],
+    scope: u32,
+}
+
+impl Endpoint {
+    /// Reads a `sockaddr` that a program passed. `None` for other families and short buffers.
+    ///
+    /// # Safety
+    /// `at` is readable for `len` bytes.
+    pub unsafe fn from_sockaddr(at: *const u8, len: usize) -> Option<Self> {
+        if at.is_null() || len < 8 {
+            return None;
+        }
+        let mut raw = RawAddr::default();
+        // SAFETY: the caller vouches for the source; the destination is a plain struct of at least that size.
+        unsafe { core::ptr::copy_nonoverlapping(at, (&raw mut raw).cast(), len.min(size_of::<RawAddr>())) };
+        Self::from_raw(&raw, len)
+    }
+
+    fn from_raw(raw: &RawAddr, len: usize) -> Option<Self> {
+        let port = u16::from_be_bytes(raw.port_be);
+        match raw.family {
+            AF_INET => {
+                let mut addr = [0; 16];
+                addr[..4].copy_from_slice(&raw.v4);
+                Some(Endpoint { family: AF_INET, port, scope: 0, addr })
+            }
+            AF_INET6 if len >= 24 => Some(Endpoint { family: AF_INET6, port, scope: raw.scope, addr: raw.v6 }),
+            _ => None,
+        }
+    }
+
+    /// Turns an IPv4-mapped IPv6 endpoint into the IPv4 one it stands for.
+    pub fn unmapped(self) -> Self {
+        let is_mapped = self.family == AF_INET6 && self.addr[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+        if !is_mapped {
+            return self;
+        }
+        let mut addr = [0; 16];
+        addr[..4].copy_from_slice(&self.addr[12..]);
+        Endpoint { family: AF_INET, port: self.port, scope: 0, addr }
+    }
+
+    /// The address with the wildcard replaced by loopback, as connect(2) does.
+    pub fn connectable(self) -> Self {
+        let mut endpoint = self.unmapped();
+        if endpoint.addr == [0; 16] {
+            match endpoint.family {
+                AF_INET => endpoint.addr[..4].copy_from_slice(&[127, 0, 0, 1]),
+                _ => endpoint.addr[15] = 1,
+            }
+        }
+        endpoint
+    }
+}
+
+fn name(fd: i32, call: u32) -> Result<Endpoint> {
+    let mut raw = RawAddr::default();
+    let mut len = size_of::<RawAddr>() as u32;
+    // SAFETY: `raw` is writable for `len` bytes.
+    check(unsafe { syscall!(call, fd, &raw mut raw, &raw mut len) })?;
+    Endpoint::from_raw(&raw, len as usize).ok_or(Errno::EINVAL)
+}
+
+/// Local address of a socket.
+pub fn local(fd: i32) -> Result<Endpoint> {
+    name(fd, nr::__NR_getsockname)
+}
+
+/// Peer address of a connected socket.
+pub fn peer(fd: i32) -> Result<Endpoint> {
+    name(fd, nr::__NR_getpeername)
+}
+
+/// Reads a socket option of plain integers into `value`; returns the length written.
+pub fn getsockopt<T: Copy>(fd: i32, level: i32, name: i32, value: &mut T) -> Result<usize> {
+    let mut len = size_of::<T>() as u32;
+    // SAFETY: `value` is writable for `len` bytes; only integer structs are asked for here.
+    check(unsafe { syscall!(nr::__NR_getsockopt, fd, level, name, core::ptr::from_mut(value), &raw mut len) })?;
+    Ok(len as usize)
+}
+
+/// Sets a socket option.
+pub fn setsockopt<T: Copy>(fd: i32, level: i32, name: i32, value: &T) -> Result<()> {
+    // SAFETY: `value` is readable for its size.
+    check(unsafe {
+        syscall!(nr::__NR_setsockopt, fd, level, name, core::ptr::from_ref(value), size_of::<T>())
+    })
+    .map(drop)
+}
+
+/// The kernel-wide unique number of a socket (`SO_COOKIE`), the same in every process that shares it.
+pub fn cookie(fd: i32) -> Result<u64> {
+    let mut value = 0u64;
+    getsockopt(fd, opt::SOL_SOCKET, opt::SO_COOKIE, &mut value).map(|_| value)
+}
+
+fn int_option(fd: i32, name: i32) -> i32 {
+    let mut value = 0i32;
+    getsockopt(fd, opt::SOL_SOCKET, name, &mut value).map_or(-1, |_| value)
+}
+
+/// Whether `fd` is a TCP stream socket over IPv4 or IPv6.
+pub fn is_tcp(fd: i32) -> bool {
+    let domain = int_option(fd, opt::SO_DOMAIN);
+    (domain == i32::from(AF_INET) || domain == i32::from(AF_INET6))
+        && int_option(fd, opt::SO_PROTOCOL) == opt::IPPROTO_TCP
+}
+
+/// Whether `fd` is a listening socket.
+pub fn is_listening(fd: i32) -> bool {
+    int_option(fd, opt::SO_ACCEPTCONN) == 1
+}
+
+/// `SO_RCVLOWAT`, at least 1.
+pub fn rcvlowat(fd: i32) -> u32 {
+    int_option(fd, opt::SO_RCVLOWAT).max(1) as u32
+}
+
+/// `SO_SNDBUF` and `SO_RCVBUF` as the kernel reports them (doubled), 0 if unknown.
+pub fn buffer_sizes(fd: i32) -> (u32, u32) {
+    (int_option(fd, opt::SO_SNDBUF).max(0) as u32, int_option(fd, opt::SO_RCVBUF).max(0) as u32)
+}
+
+/// `SO_RCVTIMEO` or `SO_SNDTIMEO` in nanoseconds; 0 means none.
+pub fn timeout_ns(fd: i32, name: i32) -> u64 {
+    let mut time = [0i64; 2];
+    match getsockopt(fd, opt::SOL_SOCKET, name, &mut time) {
+        Ok(_) => time[0] as u64 * 1_000_000_000 + time[1] as u64 * 1000,
+        Err(_) => 0,
+    }
+}
+
+/// Linger setting: `Some(seconds)` if on.
+pub fn linger(fd: i32) -> Option<i32> {
+    let mut value = [0i32; 2];
+    getsockopt(fd, opt::SOL_SOCKET, opt::SO_LINGER, &mut value).ok()?;
+    (value[0] != 0).then_some(value[1])
+}
+
+/// Makes the next close of `fd` send a reset instead of FIN.
+pub fn reset_on_close(fd: i32) {
+    let _ = setsockopt(fd, opt::SOL_SOCKET, opt::SO_LINGER, &[1i32, 0i32]);
+}
+
+/// recvfrom(2) without an address.
+///
+/// # Safety
+/// `buf` is writable for `len` bytes.
+pub unsafe fn recv(fd: i32, buf: *mut u8, len: usize, flags: i32) -> Result<usize> {
+    // SAFETY: the caller vouches for the buffer.
+    check(unsafe { syscall!(nr::__NR_recvfrom, fd, buf, len, flags, 0, 0) })
+}
+
+/// sendto(2) without an address.
+///
+/// # Safety
+/// `buf` is readable for `len` bytes.
+pub unsafe fn send(fd: i32, buf: *const u8, len: usize, flags: i32) -> Result<usize> {
+    // SAFETY: the caller vouches for the buffer.
+    check(unsafe { syscall!(nr::__NR_sendto, fd, buf, len, flags, 0, 0) })
+}
+
+/// What the TCP stream itself has for a reader right now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcpInput {
+    /// Nothing, and the stream is open.
+    Quiet,
+    /// At least one byte.
+    Data,
+    /// End of stream, or an error the next real call will report.
+    Ended,
+}
+
+/// Looks at the TCP stream without taking anything, not even a pending error.
+pub fn tcp_input(fd: i32) -> TcpInput {
+    use crate::poll::bits;
+    let ready = crate::poll::peek(fd, bits::IN | bits::RDHUP);
+    if ready & (bits::ERR | bits::HUP) != 0 {
+        return TcpInput::Ended;
+    }
+    if ready & bits::IN == 0 {
+        return TcpInput::Quiet;
+    }
+    let mut byte = 0u8;
+    // SAFETY: one writable byte.
+    match unsafe { recv(fd, &raw mut byte, 1, msg::PEEK | msg::DONTWAIT) } {
+        Ok(0) | Err(_) => TcpInput::Ended,
+        Ok(_) => TcpInput::Data,
+    }
+}

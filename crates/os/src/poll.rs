@@ -1,0 +1,84 @@
+//! Waiting on descriptors. Owns: the one door through which every blocking wait of the data path goes.
+//!
+//! A wait must be libc's own `ppoll`, so that signals, SA_RESTART rules and pthread cancellation behave as in the
+//! call the program made. The preload library hands its resolved pointer in; until then the raw call serves.
+
+use crate::raw::{nr, syscall};
+use crate::{Errno, Result, check};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+pub use linux_raw_sys::general::pollfd as PollFd;
+
+/// `POLL*` bits (`asm-generic/poll.h`).
+#[allow(missing_docs)]
+pub mod bits {
+    pub const IN: i16 = 0x001;
+    pub const PRI: i16 = 0x002;
+    pub const OUT: i16 = 0x004;
+    pub const ERR: i16 = 0x008;
+    pub const HUP: i16 = 0x010;
+    pub const NVAL: i16 = 0x020;
+    pub const RDNORM: i16 = 0x040;
+    pub const RDBAND: i16 = 0x080;
+    pub const WRNORM: i16 = 0x100;
+    pub const WRBAND: i16 = 0x200;
+    pub const RDHUP: i16 = 0x2000;
+}
+
+/// Signature of libc's `poll`, returning -1 and setting errno on failure.
+pub type LibcPoll = unsafe extern "C-unwind" fn(*mut PollFd, u64, i32) -> i32;
+/// Signature of `__errno_location`.
+pub type ErrnoLocation = unsafe extern "C" fn() -> *mut i32;
+
+static LIBC_POLL: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+static LIBC_ERRNO: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Installs libc's `poll` and `__errno_location` for [`wait`].
+pub fn use_libc(poll: LibcPoll, errno: ErrnoLocation) {
+    LIBC_ERRNO.store(errno as *mut (), Ordering::Relaxed);
+    LIBC_POLL.store(poll as *mut (), Ordering::Release);
+}
+
+/// Waits for at most `timeout_ms` (negative: for ever) and returns how many entries have events.
+/// Holds no lock and no value with a destructor: pthread cancellation may unwind through it.
+pub fn wait(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
+    let poll = LIBC_POLL.load(Ordering::Acquire);
+    if poll.is_null() {
+        return wait_raw(fds, timeout_ms);
+    }
+    // SAFETY: `use_libc` stored a function of exactly this type.
+    let poll = unsafe { core::mem::transmute::<*mut (), LibcPoll>(poll) };
+    // SAFETY: the slice is valid for its length; libc's poll has no other precondition.
+    let ready = unsafe { poll(fds.as_mut_ptr(), fds.len() as u64, timeout_ms) };
+    usize::try_from(ready).map_err(|_| libc_errno())
+}
+
+fn libc_errno() -> Errno {
+    let location = LIBC_ERRNO.load(Ordering::Relaxed);
+    // SAFETY: stored together with the poll pointer by `use_libc`.
+    let location = unsafe { core::mem::transmute::<*mut (), ErrnoLocation>(location) };
+    // SAFETY: `__errno_location` returns the calling thread's errno.
+    Errno(unsafe { *location() })
+}
+
+/// The same by a raw system call: not a cancellation point.
+pub fn wait_raw(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
+    let limit = nr::__kernel_timespec {
+        tv_sec: i64::from(timeout_ms) / 1000,
+        tv_nsec: (i64::from(timeout_ms) % 1000) * 1_000_000,
+    };
+    let limit_ptr = if timeout_ms < 0 { core::ptr::null() } else { &raw const limit };
+    // SAFETY: the slice and the timespec outlive the call; no signal mask is passed.
+    check(unsafe { syscall!(nr::__NR_ppoll, fds.as_mut_ptr(), fds.len(), limit_ptr, 0, 8) })
+}
+
+/// Events pending on one descriptor right now.
+pub fn peek(fd: i32, events: i16) -> i16 {
+    let mut one = [PollFd { fd, events, revents: 0 }];
+    wait_raw(&mut one, 0).map_or(0, |_| one[0].revents)
+}
+
+/// Whether `fd` is readable right now.
+pub fn is_readable(fd: i32) -> bool {
+    peek(fd, bits::IN) & bits::IN != 0
+}

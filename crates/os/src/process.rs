@@ -1,0 +1,102 @@
+//! Processes and threads: ids, limits, liveness, yielding.
+//! Owns: nothing shared; every answer is the kernel's at the time of the call.
+
+use crate::raw::{Errno, nr, syscall};
+use crate::{Result, check};
+
+/// The process id.
+pub fn pid() -> u32 {
+    // SAFETY: getpid has no arguments and no effect.
+    unsafe { syscall!(nr::__NR_getpid) as u32 }
+}
+
+/// The kernel thread id.
+pub fn tid() -> u32 {
+    // SAFETY: gettid has no arguments and no effect.
+    unsafe { syscall!(nr::__NR_gettid) as u32 }
+}
+
+/// The effective user id.
+pub fn euid() -> u32 {
+    // SAFETY: geteuid has no arguments and no effect.
+    unsafe { syscall!(nr::__NR_geteuid) as u32 }
+}
+
+/// Whether thread or process `id` exists (it may belong to another user).
+pub fn exists(id: u32) -> bool {
+    // SAFETY: signal 0 only asks.
+    check(unsafe { syscall!(nr::__NR_kill, id, 0) }) != Err(Errno::ESRCH)
+}
+
+/// Sends `signal` to the calling thread only (SIGPIPE belongs to the thread that wrote).
+pub fn raise_on_self(signal: u32) {
+    // SAFETY: signalling oneself touches no memory.
+    unsafe { syscall!(nr::__NR_tgkill, pid(), tid(), signal) };
+}
+
+/// Gives the core to any other runnable thread.
+#[inline]
+pub fn yield_now() {
+    // SAFETY: sched_yield has no arguments.
+    unsafe { syscall!(nr::__NR_sched_yield) };
+}
+
+/// Number of CPUs this thread may run on; 1 if the kernel will not say.
+pub fn allowed_cpus() -> u32 {
+    let mut mask = [0u64; 128];
+    // SAFETY: the mask is writable for its size.
+    let got = check(unsafe { syscall!(nr::__NR_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) });
+    let words = got.unwrap_or(0) / 8;
+    mask.iter().take(words).map(|word| word.count_ones()).sum::<u32>().max(1)
+}
+
+/// 16 bytes of kernel randomness; falls back to address and time bits if the call is refused.
+pub fn random_u64() -> u64 {
+    let mut value = 0u64;
+    // SAFETY: `value` is writable for 8 bytes.
+    let got = check(unsafe { syscall!(nr::__NR_getrandom, &raw mut value, 8, nr::GRND_NONBLOCK) });
+    if got == Ok(8) { value } else { crate::time::monotonic_ns() ^ ((pid() as u64) << 40) ^ (&raw const value as u64) }
+}
+
+/// The thread's command name (`/proc/self/comm`), NUL padded.
+pub fn comm() -> [u8; 16] {
+    let mut name = [0u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes.
+    unsafe { syscall!(nr::__NR_prctl, linux_raw_sys_prctl::PR_GET_NAME, name.as_mut_ptr()) };
+    name
+}
+
+mod linux_raw_sys_prctl {
+    /// `linux/prctl.h`.
+    pub(super) const PR_GET_NAME: u32 = 16;
+}
+
+fn nofile(new: Option<nr::rlimit64>) -> Result<nr::rlimit64> {
+    let mut old = nr::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let new_ptr = new.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: both structs outlive the call and have the kernel's layout.
+    check(unsafe { syscall!(nr::__NR_prlimit64, 0, nr::RLIMIT_NOFILE, new_ptr, &raw mut old) })?;
+    Ok(old)
+}
+
+/// Runs `duplicate(floor)` with the descriptor limit lifted to its hard value if that makes room above the soft one.
+///
+/// The kernel checks the limit only when a number is handed out, so descriptors made here stay valid after the
+/// soft limit is back, and the program can still open as many of its own as before.
+pub(crate) fn with_room_above_soft_limit<T>(duplicate: impl FnOnce(i32) -> Result<T>) -> Result<T> {
+    let limit = nofile(None)?;
+    let soft = i32::try_from(limit.rlim_cur).unwrap_or(i32::MAX);
+    let above = soft.max(crate::fd::INTERNAL_FLOOR);
+    // Tables beyond a million entries are not looked up (the descriptor table of `socket`), and cost the kernel memory.
+    if above < 500_000 && limit.rlim_max > limit.rlim_cur && limit.rlim_max > above as u64 + 16 {
+        let lifted = nr::rlimit64 { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+        nofile(Some(lifted))?;
+        let outcome = duplicate(above);
+        // Put back what was there; if the program changed the limit meanwhile its value is kept.
+        if nofile(None).is_ok_and(|now| now.rlim_cur == lifted.rlim_cur) {
+            let _ = nofile(Some(limit));
+        }
+        return outcome;
+    }
+    duplicate(crate::fd::INTERNAL_FLOOR.max(soft / 2).min((soft - 1).max(0)))
+}

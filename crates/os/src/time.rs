@@ -1,0 +1,28 @@
+//! The monotonic clock. Owns: nothing.
+
+use crate::raw::{nr, syscall};
+
+/// CLOCK_MONOTONIC in nanoseconds (a real system call, about 100 ns: slow paths only).
+pub fn monotonic_ns() -> u64 {
+    let mut now = nr::__kernel_timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is writable for a timespec.
+    unsafe { syscall!(nr::__NR_clock_gettime, nr::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A cheap, unserialised cycle counter: only for judging waits, never for deadlines.
+#[inline]
+pub fn cycles() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: rdtsc has no preconditions on any x86-64 Linux that user space runs on.
+    unsafe {
+        core::arch::x86_64::_rdtsc()
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let ticks: u64;
+        // SAFETY: the virtual counter is readable at EL0 on Linux.
+        unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks) };
+        ticks
+    }
+}

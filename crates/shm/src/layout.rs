@@ -1,0 +1,191 @@
+//! What lies where in a segment. Owns: the segment version; any change here changes [`VERSION`].
+//!
+//! A segment is a header page followed by equal slots; a slot is a header page, the client-to-server ring's data and the
+//! server-to-client ring's data. One slot carries one connection at a time.
+
+use crate::lock::SideLock;
+use crate::ring::{Line, RingWords};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// First word of every segment: "ISTHMUS\x01" read as little endian.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMUS\x01");
+/// Layout version; ends that differ stay on TCP.
+pub const VERSION: u32 = 1;
+/// Size of the segment header and of each slot header.
+pub const PAGE: usize = 4096;
+/// Room for one CLC message in a slot's mailbox.
+pub const MAIL_LEN: usize = 256;
+/// Size buckets of the request histogram: up to 8 KiB, 16, 32 ... 1024 KiB, more (kernel smc_stats.h).
+pub const BUCKETS: usize = 9;
+
+/// Which end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The end that called connect().
+    Client = 0,
+    /// The end that was accepted.
+    Server = 1,
+}
+
+impl Side {
+    /// The other end.
+    pub fn peer(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
+/// Header page of a segment, written once by its maker.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SegmentHeader {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// Number of slots.
+    pub slots: AtomicU32,
+    /// Bytes of one ring's data area, a power of two.
+    pub ring_size: AtomicU32,
+    /// Unused, keeps the nonce aligned.
+    pub reserved: AtomicU32,
+    /// Random; the same number stands in the registry, so a reused pid or descriptor cannot be mistaken for this segment.
+    pub nonce: AtomicU64,
+}
+
+/// Request counters of one direction of one side; written by that side only.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Traffic {
+    /// Serialises the callers of this side and direction.
+    pub lock: SideLock,
+    /// Calls that moved bytes.
+    pub requests: AtomicU64,
+    /// Calls that found the ring full (send) or empty (receive).
+    pub stalls: AtomicU64,
+    /// Calls by size.
+    pub sizes: [AtomicU32; BUCKETS],
+}
+
+impl Traffic {
+    /// Counts one call that moved `bytes` bytes. The caller holds the lock.
+    #[inline]
+    pub fn count(&self, bytes: usize) {
+        let requests = self.requests.load(Ordering::Relaxed);
+        self.requests.store(requests + 1, Ordering::Relaxed);
+        let bucket = &self.sizes[bucket_of(bytes)];
+        bucket.store(bucket.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+}
+
+/// Histogram bucket of a request size (kernel smc_stats.h: `fls64((len - 1) >> 13)`, capped).
+#[inline]
+pub fn bucket_of(bytes: usize) -> usize {
+    let above = (bytes.max(1) as u64 - 1) >> 13;
+    ((64 - above.leading_zeros()) as usize).min(BUCKETS - 1)
+}
+
+/// State of one side; written by that side only.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct SideBlock {
+    /// Processes that hold the socket. Exits without close() leave it too high; TCP itself is the truth then.
+    pub holders: AtomicU32,
+    /// O_NONBLOCK of the open file description.
+    pub nonblocking: AtomicU32,
+    /// See [`ClosedBy`].
+    pub closed: AtomicU32,
+    /// Descriptor number of this side's doorbell in the segment owner's process.
+    pub bell: AtomicU32,
+    /// Process that last used this side.
+    pub pid: AtomicU32,
+    /// SMC connection state as smcss numbers it.
+    pub state: AtomicU32,
+    /// Receiving calls of this side.
+    pub rx: Line<Traffic>,
+    /// Sending calls of this side.
+    pub tx: Line<Traffic>,
+}
+
+/// Bits of [`SideBlock::closed`].
+pub struct ClosedBy;
+
+impl ClosedBy {
+    /// shutdown(SHUT_WR) or close: no more bytes will be written.
+    pub const WRITE: u32 = 1;
+    /// shutdown(SHUT_RD).
+    pub const READ: u32 = 2;
+    /// The last descriptor was closed.
+    pub const CLOSE: u32 = 4;
+    /// Closed with unread bytes, or broken: the peer gets ECONNRESET.
+    pub const ABORT: u32 = 8;
+}
+
+/// One CLC message in flight.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Mail {
+    /// Length in bytes; 0 while empty. Stored last, with release.
+    pub len: AtomicU32,
+    /// The message, as 32-bit words so that it can be copied without a reference to peer memory.
+    pub words: [AtomicU32; MAIL_LEN / 4],
+}
+
+/// Header page of a slot.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SlotHeader {
+    /// Counts connections on this slot; odd while in use.
+    pub generation: AtomicU32,
+    /// Unused.
+    pub reserved: AtomicU32,
+    /// Kernel cookie of the client's socket.
+    pub client_cookie: AtomicU64,
+    /// Kernel cookie of the server's socket, 0 until claimed.
+    pub server_cookie: AtomicU64,
+    /// Client and server.
+    pub sides: [SideBlock; 2],
+    /// Client-to-server and server-to-client.
+    pub rings: [RingWords; 2],
+    /// PROPOSAL, ACCEPT, CONFIRM.
+    pub mail: [Mail; 3],
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<SlotHeader>() <= PAGE);
+    assert!(size_of::<SegmentHeader>() <= PAGE);
+    assert!(core::mem::offset_of!(SlotHeader, rings) % 128 == 0);
+};
+
+impl SlotHeader {
+    /// Makes the slot fresh for a connection of `client_cookie`. The caller owns the slot: no side uses it.
+    pub fn reset(&self, client_cookie: u64) {
+        self.client_cookie.store(client_cookie, Ordering::Relaxed);
+        self.server_cookie.store(0, Ordering::Relaxed);
+        for side in &self.sides {
+            side.holders.store(0, Ordering::Relaxed);
+            side.nonblocking.store(0, Ordering::Relaxed);
+            side.closed.store(0, Ordering::Relaxed);
+            side.pid.store(0, Ordering::Relaxed);
+            side.state.store(0, Ordering::Relaxed);
+            for traffic in [&side.rx.0, &side.tx.0] {
+                traffic.lock.unlock();
+                traffic.requests.store(0, Ordering::Relaxed);
+                traffic.stalls.store(0, Ordering::Relaxed);
+                for bucket in &traffic.sizes {
+                    bucket.store(0, Ordering::Relaxed);
+                }
+            }
+        }
+        for ring in &self.rings {
+            ring.reset();
+        }
+        for mail in &self.mail {
+            mail.len.store(0, Ordering::Relaxed);
+        }
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+}

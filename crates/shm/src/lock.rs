@@ -1,0 +1,121 @@
+//! Side locks: one per side and direction, in shared memory, so that threads and forked processes that share a socket
+//! take turns. Owns: exclusion between holders of one side; never between the two sides.
+//!
+//! The word names its owner, so a lock is never inherited locked by a fork child (the word is shared, not copied), a
+//! signal handler that interrupts its own thread is told so instead of spinning for ever, and the lock of a killed
+//! process can be taken over.
+
+use crate::sync::{AtomicU64, Ordering, pause};
+
+/// Names a thread: process id in the upper half, a number unique to the thread within its process in the lower.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner(pub u64);
+
+impl Owner {
+    /// Makes an owner; `thread` need not be a kernel id, only unique within the process.
+    pub fn new(pid: u32, thread: u32) -> Self {
+        Owner(u64::from(pid) << 32 | u64::from(thread))
+    }
+
+    fn pid_of(word: u64) -> u32 {
+        (word >> 32) as u32
+    }
+}
+
+/// The same thread already holds the lock: a signal handler interrupted it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reentered;
+
+/// How to wait and whom to believe alive: supplied by the caller, since this room makes no system call.
+pub trait Patience {
+    /// Called between attempts after the short spin.
+    fn give_way(&self);
+    /// Whether process `pid` still exists.
+    fn is_alive(&self, pid: u32) -> bool;
+}
+
+/// The lock word, zero when free.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct SideLock(AtomicU64);
+
+const SPINS: u32 = 40;
+const ATTEMPTS_BEFORE_ASKING: u32 = 200;
+
+impl SideLock {
+    /// A free lock.
+    pub fn new() -> Self {
+        SideLock(AtomicU64::new(0))
+    }
+
+    /// Takes the lock, waiting as long as a living owner holds it.
+    #[inline]
+    pub fn lock(&self, me: Owner, patience: &impl Patience) -> Result<(), Reentered> {
+        if self.try_take(0, me) { Ok(()) } else { self.lock_slow(me, patience) }
+    }
+
+    #[inline]
+    fn try_take(&self, held: u64, me: Owner) -> bool {
+        self.0.compare_exchange(held, me.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn lock_slow(&self, me: Owner, patience: &impl Patience) -> Result<(), Reentered> {
+        let mut attempts = 0u32;
+        loop {
+            let held = self.0.load(Ordering::Relaxed);
+            if held == me.0 {
+                return Err(Reentered);
+            }
+            let is_dead = held != 0
+                && attempts % ATTEMPTS_BEFORE_ASKING == ATTEMPTS_BEFORE_ASKING - 1
+                && !patience.is_alive(Owner::pid_of(held));
+            if (held == 0 || is_dead) && self.try_take(held, me) {
+                return Ok(());
+            }
+            attempts = attempts.wrapping_add(1);
+            if attempts > SPINS { patience.give_way() } else { pause() }
+        }
+    }
+
+    /// Gives the lock back.
+    #[inline]
+    pub fn unlock(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+impl Default for SideLock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Dead;
+    impl Patience for Dead {
+        fn give_way(&self) {}
+        fn is_alive(&self, _: u32) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn the_lock_of_a_dead_process_is_taken_over() {
+        let lock = SideLock::new();
+        lock.lock(Owner::new(7, 2), &Dead).unwrap();
+        lock.lock(Owner::new(8, 2), &Dead).unwrap();
+    }
+
+    #[test]
+    fn a_signal_handler_is_told_that_its_own_thread_holds_the_lock() {
+        let lock = SideLock::new();
+        lock.lock(Owner::new(7, 2), &Dead).unwrap();
+        assert_eq!(lock.lock(Owner::new(7, 2), &Dead), Err(Reentered));
+        lock.unlock();
+        assert_eq!(lock.lock(Owner::new(7, 2), &Dead), Ok(()));
+    }
+}

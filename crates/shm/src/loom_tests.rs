@@ -1,0 +1,100 @@
+//! Every interleaving of publisher and sleeper, reader and writer. Run: `RUSTFLAGS="--cfg loom" cargo test -p shm --release`.
+
+use crate::lock::{Owner, Patience, SideLock};
+use crate::ring::{Ring, RingWords, RxCache, TxCache};
+use crate::sync::{AtomicU64, Ordering};
+use crate::wait::WaitWord;
+use core::ptr::NonNull;
+use loom::sync::Arc;
+use loom::thread;
+
+#[test]
+fn a_sleeper_is_never_forgotten() {
+    loom::model(|| {
+        let word = Arc::new((WaitWord::new(), AtomicU64::new(0)));
+        let publisher = {
+            let word = word.clone();
+            thread::spawn(move || {
+                word.1.store(1, Ordering::Release);
+                word.0.take_ring()
+            })
+        };
+        word.0.arm();
+        let saw_it = word.1.load(Ordering::Acquire) == 1;
+        let rung = publisher.join().unwrap();
+        assert!(saw_it || rung, "asleep with data published and nobody ringing");
+    });
+}
+
+#[test]
+fn one_request_is_answered_by_one_ring() {
+    loom::model(|| {
+        let word = Arc::new(WaitWord::new());
+        word.arm();
+        let other = {
+            let word = word.clone();
+            thread::spawn(move || word.take_ring())
+        };
+        let mine = word.take_ring();
+        assert!(mine ^ other.join().unwrap());
+    });
+}
+
+#[test]
+fn bytes_arrive_whole_and_in_order() {
+    loom::model(|| {
+        let words: &'static RingWords = Box::leak(Box::new(RingWords::new()));
+        let data: &'static mut [u8] = Box::leak(vec![0u8; 16].into_boxed_slice());
+        let data = NonNull::new(data.as_mut_ptr()).unwrap();
+        // SAFETY: both allocations are leaked, hence valid for ever.
+        let ring = unsafe { Ring::new(NonNull::from(words), data, 16) };
+        let writer = thread::spawn(move || {
+            let cache = TxCache::new();
+            for byte in [1u8, 2] {
+                // SAFETY: one readable byte; the only producer.
+                assert_eq!(unsafe { ring.write(&cache, &raw const byte, 1) }, Ok(1));
+            }
+        });
+        let cache = RxCache::new();
+        let mut expected = 1u8;
+        for _ in 0..3 {
+            let mut byte = 0u8;
+            // SAFETY: one writable byte; the only consumer.
+            if unsafe { ring.read(&cache, &raw mut byte, 1) } == Ok(1) {
+                assert_eq!(byte, expected);
+                expected += 1;
+            }
+        }
+        writer.join().unwrap();
+    });
+}
+
+struct Spin;
+impl Patience for Spin {
+    fn give_way(&self) {
+        thread::yield_now();
+    }
+    fn is_alive(&self, _: u32) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_side_lock_excludes() {
+    loom::model(|| {
+        let shared = Arc::new((SideLock::new(), AtomicU64::new(0)));
+        let add = |shared: &(SideLock, AtomicU64), me: u32| {
+            shared.0.lock(Owner::new(1, me), &Spin).unwrap();
+            let before = shared.1.load(Ordering::Relaxed);
+            shared.1.store(before + 1, Ordering::Relaxed);
+            shared.0.unlock();
+        };
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || add(&shared, 2))
+        };
+        add(&shared, 4);
+        other.join().unwrap();
+        assert_eq!(shared.1.load(Ordering::Relaxed), 2);
+    });
+}

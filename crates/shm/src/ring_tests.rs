@@ -1,0 +1,152 @@
+//! The ring against an oracle, and against a peer that scribbles over every shared word.
+
+use crate::ring::{Line, Ring, RingWords, RxCache, TxCache};
+use crate::sync::Ordering;
+use core::ptr::NonNull;
+use std::collections::VecDeque;
+
+struct Memory {
+    words: Box<RingWords>,
+    data: Vec<u8>,
+}
+
+impl Memory {
+    fn new(size: usize) -> Self {
+        Memory { words: Box::default(), data: vec![0; size] }
+    }
+
+    fn ring(&mut self) -> Ring {
+        let size = self.data.len() as u32;
+        let data = NonNull::new(self.data.as_mut_ptr()).unwrap();
+        // SAFETY: both allocations live as long as `self`, which outlives the ring in every test.
+        unsafe { Ring::new(NonNull::from(&*self.words), data, size) }
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+fn write(ring: &Ring, cache: &TxCache, bytes: &[u8]) -> usize {
+    // SAFETY: a slice is readable for its length; the test is the only producer.
+    unsafe { ring.write(cache, bytes.as_ptr(), bytes.len()) }.unwrap()
+}
+
+fn read(ring: &Ring, cache: &RxCache, bytes: &mut [u8]) -> usize {
+    // SAFETY: a slice is writable for its length; the test is the only consumer.
+    unsafe { ring.read(cache, bytes.as_mut_ptr(), bytes.len()) }.unwrap()
+}
+
+#[test]
+fn the_ring_equals_a_queue_under_random_operations() {
+    for seed in 1..40u64 {
+        let mut memory = Memory::new(16 * 1024);
+        let ring = memory.ring();
+        let (tx, rx) = (TxCache::new(), RxCache::new());
+        let mut oracle = VecDeque::new();
+        let mut random = Random(seed * 0x9E37_79B9);
+        let mut next = 0u8;
+        for _ in 0..3000 {
+            let bits = random.below(15);
+            let len = random.below(1 << bits) as usize;
+            if random.below(2) == 0 {
+                let bytes: Vec<u8> = (0..len).map(|i| next.wrapping_add(i as u8)).collect();
+                let taken = write(&ring, &tx, &bytes);
+                oracle.extend(&bytes[..taken]);
+                next = next.wrapping_add(taken as u8);
+            } else {
+                let mut bytes = vec![0; len];
+                let got = read(&ring, &rx, &mut bytes);
+                let expected: Vec<u8> = oracle.drain(..got).collect();
+                assert!(bytes[..got] == expected, "seed {seed}");
+            }
+            assert_eq!(ring.used().unwrap(), oracle.len(), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn small_messages_stay_in_the_first_pages() {
+    let mut memory = Memory::new(256 * 1024);
+    let ring = memory.ring();
+    let (tx, rx) = (TxCache::new(), RxCache::new());
+    let mut buf = [0u8; 1000];
+    for _ in 0..10_000 {
+        assert_eq!(write(&ring, &tx, &[7u8; 1000]), 1000);
+        assert_eq!(read(&ring, &rx, &mut buf), 1000);
+    }
+    let touched = memory.data.iter().rposition(|byte| *byte == 7).unwrap();
+    assert!(touched < 24 * 1024, "touched up to {touched}");
+}
+
+#[test]
+fn peek_sees_the_bytes_across_the_wrap_and_leaves_them() {
+    let mut memory = Memory::new(16 * 1024);
+    let ring = memory.ring();
+    let (tx, rx) = (TxCache::new(), RxCache::new());
+    let filler = vec![1u8; 4096];
+    let mut sink = vec![0u8; 4096];
+    // One byte stays in the ring, so that the ring is never empty and walks to its end.
+    write(&ring, &tx, &[1]);
+    for _ in 0..3 {
+        write(&ring, &tx, &filler);
+        read(&ring, &rx, &mut sink);
+    }
+    let message: Vec<u8> = (0..8000u32).map(|i| i as u8).collect();
+    let mut sent = 0;
+    while sent < message.len() {
+        sent += write(&ring, &tx, &message[sent..]);
+    }
+    read(&ring, &rx, &mut sink[..1]);
+    let mut seen = vec![0u8; 8000];
+    for _ in 0..2 {
+        // SAFETY: `seen` is writable for its length; the test is the only consumer.
+        let got = unsafe { ring.peek(&rx, 0, seen.as_mut_ptr(), seen.len()) }.unwrap();
+        assert!(got == 8000 && seen == message);
+    }
+}
+
+#[test]
+fn scribbled_words_never_lead_outside_the_ring() {
+    let mut random = Random(42);
+    let mut misbehaved = 0;
+    for _ in 0..20_000 {
+        let mut memory = Memory::new(16 * 1024);
+        memory.data.resize(16 * 1024, 0);
+        let ring = memory.ring();
+        let (tx, rx) = (TxCache::new(), RxCache::new());
+        let words = ring.words();
+        words.producer.0.prod.store(random.below(u64::MAX), Ordering::Relaxed);
+        words.producer.0.base.store(random.below(u64::MAX), Ordering::Relaxed);
+        words.producer.0.end.store(random.below(u64::MAX), Ordering::Relaxed);
+        let near = words.producer.0.prod.load(Ordering::Relaxed).wrapping_sub(random.below(20_000));
+        words.cons.0.store(near, Ordering::Relaxed);
+        let mut buf = vec![0u8; 40_000];
+        // SAFETY: the buffer is valid for its length; the test is alone.
+        let wrote = unsafe { ring.write(&tx, buf.as_ptr(), buf.len()) };
+        // SAFETY: as above.
+        let got = unsafe { ring.read(&rx, buf.as_mut_ptr(), buf.len()) };
+        misbehaved += usize::from(wrote.is_err() || got.is_err());
+    }
+    assert!(misbehaved > 1000, "the lie is noticed when cursors contradict each other: {misbehaved}");
+}
+
+#[test]
+fn lines_are_apart() {
+    assert_eq!(size_of::<Line<u64>>(), 128);
+    assert_eq!(size_of::<RingWords>(), 512);
+}
+
+#[test]
+fn buckets_follow_the_kernel() {
+    use crate::layout::bucket_of;
+    let sizes = [0, 1, 8192, 8193, 16384, 16385, 1 << 20, (1 << 20) + 1, usize::MAX];
+    assert_eq!(sizes.map(bucket_of), [0, 0, 0, 1, 1, 2, 7, 8, 8]);
+}

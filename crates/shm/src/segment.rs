@@ -1,0 +1,156 @@
+//! A mapped segment: from an address and a length to checked slots. Owns: the bounds of the mapping.
+
+use crate::layout::{MAGIC, PAGE, SegmentHeader, Side, SlotHeader, VERSION};
+use crate::ring::Ring;
+use crate::sync::Ordering;
+use core::ptr::NonNull;
+
+/// Smallest and largest ring: SMC's buffer classes, 16 KiB << 0 ..= 6 (kernel SMC-D limit).
+pub const RING_MIN: u32 = 16 * 1024;
+/// Largest ring.
+pub const RING_MAX: u32 = 1024 * 1024;
+/// More slots than this are never made, so more are never believed.
+pub const SLOTS_MAX: u32 = 4096;
+
+/// What a segment consists of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Number of slots.
+    pub slots: u32,
+    /// Bytes of one ring's data area.
+    pub ring_size: u32,
+}
+
+impl Geometry {
+    /// Bytes of one slot.
+    pub fn slot_len(self) -> usize {
+        PAGE + 2 * self.ring_size as usize
+    }
+
+    /// Bytes of the whole segment.
+    pub fn len(self) -> usize {
+        PAGE + self.slots as usize * self.slot_len()
+    }
+
+    /// A geometry has a header page even without slots.
+    pub fn is_empty(self) -> bool {
+        self.slots == 0
+    }
+
+    fn is_sane(self) -> bool {
+        self.ring_size.is_power_of_two()
+            && (RING_MIN..=RING_MAX).contains(&self.ring_size)
+            && (1..=SLOTS_MAX).contains(&self.slots)
+    }
+}
+
+/// Why a segment is not used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// Not a segment of ours, or not the one that was meant.
+    Foreign,
+    /// Another layout version.
+    Version,
+    /// The numbers do not fit the mapping.
+    Geometry,
+}
+
+/// An address range that holds a segment. The geometry was read once and checked; it is never read again.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    at: NonNull<u8>,
+    geometry: Geometry,
+}
+
+// SAFETY: an address of shared memory; all access goes through atomics and raw copies.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Writes the header of a new, zeroed segment.
+    ///
+    /// # Safety
+    /// `at` is a page-aligned mapping of `geometry.len()` bytes that stays mapped while the value is used.
+    pub unsafe fn format(at: NonNull<u8>, geometry: Geometry, nonce: u64) -> Self {
+        let segment = Segment { at, geometry };
+        let header = segment.header();
+        header.slots.store(geometry.slots, Ordering::Relaxed);
+        header.ring_size.store(geometry.ring_size, Ordering::Relaxed);
+        header.nonce.store(nonce, Ordering::Relaxed);
+        header.version.store(VERSION, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+        segment
+    }
+
+    /// Checks a mapping made by another process.
+    ///
+    /// # Safety
+    /// `at` is a page-aligned mapping of `len` bytes of a file that cannot shrink, and stays mapped while the value is used.
+    pub unsafe fn attach(at: NonNull<u8>, len: usize, nonce: u64) -> Result<Self, Refused> {
+        if len < PAGE {
+            return Err(Refused::Geometry);
+        }
+        let mut segment = Segment { at, geometry: Geometry { slots: 0, ring_size: 0 } };
+        let header = segment.header();
+        if header.magic.load(Ordering::Acquire) != MAGIC {
+            return Err(Refused::Foreign);
+        }
+        if header.version.load(Ordering::Relaxed) != VERSION {
+            return Err(Refused::Version);
+        }
+        if header.nonce.load(Ordering::Relaxed) != nonce {
+            return Err(Refused::Foreign);
+        }
+        let geometry = Geometry {
+            slots: header.slots.load(Ordering::Relaxed),
+            ring_size: header.ring_size.load(Ordering::Relaxed),
+        };
+        if !geometry.is_sane() || geometry.len() > len {
+            return Err(Refused::Geometry);
+        }
+        segment.geometry = geometry;
+        Ok(segment)
+    }
+
+    fn header(&self) -> &SegmentHeader {
+        // SAFETY: the constructors' callers promised at least a page; the header is atomics only.
+        unsafe { self.at.cast::<SegmentHeader>().as_ref() }
+    }
+
+    /// Number of slots and ring size.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Start of the mapping.
+    pub fn address(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    fn slot_at(&self, slot: u32) -> Option<NonNull<u8>> {
+        if slot >= self.geometry.slots {
+            return None;
+        }
+        // SAFETY: the checked geometry fits the mapping, so the offset lies inside it.
+        Some(unsafe { self.at.add(PAGE + slot as usize * self.geometry.slot_len()) })
+    }
+
+    /// Header of slot number `slot`, `None` if there is no such slot.
+    pub fn slot(&self, slot: u32) -> Option<&SlotHeader> {
+        // SAFETY: a whole page lies at every slot address; the header is atomics only.
+        self.slot_at(slot).map(|at| unsafe { at.cast::<SlotHeader>().as_ref() })
+    }
+
+    /// The ring into which `side` of slot `slot` writes.
+    pub fn outgoing(&self, slot: u32, side: Side) -> Option<Ring> {
+        let at = self.slot_at(slot)?;
+        let header = self.slot(slot)?;
+        let index = side as usize;
+        let words = NonNull::from(&header.rings[index]);
+        // SAFETY: the two data areas follow the header page inside the slot.
+        let data = unsafe { at.add(PAGE + index * self.geometry.ring_size as usize) };
+        // SAFETY: words and data lie inside the mapping, which outlives the segment value.
+        Some(unsafe { Ring::new(words, data, self.geometry.ring_size) })
+    }
+}

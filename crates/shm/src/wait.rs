@@ -1,0 +1,76 @@
+//! Wait words: how a sleeper asks to be rung, and how the other side learns it at no cost while nobody sleeps.
+//!
+//! Owns: the arm / publish protocol. Sleeper: `arm`, then look again, then sleep. Publisher: publish, then `take_ring`.
+//! Both put a full fence between their store and their load (store-buffering); a write barrier is not enough
+//! (virtio learned it the hard way, Linux commit a72caae21803). Checked with loom in `loom_tests`.
+
+use crate::sync::{AtomicU32, Ordering, fence};
+
+const ONCE: u32 = 1;
+const STICKY: u32 = 2;
+
+/// One word: zero while nobody waits.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct WaitWord(AtomicU32);
+
+impl Default for WaitWord {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WaitWord {
+    /// A word nobody waits on.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        WaitWord(AtomicU32::new(0))
+    }
+
+    /// A word nobody waits on.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        WaitWord(AtomicU32::new(0))
+    }
+
+    /// Asks for one ring. The caller must look at the condition again before it sleeps.
+    #[inline]
+    pub fn arm(&self) {
+        self.0.fetch_or(ONCE, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Asks for a ring at every publication until [`WaitWord::reset`]: edge-triggered registrations need each edge.
+    #[inline]
+    pub fn arm_sticky(&self) {
+        self.0.fetch_or(STICKY | ONCE, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Withdraws every request.
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether a ring asked for once has not been given yet.
+    pub fn is_armed(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & ONCE != 0
+    }
+
+    /// After a publication: whether the publisher must ring. At most one publisher gets `true` per [`WaitWord::arm`].
+    #[inline]
+    pub fn take_ring(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let seen = self.0.load(Ordering::Relaxed);
+        if seen == 0 {
+            return false;
+        }
+        self.0.fetch_and(!ONCE, Ordering::SeqCst) != 0
+    }
+
+    /// Whether someone waits; does not take the request.
+    #[inline]
+    pub fn is_waited_for(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+}
