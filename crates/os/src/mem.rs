@@ -3,7 +3,7 @@
 
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
-use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
 
 const F_ADD_SEALS: u32 = 1033;
 const F_GET_SEALS: u32 = 1034;
@@ -54,35 +54,52 @@ pub fn file_len(fd: i32) -> Result<u64> {
     Ok(stat.st_size as u64)
 }
 
-fn map(len: usize, prot: u32, flags: u32, fd: i32) -> Result<NonNull<u8>> {
-    // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing.
-    let at = check(unsafe { syscall!(nr::__NR_mmap, 0, len, prot, flags, fd, 0) })?;
-    NonNull::new(at as *mut u8).ok_or(Errno::ENOMEM)
+/// Memory shared with whoever else maps the file; a static slice, because it is never unmapped (see [`retire`]).
+pub type Shared = &'static [AtomicU64];
+
+fn map(at: usize, len: usize, prot: u32, flags: u32, fd: i32) -> Result<Shared> {
+    // SAFETY: `at` is 0 (the kernel chooses an unused range) or the start of a mapping made here, replaced as a whole.
+    let at = check(unsafe { syscall!(nr::__NR_mmap, at, len, prot, flags, fd, 0) })?;
+    // SAFETY: `len` bytes from `at` are mapped readable and are never unmapped; atomics allow concurrent change, and the
+    // callers map writable or hand the slice out as read-only by contract.
+    Ok(unsafe { core::slice::from_raw_parts(at as *const AtomicU64, len / 8) })
 }
+
+const RW: u32 = nr::PROT_READ | nr::PROT_WRITE;
 
 /// Maps `len` bytes of `fd` shared, readable and writable, left out of core dumps.
-pub fn map_shared(fd: i32, len: usize) -> Result<NonNull<u8>> {
-    let at = map(len, nr::PROT_READ | nr::PROT_WRITE, nr::MAP_SHARED | nr::MAP_NORESERVE, fd)?;
+pub fn map_shared(fd: i32, len: usize) -> Result<Shared> {
+    let memory = map(0, len, RW, nr::MAP_SHARED | nr::MAP_NORESERVE, fd)?;
     // SAFETY: advice on the mapping just made.
-    unsafe { syscall!(nr::__NR_madvise, at.as_ptr(), len, MADV_DONTDUMP) };
-    Ok(at)
+    unsafe { syscall!(nr::__NR_madvise, memory.as_ptr(), len, MADV_DONTDUMP) };
+    Ok(memory)
 }
 
-/// Maps `len` bytes of `fd` shared and read-only.
-pub fn map_shared_ro(fd: i32, len: usize) -> Result<NonNull<u8>> {
-    map(len, nr::PROT_READ, nr::MAP_SHARED, fd)
+/// Maps `len` bytes of `fd` read-only: storing into the slice faults.
+pub fn map_shared_ro(fd: i32, len: usize) -> Result<Shared> {
+    map(0, len, nr::PROT_READ, nr::MAP_SHARED, fd)
 }
 
 /// Maps `len` zeroed private bytes that cost nothing until touched.
-pub fn map_private(len: usize) -> Result<NonNull<u8>> {
-    map(len, nr::PROT_READ | nr::PROT_WRITE, nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE, -1)
+pub fn map_private(len: usize) -> Result<Shared> {
+    map(0, len, RW, nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE, -1)
 }
 
-/// Unmaps a mapping made here.
-///
-/// # Safety
-/// Nothing may use the mapping any more.
-pub unsafe fn unmap(at: NonNull<u8>, len: usize) {
-    // SAFETY: the caller gives the mapping up.
-    unsafe { syscall!(nr::__NR_munmap, at.as_ptr(), len) };
+/// Lets go of a shared mapping: the addresses stay valid and read as zero, the file is no longer referenced.
+/// So a thread that still looks at the old memory sees nothing rather than faulting.
+pub fn retire(memory: Shared) -> Result<()> {
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE | nr::MAP_FIXED;
+    map(memory.as_ptr().addr(), size_of_val(memory), RW, flags, -1).map(drop)
+}
+
+/// Maps `fd` over a retired range of the same length.
+pub fn remap_shared(memory: Shared, fd: i32) -> Result<()> {
+    let flags = nr::MAP_SHARED | nr::MAP_NORESERVE | nr::MAP_FIXED;
+    map(memory.as_ptr().addr(), size_of_val(memory), RW, flags, fd).map(drop)
+}
+
+/// Reserves file space so that storing into a mapping cannot fault on a full file system. ENOSPC if there is none.
+pub fn allocate(fd: i32, len: u64) -> Result<()> {
+    // SAFETY: allocation touches no memory of ours.
+    check(unsafe { syscall!(nr::__NR_fallocate, fd, 0, 0, len) }).map(drop)
 }

@@ -3,11 +3,47 @@
 
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// The process id.
 pub fn pid() -> u32 {
     // SAFETY: getpid has no arguments and no effect.
     unsafe { syscall!(nr::__NR_getpid) as u32 }
+}
+
+static CACHED_PID: AtomicU32 = AtomicU32::new(0);
+
+/// The process id without a system call, once [`refresh_pid`] has run in this process.
+#[inline]
+pub fn cached_pid() -> u32 {
+    match CACHED_PID.load(Ordering::Relaxed) {
+        0 => refresh_pid(),
+        pid => pid,
+    }
+}
+
+/// Asks the kernel again; fork children must.
+pub fn refresh_pid() -> u32 {
+    let now = pid();
+    CACHED_PID.store(now, Ordering::Relaxed);
+    now
+}
+
+/// A number that differs between the threads of a process: the thread pointer, folded.
+#[inline]
+pub fn thread_mark() -> u32 {
+    let pointer: u64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the ABI keeps the thread pointer itself at fs:0.
+    unsafe {
+        core::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: tpidr_el0 is readable in user space.
+    unsafe {
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
+    }
+    ((pointer >> 4) ^ (pointer >> 36)) as u32
 }
 
 /// The kernel thread id.

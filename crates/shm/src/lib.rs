@@ -13,9 +13,12 @@
 
 pub mod layout;
 pub mod lock;
+pub mod registry;
 pub mod ring;
 pub mod segment;
+pub mod slab;
 pub mod sync;
+pub mod user;
 pub mod wait;
 
 #[cfg(all(test, loom))]
@@ -26,3 +29,4 @@ mod ring_tests;
 pub use layout::{ClosedBy, Side, SideBlock, SlotHeader};
 pub use ring::{PeerMisbehaved, Ring, RxCache, TxCache};
 pub use segment::Segment;
+pub use user::{IoVecs, Sink, Source};

@@ -51,17 +51,15 @@ fn bytes_arrive_whole_and_in_order() {
         let writer = thread::spawn(move || {
             let cache = TxCache::new();
             for byte in [1u8, 2] {
-                // SAFETY: one readable byte; the only producer.
-                assert_eq!(unsafe { ring.write(&cache, &raw const byte, 1) }, Ok(1));
+                assert_eq!(ring.write(&cache, [byte].as_slice().into()), Ok(1));
             }
         });
         let cache = RxCache::new();
         let mut expected = 1u8;
         for _ in 0..3 {
-            let mut byte = 0u8;
-            // SAFETY: one writable byte; the only consumer.
-            if unsafe { ring.read(&cache, &raw mut byte, 1) } == Ok(1) {
-                assert_eq!(byte, expected);
+            let mut byte = [0u8];
+            if ring.read(&cache, byte.as_mut_slice().into()) == Ok(1) {
+                assert_eq!(byte[0], expected);
                 expected += 1;
             }
         }

@@ -7,6 +7,7 @@
 //! Callers serialise each side (`lock`): "single" means one at a time.
 
 use crate::sync::{AtomicU64, Ordering};
+use crate::user::{Sink, Source};
 use crate::wait::WaitWord;
 use core::ptr::NonNull;
 
@@ -177,20 +178,18 @@ impl Ring {
         if bytes > self.size { Err(PeerMisbehaved) } else { Ok(bytes as usize) }
     }
 
-    /// Copies up to one chunk of `len` bytes at `src` into the ring and publishes them. Returns how many; 0 if full.
-    ///
-    /// # Safety
-    /// `src` is readable for `len` bytes. The caller is the only producer at this moment.
+    /// Copies up to one chunk of `src` into the ring and publishes it. Returns how many bytes; 0 if full.
+    /// The caller is the only producer at this moment, or bytes get lost (never memory).
     #[inline]
-    pub unsafe fn write(&self, cache: &TxCache, src: *const u8, len: usize) -> Result<usize, PeerMisbehaved> {
+    pub fn write(&self, cache: &TxCache, src: Source<'_>) -> Result<usize, PeerMisbehaved> {
         let producer = &self.words().producer.0;
         let prod = producer.prod.load(Ordering::Relaxed);
-        let wanted = len.min(self.chunk());
+        let wanted = src.len().min(self.chunk());
         let free = self.free_for(cache, prod, wanted)?;
         let base = self.rebase(cache, prod);
         let count = wanted.min(free);
-        // SAFETY: `count` bytes are free (or the peer lied, which costs bytes, not memory safety: `copy_in` stays inside).
-        unsafe { self.copy_in(prod.wrapping_sub(base), src, count) };
+        // SAFETY: a Source is readable for its length, and `count` is at most that and at most a chunk.
+        unsafe { self.copy_in(prod.wrapping_sub(base), src.address(), count) };
         producer.prod.store(prod.wrapping_add(count as u64), Ordering::Release);
         Ok(count)
     }
@@ -253,34 +252,23 @@ impl Ring {
         self.bounded(prod.wrapping_sub(cons))
     }
 
-    /// Copies up to one chunk of at most `len` bytes out of the ring to `dst` and frees them. 0 if empty.
-    ///
-    /// # Safety
-    /// `dst` is writable for `len` bytes. The caller is the only consumer at this moment.
+    /// Copies up to one chunk out of the ring to `dst` and frees it. Returns how many bytes; 0 if empty.
+    /// The caller is the only consumer at this moment, or bytes get lost (never memory).
     #[inline]
-    pub unsafe fn read(&self, cache: &RxCache, dst: *mut u8, len: usize) -> Result<usize, PeerMisbehaved> {
-        let wanted = len.min(self.chunk());
+    pub fn read(&self, cache: &RxCache, dst: Sink<'_>) -> Result<usize, PeerMisbehaved> {
+        let wanted = dst.len().min(self.chunk());
         let count = wanted.min(self.available(cache, wanted)?);
-        // SAFETY: forwarded promise of the caller.
-        unsafe { self.copy_out(cache, 0, dst, count) };
+        // SAFETY: a Sink is writable for its length, and `count` is at most that and at most the ring.
+        unsafe { self.copy_out(cache, 0, dst.address(), count) };
         self.advance(count);
         Ok(count)
     }
 
     /// Copies without freeing, starting `skip` bytes into what is available. Returns how many bytes were copied.
-    ///
-    /// # Safety
-    /// `dst` is writable for `len` bytes. The caller is the only consumer at this moment.
-    pub unsafe fn peek(
-        &self,
-        cache: &RxCache,
-        skip: usize,
-        dst: *mut u8,
-        len: usize,
-    ) -> Result<usize, PeerMisbehaved> {
-        let count = len.min(self.available_now(cache)?.saturating_sub(skip));
-        // SAFETY: forwarded promise of the caller.
-        unsafe { self.copy_out(cache, skip as u64, dst, count) };
+    pub fn peek(&self, cache: &RxCache, skip: usize, dst: Sink<'_>) -> Result<usize, PeerMisbehaved> {
+        let count = dst.len().min(self.available_now(cache)?.saturating_sub(skip));
+        // SAFETY: as in `read`.
+        unsafe { self.copy_out(cache, skip as u64, dst.address(), count) };
         Ok(count)
     }
 

@@ -35,13 +35,11 @@ impl Random {
 }
 
 fn write(ring: &Ring, cache: &TxCache, bytes: &[u8]) -> usize {
-    // SAFETY: a slice is readable for its length; the test is the only producer.
-    unsafe { ring.write(cache, bytes.as_ptr(), bytes.len()) }.unwrap()
+    ring.write(cache, bytes.into()).unwrap()
 }
 
 fn read(ring: &Ring, cache: &RxCache, bytes: &mut [u8]) -> usize {
-    // SAFETY: a slice is writable for its length; the test is the only consumer.
-    unsafe { ring.read(cache, bytes.as_mut_ptr(), bytes.len()) }.unwrap()
+    ring.read(cache, bytes.into()).unwrap()
 }
 
 #[test]
@@ -107,8 +105,7 @@ fn peek_sees_the_bytes_across_the_wrap_and_leaves_them() {
     read(&ring, &rx, &mut sink[..1]);
     let mut seen = vec![0u8; 8000];
     for _ in 0..2 {
-        // SAFETY: `seen` is writable for its length; the test is the only consumer.
-        let got = unsafe { ring.peek(&rx, 0, seen.as_mut_ptr(), seen.len()) }.unwrap();
+        let got = ring.peek(&rx, 0, seen.as_mut_slice().into()).unwrap();
         assert!(got == 8000 && seen == message);
     }
 }
@@ -129,10 +126,8 @@ fn scribbled_words_never_lead_outside_the_ring() {
         let near = words.producer.0.prod.load(Ordering::Relaxed).wrapping_sub(random.below(20_000));
         words.cons.0.store(near, Ordering::Relaxed);
         let mut buf = vec![0u8; 40_000];
-        // SAFETY: the buffer is valid for its length; the test is alone.
-        let wrote = unsafe { ring.write(&tx, buf.as_ptr(), buf.len()) };
-        // SAFETY: as above.
-        let got = unsafe { ring.read(&rx, buf.as_mut_ptr(), buf.len()) };
+        let wrote = ring.write(&tx, buf.as_slice().into());
+        let got = ring.read(&rx, buf.as_mut_slice().into());
         misbehaved += usize::from(wrote.is_err() || got.is_err());
     }
     assert!(misbehaved > 1000, "the lie is noticed when cursors contradict each other: {misbehaved}");

@@ -2,7 +2,7 @@
 
 use crate::layout::{MAGIC, PAGE, SegmentHeader, Side, SlotHeader, VERSION};
 use crate::ring::Ring;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 use core::ptr::NonNull;
 
 /// Smallest and largest ring: SMC's buffer classes, 16 KiB << 0 ..= 6 (kernel SMC-D limit).
@@ -68,30 +68,29 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Writes the header of a new, zeroed segment.
-    ///
-    /// # Safety
-    /// `at` is a page-aligned mapping of `geometry.len()` bytes that stays mapped while the value is used.
-    pub unsafe fn format(at: NonNull<u8>, geometry: Geometry, nonce: u64) -> Self {
-        let segment = Segment { at, geometry };
+    /// Writes the header of a new, zeroed segment. `None` if the memory is too short or the geometry makes no sense.
+    pub fn format(memory: &'static [AtomicU64], geometry: Geometry, nonce: u64) -> Option<Self> {
+        let is_aligned = memory.as_ptr().addr().is_multiple_of(PAGE);
+        if !geometry.is_sane() || geometry.len() > size_of_val(memory) || !is_aligned {
+            return None;
+        }
+        let segment = Segment { at: NonNull::from(memory).cast(), geometry };
         let header = segment.header();
         header.slots.store(geometry.slots, Ordering::Relaxed);
         header.ring_size.store(geometry.ring_size, Ordering::Relaxed);
         header.nonce.store(nonce, Ordering::Relaxed);
         header.version.store(VERSION, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
-        segment
+        Some(segment)
     }
 
-    /// Checks a mapping made by another process.
-    ///
-    /// # Safety
-    /// `at` is a page-aligned mapping of `len` bytes of a file that cannot shrink, and stays mapped while the value is used.
-    pub unsafe fn attach(at: NonNull<u8>, len: usize, nonce: u64) -> Result<Self, Refused> {
-        if len < PAGE {
+    /// Checks a mapping of a segment made by another process.
+    pub fn attach(memory: &'static [AtomicU64], nonce: u64) -> Result<Self, Refused> {
+        let len = size_of_val(memory);
+        if len < PAGE || !memory.as_ptr().addr().is_multiple_of(PAGE) {
             return Err(Refused::Geometry);
         }
-        let mut segment = Segment { at, geometry: Geometry { slots: 0, ring_size: 0 } };
+        let mut segment = Segment { at: NonNull::from(memory).cast(), geometry: Geometry { slots: 0, ring_size: 0 } };
         let header = segment.header();
         if header.magic.load(Ordering::Acquire) != MAGIC {
             return Err(Refused::Foreign);
@@ -113,8 +112,8 @@ impl Segment {
         Ok(segment)
     }
 
-    fn header(&self) -> &SegmentHeader {
-        // SAFETY: the constructors' callers promised at least a page; the header is atomics only.
+    fn header(&self) -> &'static SegmentHeader {
+        // SAFETY: the constructors checked for a page of memory that is never unmapped; the header is atomics only.
         unsafe { self.at.cast::<SegmentHeader>().as_ref() }
     }
 
@@ -123,9 +122,9 @@ impl Segment {
         self.geometry
     }
 
-    /// Start of the mapping.
-    pub fn address(&self) -> NonNull<u8> {
-        self.at
+    /// The random number in its header, as written by its maker.
+    pub fn nonce(&self) -> u64 {
+        self.header().nonce.load(Ordering::Relaxed)
     }
 
     fn slot_at(&self, slot: u32) -> Option<NonNull<u8>> {
@@ -137,7 +136,7 @@ impl Segment {
     }
 
     /// Header of slot number `slot`, `None` if there is no such slot.
-    pub fn slot(&self, slot: u32) -> Option<&SlotHeader> {
+    pub fn slot(&self, slot: u32) -> Option<&'static SlotHeader> {
         // SAFETY: a whole page lies at every slot address; the header is atomics only.
         self.slot_at(slot).map(|at| unsafe { at.cast::<SlotHeader>().as_ref() })
     }

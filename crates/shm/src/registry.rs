@@ -1,0 +1,189 @@
+//! What lies where in the registry file: who listens, who wants to connect, who is connected. Owns: its version.
+//!
+//! One file per user. Every word is an atomic written by any process of that user: readers believe nothing they have
+//! not checked (rules of `lib.rs`). The live/dead question is answered by byte locks on the file, see `fabric::process`.
+
+use crate::sync::{AtomicU32, AtomicU64};
+
+/// First word of the file: "ISTHMREG" read as little endian.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMREG");
+/// Layout version; processes of another version stay on TCP.
+pub const VERSION: u32 = 1;
+/// Processes that listen, connect or were connected to, at one time.
+pub const PROCESSES: usize = 2048;
+/// Buckets of listeners, by port.
+pub const LISTENER_BUCKETS: usize = 128;
+/// Buckets of connections, by cookie.
+pub const CONNECTION_BUCKETS: usize = 4096;
+/// Rows in a bucket.
+pub const ROWS: usize = 8;
+/// Distinct fallback reasons counted per role (the kernel has 36, smc-tools 30).
+pub const REASONS: usize = 32;
+
+/// Endpoint words: family, port, address.
+#[derive(Debug)]
+#[repr(C)]
+pub struct EndpointWords {
+    /// Family in the upper, port in the lower half.
+    pub family_port: AtomicU32,
+    /// Address bytes in memory order.
+    pub addr: [AtomicU32; 4],
+}
+
+/// A process that uses the fabric.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ProcessRow {
+    /// Counts the processes that had this row; 0 for never used.
+    pub generation: AtomicU32,
+    /// Process id.
+    pub pid: AtomicU32,
+    /// Command name.
+    pub comm: [AtomicU32; 4],
+}
+
+/// A process row with its generation: names a process beyond pid reuse.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ProcessRef {
+    /// Row number.
+    pub row: AtomicU32,
+    /// Generation of that row.
+    pub generation: AtomicU32,
+}
+
+/// A listening socket of an enabled process.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ListenerRow {
+    /// Kernel cookie; 0 while free, [`u64::MAX`] while being written.
+    pub cookie: AtomicU64,
+    /// Who called listen().
+    pub process: ProcessRef,
+    /// Bound address.
+    pub at: EndpointWords,
+    /// Inode of the socket.
+    pub inode: AtomicU32,
+}
+
+/// One side of a connection.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SideRow {
+    /// The process that last attached.
+    pub process: ProcessRef,
+    /// Its address.
+    pub at: EndpointWords,
+    /// Inode of its socket.
+    pub inode: AtomicU32,
+}
+
+/// A connection, from intent to the last close.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ConnectionRow {
+    /// The verdict word, see `fabric::verdict`.
+    pub verdict: AtomicU64,
+    /// Nonce of the segment offered.
+    pub nonce: AtomicU64,
+    /// Kernel cookie of the server's socket, 0 until claimed.
+    pub server_cookie: AtomicU64,
+    /// Process whose descriptor `memfd` is the segment.
+    pub owner_pid: AtomicU32,
+    /// Descriptor number of the segment in the owner.
+    pub memfd: AtomicU32,
+    /// Slot number.
+    pub slot: AtomicU32,
+    /// Bit 0: the client's side is open, bit 1: the server's.
+    pub open: AtomicU32,
+    /// Client and server.
+    pub sides: [SideRow; 2],
+}
+
+/// Rows whose keys share a cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Keys(pub [AtomicU64; ROWS]);
+
+/// A reason and how often it led to TCP.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ReasonCount {
+    /// SMC reason code; 0 while the entry is free.
+    pub code: AtomicU32,
+    /// Occurrences.
+    pub count: AtomicU32,
+}
+
+/// Totals of closed connections in one direction.
+#[derive(Debug)]
+#[repr(C)]
+pub struct TrafficTotals {
+    /// Bytes moved.
+    pub bytes: AtomicU64,
+    /// Calls.
+    pub requests: AtomicU64,
+    /// Calls that had to wait.
+    pub stalls: AtomicU64,
+    /// Calls by size.
+    pub sizes: [AtomicU64; crate::layout::BUCKETS],
+}
+
+/// Counters of this user that outlive processes.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Totals {
+    /// Connections upgraded, by role: client, server.
+    pub upgraded: [AtomicU64; 2],
+    /// Slots taken for the first time.
+    pub slots_made: AtomicU64,
+    /// Slots taken again.
+    pub slots_reused: AtomicU64,
+    /// Sent.
+    pub tx: TrafficTotals,
+    /// Received.
+    pub rx: TrafficTotals,
+    /// Fallbacks by role and reason.
+    pub fallbacks: [[ReasonCount; REASONS]; 2],
+}
+
+/// The whole file.
+#[derive(Debug)]
+#[repr(C)]
+pub struct RegistryMap {
+    /// [`MAGIC`], written last.
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// Unused.
+    pub reserved: AtomicU32,
+    /// Number of the next link group, in steps of 256 as the kernel numbers them.
+    pub next_link_group: AtomicU32,
+    /// Intents that no server has answered yet (a hint: crashes leave it too high).
+    pub pending: AtomicU32,
+    /// Counters.
+    pub totals: Totals,
+    /// Processes.
+    pub processes: [ProcessRow; PROCESSES],
+    /// Listeners by port.
+    pub listeners: [[ListenerRow; ROWS]; LISTENER_BUCKETS],
+    /// Cookies of the clients' sockets.
+    pub keys: [Keys; CONNECTION_BUCKETS],
+    /// Connections, in the same places as their keys.
+    pub connections: [[ConnectionRow; ROWS]; CONNECTION_BUCKETS],
+}
+
+impl RegistryMap {
+    /// Bytes of the file.
+    pub const LEN: usize = size_of::<Self>();
+
+    /// The map over a mapping of a file; `None` if that is too short.
+    pub fn over(words: &'static [AtomicU64]) -> Option<&'static Self> {
+        let is_aligned = words.as_ptr().addr().is_multiple_of(align_of::<Self>());
+        if size_of_val(words) < Self::LEN || !is_aligned {
+            return None;
+        }
+        // SAFETY: atomics only, any bytes are valid, length and alignment checked, the slice lives for ever.
+        Some(unsafe { &*words.as_ptr().cast::<Self>() })
+    }
+}

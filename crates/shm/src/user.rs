@@ -1,0 +1,126 @@
+//! The program's own buffers, as passed to a socket call. Owns: the argument that they may be read or written.
+//!
+//! The preload library is the only maker of these values: it vouches for what the program promised libc. All other
+//! rooms handle them without unsafe code.
+
+use core::marker::PhantomData;
+
+/// Bytes the program wants to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    at: *const u8,
+    len: usize,
+    call: PhantomData<&'a [u8]>,
+}
+
+/// Room the program offers to receive into.
+#[derive(Clone, Copy, Debug)]
+pub struct Sink<'a> {
+    at: *mut u8,
+    len: usize,
+    call: PhantomData<&'a mut [u8]>,
+}
+
+macro_rules! span {
+    ($name:ident, $pointer:ty, $access:literal) => {
+        impl $name<'_> {
+            #[doc = concat!("A buffer of the program.\n\n# Safety\n`at` is ", $access, " for `len` bytes during the call.")]
+            #[inline]
+            pub unsafe fn new(at: $pointer, len: usize) -> Self {
+                $name { at, len, call: PhantomData }
+            }
+
+            /// Length in bytes.
+            #[inline]
+            pub fn len(&self) -> usize {
+                self.len
+            }
+
+            /// Whether there is nothing (left).
+            #[inline]
+            pub fn is_empty(&self) -> bool {
+                self.len == 0
+            }
+
+            /// Start of the buffer.
+            #[inline]
+            pub fn address(&self) -> $pointer {
+                self.at
+            }
+
+            /// What remains after `count` bytes; nothing if there are fewer.
+            #[inline]
+            pub fn after(&self, count: usize) -> Self {
+                let count = count.min(self.len);
+                $name { at: self.at.wrapping_add(count), len: self.len - count, call: PhantomData }
+            }
+
+            /// At most the first `count` bytes.
+            #[inline]
+            pub fn first(&self, count: usize) -> Self {
+                $name { at: self.at, len: self.len.min(count), call: PhantomData }
+            }
+        }
+    };
+}
+span!(Source, *const u8, "readable");
+span!(Sink, *mut u8, "writable");
+
+impl<'a> From<&'a [u8]> for Source<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Source { at: bytes.as_ptr(), len: bytes.len(), call: PhantomData }
+    }
+}
+
+impl<'a> From<&'a mut [u8]> for Sink<'a> {
+    fn from(bytes: &'a mut [u8]) -> Self {
+        Sink { at: bytes.as_mut_ptr(), len: bytes.len(), call: PhantomData }
+    }
+}
+
+/// `struct iovec`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct IoVec {
+    at: *mut u8,
+    len: usize,
+}
+
+/// The program's iovec array.
+#[derive(Clone, Copy, Debug)]
+pub struct IoVecs<'a> {
+    at: *const IoVec,
+    count: usize,
+    call: PhantomData<&'a [IoVec]>,
+}
+
+impl<'a> IoVecs<'a> {
+    /// # Safety
+    /// `at` holds `count` entries, and each describes memory the program may have read or written during the call.
+    pub unsafe fn new(at: *const IoVec, count: usize) -> Self {
+        IoVecs { at, count, call: PhantomData }
+    }
+
+    fn entries(self) -> impl Iterator<Item = IoVec> {
+        // SAFETY: `new` promised `count` entries.
+        (0..self.count).map(move |index| unsafe { *self.at.add(index) })
+    }
+
+    /// The entries as bytes to send, empty ones left out.
+    pub fn sources(self) -> impl Iterator<Item = Source<'a>> {
+        let full = self.entries().filter(|entry| entry.len != 0);
+        full.map(|entry| Source { at: entry.at, len: entry.len, call: PhantomData })
+    }
+
+    /// The entries as room to receive into, empty ones left out.
+    pub fn sinks(self) -> impl Iterator<Item = Sink<'a>> {
+        let full = self.entries().filter(|entry| entry.len != 0);
+        full.map(|entry| Sink { at: entry.at, len: entry.len, call: PhantomData })
+    }
+
+    /// Sum of the lengths; `None` where the kernel would say EINVAL (more than `isize::MAX`).
+    pub fn total(self) -> Option<usize> {
+        self.entries()
+            .try_fold(0usize, |sum, entry| sum.checked_add(entry.len).filter(|total| *total <= isize::MAX as usize))
+    }
+}
