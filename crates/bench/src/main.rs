@@ -1,2 +1,141 @@
-//! Placeholder until the room is furnished.
-fn main() {}
+//! `smc_bench`: how fast, how evenly and at what cost in CPU two processes of one host talk over TCP, AF_UNIX and SMC.
+//!
+//! What is measured are ordinary blocking sockets in ordinary processes; nothing here knows how SMC works. This file
+//! owns the command line. A pair of processes per connection does the work ([`worker`]), [`crew`] starts and stops
+//! them, [`stats`] turns what they counted into a [`stats::Slice`], [`plan`] interleaves, [`report`] prints.
+#![forbid(unsafe_code)]
+
+mod crew;
+mod demo;
+mod install;
+mod plan;
+mod report;
+mod smcss;
+mod socket;
+mod stats;
+mod worker;
+mod workload;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::plan::{Cell, Pace};
+use crate::socket::Transport;
+use crate::worker::{ServerKind, WorkerArgs};
+use crate::workload::{CONNECT_AND_CLOSE, REQUEST_RESPONSE, STREAM, Workload};
+
+/// Compare TCP, AF_UNIX and SMC on this host.
+#[derive(Parser)]
+#[command(name = "smc_bench", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Half a minute: request-response and streaming, 1 and 50 connections, three ways
+    Demo(demo::Options),
+    /// Request and response over connections that stay open
+    Rr {
+        #[command(flatten)]
+        options: Options,
+        /// Bytes of a request
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+        request: u32,
+        /// Bytes of a response
+        #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+        response: u32,
+    },
+    /// One-way stream of equal writes
+    Stream {
+        #[command(flatten)]
+        options: Options,
+        /// Bytes of a write
+        #[arg(long, default_value_t = 30_720, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+        size: u32,
+    },
+    /// Connect, one request, one response, close
+    Crr {
+        #[command(flatten)]
+        options: Options,
+    },
+    /// One end of a measured pair; started by the commands above
+    #[command(hide = true)]
+    Worker(WorkerArgs),
+}
+
+#[derive(Args)]
+struct Options {
+    /// Connections at once, each between two processes of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    conns: u16,
+    /// Length of one measured slice in seconds
+    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
+    seconds: f64,
+    /// How often each transport has its turn; medians are printed
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// What to compare, in this order
+    #[arg(long, value_delimiter = ',', default_values = ["tcp", "unix", "smc"])]
+    transport: Vec<Transport>,
+    /// One server process per connection, or one for all that waits in epoll
+    #[arg(long, default_value = "pair")]
+    server: ServerKind,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("smc_bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Demo(options) => demo::demo(&options),
+        Command::Rr { options, request, response } => {
+            compare(&options, Workload { request, response, ..REQUEST_RESPONSE })
+        }
+        Command::Stream { options, size } => compare(&options, Workload { request: size, ..STREAM }),
+        Command::Crr { options } => compare(&options, CONNECT_AND_CLOSE),
+        Command::Worker(args) => worker::work(&args),
+    }
+}
+
+fn compare(options: &Options, workload: Workload) -> anyhow::Result<()> {
+    let cells: Vec<Cell> = options
+        .transport
+        .iter()
+        .map(|&transport| Cell { workload, connections: options.conns, transport, server: options.server })
+        .collect();
+    let pace = Pace::new(Duration::from_secs_f64(options.seconds), options.rounds);
+    let install = install::Install::find();
+    let mut crews = |cell: &Cell| crew::measure(cell, &pace, &install).map(|measured| measured.slice);
+    let lines = plan::interleave(&cells, pace.rounds, &mut crews)?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&lines)?);
+    } else {
+        println!("{}", report::table(&lines));
+        if options.transport.contains(&Transport::Smc) {
+            println!("{}", report::smc_line(&lines));
+        }
+    }
+    Ok(())
+}
+
+/// A length that a run can have: a hundredth of a second to an hour.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.01..=3600.0).contains(&value) => Ok(value),
+        _ => Err("a number of seconds from 0.01 to 3600 is wanted".into()),
+    }
+}

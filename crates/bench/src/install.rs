@@ -1,0 +1,80 @@
+//! Where the rest of an installation is: smc_run, smcss and the library, found from this program's own place.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::bail;
+
+/// What was found. Whatever is absent is said in one sentence by whoever needs it.
+pub(crate) struct Install {
+    smc_run: Option<PathBuf>,
+    smcss: Option<PathBuf>,
+    library: Option<PathBuf>,
+}
+
+impl Install {
+    /// Looks beside this program, then where `cargo xtask dist` puts things.
+    pub(crate) fn find() -> Self {
+        Self::find_in(&folders())
+    }
+
+    fn find_in(tops: &[PathBuf]) -> Self {
+        let first = |relative: &str| tops.iter().map(|top| top.join(relative)).find(|path| path.is_file());
+        Self {
+            smc_run: first("bin/smc_run"),
+            smcss: first("bin/smcss"),
+            library: first("lib/libsmc-preload.so"),
+        }
+    }
+
+    /// `program`, to be started so that its TCP sockets may use SMC.
+    pub(crate) fn with_smc(&self, program: &Path) -> anyhow::Result<Command> {
+        if let Some(smc_run) = &self.smc_run {
+            let mut command = Command::new(smc_run);
+            command.arg(program);
+            return Ok(command);
+        }
+        let Some(library) = &self.library else {
+            bail!("neither smc_run nor libsmc-preload.so is here: `cargo xtask dist` makes both")
+        };
+        let mut command = Command::new(program);
+        command.env("LD_PRELOAD", library);
+        Ok(command)
+    }
+
+    /// True if [`Install::with_smc`] can work.
+    pub(crate) fn has_smc(&self) -> bool {
+        self.smc_run.is_some() || self.library.is_some()
+    }
+
+    /// The lister of connections.
+    pub(crate) fn smcss(&self) -> Option<&Path> {
+        self.smcss.as_deref()
+    }
+}
+
+/// Tops of installations: `TOP/bin/smc_bench` is ours, or `target/debug/smc_bench` and `target/dist` is the top.
+fn folders() -> Vec<PathBuf> {
+    let given: Option<OsString> = std::env::var_os("ISTHMUS_DIST");
+    let mut folders: Vec<PathBuf> = given.into_iter().map(PathBuf::from).collect();
+    if let Some(bin) = std::env::current_exe().ok().as_deref().and_then(Path::parent) {
+        folders.extend(bin.parent().map(Path::to_path_buf));
+        folders.extend(bin.parent().map(|target| target.join("dist")));
+    }
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Install;
+    use std::path::Path;
+
+    #[test]
+    fn an_absent_installation_is_one_sentence() {
+        let install = Install::find_in(&[]);
+        assert!(!install.has_smc() && install.smcss().is_none());
+        let error = install.with_smc(Path::new("x")).expect_err("nothing was found").to_string();
+        assert!(error.contains("cargo xtask dist"), "{error}");
+    }
+}
