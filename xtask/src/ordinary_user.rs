@@ -1,7 +1,7 @@
 //! `cargo xtask test-user`: the black-box tests once more, without privilege.
 //!
-//! Root builds, an ordinary user runs. Everything that the tests need is copied to a folder which that user can read,
-//! since a root's checkout often stands where nobody else may look.
+//! Root builds, an ordinary user runs. The tests are built from a copy of the checkout in a folder that everybody may
+//! read, since a root's checkout often stands where nobody else may look, and tests carry the paths they were built in.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use cargo_metadata::Message;
+use ignore::WalkBuilder;
 
 use crate::exec::Run;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, walk_sources};
 
 /// `nobody` on Debian and most others; it needs no entry in the user database.
 const UID: u32 = 65_534;
@@ -29,37 +30,14 @@ pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
         println!("not root: `cargo xtask test` already runs as an ordinary user");
         return Ok(());
     }
-    let programs = test_programs(ws)?;
     let stage = Stage::new(ws)?;
-    for program in &programs {
-        stage.run(program)?;
+    for program in stage.build()? {
+        stage.run(&program)?;
     }
     Ok(())
 }
 
-/// Builds the tests and returns the programs that cargo made.
-fn test_programs(ws: &Workspace) -> anyhow::Result<Vec<PathBuf>> {
-    let output = Run::cargo("the compiler's message above names the place")
-        .args(["test", "--no-run", "--package", PACKAGE, "--message-format", "json-render-diagnostics"])
-        .with(|c| _ = c.current_dir(ws.root()))
-        .output()?;
-    let mut programs = vec![];
-    for message in Message::parse_stream(&output[..]) {
-        if let Message::CompilerArtifact(artifact) = message.context("unreadable message from cargo")?
-            && artifact.profile.test
-        {
-            programs.extend(artifact.executable.map(PathBuf::from));
-        }
-    }
-    if programs.is_empty() {
-        bail!(
-            "cargo built no test program of {PACKAGE}.\n   How to fix it: does tests/Cargo.toml still say so?"
-        );
-    }
-    Ok(programs)
-}
-
-/// A folder that the ordinary user can read (`home` he can write), removed at the end.
+/// A folder with `src`, `dist`, `target`, all readable, and a `home` that belongs to the ordinary user. Removed at the end.
 struct Stage {
     folder: tempfile::TempDir,
 }
@@ -68,38 +46,61 @@ impl Stage {
     fn new(ws: &Workspace) -> anyhow::Result<Self> {
         let folder =
             tempfile::Builder::new().prefix("isthmus-user-").tempdir().context("no temporary folder")?;
-        let top = folder.path();
-        fs::set_permissions(top, fs::Permissions::from_mode(0o755))?;
+        let stage = Self { folder };
+        fs::set_permissions(stage.folder.path(), fs::Permissions::from_mode(0o755))?;
+        copy_tree(&ws.root(), &stage.part("src"), &walk_sources(&ws.root()))?;
         for part in ["bin", "lib", "share"] {
-            copy_tree(&ws.dist().join(part), &top.join("dist").join(part))
+            let (from, to) = (ws.dist().join(part), stage.part("dist").join(part));
+            copy_tree(&from, &to, WalkBuilder::new(&from).standard_filters(false))
                 .with_context(|| format!("cannot copy {part}: run `cargo xtask dist` first"))?;
         }
-        copy_tree(&ws.root().join("tests"), &top.join("tests"))?;
-        let home = top.join("home");
-        fs::create_dir(&home)?;
-        std::os::unix::fs::chown(&home, Some(UID), Some(UID))?;
-        Ok(Self { folder })
+        fs::create_dir(stage.part("home"))?;
+        std::os::unix::fs::chown(stage.part("home"), Some(UID), Some(UID))?;
+        Ok(stage)
+    }
+
+    fn part(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Builds the tests and returns the programs that cargo made.
+    fn build(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let output = Run::cargo("the compiler's message above names the place")
+            .args(["test", "--no-run", "--package", PACKAGE, "--message-format", "json-render-diagnostics"])
+            .with(|c| {
+                c.current_dir(self.part("src")).env("CARGO_TARGET_DIR", self.part("target"));
+                c.env("CARGO_INCREMENTAL", "0");
+            })
+            .output()?;
+        let mut programs = vec![];
+        for message in Message::parse_stream(&output[..]) {
+            if let Message::CompilerArtifact(artifact) = message.context("unreadable message from cargo")?
+                && artifact.profile.test
+            {
+                programs.extend(artifact.executable.map(PathBuf::from));
+            }
+        }
+        if programs.is_empty() {
+            bail!(
+                "cargo built no test program of {PACKAGE}.\n   How to fix it: does tests/Cargo.toml still say so?"
+            );
+        }
+        Ok(programs)
     }
 
     fn run(&self, program: &Path) -> anyhow::Result<()> {
-        let top = self.folder.path();
-        let name = program.file_name().context("a program has a name")?;
-        let copy = top.join(name);
-        fs::copy(program, &copy)?;
-        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
-        Run::new(&copy, "run it as an ordinary user: `cargo xtask dist && cargo test -p isthmus-tests`")
+        Run::new(program, "run it as an ordinary user: `cargo xtask dist && cargo test -p isthmus-tests`")
             .limit(LIMIT)
             .with(|c| {
                 // Setting the uid also drops root's supplementary groups.
-                c.uid(UID).gid(UID).current_dir(top.join("tests"));
-                c.env("ISTHMUS_DIST", top.join("dist")).env("CARGO_MANIFEST_DIR", top.join("tests"));
+                c.uid(UID).gid(UID).current_dir(self.part("src/tests"));
+                c.env("ISTHMUS_DIST", self.part("dist")).env("CARGO_MANIFEST_DIR", self.part("src/tests"));
                 c.env("PATH", open_path()).env("USER", "nobody").env("LOGNAME", "nobody");
                 for variable in ["HOME", "TMPDIR", "XDG_RUNTIME_DIR"] {
-                    c.env(variable, top.join("home"));
+                    c.env(variable, self.part("home"));
                 }
             })
-            .go()?;
-        Ok(fs::remove_file(copy)?)
+            .go()
     }
 }
 
@@ -114,22 +115,28 @@ fn is_open(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|meta| meta.permissions().mode() & 0o001 != 0)
 }
 
-/// Copies files, folders and links; everybody may read the copy.
-fn copy_tree(from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+/// Copies what the walk finds: files, folders and links. Everybody may read the copy.
+fn copy_tree(from: &Path, to: &Path, walk: &WalkBuilder) -> anyhow::Result<()> {
+    for entry in walk.build() {
         let entry = entry?;
-        let (source, copy) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            copy_tree(&source, &copy)?;
-        } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(&source)?, &copy)?;
-        } else {
-            fs::copy(&source, &copy)?;
-            let mode = fs::metadata(&source)?.permissions().mode();
-            fs::set_permissions(&copy, fs::Permissions::from_mode(mode | 0o444))?;
-        }
+        let copy = to.join(entry.path().strip_prefix(from)?);
+        copy_entry(entry.path(), &copy).with_context(|| format!("cannot copy {}", entry.path().display()))?;
+    }
+    Ok(())
+}
+
+fn copy_entry(from: &Path, to: &Path) -> std::io::Result<()> {
+    let meta = fs::symlink_metadata(from)?;
+    if meta.is_symlink() {
+        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
+    }
+    if meta.is_dir() {
+        fs::create_dir_all(to)?;
+        return fs::set_permissions(to, fs::Permissions::from_mode(0o755));
+    }
+    if meta.is_file() {
+        fs::copy(from, to)?;
+        fs::set_permissions(to, fs::Permissions::from_mode(meta.permissions().mode() | 0o444))?;
     }
     Ok(())
 }
@@ -137,7 +144,9 @@ fn copy_tree(from: &Path, to: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::copy_tree;
+    use ignore::WalkBuilder;
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn copies_keep_links_and_can_be_read() {
@@ -145,9 +154,11 @@ mod tests {
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         fs::create_dir_all(from.join("deep")).expect("made");
         fs::write(from.join("deep/file"), "x").expect("written");
+        fs::set_permissions(from.join("deep/file"), fs::Permissions::from_mode(0o700)).expect("set");
         std::os::unix::fs::symlink("deep/file", from.join("link")).expect("linked");
-        copy_tree(&from, &to).expect("copied");
+        copy_tree(&from, &to, WalkBuilder::new(&from).standard_filters(false)).expect("copied");
         assert_eq!(fs::read_to_string(to.join("link")).expect("followed"), "x");
         assert!(to.join("link").is_symlink());
+        assert_eq!(fs::metadata(to.join("deep/file")).expect("there").permissions().mode() & 0o777, 0o744);
     }
 }

@@ -1,9 +1,10 @@
 //! Where things are: the answer of `cargo metadata`, asked once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use cargo_metadata::{Metadata, MetadataCommand};
+use ignore::WalkBuilder;
 
 /// The crate that becomes libsmc-preload.so. It has no unwinder, so it is built with the `dist` profile only.
 pub(crate) const PRELOAD: &str = "preload";
@@ -39,4 +40,11 @@ impl Workspace {
     pub(crate) fn dist(&self) -> PathBuf {
         self.target().join("dist")
     }
+}
+
+/// Everything in a checkout that git would track, in a clone as well as in an unpacked archive.
+pub(crate) fn walk_sources(root: &Path) -> WalkBuilder {
+    let mut walk = WalkBuilder::new(root);
+    walk.hidden(false).require_git(false).filter_entry(|entry| entry.file_name() != ".git");
+    walk
 }

@@ -3,7 +3,7 @@
 use cargo_metadata::{DependencyKind, Metadata, Package};
 
 /// A room and the rooms it may import.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("wire", &[]),
     ("proto", &["wire"]),
     ("shm", &[]),
@@ -17,7 +17,6 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("testkit", ALL),
     ("isthmus-tests", ALL),
     ("xtask", &[]),
-    ("isthmus-fuzz", ALL),
 ];
 const ALL: &[&str] = &["wire", "proto", "shm", "os", "fabric", "socket", "testkit"];
 /// Whoever may import it, imports it for its tests only.

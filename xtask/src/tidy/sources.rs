@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use ignore::WalkBuilder;
 use proc_macro2::{TokenStream, TokenTree};
+
+use crate::workspace::walk_sources;
 
 /// Longest file, in lines. Above 500 ask yourself whether the file has two subjects.
 const MAX_LINES: usize = 800;
@@ -20,7 +21,7 @@ const PUT_OFF: [&str; 2] = [concat!("FIX", "ME"), concat!("XX", "X:")];
 /// All findings in all files that git would track.
 pub(super) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut findings = vec![];
-    for entry in WalkBuilder::new(root).hidden(false).filter_entry(|e| e.file_name() != ".git").build() {
+    for entry in walk_sources(root).build() {
         let path = entry.context("cannot walk the checkout")?.into_path();
         let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
         // What is no text has nothing to say to us.
