@@ -44,6 +44,8 @@ pub struct Proposal {
     pub smcd: Option<SmcDArea>,
     /// The IP area; present exactly when `v1` offers something.
     pub prefixes: Option<PrefixArea>,
+    /// The offset of an IP area that is not there (no `v1` modes): some senders write 40, Linux writes 0.
+    pub unused_ip_offset: u16,
     /// The v2 extension; a peer that offers version 2 without it is refused by `proto`, not here.
     pub v2_ext: Option<V2Extension>,
 }
@@ -149,6 +151,8 @@ impl Proposal {
         if proposal.v1 != Modes::N {
             let at = section(body, BASE, ip_offset)?;
             proposal.prefixes = Some(PrefixArea::parse(&mut Reader::new(at))?);
+        } else {
+            proposal.unused_ip_offset = ip_offset;
         }
         expect_body(body, proposal.body_len())?;
         Ok(proposal)
@@ -204,23 +208,31 @@ impl Proposal {
             flags: (self.v2 as u8) << 2 | self.v1 as u8,
         };
         let prefixes = self.prefixes.as_ref().map_or(0, PrefixArea::len);
-        let ip_offset = if self.prefixes.is_some() && self.smcd.is_some() { SMCD_AREA } else { 0 };
         let v2_offset = BASE + SMCD_AREA + prefixes - V2_ORIGIN;
         seal(bytes, &header, |w| {
             w.put(&self.system_id)?;
             w.put(&self.roce_gid)?;
             w.put(&self.mac)?;
-            w.u16(ip_offset as u16)?;
+            w.u16(self.ip_offset())?;
             self.smcd.iter().try_for_each(|s| s.emit(w, self.v2_ext.map_or(0, |_| v2_offset as u16)))?;
             self.prefixes.iter().try_for_each(|p| p.emit(w))?;
             self.v2_ext.iter().try_for_each(|e| e.emit(w))
         })
     }
 
+    fn ip_offset(&self) -> u16 {
+        match (&self.prefixes, &self.smcd) {
+            (Some(_), Some(_)) => SMCD_AREA as u16,
+            (Some(_), None) => 0,
+            (None, _) => self.unused_ip_offset,
+        }
+    }
+
     /// Whether the optional sections are those that version and modes call for.
     fn check(&self) -> Result<()> {
         let smcd_fits = self.offers_something() && (self.smcd.is_some() || self.version < 2);
-        let prefixes_fit = self.prefixes.is_some() == (self.v1 != Modes::N);
+        let prefixes_fit = self.prefixes.is_some() == (self.v1 != Modes::N)
+            && (self.prefixes.is_none() || self.unused_ip_offset == 0);
         let v2_fits = self.v2_ext.is_none() || self.offers_v2();
         if smcd_fits && prefixes_fit && v2_fits { Ok(()) } else { Err(Error::Inconsistent) }
     }
