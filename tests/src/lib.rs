@@ -1,1 +1,11 @@
-//! Shared helpers of the black-box tests.
+//! Shared helpers of the black-box tests: beds with chosen ends enabled, programs under test with limits, and thin
+//! wrappers over the socket calls. Nothing here links to the product; it is only ever run.
+
+pub mod bed;
+pub mod dist;
+pub mod process;
+pub mod scratch;
+pub mod sys;
+
+pub use bed::{Bed, Mode, free_port};
+pub use process::{Outcome, Running, installed, within};

@@ -1,0 +1,150 @@
+//! Parity: each case of `parity-case` runs over plain TCP, which is the oracle, and with both ends, only the case's
+//! end, or only the other end enabled, as client and as server. Invariant: all transcripts are equal, and where the
+//! case says so, data moved through shared memory exactly when both ends were enabled.
+//!
+//! `cargo test -p isthmus-tests --test parity -- [--list] [NAME...]`; ISTHMUS_MODES=plain checks the oracle alone.
+
+use isthmus_tests::{Bed, Mode, Outcome};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_parity-case");
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[derive(Clone)]
+struct Case {
+    name: String,
+    shm: bool,
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
+    let mut cases = cases();
+    cases.retain(|c| filters.is_empty() || filters.iter().any(|f| c.name.contains(f.as_str())));
+    if args.iter().any(|a| a == "--list") {
+        cases.iter().for_each(|c| println!("{}: test", c.name));
+        return;
+    }
+    println!("\nrunning {} cases", cases.len());
+    let failures = run_all(&cases);
+    println!("\ntest result: {} passed; {} failed", cases.len() - failures.len(), failures.len());
+    if !failures.is_empty() {
+        println!("failed: {}", failures.join(" "));
+        std::process::exit(101);
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let out = Command::new(PROGRAM).arg("--list").output().expect("list the cases");
+    let text = String::from_utf8(out.stdout).expect("names");
+    let parse = |l: &str| l.split_once(' ').map(|(name, how)| Case { name: name.into(), shm: how == "shm" });
+    text.lines().filter_map(parse).collect()
+}
+
+/// Two cases at a time: most of them wait.
+fn run_all(cases: &[Case]) -> Vec<String> {
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let width = std::env::var("PARITY_THREADS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    std::thread::scope(|s| {
+        for _ in 0..width {
+            s.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let begin = Instant::now();
+                    let problems =
+                        std::panic::catch_unwind(|| check(case)).unwrap_or_else(|_| vec!["panicked".into()]);
+                    let verdict = if problems.is_empty() { "ok" } else { "FAILED" };
+                    println!("test {} ... {verdict} ({} ms)", case.name, begin.elapsed().as_millis());
+                    problems.iter().for_each(|p| println!("{p}"));
+                    if !problems.is_empty() {
+                        failures.lock().expect("failures").push(case.name.clone());
+                    }
+                }
+            });
+        }
+    });
+    failures.into_inner().expect("failures")
+}
+
+/// Everything wrong with one case, in all modes and both roles.
+fn check(case: &Case) -> Vec<String> {
+    let mut problems = Vec::new();
+    for role in ["client", "server"] {
+        let oracle = match transcript(case, role, Mode::Plain) {
+            Ok(run) => run,
+            Err(e) => return vec![format!("  {role}, plain: {e}")],
+        };
+        problems.extend(carrier_problem(case, role, Mode::Plain, &oracle));
+        for mode in Mode::wanted() {
+            match transcript(case, role, mode) {
+                Err(e) => problems.push(format!("  {role}, {mode:?}: {e}")),
+                Ok(run) => {
+                    problems.extend(
+                        difference(&oracle.lines, &run.lines).map(|d| format!("  {role}, {mode:?}:\n{d}")),
+                    );
+                    problems.extend(carrier_problem(case, role, mode, &run));
+                }
+            }
+        }
+    }
+    problems
+}
+
+struct Run {
+    lines: Vec<String>,
+    /// Payload the kernel's TCP carried on the watched connection, both ways.
+    tcp: Option<u64>,
+}
+
+fn transcript(case: &Case, role: &str, mode: Mode) -> Result<Run, String> {
+    let bed = Bed::new("parity", mode);
+    let mut command = command(&bed, role);
+    let outcome = bed.run(command.args([&case.name, role]), "case", LIMIT);
+    if !outcome.ok() || !outcome.out.ends_with("done\n") {
+        return Err(format!("{outcome}\n--- smcss -a\n{}", bed.connections()));
+    }
+    Ok(parse(&outcome))
+}
+
+/// The case is the end its role says; the puppet gets the library when the other end is enabled.
+fn command(bed: &Bed, role: &str) -> Command {
+    let (own, other) = match role {
+        "client" => (bed.client(PROGRAM), bed.mode.server()),
+        _ => (bed.server(PROGRAM), bed.mode.client()),
+    };
+    let mut own = own;
+    let library = bed.library().filter(|_| other).unwrap_or_default();
+    own.env("PARITY_PEER_PRELOAD", library);
+    own
+}
+
+fn parse(outcome: &Outcome) -> Run {
+    let (remarks, lines): (Vec<&str>, Vec<&str>) = outcome.out.lines().partition(|l| l.starts_with('#'));
+    let tcp = remarks
+        .iter()
+        .find(|l| l.starts_with("#tcp"))
+        .map(|l| l.split('=').skip(1).filter_map(|w| w.split(' ').next()?.parse::<u64>().ok()).sum());
+    Run { lines: lines.iter().map(|l| l.to_string()).collect(), tcp }
+}
+
+/// The first line where two transcripts part, with what came before.
+fn difference(want: &[String], got: &[String]) -> Option<String> {
+    let at = (0..want.len().max(got.len())).find(|&i| want.get(i) != got.get(i))?;
+    let before = want[at.saturating_sub(3)..at].iter().map(|l| format!("      {l}\n")).collect::<String>();
+    let line = |v: &[String]| v.get(at).map_or("(end)".to_string(), String::clone);
+    Some(format!("{before}    - TCP  {}\n    + this {}", line(want), line(got)))
+}
+
+/// A few bytes may cross TCP (FIN counts as one, urgent data may); real payload must not when both ends are enabled.
+fn carrier_problem(case: &Case, role: &str, mode: Mode, run: &Run) -> Option<String> {
+    let tcp = run.tcp.filter(|_| case.shm)?;
+    match mode {
+        Mode::Smc if tcp > 2 => Some(format!("  {role}, {mode:?}: {tcp} payload bytes went over TCP")),
+        Mode::Plain | Mode::ServerOnly | Mode::ClientOnly if tcp < 3 => {
+            Some(format!("  {role}, {mode:?}: only {tcp} payload bytes went over TCP"))
+        }
+        _ => None,
+    }
+}

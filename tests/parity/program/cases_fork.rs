@@ -1,0 +1,306 @@
+//! Points 32-36: connections across fork, exec, descriptor passing and process-wide close ranges.
+
+use crate::context::{Case, Cx, got, pattern, read_all, say, settle, write_all};
+use isthmus_tests::sys::{self, Fd, show};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: true, run }
+}
+
+const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("fork.both_use", both_use),
+    any("fork.before_use", before_use),
+    any("fork.child_closes", child_closes),
+    any("fork.parent_closes", parent_closes),
+    any("fork.accept_then_fork", accept_then_fork),
+    any("fork.prefork_accept", prefork_accept),
+    any("fork.child_listens_inherited", child_connects),
+    any("fork.writers_in_two_processes", writers_in_two_processes),
+    case("fork.spawn_with_live_connection", spawn_with_live_connection),
+    case("fork.child_close_range", child_close_range),
+    case("fork.in_threads", in_threads),
+    any("fork.exec_inherits_unused", exec_inherits_unused),
+    any("fork.exec_inherits_used", exec_inherits_used),
+    any("fork.pass_unused", pass_unused),
+    any("fork.pass_used", pass_used),
+    any("fork.killed_child", killed_child),
+    any("fork.double", double),
+];
+
+fn exchange(cx: &mut Cx, fd: Fd, id: u32) {
+    cx.peer(&format!("send {id} ping"));
+    let mut buf = [0u8; 9];
+    let r = sys::read(fd, &mut buf);
+    say!("read -> {}", got(r, &buf));
+    say!("write -> {}", show(sys::write(fd, b"pong")));
+    cx.peer(&format!("recv {id} 9"));
+}
+
+/// Answers "ping" with "pong" once; 0 when all went well.
+fn serve_once(fd: Fd) -> u8 {
+    let mut buf = [0u8; 9];
+    let good = sys::read(fd, &mut buf) == Ok(4) && &buf[..4] == b"ping" && sys::write(fd, b"pong") == Ok(4);
+    (!good).into()
+}
+
+/// The peer sends "ping" to whoever reads and shows the answer.
+fn ping(cx: &mut Cx, id: u32) {
+    cx.peer(&format!("send {id} ping"));
+    cx.peer(&format!("recv {id} 9"));
+}
+
+fn both_use(cx: &mut Cx) {
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    let pid = sys::fork(|| serve_once(p.fd));
+    ping(cx, 0);
+    say!("child {}", sys::wait(pid));
+    exchange(cx, p.fd, 0);
+    let pid = sys::fork(|| serve_once(p.fd));
+    ping(cx, 0);
+    say!("child {}", sys::wait(pid));
+    exchange(cx, p.fd, 0);
+}
+
+fn before_use(cx: &mut Cx) {
+    let p = cx.pair();
+    let pid = sys::fork(|| serve_once(p.fd));
+    ping(cx, 0);
+    say!("child {}", sys::wait(pid));
+    exchange(cx, p.fd, 0);
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer("drain 0");
+}
+
+fn child_closes(cx: &mut Cx) {
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    let pid = sys::fork(|| sys::close(p.fd).is_err().into());
+    say!("child {}", sys::wait(pid));
+    cx.peer("poll 0 1 60");
+    exchange(cx, p.fd, 0);
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer("poll 0 1 3000");
+    cx.peer("drain 0");
+}
+
+fn parent_closes(cx: &mut Cx) {
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    let pid = sys::fork(|| serve_once(p.fd) + serve_once(p.fd));
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer("poll 0 1 60");
+    ping(cx, 0);
+    ping(cx, 0);
+    say!("child {}", sys::wait(pid));
+    cx.peer("drain 0");
+}
+
+fn accept_then_fork(cx: &mut Cx) {
+    let (l, port) = sys::listener();
+    for id in 0..3 {
+        cx.ask(&format!("connect {id} {port}"));
+        let fd = sys::accept(l).expect("accept") as Fd;
+        let pid = sys::fork(|| {
+            let _ = sys::close(l);
+            serve_once(fd)
+        });
+        say!("close in parent -> {}", show(sys::close(fd)));
+        ping(cx, id);
+        say!("child {}", sys::wait(pid));
+        cx.peer(&format!("drain {id}"));
+    }
+}
+
+fn prefork_accept(cx: &mut Cx) {
+    let (l, port) = sys::listener();
+    let worker = || {
+        sys::fork(|| {
+            (0..2)
+                .map(|_| {
+                    sys::accept(l).map_or(1, |fd| serve_once(fd as Fd) + sys::close(fd as Fd).is_err() as u8)
+                })
+                .sum()
+        })
+    };
+    let workers = [worker(), worker(), worker()];
+    for id in 0..6 {
+        cx.ask(&format!("connect {id} {port}"));
+        ping(cx, id);
+        cx.peer(&format!("drain {id}"));
+    }
+    for pid in workers {
+        say!("worker {}", sys::wait(pid));
+    }
+}
+
+fn child_connects(cx: &mut Cx) {
+    let (l, port) = sys::listener();
+    let pid = sys::fork(|| {
+        let c = sys::tcp(0);
+        let good = sys::connect(c, port).is_ok() && sys::write(c, b"ping") == Ok(4);
+        let mut buf = [0u8; 9];
+        (!(good && sys::read(c, &mut buf) == Ok(4))).into()
+    });
+    let s = sys::accept(l).expect("accept") as Fd;
+    say!("server {}", serve_once(s));
+    say!("child {}", sys::wait(pid));
+    say!("server at end {}", read_all(s, usize::MAX));
+    let _ = cx;
+}
+
+/// TCP writes of one call are not mixed with another process's.
+fn writers_in_two_processes(cx: &mut Cx) {
+    let p = cx.pair();
+    cx.tell("echo 0 200000");
+    let write = |byte: u8| (0..100).filter(|_| sys::write(p.fd, &[byte; 1000]) == Ok(1000)).count();
+    let pid = sys::fork(|| (write(b'c') != 100).into());
+    let writer =
+        std::thread::spawn(move || (0..100).filter(|_| sys::write(p.fd, &[b'p'; 1000]) == Ok(1000)).count());
+    let mut all = vec![0u8; 200_000];
+    let r = sys::recv(p.fd, &mut all, libc::MSG_WAITALL);
+    let torn = all.chunks(1000).filter(|c| c.iter().any(|b| *b != c[0])).count();
+    say!("read {} torn {torn} parent wrote {}", show(r), writer.join().expect("writer"));
+    say!("child {}", sys::wait(pid));
+    cx.answer();
+}
+
+fn spawn_with_live_connection(cx: &mut Cx) {
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    for _ in 0..5 {
+        let out = Command::new("/bin/sh").args(["-c", "echo from a child"]).output().expect("sh");
+        say!("child said {}", String::from_utf8_lossy(&out.stdout).trim());
+        exchange(cx, p.fd, 0);
+    }
+}
+
+fn child_close_range(cx: &mut Cx) {
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    for flags in [0, libc::CLOSE_RANGE_CLOEXEC as i32] {
+        let mut c = Command::new("/bin/sh");
+        c.args(["-c", "echo closed"]);
+        // The child of a fork closes everything above stderr before exec, as daemons and Python do.
+        let out = isthmus_tests::sys::run_in_child(c, move || {
+            let _ = sys::close_range(3, u32::MAX, flags);
+        });
+        say!("child said {out}");
+        exchange(cx, p.fd, 0);
+    }
+    let pid = sys::fork(|| u8::from((3..1024).filter(|fd| sys::close(*fd).is_ok()).count() == 0));
+    say!("child {}", sys::wait(pid));
+    exchange(cx, p.fd, 0);
+}
+
+/// Fork while other threads are inside socket calls: the child can use and close its copies.
+fn in_threads(cx: &mut Cx) {
+    let (p, q) = (cx.pair(), cx.pair());
+    exchange(cx, p.fd, 0);
+    cx.ask("later 0 echo 1 100000000");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let good = std::thread::scope(|s| {
+        s.spawn(|| {
+            let mut buf = [5u8; 500];
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let _ = sys::write(q.fd, &buf).and_then(|_| sys::recv(q.fd, &mut buf, libc::MSG_WAITALL));
+            }
+        });
+        let child = || {
+            sys::fork(|| u8::from(sys::close(q.fd).is_err() || sys::fcntl(p.fd, libc::F_GETFL, 0).is_err()))
+        };
+        let good = (0..100).filter(|_| sys::wait(child()) == "exit 0").count();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        good
+    });
+    say!("{good} of 100 children ended well");
+    exchange(cx, p.fd, 0);
+    cx.watch(q.fd);
+}
+
+/// What an exec'ed program does with the connection it inherited.
+pub(crate) fn inherited(fd: Fd) {
+    let code = serve_once(fd);
+    let end = write_all(fd, &pattern(2000));
+    std::process::exit(if end == "2000 written" { code.into() } else { 9 });
+}
+
+fn exec_self(fd: Fd) -> String {
+    sys::fcntl(fd, libc::F_SETFD, 0).expect("inheritable");
+    let status =
+        Command::new("/proc/self/exe").arg0("parity-case").args(["--inherited", &fd.to_string()]).spawn();
+    let mut child = status.expect("start");
+    sys::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC).expect("private");
+    child.wait().map_or("lost".into(), |s| s.to_string())
+}
+
+fn exec_inherits_unused(cx: &mut Cx) {
+    let p = cx.pair();
+    cx.tell("later 0 send 0 ping");
+    cx.answer();
+    say!("child {}", exec_self(p.fd));
+    cx.peer("recvn 0 2004");
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer("drain 0");
+}
+
+fn exec_inherits_used(cx: &mut Cx) {
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    cx.peer("send 0 ping");
+    say!("child {}", exec_self(p.fd));
+    cx.peer("recvn 0 2004");
+    exchange(cx, p.fd, 0);
+}
+
+fn pass_unused(cx: &mut Cx) {
+    let p = cx.pair();
+    let (a, b) = sys::socketpair();
+    let pid = sys::fork(|| sys::recv_fd(b).map_or(7, |fd| serve_once(fd as Fd)));
+    say!("pass -> {}", show(sys::send_fd(a, p.fd)));
+    say!("close -> {}", show(sys::close(p.fd)));
+    ping(cx, 0);
+    say!("child {}", sys::wait(pid));
+    cx.peer("drain 0");
+}
+
+fn pass_used(cx: &mut Cx) {
+    let (a, b) = sys::socketpair();
+    let pid = sys::fork(|| sys::recv_fd(b).map_or(7, |fd| serve_once(fd as Fd)));
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    say!("pass -> {}", show(sys::send_fd(a, p.fd)));
+    ping(cx, 0);
+    say!("child {}", sys::wait(pid));
+    exchange(cx, p.fd, 0);
+}
+
+fn killed_child(cx: &mut Cx) {
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    let pid = sys::fork(|| sys::read(p.fd, &mut [0; 9]).is_err().into());
+    settle();
+    say!("kill -> {}", show(sys::kill(pid, libc::SIGKILL)));
+    say!("child {}", sys::wait(pid));
+    exchange(cx, p.fd, 0);
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer("drain 0");
+}
+
+fn double(cx: &mut Cx) {
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    let pid = sys::fork(|| {
+        let grandchild = sys::fork(|| serve_once(p.fd));
+        (sys::wait(grandchild) != "exit 0").into()
+    });
+    ping(cx, 0);
+    say!("child {}", sys::wait(pid));
+    exchange(cx, p.fd, 0);
+}

@@ -1,0 +1,230 @@
+//! Points 7, 12, 13: sendfile, splice and friends, urgent data.
+
+use crate::context::{
+    Case, Cx, digest, fill, got, pattern, read_all, say, settle, until_queued, until_ready,
+};
+use isthmus_tests::sys::{self, poll1, show};
+use libc::{MSG_DONTWAIT, MSG_OOB, POLLIN, POLLPRI, SPLICE_F_NONBLOCK};
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: true, run }
+}
+
+const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("move.sendfile", sendfile),
+    case("move.sendfile_large", sendfile_large),
+    case("move.sendfile_nonblocking", sendfile_nonblocking),
+    case("move.sendfile_first_use", sendfile_first_use),
+    case("move.splice_out", splice_out),
+    case("move.splice_in", splice_in),
+    case("move.splice_large", splice_large),
+    case("move.splice_errors", splice_errors),
+    case("move.tee", tee),
+    any("move.urgent", urgent),
+    any("move.urgent_inline", urgent_inline),
+    any("move.urgent_sent", urgent_sent),
+];
+
+fn sendfile(cx: &mut Cx) {
+    let p = cx.warm();
+    let file = sys::memfile(&pattern(5000));
+    let (r, o) = sys::sendfile(p.fd, file, Some(1000), 1500);
+    say!("with offset -> {} offset {o:?} position {}", show(r), sys::position(file));
+    cx.peer("recvn 0 1500");
+    let (r, o) = sys::sendfile(p.fd, file, None, 700);
+    say!("without -> {} offset {o:?} position {}", show(r), sys::position(file));
+    cx.peer("recvn 0 700");
+    let (r, o) = sys::sendfile(p.fd, file, Some(4500), 9999);
+    say!("past the end -> {} offset {o:?} position {}", show(r), sys::position(file));
+    cx.peer("recvn 0 500");
+    let (r, o) = sys::sendfile(p.fd, file, Some(5000), 10);
+    say!("at the end -> {} offset {o:?}", show(r));
+    say!("nothing -> {:?}", sys::sendfile(p.fd, file, Some(0), 0));
+    say!("from a socket -> {}", show(sys::sendfile(p.fd, p.fd, None, 10).0));
+    say!("from nothing -> {}", show(sys::sendfile(p.fd, 4000, None, 10).0));
+    say!("write -> {}", show(sys::write(p.fd, b"tail")));
+    cx.peer("recvn 0 4");
+}
+
+fn sendfile_large(cx: &mut Cx) {
+    let p = cx.warm();
+    let file = sys::memfile(&pattern(2_000_000));
+    cx.tell("recvn 0 2000000");
+    let mut offset = 0;
+    while offset < 2_000_000 {
+        match sys::sendfile(p.fd, file, Some(offset), 2_000_000 - offset as usize) {
+            (Ok(n), Some(o)) if n > 0 && o == offset + n as i64 => offset = o,
+            other => {
+                say!("unexpected {other:?}");
+                break;
+            }
+        }
+    }
+    say!("sent {offset}, position {}, peer {}", sys::position(file), cx.answer());
+}
+
+fn sendfile_nonblocking(cx: &mut Cx) {
+    let p = cx.warm();
+    sys::nonblocking(p.fd, true);
+    let file = sys::memfile(&pattern(100_000));
+    let (mut total, mut last) = (0usize, Ok(0));
+    while total < 1 << 30 {
+        last = sys::sendfile(p.fd, file, Some(0), 100_000).0;
+        match last {
+            Ok(n) => total += n,
+            Err(_) => break,
+        }
+    }
+    say!("fills up with {} after some data {}", show(last), total > 0);
+    cx.ask("later 1 discard 0");
+    until_ready(p.fd, libc::POLLOUT);
+    say!("goes on {}", sys::sendfile(p.fd, file, Some(0), 1000).0.is_ok());
+}
+
+fn sendfile_first_use(cx: &mut Cx) {
+    let p = cx.pair();
+    let file = sys::memfile(&pattern(5000));
+    say!("sendfile -> {}", show(sys::sendfile(p.fd, file, None, 5000).0));
+    cx.peer("recvn 0 5000");
+    cx.peer("send 0 ok");
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+}
+
+fn splice_out(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    say!("pipe write -> {}", show(sys::write(w, b"through a pipe")));
+    say!("splice -> {}", show(sys::splice(r, p.fd, 7, 0)));
+    cx.peer("recvn 0 7");
+    say!("splice -> {}", show(sys::splice(r, p.fd, 100, 0)));
+    cx.peer("recvn 0 7");
+    say!("empty pipe -> {}", show(sys::splice(r, p.fd, 100, SPLICE_F_NONBLOCK)));
+    sys::close(w).expect("close");
+    say!("ended pipe -> {}", show(sys::splice(r, p.fd, 100, 0)));
+}
+
+fn splice_in(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    cx.peer("send 0 abcdefgh");
+    until_queued(p.fd, 8);
+    say!("splice 5 -> {}", show(sys::splice(p.fd, w, 5, 0)));
+    let mut buf = [0u8; 20];
+    let k = sys::read(r, &mut buf);
+    say!("pipe -> {}", got(k, &buf));
+    say!("splice rest -> {}", show(sys::splice(p.fd, w, 100, 0)));
+    let k = sys::read(r, &mut buf);
+    say!("pipe -> {}", got(k, &buf));
+    sys::nonblocking(p.fd, true);
+    say!("splice empty -> {}", show(sys::splice(p.fd, w, 100, SPLICE_F_NONBLOCK)));
+    sys::nonblocking(p.fd, false);
+    cx.ask("later 60 send 0 later");
+    say!("splice blocks for data -> {}", show(sys::splice(p.fd, w, 100, 0)));
+    cx.peer("shut 0 1");
+    say!("splice at end -> {}", show(sys::splice(p.fd, w, 100, 0)));
+}
+
+fn splice_large(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    cx.tell("echo 0 1000000");
+    let feeder = std::thread::spawn(move || crate::context::write_all(w, &pattern(1_000_000)));
+    let reader = std::thread::spawn(move || read_all(p.fd, 1_000_000));
+    let mut moved = 0;
+    while moved < 1_000_000 {
+        match sys::splice(r, p.fd, 1_000_000 - moved, 0) {
+            Ok(n) if n > 0 => moved += n,
+            other => {
+                say!("unexpected {}", show(other));
+                break;
+            }
+        }
+    }
+    say!("moved {moved}, fed {}", feeder.join().expect("feeder"));
+    say!("back {} want {}", reader.join().expect("reader"), digest(&pattern(1_000_000)));
+    cx.answer();
+}
+
+fn splice_errors(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    say!("socket to socket -> {}", show(sys::splice(p.fd, q.fd, 10, 0)));
+    let (r, w) = sys::pipe(0);
+    say!("to nothing -> {}", show(sys::splice(r, 4000, 10, 0)));
+    say!("zero -> {}", show(sys::splice(p.fd, w, 0, 0)));
+    sys::write(w, b"abc").expect("pipe");
+    sys::nonblocking(p.fd, true);
+    fill(p.fd);
+    let r = sys::splice(r, p.fd, 3, SPLICE_F_NONBLOCK);
+    say!("when full -> {}", show(r));
+    cx.peer("send 1 x");
+    say!("read -> {}", show(sys::read(q.fd, &mut [0; 9])));
+}
+
+fn tee(cx: &mut Cx) {
+    let p = cx.warm();
+    let ((r, w), (r2, w2)) = (sys::pipe(0), sys::pipe(0));
+    cx.peer("send 0 abcdefgh");
+    until_queued(p.fd, 8);
+    say!("splice -> {}", show(sys::splice(p.fd, w, 8, 0)));
+    say!("tee -> {}", show(sys::tee(r, w2, 8)));
+    say!("splice copy -> {}", show(sys::splice(r2, p.fd, 8, 0)));
+    cx.peer("recvn 0 8");
+    say!("tee from a socket -> {}", show(sys::tee(p.fd, w2, 8)));
+}
+
+fn urgent(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.peer("send 0 abc");
+    cx.peer("oob 0 U");
+    cx.peer("send 0 def");
+    until_ready(p.fd, POLLPRI);
+    settle();
+    say!("poll {}", poll1(p.fd, POLLIN | POLLPRI, 0));
+    let mut buf = [0u8; 9];
+    let r = sys::recv(p.fd, &mut buf, 0);
+    say!("up to the mark {}", got(r, &buf));
+    say!("at mark {:?}", sys::ioctl_int(p.fd, 0x8905, -1));
+    let r = sys::recv(p.fd, &mut buf, MSG_OOB);
+    say!("urgent {}", got(r, &buf));
+    say!("urgent again {}", show(sys::recv(p.fd, &mut buf, MSG_OOB)));
+    let r = sys::recv(p.fd, &mut buf, 0);
+    say!("after the mark {}", got(r, &buf));
+    say!("at mark {:?}", sys::ioctl_int(p.fd, 0x8905, -1));
+    say!("poll {}", poll1(p.fd, POLLIN | POLLPRI, 0));
+}
+
+fn urgent_inline(cx: &mut Cx) {
+    let p = cx.warm();
+    say!("set -> {}", show(sys::setopt(p.fd, libc::SOL_SOCKET, libc::SO_OOBINLINE, 1)));
+    cx.peer("send 0 abc");
+    cx.peer("oob 0 U");
+    until_queued(p.fd, 4);
+    settle();
+    let mut buf = [0u8; 9];
+    let r = sys::recv(p.fd, &mut buf, 0);
+    say!("up to the mark {}", got(r, &buf));
+    say!("at mark {:?}", sys::ioctl_int(p.fd, 0x8905, -1));
+    say!("recv OOB -> {}", show(sys::recv(p.fd, &mut buf, MSG_OOB)));
+    let r = sys::recv(p.fd, &mut buf, MSG_DONTWAIT);
+    say!("inline {}", got(r, &buf));
+}
+
+fn urgent_sent(cx: &mut Cx) {
+    let p = cx.warm();
+    say!("send -> {}", show(sys::send(p.fd, b"abc", 0)));
+    say!("urgent -> {}", show(sys::send(p.fd, b"xyU", MSG_OOB)));
+    say!("send -> {}", show(sys::send(p.fd, b"def", 0)));
+    until_peer_has_priority(cx);
+    cx.peer("recvn 0 5");
+    cx.peer("recvn 0 3");
+    say!("recv OOB with none -> {}", show(sys::recv(p.fd, &mut [0; 1], MSG_OOB)));
+}
+
+fn until_peer_has_priority(cx: &mut Cx) {
+    settle();
+    cx.peer("poll 0 3 1000");
+}

@@ -1,0 +1,314 @@
+//! Points 41-43, 51, 54-55: poll and select in every state of a connection.
+
+use crate::context::{Case, Cx, fill, say, settle, until, until_ready};
+use isthmus_tests::sys::{self, Fd, Select, bits, poll1, show, so_error};
+use libc::{POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM};
+
+const ALL: i16 = POLLIN | POLLOUT | POLLPRI | POLLRDHUP | POLLRDNORM | POLLWRNORM;
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: true, run }
+}
+
+const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("poll.idle_and_data", idle_and_data),
+    case("poll.peer_half_closed", peer_half_closed),
+    case("poll.own_half_closed", own_half_closed),
+    any("poll.both_closed", both_closed),
+    any("poll.reset", reset),
+    case("poll.no_events", no_events),
+    case("poll.full", full),
+    case("poll.edges_of_the_call", edges_of_the_call),
+    any("poll.listener", listener),
+    any("poll.unconnected", unconnected),
+    any("poll.nonblocking_connect", nonblocking_connect),
+    case("poll.before_first_use", before_first_use),
+    case("poll.waits_for_data", waits_for_data),
+    case("poll.mixed_set", mixed_set),
+    case("poll.low_water", low_water),
+    case("poll.select_states", select_states),
+    case("poll.select_waits", select_waits),
+    case("poll.same_fd_twice", same_fd_twice),
+    case("poll.thread_per_direction", thread_per_direction),
+    case("poll.wakes_on_close", wakes_on_close),
+];
+
+fn states(what: &str, fd: Fd) {
+    let ppoll = sys::ppoll(&[(fd, ALL)], Some(0));
+    say!("{what}: poll {} ppoll {}", poll1(fd, ALL, 0), bits(ppoll.1[0] as u16 as u32));
+    say!("{what}: IN {} OUT {} none {}", poll1(fd, POLLIN, 0), poll1(fd, POLLOUT, 0), poll1(fd, 0, 0));
+}
+
+fn idle_and_data(cx: &mut Cx) {
+    let p = cx.warm();
+    states("idle", p.fd);
+    cx.peer("send 0 abc");
+    until_ready(p.fd, POLLIN);
+    states("data", p.fd);
+    states("data, again", p.fd);
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 2])));
+    states("some left", p.fd);
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 2])));
+    states("drained", p.fd);
+}
+
+fn peer_half_closed(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.peer("send 0 abc");
+    cx.peer("shut 0 1");
+    until_ready(p.fd, POLLRDHUP);
+    states("data and EOF", p.fd);
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    states("EOF", p.fd);
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    states("EOF was read", p.fd);
+}
+
+fn own_half_closed(cx: &mut Cx) {
+    let p = cx.warm();
+    say!("shutdown -> {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
+    states("SHUT_WR", p.fd);
+    cx.peer("send 0 abc");
+    until_ready(p.fd, POLLIN);
+    states("SHUT_WR, data", p.fd);
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    say!("shutdown -> {}", show(sys::shutdown(p.fd, libc::SHUT_RD)));
+    states("SHUT_RD too", p.fd);
+}
+
+fn both_closed(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.peer("shut 0 1");
+    say!("shutdown -> {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
+    until_ready(p.fd, libc::POLLHUP);
+    states("both shut", p.fd);
+    cx.peer("close 0");
+    settle();
+    states("and closed", p.fd);
+}
+
+fn reset(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.peer("linger 0 1 0");
+    cx.peer("close 0");
+    until_ready(p.fd, libc::POLLERR);
+    states("reset", p.fd);
+    say!("error {}", so_error(p.fd));
+    states("error was read", p.fd);
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    states("after read", p.fd);
+}
+
+fn no_events(cx: &mut Cx) {
+    let p = cx.warm();
+    say!("nothing asked, idle: {}", poll1(p.fd, 0, 30));
+    cx.peer("send 0 x");
+    settle();
+    say!("nothing asked, data: {}", poll1(p.fd, 0, 30));
+    cx.peer("linger 0 1 0");
+    cx.peer("close 0");
+    say!("nothing asked, reset: {}", poll1(p.fd, 0, 3000));
+}
+
+fn full(cx: &mut Cx) {
+    let p = cx.warm();
+    fill(p.fd);
+    say!("full: OUT {} IN|OUT {}", poll1(p.fd, POLLOUT, 0), poll1(p.fd, POLLIN | POLLOUT, 0));
+    cx.ask("later 50 discard 0");
+    say!("room again {}", poll1(p.fd, POLLOUT, 3000));
+    until("room", || sys::send(p.fd, &[1], libc::MSG_DONTWAIT).is_ok());
+    until_ready(p.fd, POLLOUT);
+    states("drained by the peer", p.fd);
+}
+
+fn edges_of_the_call(cx: &mut Cx) {
+    let p = cx.warm();
+    say!("negative fd {:?}", sys::poll(&[(-1, POLLIN), (p.fd, POLLOUT)], 1000));
+    let (n, v) = sys::poll(&[(4000, POLLIN), (p.fd, POLLIN)], 1000);
+    say!("bad fd {} {} {}", show(n), bits(v[0] as u16 as u32), bits(v[1] as u16 as u32));
+    say!("no fds {:?}", sys::poll(&[], 5).0);
+    say!("null {}", show(sys::poll_nothing(5)));
+    say!("only negative {:?}", sys::poll(&[(-5, POLLIN)], 5));
+    cx.peer("send 0 x");
+    until_ready(p.fd, POLLIN);
+    let (n, v) = sys::poll(&[(p.fd, POLLIN), (4000, POLLIN), (p.fd, POLLOUT)], 0);
+    say!("mix {} {:?}", show(n), v.iter().map(|b| bits(*b as u16 as u32)).collect::<Vec<_>>());
+}
+
+fn listener(cx: &mut Cx) {
+    let (l, port) = sys::listener();
+    states("idle listener", l);
+    cx.ask(&format!("connect 9 {port}"));
+    until_ready(l, POLLIN);
+    states("listener with a connection", l);
+    let s = sys::accept(l).expect("accept") as Fd;
+    states("accepted", l);
+    states("new connection", s);
+    say!("read on listener -> {}", show(sys::read(l, &mut [0; 1])));
+}
+
+fn unconnected(cx: &mut Cx) {
+    let fd = sys::tcp(0);
+    states("unconnected", fd);
+    sys::bind(fd, 0).expect("bind");
+    states("bound", fd);
+    let _ = cx;
+}
+
+fn nonblocking_connect(cx: &mut Cx) {
+    let port = cx.listening_peer();
+    let fd = sys::tcp(libc::SOCK_NONBLOCK);
+    let r = show(sys::connect(fd, port));
+    say!("connect in progress or done: {}", r == "0" || r == "EINPROGRESS");
+    say!("poll {}", poll1(fd, POLLOUT, 3000));
+    say!("error {}", so_error(fd));
+    say!("connect again -> {}", show(sys::connect(fd, port)).replace("EISCONN", "0"));
+    cx.peer("accept 9");
+    states("connected", fd);
+    say!("read -> {}", show(sys::read(fd, &mut [0; 9])));
+    say!("write -> {}", show(sys::write(fd, b"hello")));
+    cx.peer("recv 9 9");
+    cx.peer("send 9 abc");
+    say!("poll {}", poll1(fd, POLLIN, 3000));
+    say!("read -> {}", show(sys::read(fd, &mut [0; 9])));
+}
+
+fn before_first_use(cx: &mut Cx) {
+    let p = cx.pair();
+    say!("idle {}", poll1(p.fd, POLLIN, 20));
+    say!("writable {}", poll1(p.fd, POLLOUT, 20));
+    cx.peer("send 0 abc");
+    say!("data {}", poll1(p.fd, POLLIN, 3000));
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    say!("write -> {}", show(sys::write(p.fd, b"hello")));
+    cx.peer("recv 0 9");
+}
+
+fn waits_for_data(cx: &mut Cx) {
+    let p = cx.warm();
+    for how in 0..4 {
+        cx.ask("later 60 send 0 abc");
+        let r = match how {
+            0 => poll1(p.fd, POLLIN, 5000),
+            1 => poll1(p.fd, POLLIN, -1),
+            2 => bits(sys::ppoll(&[(p.fd, POLLIN)], None).1[0] as u16 as u32),
+            _ => bits(sys::ppoll(&[(p.fd, POLLIN)], Some(5000)).1[0] as u16 as u32),
+        };
+        say!("{how}: {r}");
+        say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    }
+}
+
+fn mixed_set(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    let (r, w) = sys::pipe(0);
+    let (e, t) = (sys::eventfd(0), sys::timer(30));
+    let (l, port) = sys::listener();
+    let plain = sys::tcp(0);
+    sys::connect(plain, port).expect("connect");
+    let set = [p.fd, q.fd, r, e, t, l].map(|fd| (fd, POLLIN));
+    let show_all = |what: &str, ms| {
+        let (n, v) = sys::poll(&set, ms);
+        say!("{what}: {} {:?}", show(n), v.iter().map(|b| bits(*b as u16 as u32)).collect::<Vec<_>>());
+    };
+    let s = sys::accept(l).expect("accept") as Fd;
+    show_all("idle or timer", 0);
+    say!("timer {}", poll1(t, POLLIN, 3000));
+    show_all("timer", 1000);
+    cx.peer("send 1 x");
+    until_ready(q.fd, POLLIN);
+    show_all("second connection", 1000);
+    say!("pipe write {}", show(sys::write(w, b"x")));
+    show_all("and pipe", 1000);
+    say!("eventfd write {}", show(sys::write(e, &1u64.to_ne_bytes())));
+    cx.peer("send 0 y");
+    until_ready(p.fd, POLLIN);
+    show_all("everything", 1000);
+    sys::close(s).and(sys::close(plain)).expect("close");
+}
+
+fn low_water(cx: &mut Cx) {
+    let p = cx.warm();
+    sys::setopt(p.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 4).expect("lowat");
+    cx.peer("send 0 ab");
+    settle();
+    say!("two of four {}", poll1(p.fd, POLLIN, 30));
+    cx.peer("send 0 cd");
+    say!("four of four {}", poll1(p.fd, POLLIN, 3000));
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+}
+
+fn select_states(cx: &mut Cx) {
+    let p = cx.warm();
+    let f = [p.fd];
+    for kind in [Select::Plain, Select::Precise] {
+        say!("{kind:?} idle {}", sys::select(kind, &f, &f, &f, 0));
+        cx.peer("send 0 abc");
+        until_ready(p.fd, POLLIN);
+        say!("{kind:?} data {}", sys::select(kind, &f, &f, &f, 0));
+        say!("{kind:?} read only {}", sys::select(kind, &f, &[], &[], 1000));
+        say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+        say!("{kind:?} nothing {}", sys::select(kind, &[], &[], &[], 5));
+    }
+    fill(p.fd);
+    say!("full {}", sys::select(Select::Plain, &f, &f, &f, 0));
+    cx.ask("later 1 discard 0");
+    say!("room {}", sys::select(Select::Plain, &[], &f, &[], 3000));
+    say!("bad fd {}", sys::select(Select::Plain, &[p.fd, 1000], &[], &[], 0));
+}
+
+fn select_waits(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    let (r, _w) = sys::pipe(0);
+    for kind in [Select::Plain, Select::Precise] {
+        cx.ask("later 60 send 1 abc");
+        say!("{kind:?} {}", sys::select(kind, &[p.fd, q.fd, r], &[], &[p.fd], 5000));
+        say!("read -> {}", show(sys::read(q.fd, &mut [0; 9])));
+    }
+    cx.ask("later 60 shut 0 1");
+    say!("EOF {}", sys::select(Select::Plain, &[p.fd, q.fd, r], &[], &[], 5000));
+}
+
+fn same_fd_twice(cx: &mut Cx) {
+    let p = cx.warm();
+    let d = sys::dup(p.fd).expect("dup") as Fd;
+    cx.peer("send 0 x");
+    until_ready(p.fd, POLLIN);
+    let (n, v) = sys::poll(&[(p.fd, POLLIN), (p.fd, POLLOUT), (d, POLLIN | POLLOUT)], 0);
+    say!("{} {:?}", show(n), v.iter().map(|b| bits(*b as u16 as u32)).collect::<Vec<_>>());
+}
+
+fn thread_per_direction(cx: &mut Cx) {
+    let p = cx.warm();
+    let reader = std::thread::spawn(move || {
+        let mut total = 0;
+        while total < 100_000 {
+            poll1(p.fd, POLLIN, 5000);
+            match sys::recv(p.fd, &mut [0; 1000], libc::MSG_DONTWAIT) {
+                Ok(0) => break,
+                Ok(n) => total += n,
+                Err(_) => {}
+            }
+        }
+        total
+    });
+    cx.tell("echo 0 100000");
+    let mut sent = 0;
+    while sent < 100_000 {
+        poll1(p.fd, POLLOUT, 5000);
+        sent += sys::send(p.fd, &vec![1; 5000.min(100_000 - sent)], libc::MSG_DONTWAIT).unwrap_or(0);
+    }
+    say!("sent {sent} read {}", reader.join().expect("reader"));
+    cx.answer();
+}
+
+fn wakes_on_close(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.ask("later 60 close 0");
+    say!("poll {}", poll1(p.fd, POLLIN | POLLRDHUP, 5000));
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+}

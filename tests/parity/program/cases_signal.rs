@@ -1,0 +1,225 @@
+//! Points 26-29: timeouts, interrupted calls, cancellation, and calls made inside a signal handler.
+
+use crate::context::{Case, Cx, fill, got, say, settle, until};
+use isthmus_tests::sys::{self, Blocking, ThreadId, poll1, show};
+use libc::{MSG_NOSIGNAL, SIGUSR1};
+use std::time::Duration;
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: true, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("signal.receive_timeout", receive_timeout),
+    case("signal.send_timeout", send_timeout),
+    case("signal.interrupted_read", interrupted_read),
+    case("signal.restarted_read", restarted_read),
+    case("signal.interrupted_write", interrupted_write),
+    case("signal.interrupted_waits", interrupted_waits),
+    case("signal.waitall_interrupted", waitall_interrupted),
+    case("signal.mask_during_wait", mask_during_wait),
+    case("signal.cancel", cancel),
+    case("signal.cancel_foreign", cancel_foreign),
+    case("signal.write_in_handler", write_in_handler),
+];
+
+/// Signals the calling thread again and again until told to stop.
+struct Nagger(std::sync::mpsc::Sender<()>, std::thread::JoinHandle<()>);
+
+impl Nagger {
+    fn start(target: ThreadId) -> Nagger {
+        let (tx, rx) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            sys::block(SIGUSR1, true);
+            while rx.recv_timeout(Duration::from_millis(60))
+                == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
+                sys::signal_thread(target, SIGUSR1);
+            }
+        });
+        Nagger(tx, thread)
+    }
+
+    fn stop(self) {
+        let _ = self.0.send(());
+        self.1.join().expect("nagger");
+    }
+}
+
+fn receive_timeout(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let mut buf = [0u8; 9];
+    say!("set -> {}", show(sys::set_timeout(fd, libc::SO_RCVTIMEO, 60)));
+    say!("read -> {}", show(sys::read(fd, &mut buf)));
+    say!("recv -> {}", show(sys::recv(fd, &mut buf, 0)));
+    say!("recvmsg -> {:?}", sys::recvmsg(fd, &mut [&mut buf], 0).0);
+    say!("poll ignores it {}", poll1(fd, libc::POLLIN, 10));
+    cx.peer("send 0 abc");
+    let r = sys::read(fd, &mut buf);
+    say!("read -> {}", got(r, &buf));
+    say!("set 0 -> {}", show(sys::set_timeout(fd, libc::SO_RCVTIMEO, 0)));
+    cx.ask("later 200 send 0 late");
+    let r = sys::read(fd, &mut buf);
+    say!("read without timeout -> {}", got(r, &buf));
+    let d = sys::dup(fd).expect("dup") as i32;
+    say!("set on dup -> {}", show(sys::set_timeout(d, libc::SO_RCVTIMEO, 30)));
+    say!("read -> {}", show(sys::read(fd, &mut buf)));
+}
+
+fn send_timeout(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    say!("set -> {}", show(sys::set_timeout(fd, libc::SO_SNDTIMEO, 60)));
+    let block = vec![3u8; 64 << 20];
+    let first = sys::send(fd, &block, MSG_NOSIGNAL);
+    say!("first send is partial: {}", first.is_ok_and(|n| n > 0 && n < block.len()));
+    fill(fd);
+    say!("send when full -> {}", show(sys::send(fd, &block, MSG_NOSIGNAL)));
+    say!("writev when full -> {}", show(sys::writev(fd, &[b"ab", b"c"])));
+}
+
+fn interrupted_read(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch(SIGUSR1, false);
+    let n = Nagger::start(sys::this_thread());
+    let mut buf = [0u8; 9];
+    say!("read -> {}", show(sys::read(fd, &mut buf)));
+    say!("recv -> {}", show(sys::recv(fd, &mut buf, 0)));
+    say!("recvmsg -> {:?}", sys::recvmsg(fd, &mut [&mut buf], 0).0);
+    say!("readv -> {}", show(sys::readv(fd, &mut [&mut buf])));
+    n.stop();
+    say!("handler ran: {}", sys::hits() >= 4);
+    cx.peer("send 0 abc");
+    let r = sys::read(fd, &mut buf);
+    say!("read -> {}", got(r, &buf));
+}
+
+fn restarted_read(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch(SIGUSR1, true);
+    let n = Nagger::start(sys::this_thread());
+    cx.ask("later 250 send 0 abc");
+    let mut buf = [0u8; 9];
+    let r = sys::read(fd, &mut buf);
+    say!("read -> {}", got(r, &buf));
+    say!("set -> {}", show(sys::set_timeout(fd, libc::SO_RCVTIMEO, 400)));
+    say!("with SO_RCVTIMEO read -> {}", show(sys::read(fd, &mut buf)));
+    n.stop();
+    say!("handler ran: {}", sys::hits() >= 1);
+}
+
+fn interrupted_write(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch(SIGUSR1, false);
+    let block = vec![3u8; 64 << 20];
+    let n = Nagger::start(sys::this_thread());
+    let first = sys::send(fd, &block, 0);
+    say!("first send is partial: {}", first.is_ok_and(|k| k > 0 && k < block.len()));
+    fill(fd);
+    say!("send when full -> {}", show(sys::send(fd, &block, 0)));
+    n.stop();
+    let (pid_alive, dump) = (cx.peer_pid() > 0, cx.ask("later 1 discard 0"));
+    say!("peer reads on: {pid_alive} {dump}");
+    say!("send -> {}", show(sys::send(fd, b"tail", 0)));
+}
+
+fn interrupted_waits(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch(SIGUSR1, true);
+    let n = Nagger::start(sys::this_thread());
+    let ep = sys::epoll();
+    sys::ep_add(ep, fd, libc::EPOLLIN, 1).expect("add");
+    say!("poll -> {}", poll1(fd, libc::POLLIN, 3000));
+    say!("ppoll -> {}", show(sys::ppoll(&[(fd, libc::POLLIN)], Some(3000)).0));
+    say!("select -> {}", sys::select(sys::Select::Plain, &[fd], &[], &[], 3000));
+    say!("pselect -> {}", sys::select(sys::Select::Precise, &[fd], &[], &[], 3000));
+    say!("epoll_wait -> {}", sys::ep_show(ep, 3000));
+    say!("epoll_wait forever -> {}", sys::ep_show(ep, -1));
+    for kind in [sys::Wait::Mask, sys::Wait::Nano] {
+        say!("{kind:?} -> {}", sys::show_events(sys::ep_wait_by(kind, ep, 4, 3000)));
+    }
+    n.stop();
+    cx.peer("send 0 x");
+    say!("epoll_wait -> {}", sys::ep_show(ep, 3000));
+}
+
+fn waitall_interrupted(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch(SIGUSR1, false);
+    cx.peer("send 0 abc");
+    let n = Nagger::start(sys::this_thread());
+    let mut buf = [0u8; 8];
+    let r = sys::recv(fd, &mut buf, libc::MSG_WAITALL);
+    say!("waitall 8 -> {}", got(r, &buf));
+    n.stop();
+}
+
+fn mask_during_wait(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch(SIGUSR1, false);
+    sys::block(SIGUSR1, true);
+    let ep = sys::epoll();
+    sys::ep_add(ep, fd, libc::EPOLLIN, 1).expect("add");
+    let raise = || sys::signal_thread(sys::this_thread(), SIGUSR1);
+    raise();
+    say!("blocked: {} hits {}", sys::ep_show(ep, 20), sys::hits());
+    say!("epoll_pwait -> {} hits {}", show(sys::ep_pwait_unblocking(ep, SIGUSR1, 3000)), sys::hits());
+    raise();
+    say!("ppoll -> {} hits {}", show(sys::ppoll_unblocking(fd, libc::POLLIN, SIGUSR1, 3000)), sys::hits());
+    cx.peer("send 0 x");
+    say!("poll {}", poll1(fd, libc::POLLIN, 3000));
+    raise();
+    let r = show(sys::ppoll_unblocking(fd, libc::POLLIN, SIGUSR1, 3000));
+    say!("ready and pending: one of both: {}", r == "1" || r == "EINTR");
+}
+
+fn cancel(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    for what in [Blocking::Read, Blocking::Recv, Blocking::Poll] {
+        say!("{what:?} {}", sys::cancel_in(what, fd, 60));
+    }
+    let ep = sys::epoll();
+    sys::ep_add(ep, fd, libc::EPOLLIN, 1).expect("add");
+    say!("EpollWait {}", sys::cancel_in(Blocking::EpollWait, ep, 60));
+    cx.peer("send 0 abc");
+    let mut buf = [0u8; 9];
+    let r = sys::read(fd, &mut buf);
+    say!("read -> {}", got(r, &buf));
+    say!("write -> {}", show(sys::write(fd, b"hello")));
+    cx.peer("recv 0 9");
+    say!("Write {}", sys::cancel_in(Blocking::Write, fd, 300));
+    say!("set -> {}", show(sys::set_timeout(fd, libc::SO_SNDTIMEO, 50)));
+    fill(fd);
+    say!("send when full -> {}", show(sys::send(fd, b"x", 0)));
+}
+
+fn cancel_foreign(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let (r, w) = sys::pipe(0);
+    for what in [Blocking::Read, Blocking::Poll] {
+        say!("pipe {what:?} {}", sys::cancel_in(what, r, 60));
+    }
+    let (a, _b) = sys::socketpair();
+    say!("unix Recv {}", sys::cancel_in(Blocking::Recv, a, 60));
+    say!("pipe write -> {}", show(sys::write(w, b"x")));
+    cx.peer("send 0 y");
+    say!("read -> {}", show(sys::read(fd, &mut [0; 9])));
+}
+
+fn write_in_handler(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch(SIGUSR1, true);
+    sys::write_in_handler(fd);
+    let n = Nagger::start(sys::this_thread());
+    cx.ask("later 400 send 0 z");
+    say!("read -> {}", show(sys::read(fd, &mut [0; 9])));
+    n.stop();
+    sys::write_in_handler(-1);
+    settle();
+    let marks = sys::hits();
+    let mut seen = String::new();
+    until("all marks", || {
+        seen = cx.ask("queued 0");
+        seen == marks.to_string()
+    });
+    say!("every handler write arrived: {} some: {}", seen == marks.to_string(), marks > 0);
+}

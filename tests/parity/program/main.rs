@@ -1,0 +1,60 @@
+//! The program that is run over TCP and over SMC: it performs one named case and prints what every call returned.
+//! Invariant: a transcript contains nothing that depends on timing, addresses or buffer sizes, so two runs over
+//! plain TCP print the same text. Lines that start with '#' are remarks and not part of the transcript.
+//!
+//! `parity-case --list`, `parity-case CASE client|server`, and inside a case `parity-case --peer` (the other end,
+//! driven through its stdin) and `parity-case --inherited FD` (a program that was exec'ed with a connection).
+
+mod cases_close;
+mod cases_data;
+mod cases_epoll;
+mod cases_fds;
+mod cases_fork;
+mod cases_move;
+mod cases_poll;
+mod cases_signal;
+mod context;
+mod peer;
+
+use context::{Case, Cx, Role};
+
+fn all() -> Vec<Case> {
+    let groups: [&[Case]; 8] = [
+        cases_data::CASES,
+        cases_close::CASES,
+        cases_signal::CASES,
+        cases_fds::CASES,
+        cases_fork::CASES,
+        cases_poll::CASES,
+        cases_epoll::CASES,
+        cases_move::CASES,
+    ];
+    groups.concat()
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--list"] => all().iter().for_each(|c| println!("{} {}", c.name, if c.shm { "shm" } else { "any" })),
+        ["--peer"] => peer::run(),
+        ["--inherited", fd] => cases_fork::inherited(fd.parse().expect("descriptor")),
+        [name] => run(name, Role::Client),
+        [name, "client"] => run(name, Role::Client),
+        [name, "server"] => run(name, Role::Server),
+        _ => {
+            eprintln!("usage: parity-case --list | CASE [client|server]");
+            std::process::exit(2);
+        }
+    }
+}
+
+fn run(name: &str, role: Role) {
+    let cases = all();
+    let Some(case) = cases.iter().find(|c| c.name == name) else {
+        eprintln!("parity-case: no case named {name}");
+        std::process::exit(2);
+    };
+    let mut cx = Cx::start(role);
+    (case.run)(&mut cx);
+    cx.finish();
+}

@@ -1,0 +1,202 @@
+//! The bed a test runs in: which ends are enabled, a registry of its own, and, as root, a network of its own whose
+//! loopback counter tells how many bytes really crossed TCP. Invariant: two beds share nothing, and a bed leaves
+//! nothing behind.
+
+use crate::dist::Dist;
+use crate::process::{Outcome, Running};
+use crate::scratch::Scratch;
+use crate::sys;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Which ends of the connections run with the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Neither: the oracle.
+    Plain,
+    /// Both: data moves through shared memory.
+    Smc,
+    /// The server only: plain TCP.
+    ServerOnly,
+    /// The client only: plain TCP.
+    ClientOnly,
+}
+
+impl Mode {
+    /// All four.
+    pub const ALL: [Mode; 4] = [Mode::Plain, Mode::Smc, Mode::ServerOnly, Mode::ClientOnly];
+
+    /// Whether servers get the library.
+    pub fn server(self) -> bool {
+        matches!(self, Mode::Smc | Mode::ServerOnly)
+    }
+
+    /// Whether clients get the library.
+    pub fn client(self) -> bool {
+        matches!(self, Mode::Smc | Mode::ClientOnly)
+    }
+
+    /// The modes this run asks for: `$ISTHMUS_MODES`, a comma-separated list of plain, smc, server, client; else all.
+    /// "plain" alone checks the tests themselves and needs no product.
+    pub fn wanted() -> Vec<Mode> {
+        let names = std::env::var("ISTHMUS_MODES").unwrap_or_default();
+        if names.is_empty() {
+            return Mode::ALL.to_vec();
+        }
+        names.split(',').map(Mode::named).collect()
+    }
+
+    fn named(name: &str) -> Mode {
+        match name {
+            "plain" => Mode::Plain,
+            "smc" => Mode::Smc,
+            "server" => Mode::ServerOnly,
+            "client" => Mode::ClientOnly,
+            other => panic!("ISTHMUS_MODES: no mode named {other}"),
+        }
+    }
+}
+
+/// One test's surroundings.
+#[derive(Debug)]
+pub struct Bed {
+    /// Which ends are enabled.
+    pub mode: Mode,
+    /// Files of this test.
+    pub scratch: Scratch,
+    /// Whether the calling thread has a network namespace of its own.
+    pub own_network: bool,
+    dist: Option<Dist>,
+    registry: PathBuf,
+    loopback: u64,
+}
+
+impl Bed {
+    /// Makes a bed; panics with one sentence if the product is needed and missing.
+    pub fn new(name: &str, mode: Mode) -> Bed {
+        let dist = (mode != Mode::Plain).then(|| Dist::find().unwrap_or_else(|e| panic!("{e}")));
+        let scratch = Scratch::new(name);
+        let registry = scratch.dir("registry");
+        let own_network = sys::own_network().is_ok();
+        open_to_all(&scratch);
+        let mut bed = Bed { mode, scratch, own_network, dist, registry, loopback: 0 };
+        bed.mark();
+        bed
+    }
+
+    /// A command for the serving end.
+    pub fn server(&self, program: impl AsRef<OsStr>) -> Command {
+        self.command(program, self.mode.server())
+    }
+
+    /// A command for the connecting end.
+    pub fn client(&self, program: impl AsRef<OsStr>) -> Command {
+        self.command(program, self.mode.client())
+    }
+
+    /// A command that never gets the library.
+    pub fn plain(&self, program: impl AsRef<OsStr>) -> Command {
+        self.command(program, false)
+    }
+
+    fn command(&self, program: impl AsRef<OsStr>, enabled: bool) -> Command {
+        let mut c = match &self.dist {
+            Some(dist) if enabled => {
+                let mut c = Command::new(dist.tool("smc_run"));
+                c.arg(program);
+                c
+            }
+            _ => Command::new(program),
+        };
+        c.env("SMC_REGISTRY_DIR", &self.registry).env_remove("LD_PRELOAD").current_dir(self.scratch.path());
+        c
+    }
+
+    /// The library's path, to be put into LD_PRELOAD by hand; None when this bed is plain.
+    pub fn library(&self) -> Option<PathBuf> {
+        self.dist.as_ref().map(Dist::library)
+    }
+
+    /// The directory of this bed's registry.
+    pub fn registry(&self) -> &std::path::Path {
+        &self.registry
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, command: &mut Command, name: &str, limit: Duration) -> Outcome {
+        let outcome = self.start(command, name).finish(limit);
+        if outcome.status.is_none() {
+            eprintln!("{name} hung; connections:\n{}", self.connections());
+        }
+        outcome
+    }
+
+    /// Starts a command in the background.
+    pub fn start(&self, command: &mut Command, name: &str) -> Running {
+        Running::start(command, self.scratch.path(), name)
+    }
+
+    /// What `smcss -a` says about this bed.
+    pub fn connections(&self) -> String {
+        self.tool("smcss", &["-a"])
+    }
+
+    /// Output of one of the tools, looking at this bed's registry.
+    pub fn tool(&self, name: &str, args: &[&str]) -> String {
+        let Some(dist) = &self.dist else { return String::new() };
+        let mut c = Command::new(dist.tool(name));
+        c.args(args).env("SMC_REGISTRY_DIR", &self.registry);
+        c.output().map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).into_owned())
+    }
+
+    /// Starts counting loopback bytes from here.
+    pub fn mark(&mut self) {
+        self.loopback = loopback_bytes();
+    }
+
+    /// Bytes that crossed the loopback device since [`Bed::mark`]; None without a network of our own.
+    pub fn crossed(&self) -> Option<u64> {
+        self.own_network.then(|| loopback_bytes() - self.loopback)
+    }
+
+    /// Asserts that `payload` bytes moved the way the mode says: through shared memory when both ends are enabled,
+    /// over TCP otherwise. Needs a network of our own; without one, connections of an enabled pair must show in `seen`,
+    /// an `smcss` or `smcd` output taken while they lived.
+    pub fn assert_carrier(&self, payload: u64, seen: &str) {
+        match (self.crossed(), self.mode) {
+            (Some(n), Mode::Smc) => {
+                assert!(
+                    n < payload / 4,
+                    "{n} bytes crossed TCP for {payload} of payload\n{}\n{seen}",
+                    self.connections()
+                );
+            }
+            (Some(n), mode) => assert!(n >= payload, "{mode:?}: only {n} bytes of {payload} crossed TCP"),
+            (None, Mode::Smc) => assert!(seen.contains("SMCD") || seen.is_empty(), "no SMC-D in:\n{seen}"),
+            (None, _) => assert!(!seen.contains("SMCD"), "SMC-D with one end enabled:\n{seen}"),
+        }
+    }
+}
+
+/// Servers that drop root, such as nginx workers, must reach the registry.
+fn open_to_all(scratch: &Scratch) {
+    use std::os::unix::fs::PermissionsExt;
+    let open = std::fs::Permissions::from_mode(0o1777);
+    let _ = std::fs::set_permissions(scratch.path(), open.clone());
+    let _ = std::fs::set_permissions(scratch.path().join("registry"), open);
+}
+
+/// Bytes received by `lo` in the calling thread's network namespace.
+fn loopback_bytes() -> u64 {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let line = table.lines().find_map(|l| l.trim().strip_prefix("lo:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// A port nobody listens on now.
+pub fn free_port() -> u16 {
+    let l = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("bind");
+    l.local_addr().expect("local address").port()
+}

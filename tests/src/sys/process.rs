@@ -1,0 +1,263 @@
+//! Processes, signals, cancellable threads, limits and network namespaces for tests.
+//! Invariant: fork is only called while the calling process has one thread, or the child only makes libc calls.
+
+use super::{Errno, Fd, Ret, ret32};
+use libc::{c_int, c_void};
+use std::mem::zeroed;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+/// Runs `child` in a forked process, which exits with its result; returns the pid.
+pub fn fork(child: impl FnOnce() -> u8) -> i32 {
+    // SAFETY: see the module's invariant.
+    match unsafe { libc::fork() } {
+        0 => {
+            let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).unwrap_or(101);
+            exit_now(code)
+        }
+        pid if pid > 0 => pid,
+        _ => panic!("fork: {}", super::errno()),
+    }
+}
+
+/// `_exit(2)`: no destructors, no flush.
+pub fn exit_now(code: u8) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code.into()) }
+}
+
+/// Waits for a child: "exit 0" or "signal 9".
+pub fn wait(pid: i32) -> String {
+    let mut status = 0;
+    // SAFETY: status outlives the call.
+    while unsafe { libc::waitpid(pid, &mut status, 0) } < 0 {
+        if super::errno() != Errno(libc::EINTR) {
+            return super::errno().to_string();
+        }
+    }
+    if libc::WIFEXITED(status) {
+        format!("exit {}", libc::WEXITSTATUS(status))
+    } else {
+        format!("signal {}", libc::WTERMSIG(status))
+    }
+}
+
+/// `kill(2)`.
+pub fn kill(pid: i32, signal: c_int) -> Ret {
+    // SAFETY: tests signal their own children or themselves.
+    ret32(unsafe { libc::kill(pid, signal) })
+}
+
+/// The effective user id.
+pub fn euid() -> u32 {
+    // SAFETY: no pointers.
+    unsafe { libc::geteuid() }
+}
+
+/// The calling thread, for [`signal_thread`].
+#[derive(Clone, Copy)]
+pub struct ThreadId(libc::pthread_t);
+
+/// The calling thread.
+pub fn this_thread() -> ThreadId {
+    // SAFETY: no pointers.
+    ThreadId(unsafe { libc::pthread_self() })
+}
+
+/// `pthread_kill(3)`.
+pub fn signal_thread(t: ThreadId, signal: c_int) {
+    // SAFETY: callers keep the thread alive for the duration of the test.
+    unsafe { libc::pthread_kill(t.0, signal) };
+}
+
+static HITS: AtomicUsize = AtomicUsize::new(0);
+static HANDLER_FD: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn on_signal(_: c_int) {
+    HITS.fetch_add(1, Ordering::SeqCst);
+    let fd = HANDLER_FD.load(Ordering::SeqCst);
+    if fd >= 0 {
+        let saved = super::errno();
+        let _ = super::write(fd, b"!");
+        super::set_errno(saved.0);
+    }
+}
+
+/// Installs a counting handler for `signal`.
+pub fn catch(signal: c_int, restart: bool) {
+    HITS.store(0, Ordering::SeqCst);
+    // SAFETY: the handler only touches atomics and calls async-signal-safe write.
+    unsafe {
+        let mut a: libc::sigaction = zeroed();
+        a.sa_sigaction = on_signal as *const () as usize;
+        a.sa_flags = if restart { libc::SA_RESTART } else { 0 };
+        libc::sigaction(signal, &a, null_mut());
+    }
+}
+
+/// How often the handler ran since [`catch`].
+pub fn hits() -> usize {
+    HITS.load(Ordering::SeqCst)
+}
+
+/// Makes the handler write one "!" to `fd` (or nothing, with -1).
+pub fn write_in_handler(fd: Fd) {
+    HANDLER_FD.store(fd, Ordering::SeqCst);
+}
+
+/// Sets a signal's disposition to ignore or default.
+pub fn ignore(signal: c_int, ignored: bool) {
+    // SAFETY: SIG_IGN and SIG_DFL are valid dispositions.
+    unsafe { libc::signal(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL }) };
+}
+
+/// Blocks or unblocks a signal for the calling thread.
+pub fn block(signal: c_int, blocked: bool) {
+    let how = if blocked { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    // SAFETY: the set is a live local.
+    unsafe {
+        let mut s: libc::sigset_t = zeroed();
+        libc::sigaddset(&mut s, signal);
+        libc::pthread_sigmask(how, &s, null_mut());
+    }
+}
+
+/// The blocking call a cancellable thread makes.
+#[derive(Clone, Copy, Debug)]
+pub enum Blocking {
+    /// `read(2)` of one byte.
+    Read,
+    /// `recv(2)` of one byte.
+    Recv,
+    /// `write(2)` in a loop until the buffers are full.
+    Write,
+    /// `poll(2)` for input, no timeout.
+    Poll,
+    /// `epoll_wait(2)` for input, no timeout.
+    EpollWait,
+}
+
+static CANCEL_FD: AtomicI32 = AtomicI32::new(-1);
+static BLOCK: [u8; 65536] = [7; 65536];
+
+// Cancellation unwinds these frames, so they own nothing that needs dropping.
+extern "C-unwind" fn read_forever(_: *mut c_void) -> *mut c_void {
+    let mut b = 0u8;
+    // SAFETY: one byte of room.
+    unsafe { libc::read(CANCEL_FD.load(Ordering::SeqCst), (&raw mut b).cast(), 1) };
+    null_mut()
+}
+
+extern "C-unwind" fn recv_forever(_: *mut c_void) -> *mut c_void {
+    let mut b = 0u8;
+    // SAFETY: one byte of room.
+    unsafe { libc::recv(CANCEL_FD.load(Ordering::SeqCst), (&raw mut b).cast(), 1, 0) };
+    null_mut()
+}
+
+extern "C-unwind" fn write_forever(_: *mut c_void) -> *mut c_void {
+    // SAFETY: BLOCK is a live static.
+    while unsafe { libc::write(CANCEL_FD.load(Ordering::SeqCst), BLOCK.as_ptr().cast(), BLOCK.len()) } > 0 {}
+    null_mut()
+}
+
+extern "C-unwind" fn poll_forever(_: *mut c_void) -> *mut c_void {
+    let mut p = libc::pollfd { fd: CANCEL_FD.load(Ordering::SeqCst), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry.
+    unsafe { libc::poll(&mut p, 1, -1) };
+    null_mut()
+}
+
+extern "C-unwind" fn epoll_forever(_: *mut c_void) -> *mut c_void {
+    let mut ev = libc::epoll_event { events: 0, u64: 0 };
+    // SAFETY: one entry.
+    unsafe { libc::epoll_wait(CANCEL_FD.load(Ordering::SeqCst), &mut ev, 1, -1) };
+    null_mut()
+}
+
+/// Starts a thread blocked in `what` on `fd` (an epoll set for EpollWait), cancels it after `ms`, and says whether
+/// it ended as "cancelled", "returned", or not within five seconds ("stuck").
+pub fn cancel_in(what: Blocking, fd: Fd, ms: u64) -> &'static str {
+    CANCEL_FD.store(fd, Ordering::SeqCst);
+    let f: extern "C-unwind" fn(*mut c_void) -> *mut c_void = match what {
+        Blocking::Read => read_forever,
+        Blocking::Recv => recv_forever,
+        Blocking::Write => write_forever,
+        Blocking::Poll => poll_forever,
+        Blocking::EpollWait => epoll_forever,
+    };
+    // SAFETY: "C" and "C-unwind" functions share one calling convention; the thread is joined or abandoned below.
+    unsafe {
+        let f: extern "C" fn(*mut c_void) -> *mut c_void = std::mem::transmute(f);
+        let mut t: libc::pthread_t = zeroed();
+        libc::pthread_create(&mut t, std::ptr::null(), f, null_mut());
+        std::thread::sleep(std::time::Duration::from_millis(ms));
+        libc::pthread_cancel(t);
+        join_within(t, 5)
+    }
+}
+
+unsafe extern "C" {
+    fn pthread_timedjoin_np(t: libc::pthread_t, r: *mut *mut c_void, until: *const libc::timespec) -> c_int;
+}
+
+/// # Safety
+/// `t` must be a joinable thread that nobody else joins.
+unsafe fn join_within(t: libc::pthread_t, seconds: i64) -> &'static str {
+    let mut result = null_mut();
+    // SAFETY: the deadline and result are live locals; `t` is joinable.
+    unsafe {
+        let mut until: libc::timespec = zeroed();
+        libc::clock_gettime(libc::CLOCK_REALTIME, &mut until);
+        until.tv_sec += seconds;
+        if pthread_timedjoin_np(t, &mut result, &until) != 0 {
+            return "stuck";
+        }
+    }
+    if result as isize == -1 { "cancelled" } else { "returned" }
+}
+
+/// Sets the soft limit of open descriptors.
+pub fn limit_fds(n: u64) {
+    // SAFETY: the limit is a live local.
+    unsafe {
+        let mut l: libc::rlimit = zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut l);
+        l.rlim_cur = n.min(l.rlim_max);
+        libc::setrlimit(libc::RLIMIT_NOFILE, &l);
+    }
+}
+
+/// Gives the calling thread, and the processes it starts, a network namespace of their own with loopback up.
+/// Fails with EPERM for an ordinary user.
+pub fn own_network() -> Ret {
+    // SAFETY: affects only the calling thread; the request is a live local.
+    unsafe {
+        ret32(libc::unshare(libc::CLONE_NEWNET))?;
+        let s = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        let mut req: libc::ifreq = zeroed();
+        req.ifr_name[0] = b'l' as libc::c_char;
+        req.ifr_name[1] = b'o' as libc::c_char;
+        req.ifr_ifru.ifru_flags = libc::IFF_UP as i16;
+        let r = ret32(libc::ioctl(s, libc::SIOCSIFFLAGS as _, &req));
+        libc::close(s);
+        r
+    }
+}
+
+/// Starts `command` with `prepare` run in the forked child before exec; returns its trimmed stdout.
+pub fn run_in_child(
+    mut command: std::process::Command,
+    prepare: impl Fn() + Send + Sync + 'static,
+) -> String {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: `prepare` makes async-signal-safe calls only.
+    unsafe {
+        command.pre_exec(move || {
+            prepare();
+            Ok(())
+        });
+    }
+    let out = command.stdout(std::process::Stdio::piped()).output();
+    out.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).trim().to_string())
+}

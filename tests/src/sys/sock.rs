@@ -1,0 +1,224 @@
+//! Socket lifecycle: create, connect, accept, options, shutdown, close and the dup family. Loopback IPv4 only.
+
+use super::{Fd, Ret, ret32};
+use libc::{c_int, c_void, sockaddr_in, socklen_t};
+use std::mem::zeroed;
+
+/// 127.0.0.1:`port` as the kernel wants it.
+pub fn loopback(port: u16) -> sockaddr_in {
+    // SAFETY: an all-zero sockaddr_in is valid.
+    let mut a: sockaddr_in = unsafe { zeroed() };
+    a.sin_family = libc::AF_INET as u16;
+    a.sin_port = port.to_be();
+    a.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
+    a
+}
+
+/// `socket(AF_INET, SOCK_STREAM | flags, 0)`.
+pub fn tcp(flags: c_int) -> Fd {
+    // SAFETY: no pointers.
+    unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | flags, 0) }
+}
+
+/// `connect(2)` to 127.0.0.1:`port`.
+pub fn connect(fd: Fd, port: u16) -> Ret {
+    let a = loopback(port);
+    // SAFETY: address and length match.
+    ret32(unsafe { libc::connect(fd, (&raw const a).cast(), size_of_val(&a) as socklen_t) })
+}
+
+/// `bind(2)` to 127.0.0.1:`port`; 0 lets the kernel choose.
+pub fn bind(fd: Fd, port: u16) -> Ret {
+    let a = loopback(port);
+    // SAFETY: address and length match.
+    ret32(unsafe { libc::bind(fd, (&raw const a).cast(), size_of_val(&a) as socklen_t) })
+}
+
+/// `listen(2)`.
+pub fn listen(fd: Fd, backlog: c_int) -> Ret {
+    // SAFETY: no pointers.
+    ret32(unsafe { libc::listen(fd, backlog) })
+}
+
+/// `accept(2)`.
+pub fn accept(fd: Fd) -> Ret {
+    // SAFETY: null address is allowed.
+    ret32(unsafe { libc::accept(fd, std::ptr::null_mut(), std::ptr::null_mut()) })
+}
+
+/// `accept4(2)`.
+pub fn accept4(fd: Fd, flags: c_int) -> Ret {
+    // SAFETY: null address is allowed.
+    ret32(unsafe { libc::accept4(fd, std::ptr::null_mut(), std::ptr::null_mut(), flags) })
+}
+
+/// A bound, listening socket and its port.
+pub fn listener() -> (Fd, u16) {
+    let fd = tcp(libc::SOCK_CLOEXEC);
+    assert!(fd >= 0, "socket: {}", super::errno());
+    setopt(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1).expect("SO_REUSEADDR");
+    bind(fd, 0).expect("bind");
+    listen(fd, 1024).expect("listen");
+    (fd, port_of(fd))
+}
+
+fn name_of(fd: Fd, peer: bool) -> Result<(u16, [u8; 4], u16), super::Errno> {
+    let mut a = loopback(0);
+    let mut len = size_of_val(&a) as socklen_t;
+    let p = (&raw mut a).cast();
+    // SAFETY: address and length match and outlive the call.
+    let r =
+        unsafe { if peer { libc::getpeername(fd, p, &mut len) } else { libc::getsockname(fd, p, &mut len) } };
+    ret32(r).map(|_| (a.sin_family, a.sin_addr.s_addr.to_ne_bytes(), u16::from_be(a.sin_port)))
+}
+
+/// The local port.
+pub fn port_of(fd: Fd) -> u16 {
+    name_of(fd, false).map_or(0, |n| n.2)
+}
+
+/// The peer's port, or errno (ENOTCONN after a reset).
+pub fn peer_port(fd: Fd) -> Ret {
+    name_of(fd, true).map(|n| n.2 as usize)
+}
+
+/// `getsockopt(2)` of an int.
+pub fn getopt(fd: Fd, level: c_int, name: c_int) -> Result<i32, super::Errno> {
+    let mut v: c_int = -1;
+    let mut len = size_of::<c_int>() as socklen_t;
+    // SAFETY: value and length match and outlive the call.
+    ret32(unsafe { libc::getsockopt(fd, level, name, (&raw mut v).cast(), &mut len) }).map(|_| v)
+}
+
+/// `setsockopt(2)` of any plain value.
+fn set<T>(fd: Fd, level: c_int, name: c_int, v: &T) -> Ret {
+    let len = size_of::<T>() as socklen_t;
+    // SAFETY: value and length match and outlive the call.
+    ret32(unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(v).cast::<c_void>(), len) })
+}
+
+/// `setsockopt(2)` of an int.
+pub fn setopt(fd: Fd, level: c_int, name: c_int, value: i32) -> Ret {
+    set(fd, level, name, &value)
+}
+
+/// SO_RCVTIMEO or SO_SNDTIMEO in milliseconds.
+pub fn set_timeout(fd: Fd, name: c_int, ms: i64) -> Ret {
+    set(fd, libc::SOL_SOCKET, name, &libc::timeval { tv_sec: ms / 1000, tv_usec: (ms % 1000) * 1000 })
+}
+
+/// SO_LINGER.
+pub fn set_linger(fd: Fd, on: bool, seconds: i32) -> Ret {
+    set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &libc::linger { l_onoff: on.into(), l_linger: seconds })
+}
+
+/// SO_ERROR, which a read clears.
+pub fn so_error(fd: Fd) -> String {
+    match getopt(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
+        Ok(0) => "0".into(),
+        Ok(e) => super::Errno(e).to_string(),
+        Err(e) => format!("getsockopt {e}"),
+    }
+}
+
+/// Payload bytes the kernel's TCP carried on this connection: (received, acknowledged by the peer).
+/// Near zero after megabytes have moved means shared memory carried them (`struct tcp_info`, linux/tcp.h).
+pub fn tcp_bytes(fd: Fd) -> Option<(u64, u64)> {
+    let mut info = [0u8; 256];
+    let mut len = info.len() as socklen_t;
+    let p = info.as_mut_ptr().cast();
+    // SAFETY: buffer and length match and outlive the call.
+    ret32(unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, p, &mut len) }).ok()?;
+    // tcpi_bytes_acked is at offset 120 and tcpi_bytes_received at 128 of struct tcp_info.
+    let at = |o: usize| Some(u64::from_ne_bytes(info[o..o + 8].try_into().ok()?));
+    if len < 136 { None } else { Some((at(128)?, at(120)?)) }
+}
+
+/// `tcpi_state` of TCP_INFO (1 is ESTABLISHED).
+pub fn tcp_state(fd: Fd) -> i32 {
+    let mut info = [0u8; 256];
+    let mut len = info.len() as socklen_t;
+    let p = info.as_mut_ptr().cast();
+    // SAFETY: buffer and length match and outlive the call.
+    let r = unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, p, &mut len) };
+    if r == 0 { i32::from(info[0]) } else { -1 }
+}
+
+/// `shutdown(2)`.
+pub fn shutdown(fd: Fd, how: c_int) -> Ret {
+    // SAFETY: no pointers.
+    ret32(unsafe { libc::shutdown(fd, how) })
+}
+
+/// `close(2)`.
+pub fn close(fd: Fd) -> Ret {
+    // SAFETY: tests own the descriptors they close.
+    ret32(unsafe { libc::close(fd) })
+}
+
+/// `syscall(SYS_close)`, as libuv closes.
+pub fn close_raw(fd: Fd) -> Ret {
+    // SAFETY: tests own the descriptors they close.
+    super::ret(unsafe { libc::syscall(libc::SYS_close, fd) } as isize)
+}
+
+/// `close_range(2)`.
+pub fn close_range(first: u32, last: u32, flags: c_int) -> Ret {
+    // SAFETY: tests own the descriptors they close.
+    ret32(unsafe { libc::close_range(first, last, flags) })
+}
+
+/// `dup(2)`.
+pub fn dup(fd: Fd) -> Ret {
+    // SAFETY: no pointers.
+    ret32(unsafe { libc::dup(fd) })
+}
+
+/// `dup2(2)`.
+pub fn dup2(fd: Fd, new: Fd) -> Ret {
+    // SAFETY: tests own the descriptor they replace.
+    ret32(unsafe { libc::dup2(fd, new) })
+}
+
+/// `dup3(2)`.
+pub fn dup3(fd: Fd, new: Fd, flags: c_int) -> Ret {
+    // SAFETY: tests own the descriptor they replace.
+    ret32(unsafe { libc::dup3(fd, new, flags) })
+}
+
+/// `fcntl(2)` with an int argument.
+pub fn fcntl(fd: Fd, cmd: c_int, arg: c_int) -> Ret {
+    // SAFETY: only commands with an int argument are used.
+    ret32(unsafe { libc::fcntl(fd, cmd, arg) })
+}
+
+/// Sets or clears O_NONBLOCK by `F_SETFL`.
+pub fn nonblocking(fd: Fd, on: bool) {
+    let old = fcntl(fd, libc::F_GETFL, 0).expect("F_GETFL") as c_int;
+    let new = if on { old | libc::O_NONBLOCK } else { old & !libc::O_NONBLOCK };
+    fcntl(fd, libc::F_SETFL, new).expect("F_SETFL");
+}
+
+/// `socketpair(AF_UNIX, SOCK_STREAM)`.
+pub fn socketpair() -> (Fd, Fd) {
+    let mut v = [-1; 2];
+    // SAFETY: `v` has room for two descriptors.
+    let r = unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, v.as_mut_ptr()) };
+    assert!(r == 0, "socketpair: {}", super::errno());
+    (v[0], v[1])
+}
+
+/// `lseek(2)` to 0, which a socket refuses.
+pub fn lseek(fd: Fd) -> Ret {
+    // SAFETY: no pointers.
+    super::ret(unsafe { libc::lseek(fd, 0, libc::SEEK_SET) } as isize)
+}
+
+/// Whether `fstat(2)` calls the descriptor a socket.
+pub fn is_socket(fd: Fd) -> bool {
+    // SAFETY: an all-zero stat is valid and outlives the call.
+    unsafe {
+        let mut st: libc::stat = zeroed();
+        libc::fstat(fd, &mut st) == 0 && st.st_mode & libc::S_IFMT == libc::S_IFSOCK
+    }
+}
