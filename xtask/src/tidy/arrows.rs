@@ -1,4 +1,4 @@
-//! Who may import whom. The table here and the one in ARCHITECTURE.md say the same; a new arrow needs both changed.
+//! Who may import whom: the table here binds, and the one in ARCHITECTURE.md must say the same.
 
 use cargo_metadata::{DependencyKind, Metadata, Package};
 
@@ -48,9 +48,56 @@ fn check_arrow(from: &str, to: &str, is_for_tests: bool) -> Option<String> {
     })
 }
 
+/// One finding for each row of ARCHITECTURE.md that tells another story than the table here.
+pub(super) fn check_document(text: &str) -> Vec<String> {
+    text.lines().filter_map(Row::read).filter_map(|row| row.check()).collect()
+}
+
+/// `| \`crates/ROOM\` | what | imports | kind |`
+struct Row<'a> {
+    room: &'a str,
+    imports: Vec<&'a str>,
+}
+
+impl<'a> Row<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        let mut cells = line.strip_prefix("| `crates/")?.split('|');
+        let room = cells.next()?.trim().strip_suffix('`')?;
+        let imports = cells.nth(1)?.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        Some(Self { room, imports })
+    }
+
+    fn check(&self) -> Option<String> {
+        let (_, allowed) = ARROWS.iter().find(|(room, allowed)| *room == self.room && *allowed != ALL)?;
+        let same =
+            self.imports.len() == allowed.len() && self.imports.iter().all(|name| allowed.contains(name));
+        (!same).then(|| {
+            format!(
+                "ARCHITECTURE.md: {} may import [{}] by xtask/src/tidy/arrows.rs: make both say the same",
+                self.room,
+                allowed.join(", ")
+            )
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ARROWS, FOR_TESTS, check_arrow};
+    use super::{ARROWS, FOR_TESTS, check_arrow, check_document};
+
+    #[test]
+    fn the_document_says_what_is_checked() {
+        let table = |imports| {
+            format!(
+                "# Rooms\n| room | what |\n|---|---|\n| `crates/proto` | machines | {imports} | no_std |\n"
+            )
+        };
+        assert!(check_document(&table("wire")).is_empty());
+        for wrong in ["", "shm", "wire, shm"] {
+            assert_eq!(check_document(&table(wrong)).len(), 1, "{wrong}");
+        }
+        assert!(check_document(include_str!("../../../ARCHITECTURE.md")).is_empty());
+    }
 
     #[test]
     fn rooms_reach_down_only() {

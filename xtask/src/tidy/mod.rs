@@ -3,13 +3,16 @@
 mod arrows;
 mod sources;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use crate::workspace::Workspace;
 
 /// Checks arrows and sources.
 pub(crate) fn tidy(ws: &Workspace) -> anyhow::Result<()> {
     let mut findings = arrows::check(&ws.metadata);
+    let document =
+        std::fs::read_to_string(ws.root().join("ARCHITECTURE.md")).context("ARCHITECTURE.md is gone")?;
+    findings.extend(arrows::check_document(&document));
     findings.extend(sources::check(&ws.root())?);
     for finding in &findings {
         eprintln!("   {finding}");
