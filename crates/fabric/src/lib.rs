@@ -1,2 +1,25 @@
-//! Placeholder until the room is furnished.
+//! The ISM device as a library: who listens, who wants to connect, and which memory they share.
+//!
+//! Owns: the registry file and its rows, the verdict word's storage, the offered segments (client side), the attached
+//! segments (server side) and their slots. Invariants: nothing is opened or mapped before the first listen() or the
+//! first connect() to an enabled listener; whatever cannot be had ends as a [`wire::reason::Reason`], never as an error
+//! of the program; a row or slot of a dead process is reclaimed by what the kernel says (byte locks, sock_diag).
+//! Does not own: bytes of a connection (`socket`), who is allowed to see what beyond one user (the host tier).
 #![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+pub mod attach;
+pub mod bell;
+pub mod config;
+pub mod connection;
+pub mod listener;
+pub mod observe;
+pub mod offer;
+pub mod process;
+pub mod registry;
+pub mod slot;
+pub mod totals;
+pub mod turn;
+pub mod verdict;
+
+pub use wire::reason::Reason;

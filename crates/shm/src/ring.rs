@@ -108,6 +108,11 @@ macro_rules! fresh_cache {
             pub fn new() -> Self {
                 $name { $($field: AtomicU64::new($value)),+ }
             }
+
+            /// Forgets everything, for another connection.
+            pub fn reset(&self) {
+                $(self.$field.store($value, Ordering::Relaxed);)+
+            }
         }
         impl Default for $name {
             fn default() -> Self {

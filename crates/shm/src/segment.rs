@@ -10,7 +10,7 @@ pub const RING_MIN: u32 = 16 * 1024;
 /// Largest ring.
 pub const RING_MAX: u32 = 1024 * 1024;
 /// More slots than this are never made, so more are never believed.
-pub const SLOTS_MAX: u32 = 4096;
+pub const SLOTS_MAX: u32 = 64;
 
 /// What a segment consists of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,191 @@
+//! The server's view of memory that clients offer: segments opened through `/proc/PID/fd`, kept for later connections.
+//! Owns: the proof that what was opened is what was meant (seals, length, nonce), and when a mapping is let go.
+
+use crate::connection::{self, RowId};
+use crate::process::ProcessId;
+use crate::registry;
+use crate::slot::SlotView;
+use crate::turn::Turn;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use os::mem::{self, Shared};
+use os::net::Endpoint;
+use os::{diag, pipe};
+use shm::Side;
+use shm::segment::{SLOTS_MAX, Segment};
+use shm::slab::{Index, Slab};
+use wire::reason::Reason;
+
+/// Most segments of other processes mapped here at once.
+const SEGMENTS: u32 = 4096;
+
+/// A foreign segment mapped here. The address range and geometry never change; what it shows may.
+struct Attached {
+    memory: Shared,
+    segment: Segment,
+    nonce: AtomicU64,
+    owner: AtomicU64,
+    /// Connections on it in this process.
+    live: AtomicU32,
+    /// Views of its slots, plus one.
+    views: [AtomicU32; SLOTS_MAX as usize],
+}
+
+static TURN: Turn = Turn::new();
+static TABLE: Slab<Attached> = Slab::new(SEGMENTS);
+
+fn word(process: ProcessId) -> u64 {
+    u64::from(process.row) << 32 | u64::from(process.generation)
+}
+
+fn process(word: u64) -> ProcessId {
+    ProcessId { row: (word >> 32) as u32, generation: word as u32 }
+}
+
+/// Maps the slot that `row` offers and opens its doorbells.
+/// Reasons: NOSMCDDEV where /proc denies us the descriptor, VERSMISMAT, SYNCERR for what contradicts itself, MEM.
+pub fn open(row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
+    let row = connection::row(row_id).ok_or(Reason::SYNCERR)?;
+    let nonce = row.nonce.load(shm::sync::Ordering::Relaxed);
+    let owner_pid = row.owner_pid.load(shm::sync::Ordering::Relaxed);
+    let slot = row.slot.load(shm::sync::Ordering::Relaxed);
+    let owner = ProcessId::load(&row.sides[Side::Client as usize].process);
+    let _turn = TURN.take().ok_or(Reason::SYNCERR)?;
+    if !TABLE.has_memory() {
+        TABLE.adopt(mem::map_private(TABLE.memory_len()).map_err(|_| Reason::MEM)?);
+    }
+    let (index, attached) = match known(nonce) {
+        Some(attached) => attached,
+        None => attach(owner_pid, row.memfd.load(shm::sync::Ordering::Relaxed) as i32, nonce, owner)?,
+    };
+    let view = view_of(index, attached, slot)?;
+    if !view.1.open_bells(owner_pid) {
+        return Err(Reason::NOSMCDDEV);
+    }
+    attached.live.fetch_add(1, Relaxed);
+    Ok(view)
+}
+
+fn all() -> impl Iterator<Item = (Index, &'static Attached)> {
+    (0..TABLE.made()).filter_map(|index| Some((Index(index), TABLE.get(Index(index))?)))
+}
+
+fn known(nonce: u64) -> Option<(Index, &'static Attached)> {
+    all().find(|(_, attached)| attached.nonce.load(Relaxed) == nonce)
+}
+
+fn view_of(
+    home: Index,
+    attached: &'static Attached,
+    slot: u32,
+) -> Result<(Index, &'static SlotView), Reason> {
+    let place = attached.views.get(slot as usize).ok_or(Reason::SYNCERR)?;
+    if let Some(index) = place.load(Relaxed).checked_sub(1) {
+        return SlotView::get(Index(index)).map(|view| (Index(index), view)).ok_or(Reason::SYNCERR);
+    }
+    let (index, view) = SlotView::make(attached.segment, slot, home.0).ok_or(Reason::SYNCERR)?;
+    place.store(index.0 + 1, Relaxed);
+    Ok((index, view))
+}
+
+fn attach(pid: u32, memfd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {
+    let fd = pipe::open_of(pid, memfd).map_err(|_| Reason::NOSMCDDEV)?;
+    let attached = map(fd, nonce, owner);
+    // The mapping keeps the memory alive, with or without its owner.
+    os::fd::close(fd);
+    attached
+}
+
+fn map(fd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {
+    mem::require_unshrinkable(fd).map_err(|_| Reason::SYNCERR)?;
+    let len = mem::file_len(fd).map_err(|_| Reason::SYNCERR)? as usize;
+    if let Some(reused) = remap(fd, len, nonce, owner) {
+        return Ok(reused);
+    }
+    let memory = mem::map_shared(fd, len).map_err(|_| Reason::MEM)?;
+    let segment = Segment::attach(memory, nonce).map_err(|refused| {
+        let _ = mem::retire(memory);
+        match refused {
+            shm::segment::Refused::Version => Reason::VERSMISMAT,
+            _ => Reason::SYNCERR,
+        }
+    })?;
+    TABLE
+        .take(|| Attached {
+            memory,
+            segment,
+            nonce: AtomicU64::new(nonce),
+            owner: AtomicU64::new(word(owner)),
+            live: AtomicU32::new(0),
+            views: [const { AtomicU32::new(0) }; SLOTS_MAX as usize],
+        })
+        .ok_or(Reason::MEM)
+}
+
+/// Maps `fd` where a segment of a dead process lay, if there is one of the same shape. Dead ones are let go on the way.
+fn remap(fd: i32, len: usize, nonce: u64, owner: ProcessId) -> Option<(Index, &'static Attached)> {
+    let map = registry::mapped()?;
+    let idle = all().filter(|(_, attached)| attached.live.load(Relaxed) == 0);
+    let mut fitting = None;
+    for (index, attached) in idle {
+        if attached.nonce.load(Relaxed) != 0 {
+            if process(attached.owner.load(Relaxed)).is_alive(map) {
+                continue;
+            }
+            let_go(attached);
+        }
+        if size_of_val(attached.memory) == len {
+            fitting = Some((index, attached));
+        }
+    }
+    let (index, attached) = fitting?;
+    mem::remap_shared(attached.memory, fd).ok()?;
+    match Segment::attach(attached.memory, nonce) {
+        Ok(segment) if segment.geometry() == attached.segment.geometry() => {
+            attached.owner.store(word(owner), Relaxed);
+            attached.nonce.store(nonce, Relaxed);
+            Some((index, attached))
+        }
+        _ => {
+            let _ = mem::retire(attached.memory);
+            None
+        }
+    }
+}
+
+fn let_go(attached: &Attached) {
+    attached.nonce.store(0, Relaxed);
+    for place in &attached.views {
+        if let Some(view) = place.load(Relaxed).checked_sub(1).and_then(|index| SlotView::get(Index(index))) {
+            view.drop_bells();
+        }
+    }
+    let _ = mem::retire(attached.memory);
+}
+
+/// A connection of this process on an attached slot is gone.
+pub fn done(view: &SlotView) {
+    if let Some(attached) = TABLE.get(Index(view.home.load(Relaxed))) {
+        attached.live.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Remembers the two addresses of a slot's connection, for [`sockets_are_gone`].
+pub fn note_addresses(view: &SlotView, client: Endpoint, server: Endpoint) {
+    view.client.store(client);
+    view.server.store(server);
+}
+
+/// Whether the kernel knows neither socket of the slot's last connection as open any more.
+pub(crate) fn sockets_are_gone(view: &SlotView) -> bool {
+    let (client, server) = (view.client.load(), view.server.load());
+    if client.port == 0 || server.port == 0 {
+        return false;
+    }
+    let header = view.header();
+    let is_open = |local, remote, cookie: u64| {
+        diag::lookup(local, remote).is_ok_and(|found| found.cookie == cookie && found.inode != 0)
+    };
+    let order = shm::sync::Ordering::Relaxed;
+    !is_open(client, server, header.client_cookie.load(order))
+        && !is_open(server, client, header.server_cookie.load(order))
+}

@@ -1,0 +1,158 @@
+//! Connection rows: a client's published intent, found by the server through the client's kernel cookie.
+//! Owns: the rows' life from intent to the last close, and the reclaiming of rows whose processes died.
+
+use crate::listener::store_endpoint;
+use crate::process::ProcessId;
+use crate::registry;
+use crate::slot::SlotView;
+use crate::verdict::{self, Verdict};
+use os::net::Endpoint;
+use shm::Side;
+use shm::registry::{CONNECTION_BUCKETS, ConnectionRow, ROWS, RegistryMap};
+use shm::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use wire::reason::Reason;
+
+/// Key of a row that is being written.
+const BUSY: u64 = u64::MAX;
+
+/// A connection's row: bucket and place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RowId(pub u32);
+
+/// What a client offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Intent {
+    /// Kernel cookie of the client's socket.
+    pub cookie: u64,
+    /// The client's process.
+    pub process: ProcessId,
+    /// Descriptor of the segment in this process.
+    pub memfd: i32,
+    /// Where the client connects to.
+    pub target: Endpoint,
+    /// Inode of the client's socket.
+    pub inode: u32,
+}
+
+fn bucket_of(cookie: u64) -> usize {
+    // Cookies are handed out in runs per CPU: the low bits spread best after a multiplication.
+    (cookie.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52) as usize % CONNECTION_BUCKETS
+}
+
+fn row_in(map: &RegistryMap, id: RowId) -> Option<&ConnectionRow> {
+    map.connections.get(id.0 as usize / ROWS).map(|rows| &rows[id.0 as usize % ROWS])
+}
+
+/// The row with this number.
+pub fn row(id: RowId) -> Option<&'static ConnectionRow> {
+    row_in(registry::mapped()?, id)
+}
+
+/// Publishes an intent. Reason: MAX_DMB if the bucket is full of living connections.
+pub fn publish(intent: &Intent, view: &SlotView) -> Result<RowId, Reason> {
+    let map = registry::existing()?;
+    let bucket = bucket_of(intent.cookie);
+    let place = take_place(map, bucket).ok_or(Reason::MAX_DMB)?;
+    let id = RowId((bucket * ROWS + place) as u32);
+    let row = row_in(map, id).ok_or(Reason::MAX_DMB)?;
+    row.nonce.store(view.segment().nonce(), Relaxed);
+    row.server_cookie.store(0, Relaxed);
+    row.owner_pid.store(os::process::cached_pid(), Relaxed);
+    row.memfd.store(intent.memfd as u32, Relaxed);
+    row.slot.store(view.number(), Relaxed);
+    row.open.store(1 << Side::Client as u32, Relaxed);
+    let side = &row.sides[Side::Client as usize];
+    intent.process.store(&side.process);
+    store_endpoint(&side.at, Endpoint { family: intent.target.family, ..Endpoint::default() });
+    side.inode.store(intent.inode, Relaxed);
+    store_endpoint(&row.sides[Side::Server as usize].at, intent.target);
+    row.sides[Side::Server as usize].inode.store(0, Relaxed);
+    row.verdict.store(Verdict::Intent.word(), Relaxed);
+    map.pending.fetch_add(1, Relaxed);
+    map.keys[bucket].0[place].store(intent.cookie, Release);
+    Ok(id)
+}
+
+fn take_place(map: &RegistryMap, bucket: usize) -> Option<usize> {
+    let keys = &map.keys[bucket].0;
+    let grab = |place: usize, from: u64| keys[place].compare_exchange(from, BUSY, AcqRel, Relaxed).is_ok();
+    (0..ROWS).find(|place| grab(*place, 0)).or_else(|| {
+        (0..ROWS).find(|place| {
+            let key = keys[*place].load(Acquire);
+            let row = &map.connections[bucket][*place];
+            if key == BUSY || !is_abandoned(map, row) || !grab(*place, key) {
+                return false;
+            }
+            if verdict::decide(&row.verdict, Verdict::Plain(Reason::SYNCERR)).is_ok() {
+                map.pending.fetch_sub(1, AcqRel);
+            }
+            true
+        })
+    })
+}
+
+/// Whether no living process is at either end of a row.
+pub fn is_abandoned(map: &RegistryMap, row: &ConnectionRow) -> bool {
+    let open = row.open.load(Relaxed);
+    [Side::Client, Side::Server].iter().all(|side| {
+        let process = ProcessId::load(&row.sides[*side as usize].process);
+        open & (1 << *side as u32) == 0 || !process.is_alive(map)
+    })
+}
+
+/// Whether any intent waits for an answer; `false` lets a server decide without asking the kernel.
+#[inline]
+pub fn any_pending() -> bool {
+    registry::mapped().is_some_and(|map| map.pending.load(Acquire) != 0)
+}
+
+/// The row of the connection whose client socket has this cookie.
+pub fn find(cookie: u64) -> Option<RowId> {
+    let map = registry::mapped()?;
+    let bucket = bucket_of(cookie);
+    let place = (0..ROWS).find(|place| map.keys[bucket].0[*place].load(Acquire) == cookie)?;
+    Some(RowId((bucket * ROWS + place) as u32))
+}
+
+/// Decides a row; returns the verdict that stands.
+pub fn decide(id: RowId, wanted: Verdict) -> Verdict {
+    let (Some(map), Some(row)) = (registry::mapped(), row(id)) else {
+        return Verdict::Plain(Reason::SYNCERR);
+    };
+    match verdict::decide(&row.verdict, wanted) {
+        Ok(()) => {
+            map.pending.fetch_sub(1, AcqRel);
+            wanted
+        }
+        Err(stands) => stands,
+    }
+}
+
+/// The verdict of a row as it stands.
+#[inline]
+pub fn verdict(id: RowId) -> Verdict {
+    row(id).map_or(Verdict::Plain(Reason::SYNCERR), |row| verdict::read(&row.verdict))
+}
+
+/// Writes down who is at `side` and where.
+pub fn note_side(id: RowId, side: Side, process: ProcessId, at: Endpoint, inode: u32) {
+    let Some(row) = row(id) else { return };
+    let words = &row.sides[side as usize];
+    process.store(&words.process);
+    store_endpoint(&words.at, at);
+    words.inode.store(inode, Relaxed);
+    row.open.fetch_or(1 << side as u32, AcqRel);
+}
+
+/// One side is gone for good; the last one frees the row.
+pub fn close_side(id: RowId, client_cookie: u64, side: Side) {
+    let (Some(map), Some(row)) = (registry::mapped(), row(id)) else { return };
+    let key = &map.keys[id.0 as usize / ROWS].0[id.0 as usize % ROWS];
+    if key.load(Acquire) != client_cookie {
+        return;
+    }
+    let bit = 1 << side as u32;
+    if row.open.fetch_and(!bit, AcqRel) & !bit == 0 {
+        let _ = key.compare_exchange(client_cookie, 0, AcqRel, Relaxed);
+    }
+}

@@ -1,0 +1,1 @@
+//! Placeholder until the reader of the registry is written.

@@ -1,0 +1,271 @@
+//! The client's memory: link groups, their segments, and free slots.
+//!
+//! Owns: which slot may be offered. A slot is free again when both sides have let it go; what a killed or exec'ed
+//! process held is found out by asking the kernel whether the two sockets still exist. A link group is a pair of
+//! processes, so a peer that scribbles breaks only its own connections.
+
+use crate::bell;
+use crate::process::ProcessId;
+use crate::registry;
+use crate::slot::SlotView;
+use crate::turn::Turn;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use shm::segment::{Geometry, Segment};
+use shm::slab::{Index, OnceRef, Slab};
+use shm::SlotHeader;
+use shm::sync::Ordering::Acquire;
+use wire::reason::Reason;
+
+const NAME: &CStr = c"isthmus-dmb";
+/// Slots in a segment.
+const SLOTS: u32 = 64;
+/// Most segments of one process: 65 536 connections at once.
+const SEGMENTS: u32 = 1024;
+/// Most link groups of one process.
+const GROUPS: u32 = 1024;
+/// How many slots whose peer has not closed are looked at before a new slot is taken.
+const CLOSING_LOOKS: u32 = 4;
+
+/// A segment this process offers.
+struct Offered {
+    segment: OnceRef<Segment>,
+    memfd: AtomicI32,
+    /// Slots of it used so far, ever.
+    used: AtomicU32,
+    group: AtomicU32,
+}
+
+/// Slots shared with one peer process and one ring size.
+struct Group {
+    peer: AtomicU64,
+    ring_size: AtomicU32,
+    id: AtomicU32,
+    /// Segment with unused slots, plus one.
+    current: AtomicU32,
+    free: List,
+    closing: List,
+}
+
+/// A queue of slots through `SlotView::next`; only touched while holding [`TURN`].
+struct List {
+    head: AtomicU32,
+    tail: AtomicU32,
+}
+
+static TURN: Turn = Turn::new();
+static SEGMENT_TABLE: Slab<Offered> = Slab::new(SEGMENTS);
+static GROUP_TABLE: Slab<Group> = Slab::new(GROUPS);
+static SEGMENT_VALUES: Slab<Segment> = Slab::new(SEGMENTS);
+/// Set in a fork child: what the parent offers is the parent's to hand out.
+static FIRST_GROUP: AtomicU32 = AtomicU32::new(0);
+
+impl List {
+    const fn new() -> Self {
+        List { head: AtomicU32::new(0), tail: AtomicU32::new(0) }
+    }
+
+    fn push_back(&self, index: Index, view: &SlotView) {
+        view.next.store(0, Relaxed);
+        match self.tail.swap(index.0 + 1, Relaxed).checked_sub(1).and_then(|last| SlotView::get(Index(last))) {
+            Some(last) => last.next.store(index.0 + 1, Relaxed),
+            None => self.head.store(index.0 + 1, Relaxed),
+        }
+    }
+
+    fn push_front(&self, index: Index, view: &SlotView) {
+        let first = self.head.swap(index.0 + 1, Relaxed);
+        view.next.store(first, Relaxed);
+        if first == 0 {
+            self.tail.store(index.0 + 1, Relaxed);
+        }
+    }
+
+    fn pop_front(&self) -> Option<(Index, &'static SlotView)> {
+        let index = Index(self.head.load(Relaxed).checked_sub(1)?);
+        let view = SlotView::get(index)?;
+        let next = view.next.load(Relaxed);
+        self.head.store(next, Relaxed);
+        if next == 0 {
+            self.tail.store(0, Relaxed);
+        }
+        Some((index, view))
+    }
+}
+
+/// A slot for one connection, and the descriptor under which the server finds its segment.
+#[derive(Clone, Copy)]
+pub struct Offer {
+    /// Number of the view.
+    pub index: Index,
+    /// The slot.
+    pub view: &'static SlotView,
+    /// Descriptor of the segment.
+    pub memfd: i32,
+}
+
+/// Takes a slot for a connection to `peer`, resetting it for the client socket `cookie`.
+/// Reasons: MEM if memory or descriptors cannot be had, MAX_DMB if the tables are full.
+pub fn take(peer: ProcessId, ring_size: u32, cookie: u64) -> Result<Offer, Reason> {
+    let _turn = TURN.take().ok_or(Reason::SYNCERR)?;
+    adopt_memory().ok_or(Reason::MEM)?;
+    let (group_index, group) = group_for(peer, ring_size).ok_or(Reason::MAX_DMB)?;
+    let recycled = recycle(group);
+    let is_new = recycled.is_none();
+    let (index, view) = match recycled {
+        Some(slot) => slot,
+        None => unused_slot(group_index, group)?,
+    };
+    if !view.hang_bells() {
+        group.free.push_front(index, view);
+        return Err(Reason::MEM);
+    }
+    view.header().reset(cookie);
+    if let Some(map) = registry::mapped() {
+        let counter = if is_new { &map.totals.slots_made } else { &map.totals.slots_reused };
+        counter.fetch_add(1, shm::sync::Ordering::Relaxed);
+    }
+    let home = SEGMENT_TABLE.get(Index(view.home.load(Relaxed))).ok_or(Reason::MEM)?;
+    Ok(Offer { index, view, memfd: home.memfd.load(Relaxed) })
+}
+
+fn adopt_memory() -> Option<()> {
+    if !SEGMENT_VALUES.has_memory() {
+        SEGMENT_TABLE.adopt(os::mem::map_private(SEGMENT_TABLE.memory_len()).ok()?);
+        GROUP_TABLE.adopt(os::mem::map_private(GROUP_TABLE.memory_len()).ok()?);
+        SEGMENT_VALUES.adopt(os::mem::map_private(SEGMENT_VALUES.memory_len()).ok()?);
+    }
+    Some(())
+}
+
+fn group_for(peer: ProcessId, ring_size: u32) -> Option<(Index, &'static Group)> {
+    let key = u64::from(peer.row) << 32 | u64::from(peer.generation);
+    let own = FIRST_GROUP.load(Relaxed)..GROUP_TABLE.made();
+    let known = own.filter_map(|index| Some((Index(index), GROUP_TABLE.get(Index(index))?))).find(|(_, group)| {
+        group.peer.load(Relaxed) == key && group.ring_size.load(Relaxed) == ring_size
+    });
+    known.or_else(|| {
+        let id = registry::mapped()?.next_link_group.fetch_add(256, shm::sync::Ordering::Relaxed);
+        GROUP_TABLE.take(|| Group {
+            peer: AtomicU64::new(key),
+            ring_size: AtomicU32::new(ring_size),
+            id: AtomicU32::new(id),
+            current: AtomicU32::new(0),
+            free: List::new(),
+            closing: List::new(),
+        })
+    })
+}
+
+/// A slot used before whose two sides are gone.
+fn recycle(group: &Group) -> Option<(Index, &'static SlotView)> {
+    group.free.pop_front().or_else(|| {
+        for _ in 0..CLOSING_LOOKS {
+            let (index, view) = group.closing.pop_front()?;
+            if is_let_go(view.header()) {
+                return Some((index, view));
+            }
+            group.closing.push_back(index, view);
+        }
+        None
+    })
+}
+
+/// Whether both sides say that they hold the slot no more.
+fn is_let_go(header: &SlotHeader) -> bool {
+    header.sides.iter().all(|side| side.holders.load(Acquire) == 0)
+}
+
+fn unused_slot(group_index: Index, group: &Group) -> Result<(Index, &'static SlotView), Reason> {
+    let current = group.current.load(Relaxed).checked_sub(1).and_then(|index| SEGMENT_TABLE.get(Index(index)));
+    if let Some(offered) = current
+        && offered.used.load(Relaxed) < SLOTS
+    {
+        return next_slot(group.current.load(Relaxed) - 1, offered);
+    }
+    // Before memory grows, the kernel is asked about slots whose holders may have died.
+    if let Some(slot) = reclaim(group) {
+        return Ok(slot);
+    }
+    let (index, offered) = new_segment(group_index, group.ring_size.load(Relaxed))?;
+    group.current.store(index.0 + 1, Relaxed);
+    next_slot(index.0, offered)
+}
+
+fn next_slot(home: u32, offered: &Offered) -> Result<(Index, &'static SlotView), Reason> {
+    let segment = *offered.segment.get().ok_or(Reason::MEM)?;
+    let number = offered.used.fetch_add(1, Relaxed);
+    SlotView::make(segment, number, home).ok_or(Reason::MEM)
+}
+
+fn new_segment(group: Index, ring_size: u32) -> Result<(Index, &'static Offered), Reason> {
+    let geometry = Geometry { slots: SLOTS, ring_size };
+    let memfd = os::mem::sealed_memfd(NAME, geometry.len() as u64).map_err(|_| Reason::MEM)?;
+    let made = os::mem::map_shared(memfd, geometry.len())
+        .ok()
+        .and_then(|memory| Segment::format(memory, geometry, os::process::random_u64()))
+        .and_then(|segment| SEGMENT_VALUES.take(|| segment))
+        .and_then(|(_, segment)| {
+            SEGMENT_TABLE.take(|| {
+                let offered = Offered {
+                    segment: OnceRef::new(),
+                    memfd: AtomicI32::new(memfd),
+                    used: AtomicU32::new(0),
+                    group: AtomicU32::new(group.0),
+                };
+                offered.segment.set(segment);
+                offered
+            })
+        });
+    match made {
+        Some(made) => {
+            bell::keep_internal(memfd);
+            Ok(made)
+        }
+        None => {
+            os::fd::close(memfd);
+            Err(Reason::MEM)
+        }
+    }
+}
+
+/// Looks through the slots that wait for a side which may have died without letting go.
+fn reclaim(group: &Group) -> Option<(Index, &'static SlotView)> {
+    for _ in 0..2 * SLOTS {
+        let (index, view) = group.closing.pop_front()?;
+        if is_let_go(view.header()) || crate::attach::sockets_are_gone(view) {
+            return Some((index, view));
+        }
+        group.closing.push_back(index, view);
+    }
+    None
+}
+
+/// Gives a slot back after this process's last close of the client's side.
+pub fn give_back(index: Index, view: &'static SlotView) {
+    let Some(home) = SEGMENT_TABLE.get(Index(view.home.load(Relaxed))) else { return };
+    let Some(group) = GROUP_TABLE.get(Index(home.group.load(Relaxed))) else { return };
+    if home.group.load(Relaxed) < FIRST_GROUP.load(Relaxed) {
+        // Inherited by fork: the parent's list has it.
+        return;
+    }
+    let Some(_turn) = TURN.take() else { return };
+    if is_let_go(view.header()) {
+        group.free.push_front(index, view);
+    } else {
+        group.closing.push_back(index, view);
+    }
+}
+
+/// Number of the link group a slot of ours belongs to, as smcd prints it.
+pub fn link_group(view: &SlotView) -> u32 {
+    SEGMENT_TABLE
+        .get(Index(view.home.load(Relaxed)))
+        .and_then(|home| GROUP_TABLE.get(Index(home.group.load(Relaxed))))
+        .map_or(0, |group| group.id.load(Relaxed))
+}
+
+/// In a fork child: slots of the parent stay usable but are never offered from here.
+pub fn after_fork() {
+    FIRST_GROUP.store(GROUP_TABLE.made(), Relaxed);
+}

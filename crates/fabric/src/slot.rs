@@ -1,0 +1,153 @@
+//! A slot as this process sees it: header, rings and the descriptors of its two doorbells.
+//! Owns: the life of those descriptors. A view is made once per slot and process and serves every later connection on it.
+
+use crate::bell;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use os::net::Endpoint;
+use shm::segment::Segment;
+use shm::slab::{Index, Slab};
+use shm::{Ring, Side, SlotHeader};
+
+/// Most slots one process can have mapped.
+const VIEWS: u32 = 1 << 17;
+
+static TABLE: Slab<SlotView> = Slab::new(VIEWS);
+
+/// Where a slot lies and how to ring its two sides.
+pub struct SlotView {
+    segment: Segment,
+    slot: u32,
+    /// Doorbells of client and server; -1 while not open here.
+    bells: [AtomicI32; 2],
+    /// Number of the offered or attached segment this view belongs to.
+    pub(crate) home: AtomicU32,
+    /// Next in whatever list of `offer` the slot is in, plus one.
+    pub(crate) next: AtomicU32,
+    /// Addresses of the last connection, to ask the kernel whether its sockets still exist.
+    pub(crate) client: EndpointCell,
+    /// The server's address.
+    pub(crate) server: EndpointCell,
+    header: &'static SlotHeader,
+    rings: [Ring; 2],
+}
+
+impl SlotView {
+    /// Makes the view of slot `slot` of `segment`, without doorbells. `None` if there is no such slot or no memory.
+    pub(crate) fn make(segment: Segment, slot: u32, home: u32) -> Option<(Index, &'static SlotView)> {
+        if !TABLE.has_memory() {
+            TABLE.adopt(os::mem::map_private(TABLE.memory_len()).ok()?);
+        }
+        let header = segment.slot(slot)?;
+        let rings = [segment.outgoing(slot, Side::Client)?, segment.outgoing(slot, Side::Server)?];
+        TABLE.take(|| SlotView {
+            segment,
+            slot,
+            bells: [const { AtomicI32::new(-1) }; 2],
+            home: AtomicU32::new(home),
+            next: AtomicU32::new(0),
+            client: EndpointCell::default(),
+            server: EndpointCell::default(),
+            header,
+            rings,
+        })
+    }
+
+    /// The view with this number.
+    #[inline]
+    pub fn get(index: Index) -> Option<&'static SlotView> {
+        TABLE.get(index)
+    }
+
+    /// The shared header.
+    #[inline]
+    pub fn header(&self) -> &'static SlotHeader {
+        self.header
+    }
+
+    /// The ring `side` writes into.
+    #[inline]
+    pub fn outgoing(&self, side: Side) -> Ring {
+        self.rings[side as usize]
+    }
+
+    /// The ring `side` reads from.
+    #[inline]
+    pub fn incoming(&self, side: Side) -> Ring {
+        self.rings[side.peer() as usize]
+    }
+
+    /// Number of the slot in its segment.
+    pub fn number(&self) -> u32 {
+        self.slot
+    }
+
+    /// The segment.
+    pub fn segment(&self) -> Segment {
+        self.segment
+    }
+
+    /// The doorbell that wakes `side`.
+    #[inline]
+    pub fn bell(&self, side: Side) -> i32 {
+        self.bells[side as usize].load(Ordering::Relaxed)
+    }
+
+    /// Makes both doorbells and writes their numbers into the header, if they do not exist yet (segment owner only).
+    pub(crate) fn hang_bells(&self) -> bool {
+        for (side, bell) in self.bells.iter().enumerate() {
+            if bell.load(Ordering::Relaxed) >= 0 {
+                continue;
+            }
+            let Ok(fd) = os::pipe::create() else { return false };
+            bell.store(bell::keep_internal(fd), Ordering::Relaxed);
+            self.header.sides[side].bell.store(fd as u32, shm::sync::Ordering::Release);
+        }
+        true
+    }
+
+    /// Opens both doorbells out of the owner's descriptors, if this process has not done so yet.
+    pub(crate) fn open_bells(&self, owner: u32) -> bool {
+        for (side, bell) in self.bells.iter().enumerate() {
+            if bell.load(Ordering::Relaxed) >= 0 {
+                continue;
+            }
+            let number = self.header.sides[side].bell.load(shm::sync::Ordering::Acquire) as i32;
+            let Ok(fd) = os::pipe::open_of(owner, number) else { return false };
+            bell.store(bell::keep_internal(fd), Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Closes this process's descriptors of the doorbells.
+    pub(crate) fn drop_bells(&self) {
+        for bell in &self.bells {
+            bell::close_internal(bell.swap(-1, Ordering::Relaxed));
+        }
+    }
+}
+
+/// An address in atomics: written at a connection's end, read when its slot is wanted again.
+#[derive(Default)]
+pub(crate) struct EndpointCell {
+    head: AtomicU64,
+    addr: [AtomicU64; 2],
+}
+
+impl EndpointCell {
+    pub(crate) fn store(&self, at: Endpoint) {
+        let head = u64::from(at.family) << 48 | u64::from(at.port) << 32 | u64::from(at.scope);
+        self.head.store(head, Ordering::Relaxed);
+        for (word, bytes) in self.addr.iter().zip(at.addr.chunks_exact(8)) {
+            word.store(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn load(&self) -> Endpoint {
+        let head = self.head.load(Ordering::Relaxed);
+        let mut addr = [0; 16];
+        for (word, bytes) in self.addr.iter().zip(addr.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        Endpoint { family: (head >> 48) as u16, port: (head >> 32) as u16, scope: head as u32, addr }
+    }
+}

@@ -1,0 +1,67 @@
+//! Taking turns inside one process: a lock that a fork child can never find locked.
+//! Owns: the identity under which this process takes locks.
+
+use shm::lock::{Owner, Patience, SideLock};
+
+/// How this project waits for a lock: give the core away, and ask the kernel whether the owner still lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Yielding;
+
+impl Patience for Yielding {
+    fn give_way(&self) {
+        os::process::yield_now();
+    }
+
+    fn is_alive(&self, pid: u32) -> bool {
+        os::process::exists(pid)
+    }
+}
+
+/// Private memory is copied by fork: an owner with another process id is a leftover.
+struct Private;
+
+impl Patience for Private {
+    fn give_way(&self) {
+        os::process::yield_now();
+    }
+
+    fn is_alive(&self, pid: u32) -> bool {
+        pid == os::process::cached_pid()
+    }
+}
+
+/// The calling thread, as lock owner.
+#[inline]
+pub fn me() -> Owner {
+    Owner::new(os::process::cached_pid(), os::process::thread_mark())
+}
+
+/// A lock in private memory around process-wide tables.
+pub struct Turn(SideLock);
+
+/// Holds a [`Turn`] until dropped.
+pub struct Guard<'a>(&'a Turn);
+
+impl Turn {
+    /// A free lock.
+    pub const fn new() -> Self {
+        Turn(SideLock::new())
+    }
+
+    /// Waits for the turn. `None` if a signal handler interrupted the holder in this very thread.
+    pub fn take(&self) -> Option<Guard<'_>> {
+        self.0.lock(me(), &Private).ok().map(|()| Guard(self))
+    }
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.0.0.unlock();
+    }
+}
