@@ -1,1 +1,455 @@
-//! Placeholder until the reader of the registry is written.
+//! The fabric as its observers see it: rows and slots as plain values, read and never written.
+//!
+//! Owns: the checks between what other processes wrote and what a tool may believe. Every word is read once; rows that
+//! are free, half written or of another version do not appear; whether a process lives is what the kernel says.
+//! Does not own: files and mappings (the caller brings the words, see [`View::over`]).
+
+use crate::process::LOCK_BASE;
+pub use crate::verdict::Verdict;
+use os::mem::Shared;
+use os::net::Endpoint;
+use shm::layout::BUCKETS;
+use shm::registry::{self as rows, EndpointWords, ProcessRef, ROWS, RegistryMap, SideRow, TrafficTotals};
+use shm::sync::AtomicU32;
+use shm::sync::Ordering::{Acquire, Relaxed};
+use wire::reason::Reason;
+
+/// The layouts behind the values, for those who make up a registry or a segment to test an observer with.
+pub mod layouts {
+    pub use shm::layout::{ClosedBy, SlotHeader};
+    pub use shm::registry::{CONNECTION_BUCKETS, LISTENER_BUCKETS, MAGIC, PROCESSES, RegistryMap, VERSION};
+    pub use shm::segment::{Geometry, Segment};
+}
+
+/// Bytes of a registry file.
+pub const REGISTRY_LEN: usize = RegistryMap::LEN;
+/// Request size classes: up to 8 KiB, 16, 32 ... 1024 KiB, more.
+pub const SIZE_CLASSES: usize = BUCKETS;
+/// Key of a row that is being written.
+const BUSY: u64 = u64::MAX;
+
+/// Why a registry cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unreadable {
+    /// Too short or without the first word of a registry.
+    Foreign,
+    /// Another layout version, given here.
+    Version(u32),
+}
+
+/// A registry.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    map: &'static RegistryMap,
+    asking_fd: i32,
+}
+
+/// A process that uses the fabric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Process {
+    /// Row in the registry.
+    pub row: u32,
+    /// How many processes have had that row.
+    pub generation: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Command name, NUL padded.
+    pub comm: [u8; 16],
+    /// Whether it still lives with the library in it.
+    pub is_alive: bool,
+}
+
+/// A listening socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listener {
+    /// Kernel cookie.
+    pub cookie: u64,
+    /// Bound address.
+    pub at: Endpoint,
+    /// Inode.
+    pub inode: u32,
+    /// Who announced it.
+    pub process: Option<Process>,
+}
+
+/// One end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End {
+    /// Kernel cookie of its socket, 0 while unknown.
+    pub cookie: u64,
+    /// Its address.
+    pub at: Endpoint,
+    /// Inode of its socket, 0 while unknown.
+    pub inode: u32,
+    /// Whether it has not been closed for good.
+    pub is_open: bool,
+    /// The process that last attached.
+    pub process: Option<Process>,
+}
+
+/// A connection: where its memory is and who is at its ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Connection {
+    /// How it carries its bytes.
+    pub verdict: Verdict,
+    /// Nonce of its segment.
+    pub nonce: u64,
+    /// Process whose descriptor `memfd` is the segment.
+    pub owner_pid: u32,
+    /// Descriptor number in the owner.
+    pub memfd: u32,
+    /// Slot number in the segment.
+    pub slot: u32,
+    /// Client and server.
+    pub ends: [End; 2],
+}
+
+/// Calls in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Calls {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Calls that moved bytes.
+    pub requests: u64,
+    /// Calls that had to wait.
+    pub stalls: u64,
+    /// Calls by size class.
+    pub sizes: [u64; SIZE_CLASSES],
+}
+
+/// One side of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SlotSide {
+    /// Bits of `shm::ClosedBy`.
+    pub closed: u32,
+    /// SMC connection state as smcss numbers it, 0 before it was first used.
+    pub state: u32,
+    /// Received by this side.
+    pub rx: Calls,
+    /// Sent by this side.
+    pub tx: Calls,
+}
+
+/// A slot while a connection uses it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// Bytes of each of its two rings.
+    pub ring_size: u32,
+    /// Client and server.
+    pub sides: [SlotSide; 2],
+}
+
+/// Counters that outlive connections and processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Connections upgraded, by role: client, server.
+    pub upgraded: [u64; 2],
+    /// Slots taken for the first time.
+    pub slots_made: u64,
+    /// Slots taken again.
+    pub slots_reused: u64,
+    /// Sent on connections that are closed.
+    pub tx: Calls,
+    /// Received on connections that are closed.
+    pub rx: Calls,
+    /// Fallbacks by role and reason; entries with count 0 are unused.
+    pub fallbacks: [[(Reason, u32); rows::REASONS]; 2],
+}
+
+impl View {
+    /// A view of `words`, a registry file's content or mapping. `asking_fd` is an open file description of the file
+    /// that holds no lock: locks of others are seen through it.
+    pub fn over(words: Shared, asking_fd: i32) -> Result<View, Unreadable> {
+        let map = RegistryMap::over(words).ok_or(Unreadable::Foreign)?;
+        if map.magic.load(Acquire) != rows::MAGIC {
+            return Err(Unreadable::Foreign);
+        }
+        match map.version.load(Relaxed) {
+            rows::VERSION => Ok(View { map, asking_fd }),
+            other => Err(Unreadable::Version(other)),
+        }
+    }
+
+    /// Every listener announced, those of dead processes included.
+    pub fn listeners(&self) -> impl Iterator<Item = Listener> + '_ {
+        self.map.listeners.iter().flatten().filter_map(|row| {
+            let cookie = used(row.cookie.load(Acquire))?;
+            let listener = Listener {
+                cookie,
+                at: endpoint(&row.at),
+                inode: row.inode.load(Relaxed),
+                process: self.process(&row.process),
+            };
+            (row.cookie.load(Acquire) == cookie).then_some(listener)
+        })
+    }
+
+    /// Every connection and intent, those of dead processes included.
+    pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
+        (0..rows::CONNECTION_BUCKETS * ROWS).filter_map(|at| self.connection(at / ROWS, at % ROWS))
+    }
+
+    fn connection(&self, bucket: usize, place: usize) -> Option<Connection> {
+        let key = &self.map.keys[bucket].0[place];
+        let cookie = used(key.load(Acquire))?;
+        let row = &self.map.connections[bucket][place];
+        let open = row.open.load(Relaxed);
+        let cookies = [cookie, row.server_cookie.load(Relaxed)];
+        let end = |side: usize| self.end(&row.sides[side], cookies[side], open >> side & 1 != 0);
+        let connection = Connection {
+            verdict: Verdict::from_word(row.verdict.load(Acquire)),
+            nonce: row.nonce.load(Relaxed),
+            owner_pid: row.owner_pid.load(Relaxed),
+            memfd: row.memfd.load(Relaxed),
+            slot: row.slot.load(Relaxed),
+            ends: [end(0), end(1)],
+        };
+        // The row may have gone to another connection while it was read.
+        (key.load(Acquire) == cookie).then_some(connection)
+    }
+
+    fn end(&self, row: &SideRow, cookie: u64, is_open: bool) -> End {
+        End {
+            cookie,
+            at: endpoint(&row.at),
+            inode: row.inode.load(Relaxed),
+            is_open,
+            process: if is_open { self.process(&row.process) } else { None },
+        }
+    }
+
+    fn process(&self, name: &ProcessRef) -> Option<Process> {
+        let (row, generation) = (name.row.load(Relaxed), name.generation.load(Relaxed));
+        let words = self.map.processes.get(row as usize).filter(|_| generation != 0)?;
+        let is_same = words.generation.load(Relaxed) == generation;
+        let is_locked = || os::file::is_byte_locked(self.asking_fd, LOCK_BASE + u64::from(row));
+        Some(Process {
+            row,
+            generation,
+            pid: words.pid.load(Relaxed),
+            comm: text(&words.comm),
+            is_alive: is_same && is_locked(),
+        })
+    }
+
+    /// The counters as they stand.
+    pub fn totals(&self) -> Totals {
+        let totals = &self.map.totals;
+        let mut fallbacks = [[(Reason(0), 0); rows::REASONS]; 2];
+        for (into, from) in fallbacks.iter_mut().flatten().zip(totals.fallbacks.iter().flatten()) {
+            *into = (Reason(from.code.load(Relaxed)), from.count.load(Relaxed));
+        }
+        Totals {
+            upgraded: [totals.upgraded[0].load(Relaxed), totals.upgraded[1].load(Relaxed)],
+            slots_made: totals.slots_made.load(Relaxed),
+            slots_reused: totals.slots_reused.load(Relaxed),
+            tx: calls(&totals.tx),
+            rx: calls(&totals.rx),
+            fallbacks,
+        }
+    }
+}
+
+/// Reads the slot of `connection` out of its mapped segment. `None` if the segment is another one, has another version,
+/// or the slot has gone to another connection.
+pub fn slot(memory: Shared, connection: &Connection) -> Option<Slot> {
+    let segment = shm::Segment::attach(memory, connection.nonce).ok()?;
+    let header = segment.slot(connection.slot)?;
+    if header.client_cookie.load(Relaxed) != connection.ends[0].cookie {
+        return None;
+    }
+    let side = |number: usize| {
+        let (side, out, back) = (&header.sides[number], &header.rings[number], &header.rings[1 - number]);
+        SlotSide {
+            closed: side.closed.load(Relaxed),
+            state: side.state.load(Relaxed),
+            rx: traffic(&side.rx.0, back.cons.0.load(Relaxed)),
+            tx: traffic(&side.tx.0, out.producer.0.prod.load(Relaxed)),
+        }
+    };
+    Some(Slot { ring_size: segment.geometry().ring_size, sides: [side(0), side(1)] })
+}
+
+fn used(key: u64) -> Option<u64> {
+    (key != 0 && key != BUSY).then_some(key)
+}
+
+fn traffic(from: &shm::layout::Traffic, bytes: u64) -> Calls {
+    Calls {
+        bytes,
+        requests: from.requests.load(Relaxed),
+        stalls: from.stalls.load(Relaxed),
+        sizes: core::array::from_fn(|class| u64::from(from.sizes[class].load(Relaxed))),
+    }
+}
+
+fn calls(from: &TrafficTotals) -> Calls {
+    Calls {
+        bytes: from.bytes.load(Relaxed),
+        requests: from.requests.load(Relaxed),
+        stalls: from.stalls.load(Relaxed),
+        sizes: core::array::from_fn(|class| from.sizes[class].load(Relaxed)),
+    }
+}
+
+/// The words' bytes in memory order.
+fn text(words: &[AtomicU32; 4]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (into, word) in bytes.chunks_exact_mut(4).zip(words) {
+        into.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+    }
+    bytes
+}
+
+fn endpoint(words: &EndpointWords) -> Endpoint {
+    let family_port = words.family_port.load(Relaxed);
+    let (family, port) = ((family_port >> 16) as u16, family_port as u16);
+    Endpoint { family, port, scope: 0, addr: text(&words.addr) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shm::Side;
+    use shm::segment::{Geometry, Segment};
+    use std::ffi::CString;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    /// A private registry file that disappears with the value.
+    struct Scratch {
+        path: CString,
+        fd: i32,
+        words: Shared,
+    }
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path = format!("{}/observe-{name}-{}", std::env::temp_dir().display(), os::process::pid());
+            let path = CString::new(path).expect("no NUL in a path");
+            os::file::unlink(&path);
+            let fd = os::file::open(&path, os::file::How::CREATE_NEW).expect("a new file");
+            os::mem::resize(fd, REGISTRY_LEN as u64).expect("room for it");
+            let words = os::mem::map_shared(fd, REGISTRY_LEN).expect("a mapping");
+            let map = RegistryMap::over(words).expect("it is long enough");
+            map.version.store(rows::VERSION, Relaxed);
+            map.magic.store(rows::MAGIC, Relaxed);
+            Scratch { path, fd, words }
+        }
+
+        fn map(&self) -> &'static RegistryMap {
+            RegistryMap::over(self.words).expect("it is long enough")
+        }
+
+        fn view(&self) -> View {
+            let asking = os::file::open(&self.path, os::file::How::READ).expect("readable");
+            View::over(self.words, asking).expect("a registry")
+        }
+
+        /// Row 7 becomes a process; `self.fd` is the description that holds its lock.
+        fn enlist(&self) {
+            let row = &self.map().processes[7];
+            row.generation.store(3, Relaxed);
+            row.pid.store(4711, Relaxed);
+            row.comm[0].store(u32::from_ne_bytes(*b"ngin"), Relaxed);
+            row.comm[1].store(u32::from_ne_bytes(*b"x\0\0\0"), Relaxed);
+            os::file::lock_byte(self.fd, LOCK_BASE + 7).expect("nobody else holds it");
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            os::file::unlink(&self.path);
+            os::fd::close(self.fd);
+        }
+    }
+
+    fn refer(to: &ProcessRef, row: u32, generation: u32) {
+        to.row.store(row, Relaxed);
+        to.generation.store(generation, Relaxed);
+    }
+
+    #[test]
+    fn files_that_are_no_registry_of_this_version_are_refused() {
+        let scratch = Scratch::new("version");
+        assert_eq!(View::over(&scratch.words[..9], -1).err(), Some(Unreadable::Foreign));
+        scratch.map().version.store(99, Relaxed);
+        assert_eq!(View::over(scratch.words, -1).err(), Some(Unreadable::Version(99)));
+        scratch.map().magic.store(1, Relaxed);
+        assert_eq!(View::over(scratch.words, -1).err(), Some(Unreadable::Foreign));
+    }
+
+    #[test]
+    fn a_process_lives_while_its_byte_is_locked_and_its_generation_stands() {
+        let scratch = Scratch::new("alive");
+        scratch.enlist();
+        let listener = &scratch.map().listeners[80][0];
+        refer(&listener.process, 7, 3);
+        listener.cookie.store(5, Relaxed);
+        listener.at.family_port.store(2 << 16 | 80, Relaxed);
+        listener.at.addr[0].store(u32::from_ne_bytes([127, 0, 0, 1]), Relaxed);
+        let (view, read) = (scratch.view(), |view: View| view.listeners().next().expect("one listener"));
+        let process = read(view).process.expect("a process");
+        assert_eq!((process.pid, &process.comm[..6], process.is_alive), (4711, &b"nginx\0"[..], true));
+        assert_eq!((read(view).at.port, &read(view).at.addr[..4]), (80, &[127, 0, 0, 1][..]));
+        listener.process.generation.store(2, Relaxed);
+        assert!(!read(view).process.expect("a process").is_alive, "a former process of the row");
+        listener.process.generation.store(3, Relaxed);
+        os::file::unlock_byte(scratch.fd, LOCK_BASE + 7);
+        assert!(!read(view).process.expect("a process").is_alive, "it is gone");
+        listener.process.row.store(u32::MAX, Relaxed);
+        assert_eq!(read(view).process, None, "no such row");
+    }
+
+    #[test]
+    fn free_and_half_written_rows_do_not_appear() {
+        let scratch = Scratch::new("rows");
+        scratch.map().keys[9].0[2].store(BUSY, Relaxed);
+        assert_eq!(scratch.view().connections().count(), 0);
+        scratch.map().keys[9].0[2].store(77, Relaxed);
+        let row = &scratch.map().connections[9][2];
+        row.verdict.store(Verdict::Plain(Reason::MAX_DMB).word(), Relaxed);
+        row.open.store(2, Relaxed);
+        row.server_cookie.store(78, Relaxed);
+        let connection = scratch.view().connections().next().expect("one connection");
+        assert_eq!(connection.verdict, Verdict::Plain(Reason::MAX_DMB));
+        assert_eq!(connection.ends.map(|end| (end.cookie, end.is_open)), [(77, false), (78, true)]);
+    }
+
+    #[test]
+    fn a_slot_is_read_for_its_own_connection_only() {
+        let geometry = Geometry { slots: 2, ring_size: 16384 };
+        let memory = os::mem::map_private(geometry.len()).expect("memory");
+        let header = Segment::format(memory, geometry, 42).and_then(|made| made.slot(1)).expect("slot 1");
+        header.reset(77);
+        header.sides[Side::Server as usize].rx.0.count(9000);
+        header.rings[0].producer.0.prod.store(20000, Relaxed);
+        header.rings[0].cons.0.store(9000, Relaxed);
+        let scratch = Scratch::new("slot");
+        scratch.map().keys[0].0[0].store(77, Relaxed);
+        scratch.map().connections[0][0].nonce.store(42, Relaxed);
+        scratch.map().connections[0][0].slot.store(1, Relaxed);
+        let connection = scratch.view().connections().next().expect("one connection");
+        let slot = slot(memory, &connection).expect("its slot");
+        assert_eq!((slot.ring_size, slot.sides[0].tx.bytes, slot.sides[0].rx.bytes), (16384, 20000, 0));
+        assert_eq!(
+            (slot.sides[1].rx.bytes, slot.sides[1].rx.requests, slot.sides[1].rx.sizes[1]),
+            (9000, 1, 1)
+        );
+        header.client_cookie.store(78, Relaxed);
+        assert_eq!(super::slot(memory, &connection), None);
+        assert_eq!(super::slot(memory, &Connection { nonce: 43, ..connection }), None);
+        assert_eq!(super::slot(memory, &Connection { slot: 2, ..connection }), None);
+    }
+
+    #[test]
+    fn addresses_are_those_that_the_registry_stores() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("listening");
+        let at = os::net::local(stream.as_raw_fd()).expect("connected");
+        let scratch = Scratch::new("address");
+        scratch.map().keys[0].0[0].store(1, Relaxed);
+        crate::listener::store_endpoint(&scratch.map().connections[0][0].sides[0].at, at);
+        assert_eq!(scratch.view().connections().next().map(|found| found.ends[0].at), Some(at));
+    }
+}
