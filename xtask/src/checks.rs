@@ -8,6 +8,9 @@ use crate::workspace::{PRELOAD, Workspace};
 /// Loom explores schedules until this many preemptions per run; two find every ordering bug known to the ring's tests.
 const LOOM_PREEMPTIONS: &str = "2";
 
+/// No crate is published, and private items are documented for those who work here: links to them are welcome.
+const RUSTDOCFLAGS: &str = "-D warnings -A rustdoc::private-intra-doc-links";
+
 /// `cargo fmt --check`.
 pub(crate) fn fmt(ws: &Workspace) -> anyhow::Result<()> {
     cargo(ws, "run `cargo fmt` and commit the result", &["fmt", "--all", "--check"])
@@ -30,7 +33,7 @@ pub(crate) fn doc(ws: &Workspace) -> anyhow::Result<()> {
     for args in [all, preload] {
         let run = Run::cargo(hint)
             .args(args)
-            .with(|c| _ = c.current_dir(ws.root()).env("RUSTDOCFLAGS", "-D warnings"));
+            .with(|c| _ = c.current_dir(ws.root()).env("RUSTDOCFLAGS", RUSTDOCFLAGS));
         run.go()?;
     }
     Ok(())

@@ -17,6 +17,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// Every command gets a bound; this one suits a clean build of the workspace on two cores.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(15 * 60);
 
+/// For a process that has been told to end, before it counts as left behind.
+const GRACE: Duration = Duration::from_millis(300);
+
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Adopts orphans and turns Ctrl-C into "end every descendant, then fail in the ordinary way", so that temporary
@@ -127,34 +130,55 @@ pub(crate) fn interrupted() -> anyhow::Result<()> {
 
 /// Ends whatever is still below us and returns what it was. To be called while no command runs.
 pub(crate) fn end_descendants() -> Vec<String> {
-    let strays: Vec<String> = descendants()
-        .into_iter()
-        .filter(|d| !d.zombie)
-        .map(|d| format!("{} (pid {})", d.name, d.pid))
-        .collect();
-    kill_descendants();
-    let deadline = Instant::now() + Duration::from_secs(2);
-    while !descendants().is_empty() && Instant::now() < deadline {
-        while let Ok(Some(_)) = rustix::process::waitpid(None, WaitOptions::NOHANG) {}
-        thread::sleep(Duration::from_millis(5));
-    }
+    end_descendants_but(&[])
+}
+
+/// The same, sparing the processes with these ids. What is just ending gets [`GRACE`] to do so.
+pub(crate) fn end_descendants_but(spared: &[i32]) -> Vec<String> {
+    await_end_of(spared, GRACE, |_| ());
+    let others = descendants().into_iter().filter(|d| !spared.contains(&d.pid) && !d.is_zombie);
+    let strays = others.map(|d| format!("{} (pid {})", d.name, d.pid)).collect();
+    await_end_of(spared, 10 * GRACE, Descendant::kill);
     strays
 }
 
-fn kill_descendants() {
-    for descendant in descendants() {
-        if let Some(pid) = Pid::from_raw(descendant.pid) {
-            // Gone already is as good.
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
+/// Does `act` to each descendant but the spared, and collects the dead, until none is left or `patience` ends.
+fn await_end_of(spared: &[i32], patience: Duration, act: fn(&Descendant)) {
+    let deadline = Instant::now() + patience;
+    loop {
+        while let Ok(Some(_)) = rustix::process::waitpid(None, WaitOptions::NOHANG) {}
+        let left: Vec<Descendant> = descendants().into_iter().filter(|d| !spared.contains(&d.pid)).collect();
+        if left.is_empty() || Instant::now() >= deadline {
+            return;
         }
+        left.iter().for_each(act);
+        thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Ids of all that is below us now.
+pub(crate) fn descendant_ids() -> Vec<i32> {
+    descendants().iter().map(|descendant| descendant.pid).collect()
+}
+
+fn kill_descendants() {
+    descendants().iter().for_each(Descendant::kill);
 }
 
 struct Descendant {
     pid: i32,
     parent: i32,
     name: String,
-    zombie: bool,
+    is_zombie: bool,
+}
+
+impl Descendant {
+    fn kill(&self) {
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            // Gone already is as good.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
 }
 
 /// All processes below this one, parents before their children, from /proc.
@@ -185,12 +209,12 @@ fn parse_stat(stat: &str) -> Option<Descendant> {
     let (head, tail) = stat.rsplit_once(')')?;
     let (pid, name) = head.split_once(" (")?;
     let mut fields = tail.split_whitespace();
-    let zombie = fields.next()? == "Z";
+    let is_zombie = fields.next()? == "Z";
     Some(Descendant {
         pid: pid.parse().ok()?,
         parent: fields.next()?.parse().ok()?,
         name: name.into(),
-        zombie,
+        is_zombie,
     })
 }
 
@@ -208,7 +232,7 @@ mod tests {
     #[test]
     fn a_name_may_hold_blanks_and_parentheses() {
         let p = parse_stat("17 (a) b (c) Z 4 17 17").expect("well formed");
-        assert_eq!((p.pid, p.parent, p.name.as_str(), p.zombie), (17, 4, "a) b (c", true));
+        assert_eq!((p.pid, p.parent, p.name.as_str(), p.is_zombie), (17, 4, "a) b (c", true));
     }
 
     #[test]
