@@ -63,7 +63,11 @@ pub(crate) fn deny(ws: &Workspace) -> anyhow::Result<()> {
         );
         return Ok(());
     }
-    cargo(ws, "deny.toml says what is allowed and why", &["deny", "check", "bans", "licenses", "sources"])
+    cargo(
+        ws,
+        "deny.toml says what is allowed and why",
+        &["deny", "--log-level", "error", "check", "bans", "licenses", "sources"],
+    )
 }
 
 /// All tests that run as the calling user, in the workspace's default members.
