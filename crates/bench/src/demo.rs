@@ -20,7 +20,7 @@ const ROWS: usize = 8;
 #[derive(Args)]
 pub(crate) struct Options {
     /// Length of one measured slice in seconds
-    #[arg(long, default_value_t = 0.4, value_parser = crate::seconds)]
+    #[arg(long, default_value_t = 0.5, value_parser = crate::seconds)]
     seconds: f64,
     /// How often each transport has its turn; medians are printed
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
