@@ -1,0 +1,135 @@
+//! Language runtimes: Python, Java, Perl, Ruby. (Node is with the web programs.)
+
+use crate::support::{
+    LIMIT, assert_shown, output, programs, python, same_in_all_modes, script, serve, watch,
+};
+use isthmus_tests::{Bed, free_port, installed};
+use std::path::Path;
+use std::process::Command;
+
+fn with(mut c: Command, file: &str, args: &[&str]) -> Command {
+    c.arg(script(file)).args(args);
+    c
+}
+
+#[test]
+fn python_asyncio_echo() {
+    let Some(python) = python() else { return };
+    same_in_all_modes("asyncio", |bed| {
+        let port = free_port().to_string();
+        let mut s = with(bed.server(&python), "echo_asyncio.py", &["server", &port]);
+        let _server = serve(bed, &mut s, port.parse().expect("port"));
+        bed.mark();
+        let mut c = with(bed.client(&python), "echo_asyncio.py", &["client", &port, "10", "200000"]);
+        let (outcome, seen) = watch(bed, &mut c, "client");
+        bed.assert_carrier(2 * 10 * 200_000, &seen);
+        outcome.must("asyncio client").out
+    });
+}
+
+/// subprocess, os.system, multiprocessing and fork in a process that has live connections.
+#[test]
+fn python_children_beside_connections() {
+    let Some(python) = python() else { return };
+    same_in_all_modes("children", |bed| {
+        let port = free_port().to_string();
+        let mut s = with(bed.server(&python), "echo_asyncio.py", &["server", &port]);
+        let _server = serve(bed, &mut s, port.parse().expect("port"));
+        bed.mark();
+        let mut c = with(bed.client(&python), "children.py", &[&port]);
+        let (outcome, seen) = watch(bed, &mut c, "client");
+        let text = outcome.must("children.py").out;
+        assert!(!text.contains("DIFFERENT") && !text.contains("EOF"), "{text}");
+        bed.assert_carrier(2 * 3 * 9 * 50_000, &seen);
+        assert_shown(bed, &seen);
+        text
+    });
+}
+
+/// The server accepts, then a forked process serves.
+#[test]
+fn python_multiprocessing_server() {
+    let Some(python) = python() else { return };
+    same_in_all_modes("multiprocessing", |bed| {
+        let port = free_port().to_string();
+        let mut s = with(bed.server(&python), "server_process.py", &[&port]);
+        let _server = serve(bed, &mut s, port.parse().expect("port"));
+        bed.mark();
+        let mut c = with(bed.client(&python), "echo_asyncio.py", &["client", &port, "6", "300000"]);
+        let text = output(bed, &mut c, "client");
+        bed.assert_carrier(2 * 6 * 300_000, "");
+        text
+    });
+}
+
+fn java(bed: &Bed, command: Command, classes: &Path, role: &str, port: u16) -> Command {
+    let mut c = command;
+    c.args(["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp"]).arg(classes);
+    c.args(["Sockets", role, &port.to_string()]).current_dir(bed.scratch.path());
+    c
+}
+
+fn java_pair(name: &str, server: &str, client: &str) {
+    let Some([java_, javac]) = programs(["java", "javac"]) else { return };
+    let classes = isthmus_tests::scratch::Scratch::new("classes");
+    let built = Command::new(javac)
+        .arg("-d")
+        .arg(classes.path())
+        .arg(script("Sockets.java"))
+        .status()
+        .expect("javac");
+    assert!(built.success(), "Sockets.java does not compile");
+    same_in_all_modes(name, |bed| {
+        let port = free_port();
+        let _server = serve(bed, &mut java(bed, bed.server(&java_), classes.path(), server, port), port);
+        bed.mark();
+        let mut c = java(bed, bed.client(&java_), classes.path(), client, port);
+        let (outcome, seen) = watch(bed, &mut c, "client");
+        bed.assert_carrier(2 * 500_000, &seen);
+        outcome.must("java client").out
+    });
+}
+
+#[test]
+fn java_server_socket() {
+    java_pair("java", "server", "client");
+}
+
+#[test]
+fn java_nio() {
+    java_pair("java-nio", "nioserver", "nioclient");
+}
+
+#[test]
+fn java_nio_server_with_blocking_client() {
+    java_pair("java-mixed", "nioserver", "client");
+}
+
+fn line_echo(name: &str, program: &Path, file: &str, payload: u64) {
+    same_in_all_modes(name, |bed| {
+        let port = free_port();
+        let number = port.to_string();
+        let _server = serve(bed, &mut with(bed.server(program), file, &["server", &number]), port);
+        bed.mark();
+        let mut c = with(bed.client(program), file, &["client", &number]);
+        let text = bed.run(&mut c, "client", LIMIT).must(name).out;
+        bed.assert_carrier(payload, "");
+        text
+    });
+}
+
+#[test]
+fn perl_echo() {
+    let Some([perl]) = programs(["perl"]) else { return };
+    line_echo("perl", &perl, "echo.pl", 2 * 300 * 1500);
+}
+
+#[test]
+fn ruby_echo() {
+    // Perl or Ruby is asked for; Perl is always there.
+    let Some(ruby) = installed(&["ruby"]) else {
+        println!("skipped: ruby not installed");
+        return;
+    };
+    line_echo("ruby", &ruby, "echo.rb", 2 * 300 * 1500);
+}
