@@ -86,15 +86,19 @@ fn iperf3_both_directions() {
         let port = free_port();
         let number = port.to_string();
         let _server = serve(bed, bed.server(&iperf).args(["-s", "-B", "127.0.0.1", "-p", &number]), port);
-        let runs =
-            [&["-n", "64M"][..], &["-n", "64M", "-R"], &["-n", "32M", "-P", "3"], &["-t", "1", "--bidir"]];
-        runs.map(|args| {
+        let runs: [(&[&str], u64); 4] = [
+            (&["-n", "64M"], 64 << 20),
+            (&["-n", "64M", "-R"], 64 << 20),
+            (&["-n", "32M", "-P", "3"], 32 << 20),
+            (&["-t", "1", "--bidir"], 1 << 20),
+        ];
+        runs.map(|(args, payload)| {
             bed.mark();
             let mut c = bed.client(&iperf);
             c.args(["-c", "127.0.0.1", "-p", &number, "-J"]).args(args);
             let (outcome, seen) = watch(bed, &mut c, "client");
             let text = outcome.must("iperf3").out;
-            bed.assert_carrier(32 << 20, &seen);
+            bed.assert_carrier(payload, &seen);
             assert_shown(bed, &seen);
             (text.contains("\"sum_received\""), text.contains("\"error\""))
         })
