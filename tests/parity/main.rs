@@ -17,15 +17,33 @@ const LIMIT: Duration = Duration::from_secs(30);
 struct Case {
     name: String,
     shm: bool,
+    family: &'static str,
 }
+
+impl Case {
+    /// "epoll.edge", or "epoll.edge/6" in another address family.
+    fn title(&self) -> String {
+        if self.family == "4" { self.name.clone() } else { format!("{}/{}", self.name, self.family) }
+    }
+}
+
+/// Cases that also run over IPv6 and from IPv4 clients to IPv6 listeners.
+const ALL_FAMILIES: &[&str] = &[
+    "data.short_read",
+    "data.names",
+    "data.large_both_ways",
+    "close.clean",
+    "epoll.accept_loop",
+    "fork.prefork_accept",
+];
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
     let mut cases = cases();
-    cases.retain(|c| filters.is_empty() || filters.iter().any(|f| c.name.contains(f.as_str())));
+    cases.retain(|c| filters.is_empty() || filters.iter().any(|f| c.title().contains(f.as_str())));
     if args.iter().any(|a| a == "--list") {
-        cases.iter().for_each(|c| println!("{}: test", c.name));
+        cases.iter().for_each(|c| println!("{}: test", c.title()));
         return;
     }
     println!("\nrunning {} cases", cases.len());
@@ -40,8 +58,13 @@ fn main() {
 fn cases() -> Vec<Case> {
     let out = Command::new(PROGRAM).arg("--list").output().expect("list the cases");
     let text = String::from_utf8(out.stdout).expect("names");
-    let parse = |l: &str| l.split_once(' ').map(|(name, how)| Case { name: name.into(), shm: how == "shm" });
-    text.lines().filter_map(parse).collect()
+    let parse = |l: &str| l.split_once(' ').map(|(name, how)| (name.to_string(), how == "shm"));
+    let families = |(name, shm): (String, bool)| {
+        let wanted: &[&str] =
+            if ALL_FAMILIES.contains(&name.as_str()) { &["4", "6", "dual"] } else { &["4"] };
+        wanted.iter().map(move |family| Case { name: name.clone(), shm, family })
+    };
+    text.lines().filter_map(parse).flat_map(families).collect()
 }
 
 /// Two cases at a time: most of them wait.
@@ -56,10 +79,10 @@ fn run_all(cases: &[Case]) -> Vec<String> {
                     let problems =
                         std::panic::catch_unwind(|| check(case)).unwrap_or_else(|_| vec!["panicked".into()]);
                     let verdict = if problems.is_empty() { "ok" } else { "FAILED" };
-                    println!("test {} ... {verdict} ({} ms)", case.name, begin.elapsed().as_millis());
+                    println!("test {} ... {verdict} ({} ms)", case.title(), begin.elapsed().as_millis());
                     problems.iter().for_each(|p| println!("{p}"));
                     if !problems.is_empty() {
-                        failures.lock().expect("failures").push(case.name.clone());
+                        failures.lock().expect("failures").push(case.title());
                     }
                 }
             });
@@ -101,7 +124,7 @@ struct Run {
 fn transcript(case: &Case, role: &str, mode: Mode) -> Result<Run, String> {
     let bed = Bed::new("parity", mode);
     let mut command = command(&bed, role);
-    let outcome = bed.run(command.args([&case.name, role]), "case", LIMIT);
+    let outcome = bed.run(command.args([&case.name, role]).env("PARITY_FAMILY", case.family), "case", LIMIT);
     if !outcome.ok() || !outcome.out.ends_with("done\n") {
         return Err(format!("{outcome}\n--- smcss -a\n{}", bed.connections()));
     }

@@ -154,7 +154,7 @@ fn listener(cx: &mut Cx) {
 fn unconnected(cx: &mut Cx) {
     let fd = sys::tcp(0);
     states("unconnected", fd);
-    sys::bind(fd, 0).expect("bind");
+    sys::bind_client(fd, 0).expect("bind");
     states("bound", fd);
     let _ = cx;
 }

@@ -11,6 +11,7 @@ mod cases_epoll;
 mod cases_fds;
 mod cases_fork;
 mod cases_move;
+mod cases_options;
 mod cases_poll;
 mod cases_signal;
 mod context;
@@ -19,7 +20,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 8] = [
+    let groups: [&[Case]; 9] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_signal::CASES,
@@ -28,6 +29,7 @@ fn all() -> Vec<Case> {
         cases_poll::CASES,
         cases_epoll::CASES,
         cases_move::CASES,
+        cases_options::CASES,
     ];
     groups.concat()
 }

@@ -1,37 +1,127 @@
-//! Socket lifecycle: create, connect, accept, options, shutdown, close and the dup family. Loopback IPv4 only.
+//! Socket lifecycle: create, connect, accept, options, shutdown, close and the dup family. Loopback only.
 
 use super::{Fd, Ret, ret32};
-use libc::{c_int, c_void, sockaddr_in, socklen_t};
+use libc::{c_int, c_void, socklen_t};
 use std::mem::zeroed;
 
-/// 127.0.0.1:`port` as the kernel wants it.
-pub fn loopback(port: u16) -> sockaddr_in {
-    // SAFETY: an all-zero sockaddr_in is valid.
-    let mut a: sockaddr_in = unsafe { zeroed() };
-    a.sin_family = libc::AF_INET as u16;
-    a.sin_port = port.to_be();
-    a.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
-    a
+/// The addresses a run of the tests uses: `$PARITY_FAMILY` is 4 (the default), 6, or dual (listeners on IPv6 that also
+/// take the IPv4 connections the clients make).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    V4,
+    V6,
+    Dual,
 }
 
-/// `socket(AF_INET, SOCK_STREAM | flags, 0)`.
-pub fn tcp(flags: c_int) -> Fd {
+fn family() -> Family {
+    static FAMILY: std::sync::OnceLock<Family> = std::sync::OnceLock::new();
+    *FAMILY.get_or_init(|| match std::env::var("PARITY_FAMILY").as_deref() {
+        Ok("6") => Family::V6,
+        Ok("dual") => Family::Dual,
+        _ => Family::V4,
+    })
+}
+
+/// An address as bytes: large enough for both families.
+struct Address {
+    bytes: [u8; 28],
+    len: socklen_t,
+}
+
+impl Address {
+    fn v4(ip: [u8; 4], port: u16) -> Address {
+        let mut bytes = [0; 28];
+        bytes[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+        bytes[2..4].copy_from_slice(&port.to_be_bytes());
+        bytes[4..8].copy_from_slice(&ip);
+        Address { bytes, len: 16 }
+    }
+
+    fn v6(last: u8, port: u16) -> Address {
+        let mut bytes = [0; 28];
+        bytes[..2].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+        bytes[2..4].copy_from_slice(&port.to_be_bytes());
+        bytes[23] = last;
+        Address { bytes, len: 28 }
+    }
+
+    /// Loopback as a client names it.
+    fn remote(port: u16) -> Address {
+        if family() == Family::V6 { Address::v6(1, port) } else { Address::v4([127, 0, 0, 1], port) }
+    }
+
+    /// Loopback as a listener binds it; `::` takes both families.
+    fn local(port: u16) -> Address {
+        if family() == Family::Dual { Address::v6(0, port) } else { Address::remote(port) }
+    }
+
+    fn ptr(&self) -> *const libc::sockaddr {
+        self.bytes.as_ptr().cast()
+    }
+}
+
+fn socket(domain: c_int, flags: c_int) -> Fd {
     // SAFETY: no pointers.
-    unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | flags, 0) }
+    unsafe { libc::socket(domain, libc::SOCK_STREAM | flags, 0) }
 }
 
-/// `connect(2)` to 127.0.0.1:`port`.
+/// A TCP socket for connecting: `socket(.., SOCK_STREAM | flags, 0)`.
+pub fn tcp(flags: c_int) -> Fd {
+    socket(if family() == Family::V6 { libc::AF_INET6 } else { libc::AF_INET }, flags)
+}
+
+/// A TCP socket for listening.
+pub fn tcp_listener(flags: c_int) -> Fd {
+    socket(if family() == Family::V4 { libc::AF_INET } else { libc::AF_INET6 }, flags)
+}
+
+fn connect_address(fd: Fd, a: &Address) -> Ret {
+    // SAFETY: address and length match.
+    ret32(unsafe { libc::connect(fd, a.ptr(), a.len) })
+}
+
+/// `connect(2)` to loopback at `port`.
 pub fn connect(fd: Fd, port: u16) -> Ret {
-    let a = loopback(port);
-    // SAFETY: address and length match.
-    ret32(unsafe { libc::connect(fd, (&raw const a).cast(), size_of_val(&a) as socklen_t) })
+    connect_address(fd, &Address::remote(port))
 }
 
-/// `bind(2)` to 127.0.0.1:`port`; 0 lets the kernel choose.
+/// `connect(2)` of an IPv4 socket to `ip`:`port`.
+pub fn connect_v4(fd: Fd, ip: [u8; 4], port: u16) -> Ret {
+    connect_address(fd, &Address::v4(ip, port))
+}
+
+/// `connect(2)` to AF_UNSPEC, which ends the connection and makes the socket fresh again.
+pub fn disconnect(fd: Fd) -> Ret {
+    connect_address(fd, &Address { bytes: [0; 28], len: 16 })
+}
+
+/// `sendto(2)` with MSG_FASTOPEN: connects to loopback at `port` and sends at once.
+pub fn send_fastopen(fd: Fd, bytes: &[u8], port: u16) -> Ret {
+    let a = Address::remote(port);
+    // SAFETY: buffer, address and lengths match.
+    let n =
+        unsafe { libc::sendto(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_FASTOPEN, a.ptr(), a.len) };
+    super::ret(n)
+}
+
+/// `bind(2)` of a listening socket to loopback at `port`; 0 lets the kernel choose.
 pub fn bind(fd: Fd, port: u16) -> Ret {
-    let a = loopback(port);
+    bind_address(fd, &Address::local(port))
+}
+
+/// `bind(2)` of a connecting socket to loopback at `port`; 0 lets the kernel choose.
+pub fn bind_client(fd: Fd, port: u16) -> Ret {
+    bind_address(fd, &Address::remote(port))
+}
+
+/// `bind(2)` of an IPv4 socket to `ip`:`port`.
+pub fn bind_v4(fd: Fd, ip: [u8; 4], port: u16) -> Ret {
+    bind_address(fd, &Address::v4(ip, port))
+}
+
+fn bind_address(fd: Fd, a: &Address) -> Ret {
     // SAFETY: address and length match.
-    ret32(unsafe { libc::bind(fd, (&raw const a).cast(), size_of_val(&a) as socklen_t) })
+    ret32(unsafe { libc::bind(fd, a.ptr(), a.len) })
 }
 
 /// `listen(2)`.
@@ -54,7 +144,7 @@ pub fn accept4(fd: Fd, flags: c_int) -> Ret {
 
 /// A bound, listening socket and its port.
 pub fn listener() -> (Fd, u16) {
-    let fd = tcp(libc::SOCK_CLOEXEC);
+    let fd = tcp_listener(libc::SOCK_CLOEXEC);
     assert!(fd >= 0, "socket: {}", super::errno());
     setopt(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1).expect("SO_REUSEADDR");
     bind(fd, 0).expect("bind");
@@ -62,24 +152,24 @@ pub fn listener() -> (Fd, u16) {
     (fd, port_of(fd))
 }
 
-fn name_of(fd: Fd, peer: bool) -> Result<(u16, [u8; 4], u16), super::Errno> {
-    let mut a = loopback(0);
-    let mut len = size_of_val(&a) as socklen_t;
-    let p = (&raw mut a).cast();
+fn name_of(fd: Fd, peer: bool) -> Result<u16, super::Errno> {
+    let mut a = Address { bytes: [0; 28], len: 28 };
+    let p = a.bytes.as_mut_ptr().cast();
     // SAFETY: address and length match and outlive the call.
-    let r =
-        unsafe { if peer { libc::getpeername(fd, p, &mut len) } else { libc::getsockname(fd, p, &mut len) } };
-    ret32(r).map(|_| (a.sin_family, a.sin_addr.s_addr.to_ne_bytes(), u16::from_be(a.sin_port)))
+    let r = unsafe {
+        if peer { libc::getpeername(fd, p, &mut a.len) } else { libc::getsockname(fd, p, &mut a.len) }
+    };
+    ret32(r).map(|_| u16::from_be_bytes([a.bytes[2], a.bytes[3]]))
 }
 
 /// The local port.
 pub fn port_of(fd: Fd) -> u16 {
-    name_of(fd, false).map_or(0, |n| n.2)
+    name_of(fd, false).unwrap_or(0)
 }
 
 /// The peer's port, or errno (ENOTCONN after a reset).
 pub fn peer_port(fd: Fd) -> Ret {
-    name_of(fd, true).map(|n| n.2 as usize)
+    name_of(fd, true).map(usize::from)
 }
 
 /// `getsockopt(2)` of an int.

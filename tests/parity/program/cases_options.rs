@@ -1,0 +1,301 @@
+//! Socket options and ways of connecting that need care or TCP itself: deferred accept, fast open, signal-driven
+//! input, zero copy, shared ports, a socket connected to itself, and sockets that are connected twice.
+
+use crate::context::{Case, Cx, got, read_all, say, settle, until, until_queued};
+use isthmus_tests::sys::{self, Fd, poll1, show};
+use libc::{IPPROTO_TCP, POLLIN, SOL_SOCKET};
+
+const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    any("options.defer_accept", defer_accept),
+    any("options.fast_open", fast_open),
+    any("options.fast_open_connect", fast_open_connect),
+    any("options.signal_driven", signal_driven),
+    any("options.zero_copy", zero_copy),
+    any("options.shared_port", shared_port),
+    any("options.connected_to_itself", connected_to_itself),
+    any("options.connected_twice", connected_twice),
+    any("options.connect_after_refusal", connect_after_refusal),
+    any("options.bound_client", bound_client),
+    any("options.any_address", any_address),
+    any("options.other_loopback", other_loopback),
+    any("options.listen_twice", listen_twice),
+    any("options.listener_reopened", listener_reopened),
+    any("options.small_buffers", small_buffers),
+    any("options.set_before_connect", set_before_connect),
+    any("options.unread_backlog", unread_backlog),
+];
+
+/// A listener of our own with one int option set, and its port.
+fn listener_with(level: i32, option: i32, value: i32) -> (Fd, u16) {
+    let l = sys::tcp_listener(0);
+    say!("option -> {}", show(sys::setopt(l, level, option, value)));
+    sys::bind(l, 0).expect("bind");
+    say!("listen -> {}", show(sys::listen(l, 16)));
+    (l, sys::port_of(l))
+}
+
+/// One exchange between a connection of our own and its accepted end.
+fn exchange(c: Fd, s: Fd) {
+    let mut buf = [0u8; 9];
+    say!("client write -> {}", show(sys::write(c, b"ping")));
+    let r = sys::read(s, &mut buf);
+    say!("server read -> {}", got(r, &buf));
+    say!("server write -> {}", show(sys::write(s, b"pong")));
+    let r = sys::read(c, &mut buf);
+    say!("client read -> {}", got(r, &buf));
+}
+
+fn accepted(l: Fd) -> Fd {
+    sys::accept(l).expect("accept") as Fd
+}
+
+/// The kernel queues the connection only when data has arrived on TCP.
+fn defer_accept(cx: &mut Cx) {
+    let (l, port) = listener_with(IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 5);
+    cx.ask(&format!("connect 7 {port}"));
+    say!("no data, no connection: {}", poll1(l, POLLIN, 50));
+    cx.peer("send 7 hello");
+    say!("listener {}", poll1(l, POLLIN, 900));
+    let s = accepted(l);
+    let mut buf = [0u8; 9];
+    let r = sys::read(s, &mut buf);
+    say!("read -> {}", got(r, &buf));
+    say!("write -> {}", show(sys::write(s, b"answer")));
+    cx.peer("recv 7 9");
+}
+
+fn fast_open(cx: &mut Cx) {
+    let (l, port) = listener_with(IPPROTO_TCP, libc::TCP_FASTOPEN, 5);
+    for _ in 0..2 {
+        let c = sys::tcp(0);
+        say!("sendto -> {}", show(sys::send_fastopen(c, b"early", port)));
+        let s = accepted(l);
+        let mut buf = [0u8; 9];
+        let r = sys::read(s, &mut buf);
+        say!("read -> {}", got(r, &buf));
+        exchange(c, s);
+        sys::close(c).expect("close");
+        say!("end {}", read_all(s, usize::MAX));
+        sys::close(s).expect("close");
+    }
+    let _ = cx;
+}
+
+fn fast_open_connect(cx: &mut Cx) {
+    let (l, port) = listener_with(IPPROTO_TCP, libc::TCP_FASTOPEN, 5);
+    for _ in 0..2 {
+        let c = sys::tcp(0);
+        say!("option -> {}", show(sys::setopt(c, IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1)));
+        say!("connect -> {}", show(sys::connect(c, port)));
+        say!("write -> {}", show(sys::write(c, b"early")));
+        let s = accepted(l);
+        let mut buf = [0u8; 9];
+        let r = sys::read(s, &mut buf);
+        say!("read -> {}", got(r, &buf));
+        exchange(c, s);
+        sys::close(c).and(sys::close(s)).expect("close");
+    }
+    let _ = cx;
+}
+
+fn signal_driven(cx: &mut Cx) {
+    let p = cx.pair();
+    sys::catch(libc::SIGIO, true);
+    say!("own -> {}", show(sys::fcntl(p.fd, libc::F_SETOWN, std::process::id() as i32)));
+    say!("async -> {}", show(sys::fcntl(p.fd, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK)));
+    cx.peer("send 0 hello");
+    until("signal", || sys::hits() > 0);
+    until_queued(p.fd, 5);
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    say!("signalled {}", sys::hits() > 0);
+}
+
+fn zero_copy(cx: &mut Cx) {
+    let p = cx.pair();
+    say!("option -> {}", show(sys::setopt(p.fd, SOL_SOCKET, libc::SO_ZEROCOPY, 1)));
+    say!("send -> {}", show(sys::send(p.fd, &[5; 20000], libc::MSG_ZEROCOPY)));
+    cx.peer("recvn 0 20000");
+    say!("completion {}", poll1(p.fd, 0, 3000));
+    let (r, out) = sys::recvmsg(p.fd, &mut [&mut [0; 8]], libc::MSG_ERRQUEUE);
+    say!("queue {} flags {:#x}", show(r), out.flags);
+    cx.peer("send 0 hi");
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+}
+
+fn shared_port(cx: &mut Cx) {
+    let (a, port) = listener_with(SOL_SOCKET, libc::SO_REUSEPORT, 1);
+    let b = sys::tcp_listener(0);
+    say!("option -> {}", show(sys::setopt(b, SOL_SOCKET, libc::SO_REUSEPORT, 1)));
+    say!("bind, listen -> {} {}", show(sys::bind(b, port)), show(sys::listen(b, 16)));
+    for _ in 0..8 {
+        let c = sys::tcp(0);
+        sys::connect(c, port).expect("connect");
+        until("connection", || [a, b].iter().any(|l| poll1(*l, POLLIN, 0) == "IN"));
+        let l = if poll1(a, POLLIN, 0) == "IN" { a } else { b };
+        let s = accepted(l);
+        exchange(c, s);
+        sys::close(c).and(sys::close(s)).expect("close");
+    }
+    let _ = cx;
+}
+
+/// A socket whose connection's other end is itself.
+fn connected_to_itself(cx: &mut Cx) {
+    let fd = sys::tcp(0);
+    sys::bind_client(fd, 0).expect("bind");
+    say!("connect -> {}", show(sys::connect(fd, sys::port_of(fd))));
+    say!("write -> {}", show(sys::write(fd, b"to me")));
+    let mut buf = [0u8; 9];
+    let r = sys::read(fd, &mut buf);
+    say!("read -> {}", got(r, &buf));
+    say!("shutdown -> {}", show(sys::shutdown(fd, libc::SHUT_WR)));
+    say!("end {}", read_all(fd, usize::MAX));
+    let _ = cx;
+}
+
+fn connected_twice(cx: &mut Cx) {
+    let (l, port) = sys::listener();
+    let c = sys::tcp(0);
+    for _ in 0..3 {
+        say!("connect -> {}", show(sys::connect(c, port)));
+        let s = accepted(l);
+        exchange(c, s);
+        say!("connect again -> {}", show(sys::connect(c, port)));
+        say!("disconnect -> {}", show(sys::disconnect(c)));
+        say!("write -> {}", show(sys::send(c, b"x", libc::MSG_NOSIGNAL)));
+        settle();
+        let mut buf = [0u8; 9];
+        say!("server read -> {}", show(sys::read(s, &mut buf)));
+        sys::close(s).expect("close");
+    }
+    let _ = cx;
+}
+
+fn connect_after_refusal(cx: &mut Cx) {
+    let (l, port) = sys::listener();
+    sys::close(l).expect("close");
+    let c = sys::tcp(0);
+    say!("refused -> {}", show(sys::connect(c, port)));
+    let l = sys::tcp_listener(0);
+    sys::setopt(l, SOL_SOCKET, libc::SO_REUSEADDR, 1).expect("reuse");
+    say!("bind, listen -> {} {}", show(sys::bind(l, port)), show(sys::listen(l, 4)));
+    say!("connect -> {}", show(sys::connect(c, port)));
+    exchange(c, accepted(l));
+    let _ = cx;
+}
+
+fn bound_client(cx: &mut Cx) {
+    let (l, port) = sys::listener();
+    let c = sys::tcp(0);
+    say!("bind -> {}", show(sys::bind_client(c, 0)));
+    let own = sys::port_of(c);
+    say!("connect -> {}", show(sys::connect(c, port)));
+    let s = accepted(l);
+    say!("peer is the bound port {}", sys::peer_port(s) == Ok(own as usize));
+    exchange(c, s);
+    let _ = cx;
+}
+
+/// A listener on 0.0.0.0, reached by 0.0.0.0 and by an address of 127/8.
+fn any_address(cx: &mut Cx) {
+    let l = sys::tcp(0);
+    sys::bind_v4(l, [0; 4], 0).expect("bind");
+    sys::listen(l, 4).expect("listen");
+    for ip in [[0; 4], [127, 0, 0, 1], [127, 9, 8, 7]] {
+        let c = sys::tcp(0);
+        say!("connect to {ip:?} -> {}", show(sys::connect_v4(c, ip, sys::port_of(l))));
+        let s = accepted(l);
+        exchange(c, s);
+        sys::close(c).and(sys::close(s)).expect("close");
+    }
+    let _ = cx;
+}
+
+fn other_loopback(cx: &mut Cx) {
+    let (a, b) = (sys::tcp(0), sys::tcp(0));
+    sys::bind_v4(a, [127, 0, 0, 2], 0).expect("bind");
+    let port = sys::port_of(a);
+    say!("same port elsewhere -> {}", show(sys::bind_v4(b, [127, 0, 0, 3], port)));
+    sys::listen(a, 4).and(sys::listen(b, 4)).expect("listen");
+    for (ip, l) in [([127, 0, 0, 2], a), ([127, 0, 0, 3], b)] {
+        let c = sys::tcp(0);
+        say!("connect -> {}", show(sys::connect_v4(c, ip, port)));
+        exchange(c, accepted(l));
+    }
+    let _ = cx;
+}
+
+fn listen_twice(cx: &mut Cx) {
+    let (l, port) = sys::listener();
+    say!("listen again -> {}", show(sys::listen(l, 2)));
+    let c = sys::tcp(0);
+    sys::connect(c, port).expect("connect");
+    exchange(c, accepted(l));
+    say!("listen on a connection -> {}", show(sys::listen(c, 2)));
+    say!("accept on a connection -> {}", show(sys::accept(c)));
+    let _ = cx;
+}
+
+fn listener_reopened(cx: &mut Cx) {
+    let (mut l, port) = sys::listener();
+    for _ in 0..5 {
+        let c = sys::tcp(0);
+        sys::connect(c, port).expect("connect");
+        exchange(c, accepted(l));
+        sys::close(l).expect("close");
+        l = sys::tcp_listener(0);
+        sys::setopt(l, SOL_SOCKET, libc::SO_REUSEADDR, 1).expect("reuse");
+        say!("bind, listen -> {} {}", show(sys::bind(l, port)), show(sys::listen(l, 4)));
+    }
+    let _ = cx;
+}
+
+/// Buffers far smaller than a message: everything still arrives.
+fn small_buffers(cx: &mut Cx) {
+    let (l, port) = listener_with(SOL_SOCKET, libc::SO_RCVBUF, 1);
+    cx.ask(&format!("connect 7 {port}"));
+    let s = accepted(l);
+    say!("send buffer -> {}", show(sys::setopt(s, SOL_SOCKET, libc::SO_SNDBUF, 1)));
+    cx.tell("echo 7 300000");
+    let data = crate::context::pattern(300_000);
+    let writer = std::thread::spawn(move || crate::context::write_all(s, &data));
+    say!("back {}", read_all(s, 300_000));
+    say!("{} {}", writer.join().expect("writer"), cx.answer());
+}
+
+/// Options set on an unconnected socket hold once it is connected.
+fn set_before_connect(cx: &mut Cx) {
+    let port = cx.listening_peer();
+    let c = sys::tcp(0);
+    say!("timeout -> {}", show(sys::set_timeout(c, libc::SO_RCVTIMEO, 40)));
+    say!("low water -> {}", show(sys::setopt(c, SOL_SOCKET, libc::SO_RCVLOWAT, 3)));
+    say!("connect -> {}", show(sys::connect(c, port)));
+    cx.ask("accept 7");
+    say!("read -> {}", show(sys::read(c, &mut [0; 9])));
+    cx.peer("send 7 ab");
+    settle();
+    say!("poll {}", poll1(c, POLLIN, 20));
+    cx.peer("send 7 c");
+    say!("poll {}", poll1(c, POLLIN, 3000));
+    say!("read -> {}", show(sys::read(c, &mut [0; 9])));
+}
+
+/// Clients write and leave before the server accepts.
+fn unread_backlog(cx: &mut Cx) {
+    let (l, port) = sys::listener();
+    for id in 0..5 {
+        cx.ask(&format!("connect {id} {port}"));
+        cx.peer(&format!("sendn {id} 3000"));
+        cx.peer(&format!("close {id}"));
+    }
+    settle();
+    for _ in 0..5 {
+        let s = accepted(l);
+        say!("{}", read_all(s, usize::MAX));
+        sys::close(s).expect("close");
+    }
+}
