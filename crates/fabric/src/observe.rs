@@ -135,6 +135,8 @@ pub struct SlotSide {
 pub struct Slot {
     /// Bytes of each of its two rings.
     pub ring_size: u32,
+    /// Kernel cookie of the server's socket, 0 until claimed.
+    pub server_cookie: u64,
     /// Client and server.
     pub sides: [SlotSide; 2],
 }
@@ -214,7 +216,8 @@ impl View {
             at: endpoint(&row.at),
             inode: row.inode.load(Relaxed),
             is_open,
-            process: if is_open { self.process(&row.process) } else { None },
+            // A side nobody has claimed may still name the process of an earlier connection.
+            process: if is_open || cookie != 0 { self.process(&row.process) } else { None },
         }
     }
 
@@ -267,7 +270,11 @@ pub fn slot(memory: Shared, connection: &Connection) -> Option<Slot> {
             tx: traffic(&side.tx.0, out.producer.0.prod.load(Relaxed)),
         }
     };
-    Some(Slot { ring_size: segment.geometry().ring_size, sides: [side(0), side(1)] })
+    Some(Slot {
+        ring_size: segment.geometry().ring_size,
+        server_cookie: header.server_cookie.load(Relaxed),
+        sides: [side(0), side(1)],
+    })
 }
 
 fn used(key: u64) -> Option<u64> {

@@ -1,0 +1,150 @@
+//! Options as getopt_long(3) reads them, with its messages. Owns: clusters, attached values, abbreviated long names.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// What a program accepts.
+pub(crate) struct Spec {
+    /// Name of the program, for messages.
+    pub(crate) program: &'static str,
+    /// Short options; a ':' behind one says that it takes a value.
+    pub(crate) short: &'static [u8],
+    /// Long names with the option they stand for. They take no values.
+    pub(crate) long: &'static [(&'static str, u8)],
+    /// Whether options may stand behind other arguments.
+    pub(crate) permutes: bool,
+}
+
+/// An option and its value.
+pub(crate) type Found = (u8, Option<OsString>);
+
+/// What is wrong with the options.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    /// As getopt_long(3) of glibc words it.
+    pub(crate) message: String,
+    /// What the user wrote: `-x` or `--xyz`.
+    pub(crate) option: String,
+}
+
+/// Options in order, and the arguments that are none.
+pub(crate) fn parse(spec: &Spec, args: &[OsString]) -> Result<(Vec<Found>, Vec<OsString>), Wrong> {
+    let (mut found, mut rest) = (vec![], vec![]);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_bytes() {
+            b"--" => {
+                rest.extend(args.cloned());
+                break;
+            }
+            [b'-', b'-', name @ ..] => found.push((long(spec, name)?, None)),
+            [b'-', cluster @ ..] if !cluster.is_empty() => short(spec, cluster, &mut args, &mut found)?,
+            _ if spec.permutes => rest.push(arg.clone()),
+            _ => {
+                rest.push(arg.clone());
+                rest.extend(args.cloned());
+                break;
+            }
+        }
+    }
+    Ok((found, rest))
+}
+
+fn long(spec: &Spec, name: &[u8]) -> Result<u8, Wrong> {
+    let text = String::from_utf8_lossy(name).into_owned();
+    let wrong = |message: String| Wrong {
+        message: format!("{}: {message}\n", spec.program),
+        option: format!("--{text}"),
+    };
+    let key = text.split_once('=').map_or(text.as_str(), |(key, _)| key);
+    let exact = spec.long.iter().filter(|(known, _)| *known == key);
+    let starting = spec.long.iter().filter(|(known, _)| known.starts_with(key));
+    let candidates: Vec<_> = if exact.clone().count() == 1 { exact.collect() } else { starting.collect() };
+    match candidates[..] {
+        [] => Err(wrong(format!("unrecognized option '--{text}'"))),
+        [(known, _)] if text.contains('=') => {
+            Err(wrong(format!("option '--{known}' doesn't allow an argument")))
+        }
+        [(_, option)] => Ok(*option),
+        _ => Err(wrong(format!("option '--{text}' is ambiguous"))),
+    }
+}
+
+fn short<'a>(
+    spec: &Spec,
+    cluster: &[u8],
+    args: &mut impl Iterator<Item = &'a OsString>,
+    found: &mut Vec<Found>,
+) -> Result<(), Wrong> {
+    for (i, option) in cluster.iter().enumerate() {
+        let letter = char::from(*option);
+        let wrong = |message: String| Wrong {
+            message: format!("{}: {message}\n", spec.program),
+            option: format!("-{letter}"),
+        };
+        let place = spec.short.iter().position(|known| known == option && *option != b':');
+        let place = place.ok_or_else(|| wrong(format!("invalid option -- '{letter}'")))?;
+        if spec.short.get(place + 1) != Some(&b':') {
+            found.push((*option, None));
+            continue;
+        }
+        let value = match &cluster[i + 1..] {
+            [] => args.next().cloned(),
+            attached => Some(OsStr::from_bytes(attached).to_os_string()),
+        };
+        let value = value.ok_or_else(|| wrong(format!("option requires an argument -- '{letter}'")))?;
+        found.push((*option, Some(OsString::from_vec(value.into_vec()))));
+        break;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, Spec, parse};
+    use std::ffi::OsString;
+
+    const SPEC: Spec = Spec {
+        program: "x",
+        short: b"ab:",
+        long: &[("all", b'a'), ("alien", b'c'), ("al", b'd')],
+        permutes: true,
+    };
+
+    fn read(spec: &Spec, line: &str) -> Result<(Vec<Found>, Vec<OsString>), String> {
+        let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        parse(spec, &args).map_err(|wrong| wrong.message)
+    }
+
+    #[test]
+    fn clusters_values_and_long_names_are_read() {
+        let (found, rest) = read(&SPEC, "-ab5 one -b 6 --ali --al -- -a").expect("all well");
+        let text: Vec<_> =
+            found.iter().map(|(o, v)| (char::from(*o), v.clone().map(|v| v.into_string()))).collect();
+        let value = |v: &str| Some(Ok(v.to_string()));
+        assert_eq!(text, [('a', None), ('b', value("5")), ('b', value("6")), ('c', None), ('d', None)]);
+        assert_eq!(rest, ["one", "-a"]);
+    }
+
+    #[test]
+    fn without_permutation_the_first_argument_ends_the_options() {
+        let spec = Spec { permutes: false, ..SPEC };
+        assert_eq!(read(&spec, "-a prog -a").expect("all well").1, ["prog", "-a"]);
+        assert_eq!(read(&spec, "-a - -z").expect("all well").1, ["-", "-z"]);
+    }
+
+    #[test]
+    fn complaints_are_those_of_getopt() {
+        let complaints = [
+            ("-z", "x: invalid option -- 'z'\n"),
+            ("-:", "x: invalid option -- ':'\n"),
+            ("-b", "x: option requires an argument -- 'b'\n"),
+            ("--no", "x: unrecognized option '--no'\n"),
+            ("--a", "x: option '--a' is ambiguous\n"),
+            ("--all=1", "x: option '--all' doesn't allow an argument\n"),
+        ];
+        for (line, message) in complaints {
+            assert_eq!(read(&SPEC, line), Err(message.to_string()), "{line}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The registries on this machine that we may read: our own, and as root everybody's.
+//!
+//! Owns: the proof that a file is its user's registry. Files are copied, not mapped: another user may cut his file short
+//! at any time, and a copy cannot fault.
+
+use fabric::config::PATH_LEN;
+use fabric::observe::{REGISTRY_LEN, Unreadable, View};
+use nix::fcntl::OFlag;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+const PREFIX: &str = "isthmus.";
+
+/// A user's registry as it was when it was read.
+pub(crate) struct Registry {
+    /// Whose it is.
+    pub(crate) uid: u32,
+    /// Its rows.
+    pub(crate) view: View,
+    /// Kept open: `view` asks about locks through it.
+    _file: File,
+}
+
+/// Every registry we may read, by user, and sentences about those that should be readable and are not.
+pub(crate) fn all() -> (Vec<Registry>, Vec<String>) {
+    all_in(&directory(std::env::var_os("SMC_REGISTRY_DIR").map(PathBuf::from)), os::process::euid())
+}
+
+/// Where the library keeps registries, with SMC_REGISTRY_DIR as given.
+fn directory(wanted: Option<PathBuf>) -> PathBuf {
+    let fits =
+        |path: &PathBuf| !path.as_os_str().is_empty() && path.as_os_str().as_bytes().len() + 32 < PATH_LEN;
+    wanted.filter(fits).unwrap_or("/dev/shm".into())
+}
+
+fn all_in(directory: &Path, me: u32) -> (Vec<Registry>, Vec<String>) {
+    let (mut found, mut complaints) = (vec![], vec![]);
+    for uid in users(directory) {
+        let path = directory.join(format!("{PREFIX}{uid}"));
+        match open(&path, uid) {
+            Ok(registry) => found.push(registry),
+            // What belongs to others is theirs to mend, and not ours to read.
+            Err(why) if uid == me => {
+                complaints.push(format!("Error: cannot read {}: {why}\n", path.display()))
+            }
+            Err(_) => {}
+        }
+    }
+    (found, complaints)
+}
+
+fn users(directory: &Path) -> Vec<u32> {
+    let names = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let mut users: Vec<u32> =
+        names.filter_map(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok()).collect();
+    users.sort_unstable();
+    users
+}
+
+fn open(path: &Path, uid: u32) -> Result<Registry, String> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let mut file = File::options()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)
+        .map_err(|error| error.to_string())?;
+    let about = file.metadata().map_err(|error| error.to_string())?;
+    if about.uid() != uid || !about.is_file() {
+        return Err(format!("it does not belong to user {uid}"));
+    }
+    let view = View::over(copy(&mut file)?, file.as_raw_fd()).map_err(|why| match why {
+        Unreadable::Foreign => "it is no registry".to_string(),
+        Unreadable::Version(version) => {
+            format!("its layout is version {version}, which this program does not know")
+        }
+    })?;
+    Ok(Registry { uid, view, _file: file })
+}
+
+fn copy(file: &mut File) -> Result<os::mem::Shared, String> {
+    let mut bytes = vec![0; REGISTRY_LEN];
+    file.read_exact(&mut bytes).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => "it is too short".to_string(),
+        _ => error.to_string(),
+    })?;
+    let words = os::mem::map_private(REGISTRY_LEN).map_err(|_| "out of memory".to_string())?;
+    for (word, bytes) in words.iter().zip(bytes.as_chunks::<8>().0) {
+        // Pages that stay zero cost nothing.
+        if *bytes != [0; 8] {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{all_in, directory};
+    use fabric::observe::{REGISTRY_LEN, layouts};
+    use std::fs::{self, File};
+    use std::io::Write;
+    use std::path::PathBuf;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("isthmus-registry-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("a temporary folder");
+            Folder(path)
+        }
+
+        /// A file of this user with `head` in front.
+        fn put(&self, head: &[u8], len: usize) {
+            let path = self.0.join(format!("isthmus.{}", os::process::euid()));
+            let mut file = File::create(path).expect("writable");
+            file.write_all(head).and_then(|()| file.set_len(len as u64)).expect("writable");
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn head(version: u32) -> Vec<u8> {
+        [&layouts::MAGIC.to_ne_bytes()[..], &version.to_ne_bytes()].concat()
+    }
+
+    #[test]
+    fn the_directory_is_the_librarys() {
+        assert_eq!(directory(None), PathBuf::from("/dev/shm"));
+        assert_eq!(directory(Some("".into())), PathBuf::from("/dev/shm"));
+        assert_eq!(directory(Some("/x".into())), PathBuf::from("/x"));
+        assert_eq!(directory(Some("/x".repeat(200).into())), PathBuf::from("/dev/shm"));
+    }
+
+    #[test]
+    fn a_missing_folder_and_foreign_files_are_no_trouble() {
+        let folder = Folder::new("none");
+        assert_eq!(all_in(&folder.0.join("nowhere"), 0).0.len(), 0);
+        for name in ["isthmus.x", "isthmus.4294967295.7", "other.1"] {
+            fs::write(folder.0.join(name), "x").expect("writable");
+        }
+        let (found, complaints) = all_in(&folder.0, os::process::euid());
+        assert_eq!((found.len(), complaints), (0, vec![]));
+    }
+
+    #[test]
+    fn only_a_registry_of_this_version_is_read() {
+        let folder = Folder::new("versions");
+        let me = os::process::euid();
+        let complaint = || all_in(&folder.0, me).1.concat();
+        folder.put(&head(layouts::VERSION), REGISTRY_LEN - 1);
+        assert!(complaint().ends_with("it is too short\n"), "{}", complaint());
+        folder.put(&head(9), REGISTRY_LEN);
+        assert!(complaint().contains("version 9"), "{}", complaint());
+        folder.put(b"something else", REGISTRY_LEN);
+        assert!(complaint().ends_with("it is no registry\n"), "{}", complaint());
+        folder.put(&head(layouts::VERSION), REGISTRY_LEN);
+        let (found, complaints) = all_in(&folder.0, me);
+        assert_eq!((found.len(), found[0].uid, complaints), (1, me, vec![]));
+        assert_eq!(found[0].view.connections().count(), 0);
+    }
+
+    #[test]
+    fn what_claims_to_be_another_users_is_passed_over() {
+        let folder = Folder::new("others");
+        let me = os::process::euid();
+        fs::write(folder.0.join(format!("isthmus.{}", me + 1)), head(layouts::VERSION)).expect("writable");
+        std::os::unix::fs::symlink("/dev/zero", folder.0.join(format!("isthmus.{me}"))).expect("a link");
+        let (found, complaints) = all_in(&folder.0, me);
+        assert_eq!((found.len(), complaints.len()), (0, 1));
+    }
+}

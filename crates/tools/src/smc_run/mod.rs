@@ -1,0 +1,76 @@
+//! smc_run: starts a program with the preload library. Owns: the promise that the program starts whatever is wrong here.
+
+mod library;
+mod options;
+
+use crate::{inherited, output};
+use options::{Action, Complaint, Start};
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Runs the applet; returns only if there is nothing to run.
+pub(crate) fn main(args: &[OsString]) -> u8 {
+    match options::parse(args) {
+        Ok(Action::Help) => output::print(options::USAGE),
+        Ok(Action::Version) => output::print(&format!("smc_run utility, {}\n", crate::VERSION)),
+        Ok(Action::Start(start)) => return run(&start),
+        Err(Complaint { stdout, stderr }) => {
+            output::complain(&stderr);
+            output::print(&stdout);
+            return 1;
+        }
+    }
+    0
+}
+
+fn run(start: &Start) -> u8 {
+    let preload =
+        library::find().and_then(|library| library::appended(std::env::var_os("LD_PRELOAD"), &library));
+    let mut additions = start.environment(std::env::var_os("SMC_DEBUG"));
+    match preload {
+        Ok(list) => additions.push(("LD_PRELOAD", list)),
+        Err(reason) => output::complain(&format!("smc_run: {reason}; the program runs on TCP\n")),
+    }
+    inherited::close_what_was_closed();
+    let error = exec(&start.command, &additions);
+    let program = start.command[0].to_string_lossy();
+    let (text, code) = match error.kind() {
+        std::io::ErrorKind::NotFound => ("not found".to_string(), 127),
+        _ => (error.to_string(), 126),
+    };
+    output::complain(&format!("smc_run: exec: {program}: {text}\n"));
+    code
+}
+
+/// Becomes `command`; returns why that failed.
+fn exec(command: &[OsString], additions: &[(&str, OsString)]) -> std::io::Error {
+    if inherited::sigpipe_ignored() {
+        return exec_with_signals_kept(command, additions);
+    }
+    // The runtime ignored SIGPIPE for us; this way of starting a program puts the default back.
+    let additions = additions.iter().map(|(name, value)| (name, value));
+    Command::new(&command[0]).args(&command[1..]).envs(additions).exec()
+}
+
+fn exec_with_signals_kept(command: &[OsString], additions: &[(&str, OsString)]) -> std::io::Error {
+    let is_kept = |name: &OsString| !additions.iter().any(|(added, _)| name == added);
+    let kept = std::env::vars_os().filter(|(name, _)| is_kept(name));
+    let added = additions.iter().map(|(name, value)| (OsString::from(name), value.clone()));
+    let strings = |all: Vec<OsString>| -> Result<Vec<CString>, std::ffi::NulError> {
+        all.into_iter().map(|one| CString::new(one.into_vec())).collect()
+    };
+    let pairs = kept.chain(added).map(|(mut name, value)| {
+        name.push("=");
+        name.push(value);
+        name
+    });
+    match (strings(command.to_vec()), strings(pairs.collect())) {
+        (Ok(args), Ok(environment)) => match nix::unistd::execvpe(&args[0], &args, &environment) {
+            Ok(never) => match never {},
+            Err(errno) => errno.into(),
+        },
+        _ => std::io::ErrorKind::InvalidInput.into(),
+    }
+}

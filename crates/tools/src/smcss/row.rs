@@ -1,0 +1,129 @@
+//! A socket as smcss shows it, wherever it was read. Owns: the state numbers and their names (kernel `net/smc/smc.h`).
+
+use std::net::IpAddr;
+
+/// Connection state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State(pub(crate) u8);
+
+impl State {
+    pub(crate) const ACTIVE: State = State(1);
+    pub(crate) const INIT: State = State(2);
+    pub(crate) const CLOSED: State = State(7);
+    pub(crate) const LISTEN: State = State(10);
+
+    /// As in the first column.
+    pub(crate) fn name(self) -> String {
+        let name = match self.0 {
+            1 => "ACTIVE",
+            2 => "INIT",
+            7 => "CLOSED",
+            10 => "LISTEN",
+            20 => "PEERCLOSEWAIT1",
+            21 => "PEERCLOSEWAIT2",
+            22 => "APPCLOSEWAIT1",
+            23 => "APPCLOSEWAIT2",
+            24 => "APPFINCLOSEWAIT1",
+            25 => "PEERFINCLOSEWAIT",
+            26 => "PEERABORTWAIT",
+            27 => "PROCESSABORT",
+            other => return format!("{other:#x}?"),
+        };
+        name.to_string()
+    }
+}
+
+/// Address and port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) ip: IpAddr,
+    pub(crate) port: u16,
+}
+
+/// How the bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// TCP, with our reason code and the peer's (0 for none).
+    Tcp {
+        reason: u32,
+        peer: u32,
+    },
+    Smcd,
+    Smcr,
+}
+
+/// Position in a ring: times wrapped, offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    pub(crate) wrap: u16,
+    pub(crate) count: u32,
+}
+
+/// Cursors, buffers and flags; in the order of the kernel's `smc_diag_conninfo`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Details {
+    pub(crate) token: u32,
+    pub(crate) sndbuf: u32,
+    pub(crate) rcvbuf: u32,
+    pub(crate) peerbuf: u32,
+    /// What the peer told: how far it has written, how far it has read.
+    pub(crate) rx_prod: Cursor,
+    pub(crate) rx_cons: Cursor,
+    /// What we told: how far we have written, how far we have read.
+    pub(crate) tx_prod: Cursor,
+    pub(crate) tx_cons: Cursor,
+    /// Producer and connection state flags of CDC.
+    pub(crate) rx_flags: [u8; 2],
+    pub(crate) tx_flags: [u8; 2],
+    pub(crate) tx_prep: Cursor,
+    pub(crate) tx_sent: Cursor,
+    pub(crate) tx_fin: Cursor,
+}
+
+/// The ISM side of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dmb {
+    pub(crate) gid: u64,
+    pub(crate) token: u64,
+    pub(crate) peer_gid: u64,
+    pub(crate) peer_token: u64,
+    pub(crate) link_id: u32,
+}
+
+/// The RDMA side of a connection; only kernels have one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) is_server: bool,
+    pub(crate) device: String,
+    pub(crate) port: u8,
+    pub(crate) link_id: u8,
+    pub(crate) gid: String,
+    pub(crate) peer_gid: String,
+}
+
+/// Who uses a socket; only known for Isthmus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) pid: u32,
+    pub(crate) name: String,
+}
+
+/// One socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// Whether the kernel's SMC has it, and not Isthmus.
+    pub(crate) is_kernels: bool,
+    pub(crate) state: State,
+    pub(crate) uid: u32,
+    pub(crate) inode: u64,
+    pub(crate) local: Address,
+    pub(crate) peer: Address,
+    pub(crate) interface: u32,
+    pub(crate) mode: Mode,
+    /// Bit 0: receiving is shut down, bit 1: sending.
+    pub(crate) shutdown: u8,
+    pub(crate) details: Option<Details>,
+    pub(crate) dmb: Option<Dmb>,
+    pub(crate) link: Option<Link>,
+    pub(crate) program: Option<Program>,
+}
