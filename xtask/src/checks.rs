@@ -78,6 +78,26 @@ pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
         .go()
 }
 
+/// What `tests/bars` does in small with every change, in full: bytes, kills, connections opened, at once, and verdicts.
+const FULL_BARS: [(&str, &str); 6] = [
+    ("BARS_BYTES", "1073741824"),
+    ("BARS_KILLS", "1000"),
+    ("BARS_CHURN", "10000"),
+    ("BARS_CHURN_ROUNDS", "20"),
+    ("BARS_MANY", "1000"),
+    ("BARS_VERDICTS", "100000"),
+];
+
+/// The bars of the data path at full size, against what `dist` lays out now.
+pub(crate) fn bars(ws: &Workspace) -> anyhow::Result<()> {
+    crate::dist::dist(ws)?;
+    Run::cargo("run one bar alone: `BARS_KILLS=1000 cargo test -p isthmus-tests --test bars NAME`")
+        .args(["test", "--package", "isthmus-tests", "--test", "bars", "--", "--test-threads", "1"])
+        .limit(Duration::from_secs(60 * 60))
+        .with(|c| _ = c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist()).envs(FULL_BARS))
+        .go()
+}
+
 fn cargo(ws: &Workspace, hint: &'static str, args: &[&str]) -> anyhow::Result<()> {
     Run::cargo(hint).args(args).with(|c| _ = c.current_dir(ws.root())).go()
 }

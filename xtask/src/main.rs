@@ -59,6 +59,8 @@ enum Task {
     Deny,
     /// All tests, as the calling user
     Test,
+    /// The bars of the data path at their full sizes; minutes, so no part of ci
+    Bars,
     /// The black-box tests as an ordinary user; only root can ask for it
     TestUser,
 }
@@ -91,6 +93,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Loom => checks::loom(ws),
         Task::Deny => checks::deny(ws),
         Task::Test => checks::test(ws),
+        Task::Bars => checks::bars(ws),
         Task::TestUser => ordinary_user::test(ws),
     }
 }
