@@ -88,31 +88,36 @@ fn both_ends_agree_on_the_same_connection() {
     }
 }
 
-/// Byte for byte what a Linux 6.12 kernel sends over loopback-ism (the golden vectors 1 and 2 of `wire`).
+/// A message of `wire`'s test data by name.
+fn vector(file: &str, name: &str) -> Vec<u8> {
+    let lines = file.lines().skip_while(|line| line.strip_prefix('@') != Some(name)).skip(1);
+    let digits: String = lines.take_while(|line| !line.starts_with('@')).collect();
+    (0..digits.len() / 2).map(|n| u8::from_str_radix(&digits[2 * n..2 * n + 2], 16).unwrap()).collect()
+}
+
+/// Replays a captured loopback-ism handshake: given the values the kernel chose, our machines write the kernel's bytes.
 #[test]
 fn our_messages_are_those_of_a_kernel() {
-    let golden = include_str!("../../wire/testdata/golden.hex");
-    let vector = |name: &str| {
-        let lines = golden.lines().skip_while(|line| line.strip_prefix('@') != Some(name)).skip(1);
-        let digits: String = lines.take_while(|line| !line.starts_with('@')).collect();
-        (0..digits.len() / 2)
-            .map(|n| u8::from_str_radix(&digits[2 * n..2 * n + 2], 16).unwrap())
-            .collect::<Vec<_>>()
-    };
-    let proposal = proposal(&local());
-    assert_eq!(bytes(Message::Proposal(proposal)), vector("proposal_v2_emulated_ism"));
-    let mut server = Server::new();
-    let input = bytes(Message::Proposal(proposal));
-    let accept = server
-        .handle_proposal(Input::Bytes(&input), &local(), Ok(offer(0xA1A2_A3A4_A5A6_A7A8)), true)
-        .unwrap();
-    assert_eq!(bytes(Message::Accept(accept)), vector("accept_v2_first_contact"));
-    let mut client = Client::new();
-    client.propose(&local()).unwrap();
-    let own = Ok(offer(0xB1B2_B3B4_B5B6_B7B8));
-    let input = vector("accept_v2_first_contact");
-    let (confirm, _) = client.handle_accept(Input::Bytes(&input), &local(), own, |_| false).unwrap();
-    assert_eq!(bytes(Message::Confirm(confirm)), vector("confirm_v2_first_contact"));
+    let capture = include_str!("../../wire/testdata/smcd_loopback_ism.hex");
+    let eid = Eid::user("MYUEID1").unwrap();
+    let local = Local::loopback([0x9F45_E886_76AD_2557, 0xB94A_20E4_267B_5380], eid, "(none)");
+    let of_server = offer(0xB3E3_9355_0D4D_18F4);
+    let handshakes = [
+        (["proposal_4", "accept_6", "confirm_8"], 0x05F5_A7DB_CE7E_E5D7, true),
+        (["proposal_16", "accept_18", "confirm_20"], 0x5C20_6082_ED6F_BB27, false),
+    ];
+    for (names, token, is_first_contact) in handshakes {
+        let [proposal, accept, confirm] = names.map(|name| vector(capture, name));
+        let of_client =
+            Offer { link_group: if is_first_contact { 0x0002_0000 } else { 0x0001_0000 }, ..offer(token) };
+        let (mut client, mut server) = (Client::new(), Server::new());
+        assert_eq!(bytes(Message::Proposal(client.propose(&local).unwrap())), proposal);
+        let ours = server.handle_proposal(Input::Bytes(&proposal), &local, Ok(of_server), is_first_contact);
+        assert_eq!(bytes(Message::Accept(ours.unwrap())), accept);
+        let ours = client.handle_accept(Input::Bytes(&accept), &local, Ok(of_client), |_| true);
+        assert_eq!(bytes(Message::Confirm(ours.unwrap().0)), confirm);
+        assert_eq!(server.handle_confirm(Input::Bytes(&confirm), &local).unwrap().peer_dmb, of_client.dmb);
+    }
 }
 
 #[test]
