@@ -4,6 +4,8 @@
 //! Sizes are small by default; the full bars: BARS_BYTES=1073741824 BARS_KILLS=1000 BARS_CHURN=10000
 //! BARS_CHURN_ROUNDS=20 BARS_MANY=1000 BARS_VERDICTS=100000.
 
+mod fallback;
+
 use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, within};
 use std::process::Command;
 use std::time::Duration;
@@ -21,16 +23,22 @@ fn load(mut c: Command, words: &[&str], numbers: &[u64]) -> Command {
     c
 }
 
-/// A server that listens already.
-fn server(bed: &Bed, words: &[&str], numbers: &[u64], name: &str) -> Running {
-    let mut server = bed.start(&mut load(bed.server(PROGRAM), words, numbers), name);
-    let port = format!(":{:04X} ", numbers[0]);
+/// A server that listens already on `port`.
+fn server(bed: &Bed, command: &mut Command, port: u64, name: &str) -> Running {
+    let mut server = bed.start(command, name);
+    let port = format!(":{port:04X} ");
     let listens = || {
         let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap_or_default();
         table.lines().any(|l| l.contains(&port) && l.contains(" 0A "))
     };
-    assert!(within(Duration::from_secs(20), || listens() || !server.alive()), "no listener");
+    let up = within(Duration::from_secs(20), || listens() || !server.alive()) && listens();
+    assert!(up, "no listener: {command:?} {}", server.output());
     server
+}
+
+/// A server of one of the loads; `numbers` begins with its port.
+fn serve(bed: &Bed, words: &[&str], numbers: &[u64], name: &str) -> Running {
+    server(bed, &mut load(bed.server(PROGRAM), words, numbers), numbers[0], name)
 }
 
 fn good(bed: &Bed, what: &str, outcome: Outcome) -> String {
@@ -69,7 +77,7 @@ fn integrity_both_ways() {
         let bed = Bed::new("integrity", mode);
         let port = u64::from(free_port());
         let before = shared_files();
-        let s = server(&bed, &["integrity", "server"], &[port, bytes], "server");
+        let s = serve(&bed, &["integrity", "server"], &[port, bytes], "server");
         let c = bed.run(
             &mut load(bed.client(PROGRAM), &["integrity", "client"], &[port, bytes]),
             "client",
@@ -98,7 +106,7 @@ fn killed_clients() {
         let bed = Bed::new("kill-client", mode);
         let (port, before) = (u64::from(free_port()), shared_files());
         let mut random = Random::new(11);
-        let mut server = server(&bed, &["pump", "server"], &[port], "server");
+        let mut server = serve(&bed, &["pump", "server"], &[port], "server");
         let mut registry = None;
         for n in 0..kills() {
             let client =
@@ -142,7 +150,7 @@ fn killed_servers() {
         let mut registry = None;
         for n in 0..kills() {
             let port = u64::from(free_port());
-            let server = server(&bed, &["pump", "server"], &[port], "server");
+            let server = serve(&bed, &["pump", "server"], &[port], "server");
             let client =
                 bed.start(&mut load(bed.client(PROGRAM), &["pump", "client"], &[port, 0, n]), "client");
             std::thread::sleep(Duration::from_micros(random.below(60_000) as u64));
@@ -185,7 +193,7 @@ fn connections_opened_and_closed() {
         let before = shared_files();
         for _ in 0..setting("BARS_CHURN_ROUNDS", 1) {
             let port = u64::from(free_port());
-            let s = server(&bed, &["churn", "server"], &[port, count], "server");
+            let s = serve(&bed, &["churn", "server"], &[port, count], "server");
             let c = bed.run(
                 &mut load(bed.client(PROGRAM), &["churn", "client"], &[port, count]),
                 "client",
@@ -204,7 +212,7 @@ fn many_connections_at_once() {
     for mode in Mode::wanted() {
         let bed = Bed::new("many", mode);
         let (port, before) = (u64::from(free_port()), shared_files());
-        let s = server(&bed, &["many", "server"], &[port], "server");
+        let s = serve(&bed, &["many", "server"], &[port], "server");
         let c = bed.run(&mut load(bed.client(PROGRAM), &["many", "client"], &[port, count]), "client", LIMIT);
         let line = good(&bed, "client", c);
         let shared =
@@ -225,7 +233,7 @@ fn verdicts_agree() {
     for mode in Mode::wanted() {
         let bed = Bed::new("verdict", mode);
         let (port, before) = (u64::from(free_port()), shared_files());
-        let mut s = server(&bed, &["verdict", "server"], &[port], "server");
+        let mut s = serve(&bed, &["verdict", "server"], &[port], "server");
         let clients: Vec<Running> = (0..8)
             .map(|n| {
                 let mut c = load(bed.client(PROGRAM), &["verdict", "client"], &[port, each, n]);
@@ -264,5 +272,19 @@ fn compare_carriers(mode: Mode, clients: &str, server: &str) {
             assert!(shared * 2 > c.len(), "only {shared} of {} connections used shared memory", c.len())
         }
         _ => assert_eq!(shared, 0, "{mode:?}: shared memory with one end"),
+    }
+}
+
+/// Connections at rest cost nothing, in whatever call their owners wait.
+#[test]
+fn idle_connections_use_no_cpu() {
+    for mode in Mode::wanted() {
+        let bed = Bed::new("idle", mode);
+        let port = u64::from(free_port());
+        let s = serve(&bed, &["idle", "server"], &[port], "server");
+        let c = bed.run(&mut load(bed.client(PROGRAM), &["idle", "client"], &[port]), "client", LIMIT);
+        for line in [good(&bed, "client", c), good(&bed, "server", s.finish(LIMIT))] {
+            assert!(last_number(&line) <= 20, "{mode:?}: {line} ms of processor time in an idle second");
+        }
     }
 }

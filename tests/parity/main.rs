@@ -4,6 +4,7 @@
 //!
 //! `cargo test -p isthmus-tests --test parity -- [--list] [NAME...]`; ISTHMUS_MODES=plain checks the oracle alone.
 
+use isthmus_tests::dist::Dist;
 use isthmus_tests::{Bed, Mode, Outcome};
 use std::process::Command;
 use std::sync::Mutex;
@@ -45,6 +46,12 @@ fn main() {
     if args.iter().any(|a| a == "--list") {
         cases.iter().for_each(|c| println!("{}: test", c.title()));
         return;
+    }
+    if Mode::wanted().iter().any(|m| *m != Mode::Plain) {
+        if let Err(sentence) = Dist::find() {
+            println!("{sentence}");
+            std::process::exit(101);
+        }
     }
     println!("\nrunning {} cases", cases.len());
     let failures = run_all(&cases);

@@ -1,17 +1,23 @@
 //! The loads behind the bars: each is a server or a client that checks every byte it reads and says on its last
 //! line what it found. Invariant: a wrong byte, a lost connection or a missing end is a line with "BAD" and exit 1.
 //!
-//! `bar-load integrity|pump|churn|many|verdict server|client PORT [COUNT] [SEED]`
+//! `bar-load integrity|pump|churn|many|idle|verdict server|client PORT [COUNT] [SEED]`
 
 mod churn;
+mod idle;
 mod integrity;
 mod many;
 mod pump;
 mod verdict;
 
+use isthmus_tests::sys::{self, Denied};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 fn main() {
+    if let Ok(list) = std::env::var("BAR_DENY") {
+        let denied: Vec<Denied> = list.split(',').map(denied).collect();
+        sys::deny(&denied).expect("seccomp");
+    }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| args.get(i).and_then(|a| a.parse::<u64>().ok()).unwrap_or(0);
     let (port, count, seed) = (number(2) as u16, number(3), number(4));
@@ -25,6 +31,8 @@ fn main() {
         ["churn", "client"] => churn::client(port, count),
         ["many", "server"] => many::server(port),
         ["many", "client"] => many::client(port, count as usize),
+        ["idle", "server"] => idle::server(port),
+        ["idle", "client"] => idle::client(port),
         ["verdict", "server"] => verdict::server(port),
         ["verdict", "client"] => verdict::client(port, count, seed),
         _ => Err("usage: bar-load LOAD server|client PORT [COUNT] [SEED]".to_string()),
@@ -35,6 +43,19 @@ fn main() {
             println!("BAD {line}");
             std::process::exit(1);
         }
+    }
+}
+
+/// What a word of `$BAR_DENY` takes away from this process.
+fn denied(word: &str) -> Denied {
+    match word {
+        "memfd_create" => Denied::Call(libc::SYS_memfd_create),
+        "eventfd2" => Denied::Call(libc::SYS_eventfd2),
+        "epoll_ctl" => Denied::Call(libc::SYS_epoll_ctl),
+        "openat" => Denied::Call(libc::SYS_openat),
+        "unix" => Denied::Socket(libc::AF_UNIX),
+        "netlink" => Denied::Socket(libc::AF_NETLINK),
+        other => panic!("BAR_DENY: what is {other}"),
     }
 }
 
