@@ -1,8 +1,8 @@
-//! Flow control: how many bytes a peer's cursor entitles us to read or write. Cursors are monotonic u64 byte counts; a peer's
-//! cursor is read once and passed here before anything is computed with it.
+//! Flow control: how many bytes a peer's cursor entitles us to read or write. Cursors are monotonic u64 byte
+//! counts; a peer's cursor is read once and passed here before anything is computed with it.
 //!
-//! Owns: the answer never exceeds the ring, whatever the peer wrote; a cursor that runs backwards or too far is a lie, not a
-//! length.
+//! Owns: the answer never exceeds the ring, whatever the peer wrote; a cursor that runs backwards or too far
+//! is a lie, not a length.
 
 use wire::Cursor;
 
@@ -23,7 +23,8 @@ pub const fn writable(own_produced: u64, peer_consumed: u64, ring_size: u32) -> 
     }
 }
 
-/// Bytes from `behind` to `ahead`, at most `ring_size`. Cursors may wrap at 2^64, so a large difference is a backward step.
+/// Bytes from `behind` to `ahead`, at most `ring_size`. Cursors may wrap at 2^64, so a large difference is a
+/// backward step.
 const fn span(behind: u64, ahead: u64, ring_size: u32) -> Result<u32, PeerMisbehaved> {
     let distance = ahead.wrapping_sub(behind);
     if distance <= ring_size as u64 { Ok(distance as u32) } else { Err(PeerMisbehaved) }
@@ -46,8 +47,9 @@ impl PeerCursor {
         self.last
     }
 
-    /// Believes `claim` if it is no further than `limit` (our own produced count, or our consumed count plus the ring) and not
-    /// behind what was believed before. Unchanged on a lie. `limit` must not be behind the last believed position.
+    /// Believes `claim` if it is no further than `limit` (our own produced count, or our consumed count plus
+    /// the ring) and not behind what was believed before. Unchanged on a lie. `limit` must not be behind the
+    /// last believed position.
     pub fn advance(&mut self, claim: u64, limit: u64) -> Result<u64, PeerMisbehaved> {
         if claim.wrapping_sub(self.last) > limit.wrapping_sub(self.last) {
             return Err(PeerMisbehaved);

@@ -1,6 +1,6 @@
-//! The verdict on one connection: one word in shared memory, swapped once. INTENT becomes SMC (by the server only) or PLAIN (by
-//! either side, with a reason); the first swap wins and both sides read the same. Pure: the caller loads, asks `Word::choose`
-//! or runs `settle`, and applies the answer with compare-and-swap.
+//! The verdict on one connection: one word in shared memory, swapped once. INTENT becomes SMC (by the server
+//! only) or PLAIN (by either side, with a reason); the first swap wins and both sides read the same. Pure:
+//! the caller loads, asks `Word::choose` or runs `settle`, and applies the answer with compare-and-swap.
 //!
 //! | bits | field |
 //! |---|---|
@@ -67,7 +67,8 @@ pub enum Step {
     Swap(Word),
     /// Decided already, by us or by the peer.
     Settled(Verdict),
-    /// The slot belongs to another connection or to none: the verdict is lost, which only happens after both ends let go.
+    /// The slot belongs to another connection or to none: the verdict is lost, which only happens after both
+    /// ends let go.
     Stale,
     /// A client chose SMC. Our bug.
     Misuse,
@@ -186,11 +187,12 @@ pub enum Settled {
     Misuse,
 }
 
-/// Swaps tried before giving up: an honest word changes at most once, so a third try means that the peer plays with it.
+/// Swaps tried before giving up: an honest word changes at most once, so a third try means that the peer
+/// plays with it.
 const TRIES: usize = 3;
 
-/// Makes or learns the verdict. `first` is the word as loaded; `swap(old, new)` is compare-and-swap and returns the present word
-/// if it was not `old`. A word that never holds still counts as stale.
+/// Makes or learns the verdict. `first` is the word as loaded; `swap(old, new)` is compare-and-swap and
+/// returns the present word if it was not `old`. A word that never holds still counts as stale.
 pub fn settle(
     first: Word,
     generation: Generation,

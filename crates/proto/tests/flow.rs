@@ -6,9 +6,13 @@ use wire::Cursor;
 
 proptest! {
     #[test]
-    fn answers_never_exceed_the_ring(own in any::<u64>(), peer in any::<u64>(), size in any::<u32>()) {
-        prop_assert!(readable(own, peer, size).is_ok_and(|n| n <= size) || readable(own, peer, size).is_err());
-        prop_assert!(writable(own, peer, size).is_ok_and(|n| n <= size) || writable(own, peer, size).is_err());
+    fn answers_never_exceed_the_ring(own in any::<u64>(), step in -300i64..300, size in 0u32..200) {
+        let peer = own.wrapping_add_signed(step);
+        let (ahead, behind) = (0..=i64::from(size), -i64::from(size)..=0);
+        prop_assert_eq!(readable(own, peer, size).is_ok(), ahead.contains(&step));
+        prop_assert_eq!(writable(own, peer, size).is_ok(), behind.contains(&step));
+        prop_assert!(readable(own, peer, size).is_ok_and(|n| n <= size) || !ahead.contains(&step));
+        prop_assert!(writable(own, peer, size).is_ok_and(|n| n <= size) || !behind.contains(&step));
     }
 
     #[test]

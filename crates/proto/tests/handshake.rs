@@ -95,7 +95,8 @@ fn vector(file: &str, name: &str) -> Vec<u8> {
     (0..digits.len() / 2).map(|n| u8::from_str_radix(&digits[2 * n..2 * n + 2], 16).unwrap()).collect()
 }
 
-/// Replays a captured loopback-ism handshake: given the values the kernel chose, our machines write the kernel's bytes.
+/// Replays a captured loopback-ism handshake: given the values the kernel chose, our machines write the
+/// kernel's bytes.
 #[test]
 fn our_messages_are_those_of_a_kernel() {
     let capture = include_str!("../../wire/testdata/smcd_loopback_ism.hex");
@@ -139,7 +140,8 @@ fn refuses(change: impl FnOnce(&mut Proposal)) -> Refusal {
     answer(&p, true).unwrap_err()
 }
 
-/// An honest exchange, spoiled so that it ends in exactly this fault. The match is exhaustive: a new fault needs a way to happen.
+/// An honest exchange, spoiled so that it ends in exactly this fault. The match is exhaustive: a new fault
+/// needs a way to happen.
 fn provoke(fault: Fault) -> Vec<Refusal> {
     match fault {
         Fault::VersionNotOffered
@@ -317,7 +319,8 @@ fn devices_of_one_fabric_reach_each_other() {
 }
 
 proptest! {
-    /// Whatever arrives, a machine answers with a row of the table, or it agrees with something that was offered.
+    /// Whatever arrives, a machine answers with a row of the table, or it agrees with something that was
+    /// offered.
     #[test]
     fn damaged_messages_never_lead_beyond_what_was_offered(
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5), is_first in any::<bool>(),

@@ -6,7 +6,8 @@ use wire::Reason;
 
 const G: Generation = Generation::new(7);
 
-/// One side as a machine of single memory operations, so that a test can put the other side's between any two.
+/// One side as a machine of single memory operations, so that a test can put the other side's between any
+/// two.
 struct Actor {
     side: Side,
     choice: Choice,

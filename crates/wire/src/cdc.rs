@@ -1,6 +1,6 @@
-//! CDC: one side tells the other how far it has written and read. Two fixed forms, 32 bytes (SMC-D, at offset 0 of the
-//! receiver's DMB, host byte order) and 44 bytes (SMC-R, big endian). Owns the byte layout and the flag bits; does not own
-//! whether a cursor makes sense (`proto::flow`).
+//! CDC: one side tells the other how far it has written and read. Two fixed forms, 32 bytes (SMC-D, at offset
+//! 0 of the receiver's DMB, host byte order) and 44 bytes (SMC-R, big endian). Owns the byte layout and the
+//! flag bits; does not own whether a cursor makes sense (`proto::flow`).
 
 use crate::bytes::{Reader, Writer};
 use crate::cursor::Cursor;
@@ -127,7 +127,8 @@ impl SmcD {
     }
 }
 
-/// The SMC-R form (RFC 7609 appendix A.4): type 1, length 1, sequence 2, token 4, producer 8, consumer 8, flags 2, reserved 18.
+/// The SMC-R form (RFC 7609 appendix A.4): type 1, length 1, sequence 2, token 4, producer 8, consumer 8,
+/// flags 2, reserved 18.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SmcR {
     /// Sequence number, modulo 65536.

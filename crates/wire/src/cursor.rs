@@ -1,7 +1,8 @@
-//! Cursors: how far a side has written or read, as (wrap, count). Owns the arithmetic of RFC 7609 (RMBE cursors); whether a
-//! peer's cursor is believable is decided by `proto::flow`.
+//! Cursors: how far a side has written or read, as (wrap, count). Owns the arithmetic of RFC 7609 (RMBE
+//! cursors); whether a peer's cursor is believable is decided by `proto::flow`.
 
-/// A position in a ring: `count` bytes into turn `wrap`. A sane cursor has `count < size`; a parsed one may not.
+/// A position in a ring: `count` bytes into turn `wrap`. A sane cursor has `count < size`; a parsed one may
+/// not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// Turns around the ring, modulo 65536.

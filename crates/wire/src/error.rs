@@ -1,5 +1,5 @@
-//! What can be wrong with bytes (or with a value that cannot be bytes). Owns no strings and no policy: `proto` maps each
-//! kind to a decline code.
+//! What can be wrong with bytes (or with a value that cannot be bytes). Owns no strings and no policy:
+//! `proto` maps each kind to a decline code.
 
 /// Result of every codec function.
 pub(crate) type Result<T> = core::result::Result<T, Error>;

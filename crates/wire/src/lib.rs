@@ -1,10 +1,10 @@
 //! SMC wire formats: bytes to values and back, for CLC (the handshake) and CDC (the cursors).
 //!
-//! Every message has three verbs: `parse` (untrusted bytes to a value), `len` (bytes the value needs) and `emit` (value to
-//! bytes). Invariants owned here: no input makes `parse` panic; a list never exceeds the protocol's limit (`limits`);
-//! unknown and reserved values survive a round trip; `parse(emit(x)) == x`, and `emit(parse(b)) == b` for every message
-//! whose sections lie in the usual order. No allocation, no `std`, no judgement: whether a value makes sense is decided
-//! by `proto`.
+//! Every message has three verbs: `parse` (untrusted bytes to a value), `len` (bytes the value needs) and
+//! `emit` (value to bytes). Invariants owned here: no input makes `parse` panic; a list never exceeds the
+//! protocol's limit (`limits`); unknown and reserved values survive a round trip; `parse(emit(x)) == x`, and
+//! `emit(parse(b)) == b` for every message whose sections lie in the usual order. No allocation, no `std`, no
+//! judgement: whether a value makes sense is decided by `proto`.
 //!
 //! ```
 //! use wire::clc::{Decline, Message};

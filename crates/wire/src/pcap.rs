@@ -1,5 +1,6 @@
-//! A capture file of a handshake, for tshark: CLC messages as TCP payload, whatever carried them. Classic pcap, raw IP packets.
-//! Owns: sequence numbers and checksums are right, and nothing is written past the caller's buffer.
+//! A capture file of a handshake, for tshark: CLC messages as TCP payload, whatever carried them. Classic
+//! pcap, raw IP packets. Owns: sequence numbers and checksums are right, and nothing is written past the
+//! caller's buffer.
 
 use core::net::{IpAddr, SocketAddr};
 

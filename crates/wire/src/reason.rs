@@ -1,5 +1,5 @@
-//! Decline and fallback codes: why a connection is TCP. Owns the one table of numbers, names and texts that smcss, smcd stats
-//! and `smc_chk` print (smcss(8); symbols as in `net/smc/smc_clc.h`).
+//! Decline and fallback codes: why a connection is TCP. Owns the one table of numbers, names and texts that
+//! smcss, smcd stats and `smc_chk` print (smcss(8); symbols as in `net/smc/smc_clc.h`).
 
 /// A reason code as it travels in DECLINE and appears in the Mode column of smcss. Unknown codes survive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,7 +81,7 @@ impl Reason {
         self.entry().map_or("Unknown reason code", |entry| entry.text)
     }
 
-    /// The name in `smcd stats`; "[unknown]" for codes it does not know.
+    /// The name in `smcd stats`; `[unknown]` for codes it does not know.
     pub fn stats_name(self) -> &'static str {
         self.entry().map_or("[unknown]", |entry| entry.stats_name)
     }

@@ -1,5 +1,6 @@
-//! Messages of a real kernel: parsed, understood, written back byte for byte. Small copies live in `testdata`; where the full
-//! captures lie beside the checkout (`../shared/fixtures` from the workspace root) every message in them is tried too.
+//! Messages of a real kernel: parsed, understood, written back byte for byte. Small copies live in
+//! `testdata`; where the full captures lie beside the checkout (`../shared/fixtures` from the workspace root)
+//! every message in them is tried too.
 
 mod common;
 
@@ -76,7 +77,8 @@ fn captured_cdc_messages_count_up() {
     assert!(last.is_some());
 }
 
-/// Finds CLC messages in any container: an eyecatcher, a believable length, and the same eyecatcher at the end.
+/// Finds CLC messages in any container: an eyecatcher, a believable length, and the same eyecatcher at the
+/// end.
 fn clc_messages(file: &[u8]) -> Vec<&[u8]> {
     let starts = (0..file.len()).filter(|at| [SMCR, SMCD].iter().any(|e| file[*at..].starts_with(e)));
     let whole = |at: usize| {

@@ -1,4 +1,5 @@
-//! Replays the fuzz corpus (`fuzz/corpus/<target>/`) through the properties, so that what a fuzzer once found stays found.
+//! Replays the fuzz corpus (`fuzz/corpus/<target>/`) through the properties, so that what a fuzzer once found
+//! stays found.
 
 mod common;
 mod properties;

@@ -137,7 +137,8 @@ fn cdc_of_smcr() {
     assert_eq!((message.emit(&mut again), &again[..]), (Ok(44), &bytes[..]));
 }
 
-/// The vector is a little-endian host's; the form is host byte order, so the expected value is stated in bytes.
+/// The vector is a little-endian host's; the form is host byte order, so the expected value is stated in
+/// bytes.
 #[test]
 fn cdc_of_smcd() {
     let bytes = golden("cdc_smcd_little_endian");

@@ -1,5 +1,5 @@
-//! An independent judge: tshark's SMC dissector reads what we wrote. Where tshark is not installed, the capture is still read
-//! back by the few lines below.
+//! An independent judge: tshark's SMC dissector reads what we wrote. Where tshark is not installed, the
+//! capture is still read back by the few lines below.
 
 mod common;
 

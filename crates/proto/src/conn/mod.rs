@@ -1,9 +1,11 @@
-//! Connection states and closing (RFC 7609 section 4.8, `net/smc/smc_close.c`). One place changes state: `Conn::handle`, by the
-//! table in `table.rs`. Owns: every (state, event) is decided; CLOSED is final; what was announced to the peer is announced
-//! once. Does not own the real shutdown() and close() of the TCP socket, nor waiting for unsent data.
+//! Connection states and closing (RFC 7609 section 4.8, `net/smc/smc_close.c`). One place changes state:
+//! `Conn::handle`, by the table in `table.rs`. Owns: every (state, event) is decided; CLOSED is final; what
+//! was announced to the peer is announced once. Does not own the real shutdown() and close() of the TCP
+//! socket, nor waiting for unsent data.
 //!
-//! Differs from Linux on purpose: shutdown(SHUT_RDWR) never aborts because of unread bytes (TCP does not either), and a lost
-//! link stays visible as PEERABORTWAIT until the application closes (RFC 7609; Linux passes through that state).
+//! Differs from Linux on purpose: shutdown(SHUT_RDWR) never aborts because of unread bytes (TCP does not
+//! either), and a lost link stays visible as PEERABORTWAIT until the application closes (RFC 7609; Linux
+//! passes through that state).
 
 mod state;
 mod table;
@@ -68,8 +70,8 @@ pub enum Effect {
     SendAbort,
     /// The peer aborted: set our "abort" flag as the echo, reads and writes give ECONNRESET.
     Reset,
-    /// The link is lost: set our "abort" flag; writes, and reads once all complete bytes are out, give an error (Linux SMC
-    /// says ECONNABORTED, programs made for TCP expect ECONNRESET).
+    /// The link is lost: set our "abort" flag; writes, and reads once all complete bytes are out, give an
+    /// error (Linux SMC says ECONNABORTED, programs made for TCP expect ECONNRESET).
     Abort,
     /// The application's call is refused with ENOTCONN.
     Refuse,

@@ -1,5 +1,6 @@
-//! The table of closing: (state, event, guard) to (state, effect). Rows in the order of RFC 7609 section 4.8 and
-//! `net/smc/smc_close.c`; the first row that matches decides. Every pair has a row that always matches, which a test checks.
+//! The table of closing: (state, event, guard) to (state, effect). Rows in the order of RFC 7609 section 4.8
+//! and `net/smc/smc_close.c`; the first row that matches decides. Every pair has a row that always matches,
+//! which a test checks.
 
 use super::State::{
     Active, AppCloseWait1, AppCloseWait2, AppFinCloseWait, Closed, Init, Listen, PeerAbortWait,
@@ -109,7 +110,8 @@ rows! {
     [PeerAbortWait]                 [PeerAbort]         Always => Closed Nothing;
     [ProcessAbort]                  [PeerAbort]         Always => stay Nothing;
 
-    // Nobody is left on the other side. After an orderly close that is expected, and what it left can still be read.
+    // Nobody is left on the other side. After an orderly close that is expected, and what it left can still
+    // be read.
     [AppCloseWait1 AppCloseWait2]   [LinkLost]          PeerClosed => stay Nothing;
     [PeerCloseWait1 PeerCloseWait2 PeerFinCloseWait] [LinkLost] Released => Closed Nothing;
     [Active PeerCloseWait1 PeerCloseWait2 AppCloseWait1 AppCloseWait2 PeerFinCloseWait]

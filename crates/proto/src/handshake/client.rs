@@ -21,7 +21,8 @@ impl Client {
         Self { stage: Stage::Start }
     }
 
-    /// The PROPOSAL to send. Refused without an ISM device or without an EID (Linux: no device is found then).
+    /// The PROPOSAL to send. Refused without an ISM device or without an EID (Linux: no device is found
+    /// then).
     pub fn propose(&mut self, local: &Local) -> Result<Proposal, Refusal> {
         if self.stage != Stage::Start {
             return Err(Fault::Misuse.refuse());
@@ -47,8 +48,9 @@ impl Client {
         })
     }
 
-    /// Judges the answer to the PROPOSAL; on success CONFIRM is to be sent and the connection is SMC. `offer` is our buffer,
-    /// or why there is none. `knows` tells whether we have the link group (the peer's device and id) the server continues.
+    /// Judges the answer to the PROPOSAL; on success CONFIRM is to be sent and the connection is SMC. `offer`
+    /// is our buffer, or why there is none. `knows` tells whether we have the link group (the peer's device
+    /// and id) the server continues.
     pub fn handle_accept(
         &mut self,
         input: Input<'_>,

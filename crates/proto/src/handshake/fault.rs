@@ -95,8 +95,8 @@ pub struct Row {
     pub reason: Reason,
     /// What to send.
     pub answer: Answer,
-    /// Whether a carrier inside the TCP stream no longer knows where the application's bytes begin. Linux then fails the
-    /// connection; with the mailbox carrier every fault ends in TCP.
+    /// Whether a carrier inside the TCP stream no longer knows where the application's bytes begin. Linux
+    /// then fails the connection; with the mailbox carrier every fault ends in TCP.
     pub is_stream_lost: bool,
 }
 
@@ -143,7 +143,8 @@ table! {
 impl Fault {
     /// This fault's row.
     pub fn row(self) -> &'static Row {
-        // Rows stand in the order of the enum, which a test checks; the fallback is the last row, a fault of our own.
+        // Rows stand in the order of the enum, which a test checks; the fallback is the last row, a fault of
+        // our own.
         TABLE.get(self as usize).unwrap_or(&TABLE[TABLE.len() - 1])
     }
 

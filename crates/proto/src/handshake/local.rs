@@ -1,5 +1,5 @@
-//! What one end brings to the handshake, and what both have afterwards. Owns: which ISM devices reach each other, which EID is
-//! common, and how our half of ACCEPT and CONFIRM looks.
+//! What one end brings to the handshake, and what both have afterwards. Owns: which ISM devices reach each
+//! other, which EID is common, and how our half of ACCEPT and CONFIRM looks.
 
 use wire::clc::{
     End, Endpoint, FEATURE_EMULATED_ISM, FirstContact, FirstContactV21, IsmDevice, Os, SmcD, SmcDv2,
@@ -45,7 +45,8 @@ impl Local {
         peer.into_iter().find_map(|theirs| self.reaching(&theirs))
     }
 
-    /// Our device that reaches the peer's. Same fabric; loopback reaches only itself (`net/smc/smc_loopback.c`).
+    /// Our device that reaches the peer's. Same fabric; loopback reaches only itself
+    /// (`net/smc/smc_loopback.c`).
     pub(super) fn reaching(&self, theirs: &IsmDevice) -> Option<IsmDevice> {
         let reaches = |ours: &&IsmDevice| match ours.chid {
             LOOPBACK_CHID => *ours == theirs,
@@ -140,8 +141,8 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    /// Judges the peer's half: SMC-Dv2, a device that reaches one of ours, a size that exists, an EID that is ours.
-    /// The peer's DMB element index is ignored on purpose: there is one element per DMB.
+    /// Judges the peer's half: SMC-Dv2, a device that reaches one of ours, a size that exists, an EID that is
+    /// ours. The peer's DMB element index is ignored on purpose: there is one element per DMB.
     pub(super) fn from_peer(local: &Local, peer: &Endpoint) -> Result<Self, Fault> {
         if peer.version != VERSION {
             return Err(Fault::VersionNotOffered);

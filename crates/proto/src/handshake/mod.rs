@@ -1,9 +1,11 @@
-//! The CLC handshake: one machine per role, carriers outside. `Client`: `propose`, then `handle_accept`. `Server`:
-//! `handle_proposal`, then `handle_confirm`. Either may end in a `Refusal`, which says why and what to answer.
+//! The CLC handshake: one machine per role, carriers outside. `Client`: `propose`, then `handle_accept`.
+//! `Server`: `handle_proposal`, then `handle_confirm`. Either may end in a `Refusal`, which says why and what
+//! to answer.
 //!
-//! Owns: what is agreed was offered; a decline is never answered by a decline; nothing is agreed twice. SMC-Dv2 with native and
-//! emulated ISM devices; a peer that offers only version 1 or only SMC-R is refused with the code Linux would use.
-//! Does not own the clock: whoever waits calls with `Input::Timeout` after `CLC_WAIT_MS`.
+//! Owns: what is agreed was offered; a decline is never answered by a decline; nothing is agreed twice.
+//! SMC-Dv2 with native and emulated ISM devices; a peer that offers only version 1 or only SMC-R is refused
+//! with the code Linux would use. Does not own the clock: whoever waits calls with `Input::Timeout` after
+//! `CLC_WAIT_MS`.
 
 mod client;
 pub mod fault;
@@ -38,7 +40,8 @@ pub enum Input<'a> {
 }
 
 impl Input<'_> {
-    /// The message, if it is of type `kind`; everything else is a refusal. A DECLINE may come in place of any message.
+    /// The message, if it is of type `kind`; everything else is a refusal. A DECLINE may come in place of any
+    /// message.
     fn expect(self, kind: Kind) -> Result<Message, Refusal> {
         let bytes = match self {
             Self::Bytes(bytes) => bytes,

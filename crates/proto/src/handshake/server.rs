@@ -26,8 +26,8 @@ impl Server {
         Self { stage: Stage::Start, terms: None }
     }
 
-    /// Judges a PROPOSAL; on success ACCEPT is to be sent. `offer` is our buffer, or why there is none; `is_first_contact`
-    /// tells whether its link group begins with this connection.
+    /// Judges a PROPOSAL; on success ACCEPT is to be sent. `offer` is our buffer, or why there is none;
+    /// `is_first_contact` tells whether its link group begins with this connection.
     pub fn handle_proposal(
         &mut self,
         input: Input<'_>,

@@ -1,5 +1,6 @@
-//! Two ends, a queue each, virtual time: handshake, verdict, data and closing together, under delay, late servers, crashes, cursor
-//! wrap-around and lies. Every run is made of its seed alone; a failure prints the seed, and `SIMULATION_SEED=n` replays it.
+//! Two ends, a queue each, virtual time: handshake, verdict, data and closing together, under delay, late
+//! servers, crashes, cursor wrap-around and lies. Every run is made of its seed alone; a failure prints the
+//! seed, and `SIMULATION_SEED=n` replays it.
 
 mod end;
 mod world;

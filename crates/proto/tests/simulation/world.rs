@@ -1,4 +1,5 @@
-//! The world between two ends: virtual time in milliseconds, a queue of what happens next, shared memory, crashes.
+//! The world between two ends: virtual time in milliseconds, a queue of what happens next, shared memory,
+//! crashes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,5 +1,5 @@
-//! ACCEPT and CONFIRM: each side's half of the agreement. Same layout, different type byte; the GID list exists in CONFIRM only.
-//! Both come after the version is negotiated, so their length is exact.
+//! ACCEPT and CONFIRM: each side's half of the agreement. Same layout, different type byte; the GID list
+//! exists in CONFIRM only. Both come after the version is negotiated, so their length is exact.
 //!
 //! | SMC-D | size | field | SMC-R | size | field |
 //! |---|---|---|---|---|---|
@@ -14,8 +14,8 @@
 //! | 34 | 32 | v2: EID | 61 | 3 | packet sequence number |
 //! | 66 | 8 | v2: GID extension | 64 | 32+8 | v2: EID, reserved |
 //!
-//! Then, in version 2 with the first contact bit: the first contact extension; in an SMC-R CONFIRM also the GID list
-//! (count 1, reserved 3, 16 per GID).
+//! Then, in version 2 with the first contact bit: the first contact extension; in an SMC-R CONFIRM also the
+//! GID list (count 1, reserved 3, 16 per GID).
 
 use super::first_contact::FirstContact;
 use super::{Header, Kind, SMCD, SMCR, SystemId, TRAILER_LEN, expect_body, open, seal};

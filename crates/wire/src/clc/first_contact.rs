@@ -1,4 +1,5 @@
-//! The first contact extension of ACCEPT and CONFIRM: who the peer is. 36 bytes in release 0, 52 from release 1 (v2.1) on.
+//! The first contact extension of ACCEPT and CONFIRM: who the peer is. 36 bytes in release 0, 52 from release
+//! 1 (v2.1) on.
 //!
 //! | off | size | field |
 //! |---|---|---|

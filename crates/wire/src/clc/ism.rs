@@ -1,5 +1,5 @@
-//! GID/CHID entries of ISM devices. A native device takes one entry; an emulated one (CHID from 0xFF00 on) has a 128-bit GID
-//! and takes two entries in a row with the same CHID. Owns: the pairing.
+//! GID/CHID entries of ISM devices. A native device takes one entry; an emulated one (CHID from 0xFF00 on)
+//! has a 128-bit GID and takes two entries in a row with the same CHID. Owns: the pairing.
 
 use crate::bytes::{Reader, Writer};
 use crate::error::{Error, Result};
@@ -46,7 +46,8 @@ impl IsmDevice {
     }
 }
 
-/// The devices behind raw entries, in order. An emulated entry without its second half is skipped, as Linux does.
+/// The devices behind raw entries, in order. An emulated entry without its second half is skipped, as Linux
+/// does.
 pub fn devices(entries: &[IsmEntry]) -> impl Iterator<Item = IsmDevice> + '_ {
     let mut rest = entries;
     core::iter::from_fn(move || {

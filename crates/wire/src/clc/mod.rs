@@ -1,5 +1,6 @@
-//! CLC: the handshake that turns a TCP connection into an SMC one (RFC 7609 appendix A.2; version 2 and 2.1 as in IBM SMC
-//! Version 2 and `net/smc/smc_clc.h`). Owns the frame every message shares: header, length, trailer. Big endian throughout.
+//! CLC: the handshake that turns a TCP connection into an SMC one (RFC 7609 appendix A.2; version 2 and 2.1
+//! as in IBM SMC Version 2 and `net/smc/smc_clc.h`). Owns the frame every message shares: header, length,
+//! trailer. Big endian throughout.
 //!
 //! | off | size | header field |
 //! |---|---|---|
@@ -59,7 +60,8 @@ impl Kind {
     }
 }
 
-/// Which of SMC-R and SMC-D a PROPOSAL offers, separately for version 1 and version 2. Two bits, all values known.
+/// Which of SMC-R and SMC-D a PROPOSAL offers, separately for version 1 and version 2. Two bits, all values
+/// known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Modes {
     /// SMC-R only.
@@ -95,7 +97,8 @@ impl Modes {
     }
 }
 
-/// The first eight bytes of every message. A carrier on TCP peeks these and then knows how many bytes belong to it.
+/// The first eight bytes of every message. A carrier on TCP peeks these and then knows how many bytes belong
+/// to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// `SMCR` or `SMCD`.
@@ -132,7 +135,8 @@ impl Header {
     }
 }
 
-/// Checks header, length and trailer of one whole message of type `kind`; returns the header and what is between.
+/// Checks header, length and trailer of one whole message of type `kind`; returns the header and what is
+/// between.
 fn open(bytes: &[u8], kind: Kind) -> Result<(Header, &[u8])> {
     let header = Header::parse(bytes)?;
     if header.kind != kind {

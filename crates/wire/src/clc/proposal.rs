@@ -1,5 +1,6 @@
-//! PROPOSAL: what the client can do. Sections are found by offsets, so their order is the sender's; ours is the table's.
-//! Owns: every offset is checked against the message, and the length equals the sum of the sections (as Linux demands).
+//! PROPOSAL: what the client can do. Sections are found by offsets, so their order is the sender's; ours is
+//! the table's. Owns: every offset is checked against the message, and the length equals the sum of the
+//! sections (as Linux demands).
 //!
 //! | section | size | present when |
 //! |---|---|---|
@@ -87,8 +88,8 @@ pub struct Ipv6Prefix {
     pub len: u8,
 }
 
-/// The v2 extension: EID count 1, GID count 1, reserved 1, release and SEID bit 1, reserved 2, SMC-Dv2 offset 2, GID 16,
-/// v2.1 (connections 1, links 1, features 2), reserved 12, then the user EIDs.
+/// The v2 extension: EID count 1, GID count 1, reserved 1, release and SEID bit 1, reserved 2, SMC-Dv2 offset
+/// 2, GID 16, v2.1 (connections 1, links 1, features 2), reserved 12, then the user EIDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct V2Extension {
     /// Highest release of the client, 0 to 15 (v2.1 is 1).

@@ -1,4 +1,5 @@
-//! Loads `testdata/*.hex`: line 1 tells the origin, `@name` starts a message, the lines after it are its bytes.
+//! Loads `testdata/*.hex`: line 1 tells the origin, `@name` starts a message, the lines after it are its
+//! bytes.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::path::{Path, PathBuf};

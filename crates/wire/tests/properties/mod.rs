@@ -1,12 +1,12 @@
-//! What must hold for every input of the codecs. Included by the property tests, by the corpus replay and by the fuzz
-//! targets, so that all three judge the same.
+//! What must hold for every input of the codecs. Included by the property tests, by the corpus replay and by
+//! the fuzz targets, so that all three judge the same.
 
 use wire::cdc::{SmcD, SmcR};
 use wire::clc::Message;
 use wire::limits::MESSAGE_MAX;
 
-/// Offsets of a PROPOSAL: IP area, v2 extension, SMC-Dv2 extension. Their order is free, so bytes can only be compared if
-/// they are the ones we would write.
+/// Offsets of a PROPOSAL: IP area, v2 extension, SMC-Dv2 extension. Their order is free, so bytes can only be
+/// compared if they are the ones we would write.
 fn offsets(bytes: &[u8]) -> [Vec<u8>; 3] {
     let at = |from: usize, len: usize| bytes.get(from..from + len).unwrap_or(&[]).to_vec();
     let v2_offset = at(50, 2);
