@@ -47,11 +47,10 @@ fn main() {
         cases.iter().for_each(|c| println!("{}: test", c.title()));
         return;
     }
-    if Mode::wanted().iter().any(|m| *m != Mode::Plain) {
-        if let Err(sentence) = Dist::find() {
-            println!("{sentence}");
-            std::process::exit(101);
-        }
+    let needed = Mode::wanted().iter().any(|m| *m != Mode::Plain);
+    if let (true, Err(sentence)) = (needed, Dist::find()) {
+        println!("{sentence}");
+        std::process::exit(101);
     }
     println!("\nrunning {} cases", cases.len());
     let failures = run_all(&cases);
