@@ -69,9 +69,13 @@ impl Drop for Scratch {
     }
 }
 
-/// Output of tshark, or nothing if it is not installed.
+/// Output of tshark, or nothing if it is not installed. Without the user's own preferences, which may switch
+/// the dissector off or lie in a home we cannot read.
 fn tshark(file: &Scratch, arguments: &[&str]) -> Option<String> {
-    let output = Command::new("tshark").arg("-r").arg(&file.0).args(arguments).output().ok()?;
+    let nowhere = "/nonexistent";
+    let mut command = Command::new("tshark");
+    command.env("HOME", nowhere).env("XDG_CONFIG_HOME", nowhere).arg("-r").arg(&file.0).args(arguments);
+    let output = command.output().ok()?;
     assert!(output.status.success(), "tshark: {}", String::from_utf8_lossy(&output.stderr));
     Some(String::from_utf8(output.stdout).unwrap())
 }
