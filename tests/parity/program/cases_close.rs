@@ -103,7 +103,7 @@ fn shut_rd_queued(cx: &mut Cx) {
     read_say("queued", p.fd);
     read_say("after", p.fd);
     cx.peer("send 0 more");
-    settle();
+    until_queued(p.fd, 4);
     read_say("sent after SHUT_RD", p.fd);
     read_say("after", p.fd);
     write_say("other half", p.fd);
@@ -180,7 +180,7 @@ fn clean(cx: &mut Cx) {
     say!("poll {}", poll1(p.fd, libc::POLLIN | libc::POLLOUT | libc::POLLRDHUP, 0));
     read_say("EOF", p.fd);
     write_say("first", p.fd);
-    settle();
+    until_ready(p.fd, libc::POLLERR);
     write_say("second", p.fd);
     read_say("then", p.fd);
 }
