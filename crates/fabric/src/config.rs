@@ -35,7 +35,8 @@ fn is_on(value: &[u8]) -> bool {
 /// `strtol` and a k or m suffix, as the original library reads it; 0 for nonsense.
 fn size(value: &[u8]) -> u32 {
     let digits = value.iter().take_while(|byte| byte.is_ascii_digit());
-    let number = digits.fold(0u64, |sum, digit| (sum * 10 + u64::from(digit - b'0')).min(u64::from(u32::MAX)));
+    let number =
+        digits.fold(0u64, |sum, digit| (sum * 10 + u64::from(digit - b'0')).min(u64::from(u32::MAX)));
     let unit = match value.iter().find(|byte| !byte.is_ascii_digit()) {
         Some(b'k' | b'K') => 1024,
         Some(b'm' | b'M') => 1024 * 1024,
@@ -82,7 +83,7 @@ pub fn ring_size(bytes: u32) -> u32 {
 }
 
 /// Writes `<directory>/isthmus.<uid><suffix>` into `path`.
-pub(crate) fn registry_path<'a>(path: &'a mut [u8; PATH_LEN], uid: u32, suffix: Option<u32>) -> Option<&'a CStr> {
+pub(crate) fn registry_path(path: &mut [u8; PATH_LEN], uid: u32, suffix: Option<u32>) -> Option<&CStr> {
     let mut writer = Writer { path, at: 0 };
     let is_set = DIRECTORY[0].load(Ordering::Relaxed) != 0;
     if is_set {
@@ -140,7 +141,10 @@ mod tests {
 
     #[test]
     fn ring_sizes_are_smc_buffer_classes() {
-        assert_eq!([0, 1, 16384, 16385, 1 << 30].map(ring_size), [RING_DEFAULT, 16384, 16384, 32768, 1 << 20]);
+        assert_eq!(
+            [0, 1, 16384, 16385, 1 << 30].map(ring_size),
+            [RING_DEFAULT, 16384, 16384, 32768, 1 << 20]
+        );
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub fn announce(fd: i32) -> Result<u64, Reason> {
 }
 
 fn take_row<'a>(map: &RegistryMap, rows: &'a [ListenerRow; ROWS]) -> Option<&'a ListenerRow> {
-    let grab = |row: &ListenerRow, from: u64| row.cookie.compare_exchange(from, BUSY, AcqRel, Relaxed).is_ok();
+    let grab =
+        |row: &ListenerRow, from: u64| row.cookie.compare_exchange(from, BUSY, AcqRel, Relaxed).is_ok();
     rows.iter().find(|row| grab(row, 0)).or_else(|| {
         rows.iter().find(|row| {
             let cookie = row.cookie.load(Acquire);
@@ -55,7 +56,8 @@ fn take_row<'a>(map: &RegistryMap, rows: &'a [ListenerRow; ROWS]) -> Option<&'a 
 pub fn withdraw(cookie: u64, at: Endpoint) {
     let Some(map) = registry::mapped() else { return };
     let rows = bucket(map, at.port);
-    let mine = |row: &&ListenerRow| row.cookie.load(Acquire) == cookie && ProcessId::load(&row.process).is_me();
+    let mine =
+        |row: &&ListenerRow| row.cookie.load(Acquire) == cookie && ProcessId::load(&row.process).is_me();
     let Some(row) = rows.iter().find(mine) else { return };
     let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
     if !diag::lookup(at, anyone).is_ok_and(|found| found.cookie == cookie) {

@@ -11,9 +11,9 @@ use crate::slot::SlotView;
 use crate::turn::Turn;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use shm::SlotHeader;
 use shm::segment::{Geometry, Segment};
 use shm::slab::{Index, OnceRef, Slab};
-use shm::SlotHeader;
 use shm::sync::Ordering::Acquire;
 use wire::reason::Reason;
 
@@ -67,7 +67,8 @@ impl List {
 
     fn push_back(&self, index: Index, view: &SlotView) {
         view.next.store(0, Relaxed);
-        match self.tail.swap(index.0 + 1, Relaxed).checked_sub(1).and_then(|last| SlotView::get(Index(last))) {
+        match self.tail.swap(index.0 + 1, Relaxed).checked_sub(1).and_then(|last| SlotView::get(Index(last)))
+        {
             Some(last) => last.next.store(index.0 + 1, Relaxed),
             None => self.head.store(index.0 + 1, Relaxed),
         }
@@ -141,9 +142,9 @@ fn adopt_memory() -> Option<()> {
 fn group_for(peer: ProcessId, ring_size: u32) -> Option<(Index, &'static Group)> {
     let key = u64::from(peer.row) << 32 | u64::from(peer.generation);
     let own = FIRST_GROUP.load(Relaxed)..GROUP_TABLE.made();
-    let known = own.filter_map(|index| Some((Index(index), GROUP_TABLE.get(Index(index))?))).find(|(_, group)| {
-        group.peer.load(Relaxed) == key && group.ring_size.load(Relaxed) == ring_size
-    });
+    let known = own
+        .filter_map(|index| Some((Index(index), GROUP_TABLE.get(Index(index))?)))
+        .find(|(_, group)| group.peer.load(Relaxed) == key && group.ring_size.load(Relaxed) == ring_size);
     known.or_else(|| {
         let id = registry::mapped()?.next_link_group.fetch_add(256, shm::sync::Ordering::Relaxed);
         GROUP_TABLE.take(|| Group {
@@ -177,7 +178,8 @@ fn is_let_go(header: &SlotHeader) -> bool {
 }
 
 fn unused_slot(group_index: Index, group: &Group) -> Result<(Index, &'static SlotView), Reason> {
-    let current = group.current.load(Relaxed).checked_sub(1).and_then(|index| SEGMENT_TABLE.get(Index(index)));
+    let current =
+        group.current.load(Relaxed).checked_sub(1).and_then(|index| SEGMENT_TABLE.get(Index(index)));
     if let Some(offered) = current
         && offered.used.load(Relaxed) < SLOTS
     {

@@ -86,7 +86,9 @@ fn enlist(map: &'static RegistryMap) -> Option<u32> {
     let word = word_for(row as u32);
     let seen = MINE.load(Ordering::Acquire);
     // Another thread of this process may have enlisted meanwhile: its row serves, ours is given back.
-    if seen >> 32 == word >> 32 || MINE.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_err() {
+    if seen >> 32 == word >> 32
+        || MINE.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_err()
+    {
         fd::close(lock_fd);
         return (MINE.load(Ordering::Acquire) as u32).checked_sub(1);
     }

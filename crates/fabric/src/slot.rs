@@ -138,7 +138,10 @@ impl EndpointCell {
         let head = u64::from(at.family) << 48 | u64::from(at.port) << 32 | u64::from(at.scope);
         self.head.store(head, Ordering::Relaxed);
         for (word, bytes) in self.addr.iter().zip(at.addr.chunks_exact(8)) {
-            word.store(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)), Ordering::Relaxed);
+            word.store(
+                bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+                Ordering::Relaxed,
+            );
         }
     }
 

@@ -88,7 +88,8 @@ fn borrow_socket() -> Result<i32> {
         crate::fd::close(fd);
     }
     // SAFETY: socket(2) with integers.
-    let fd = check(unsafe { syscall!(nr::__NR_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG) })?;
+    let fd =
+        check(unsafe { syscall!(nr::__NR_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG) })?;
     crate::fd::raise(fd as i32)
 }
 
@@ -143,7 +144,8 @@ fn ask(fd: i32, local: Endpoint, remote: Endpoint) -> Result<Found> {
     check(unsafe { syscall!(nr::__NR_sendto, fd, &raw const request, size_of::<Request>(), 0, 0, 0) })?;
     let mut answer = Answer::default();
     // SAFETY: the answer is writable for its size; longer messages are cut by the kernel.
-    let got = check(unsafe { syscall!(nr::__NR_recvfrom, fd, &raw mut answer, size_of::<Answer>(), 0, 0, 0) })?;
+    let got =
+        check(unsafe { syscall!(nr::__NR_recvfrom, fd, &raw mut answer, size_of::<Answer>(), 0, 0, 0) })?;
     read_answer(&answer, got)
 }
 
@@ -200,7 +202,12 @@ mod tests {
     #[test]
     fn an_address_without_a_socket_is_enoent() {
         let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let at = Endpoint { family: 2, port: unused, scope: 0, addr: [127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
+        let at = Endpoint {
+            family: 2,
+            port: unused,
+            scope: 0,
+            addr: [127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        };
         assert_eq!(lookup(at, Endpoint { port: 1, addr: [0; 16], ..at }), Err(Errno::ENOENT));
     }
 }

@@ -30,7 +30,8 @@ fn fcntl(fd: i32, cmd: u32, arg: usize) -> Result<usize> {
 /// for the instant of the duplication, so the program's own numbers are not used up), else in the upper half
 /// below it. Errors: whatever the kernel says; `fd` is closed then too.
 pub fn raise(fd: i32) -> Result<i32> {
-    let moved = crate::process::with_room_above_soft_limit(|floor| fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize));
+    let moved =
+        crate::process::with_room_above_soft_limit(|floor| fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize));
     close(fd);
     moved.map(|number| number as i32)
 }

@@ -41,7 +41,8 @@ impl How {
     /// Read an existing file, never through a symbolic link.
     pub const READ: How = How { flags: nr::O_RDONLY | nr::O_NOFOLLOW, mode: 0 };
     /// Make a new file of this user alone; fails if the name is taken.
-    pub const CREATE_NEW: How = How { flags: nr::O_RDWR | nr::O_CREAT | nr::O_EXCL | nr::O_NOFOLLOW, mode: 0o600 };
+    pub const CREATE_NEW: How =
+        How { flags: nr::O_RDWR | nr::O_CREAT | nr::O_EXCL | nr::O_NOFOLLOW, mode: 0o600 };
     /// Follow one of the kernel's own links under `/proc/PID/fd`.
     pub const MAGIC_LINK: How = How { flags: nr::O_RDWR | nr::O_NONBLOCK | nr::O_NOCTTY, mode: 0 };
 }
@@ -50,7 +51,8 @@ impl How {
 pub fn open(path: &CStr, how: How) -> Result<i32> {
     let flags = how.flags | nr::O_CLOEXEC;
     // SAFETY: `path` is NUL terminated.
-    check(unsafe { syscall!(nr::__NR_openat, nr::AT_FDCWD, path.as_ptr(), flags, how.mode) }).map(|fd| fd as i32)
+    check(unsafe { syscall!(nr::__NR_openat, nr::AT_FDCWD, path.as_ptr(), flags, how.mode) })
+        .map(|fd| fd as i32)
 }
 
 /// mkdir with mode 0700.
@@ -64,7 +66,8 @@ pub fn rename_noreplace(from: &CStr, to: &CStr) -> Result<()> {
     const RENAME_NOREPLACE: u32 = 1;
     let cwd = nr::AT_FDCWD;
     // SAFETY: both paths are NUL terminated.
-    check(unsafe { syscall!(nr::__NR_renameat2, cwd, from.as_ptr(), cwd, to.as_ptr(), RENAME_NOREPLACE) }).map(drop)
+    check(unsafe { syscall!(nr::__NR_renameat2, cwd, from.as_ptr(), cwd, to.as_ptr(), RENAME_NOREPLACE) })
+        .map(drop)
 }
 
 /// unlink(2).

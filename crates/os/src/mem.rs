@@ -17,13 +17,12 @@ pub fn sealed_memfd(name: &core::ffi::CStr, len: u64) -> Result<i32> {
     const MFD_CLOEXEC: u32 = 1;
     const MFD_ALLOW_SEALING: u32 = 2;
     // SAFETY: `name` is NUL terminated.
-    let low = check(unsafe { syscall!(nr::__NR_memfd_create, name.as_ptr(), MFD_CLOEXEC | MFD_ALLOW_SEALING) })?;
+    let low =
+        check(unsafe { syscall!(nr::__NR_memfd_create, name.as_ptr(), MFD_CLOEXEC | MFD_ALLOW_SEALING) })?;
     let fd = crate::fd::raise(low as i32)?;
     let sealed = resize(fd, len).and_then(|()| {
         // SAFETY: adding seals touches no memory.
-        check(unsafe {
-            syscall!(nr::__NR_fcntl, fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
-        })
+        check(unsafe { syscall!(nr::__NR_fcntl, fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) })
     });
     if let Err(errno) = sealed {
         crate::fd::close(fd);
@@ -102,4 +101,31 @@ pub fn remap_shared(memory: Shared, fd: i32) -> Result<()> {
 pub fn allocate(fd: i32, len: u64) -> Result<()> {
     // SAFETY: allocation touches no memory of ours.
     check(unsafe { syscall!(nr::__NR_fallocate, fd, 0, 0, len) }).map(drop)
+}
+
+/// Private memory for the time of one call: an array of plain integers, zeroed, unmapped on drop.
+pub struct Scratch {
+    memory: Shared,
+}
+
+impl Scratch {
+    /// Room for `count` poll entries.
+    pub fn for_poll(count: usize) -> Result<Self> {
+        let len = (count * size_of::<crate::poll::PollFd>()).next_multiple_of(4096);
+        map_private(len).map(|memory| Scratch { memory })
+    }
+
+    /// The entries.
+    pub fn poll_entries(&mut self) -> &mut [crate::poll::PollFd] {
+        let count = size_of_val(self.memory) / size_of::<crate::poll::PollFd>();
+        // SAFETY: nobody else has this mapping, `&mut self` makes the slice unique, and integers allow any bytes.
+        unsafe { core::slice::from_raw_parts_mut(self.memory.as_ptr().cast_mut().cast(), count) }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is private to this value, and no slice of it outlives the borrow of `poll_entries`.
+        unsafe { syscall!(nr::__NR_munmap, self.memory.as_ptr(), size_of_val(self.memory)) };
+    }
 }

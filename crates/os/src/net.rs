@@ -99,14 +99,17 @@ impl Endpoint {
                 addr[..4].copy_from_slice(&raw.v4);
                 Some(Endpoint { family: AF_INET, port, scope: 0, addr })
             }
-            AF_INET6 if len >= 24 => Some(Endpoint { family: AF_INET6, port, scope: raw.scope, addr: raw.v6 }),
+            AF_INET6 if len >= 24 => {
+                Some(Endpoint { family: AF_INET6, port, scope: raw.scope, addr: raw.v6 })
+            }
             _ => None,
         }
     }
 
     /// Turns an IPv4-mapped IPv6 endpoint into the IPv4 one it stands for.
     pub fn unmapped(self) -> Self {
-        let is_mapped = self.family == AF_INET6 && self.addr[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+        let is_mapped =
+            self.family == AF_INET6 && self.addr[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
         if !is_mapped {
             return self;
         }
@@ -150,7 +153,9 @@ pub fn peer(fd: i32) -> Result<Endpoint> {
 pub fn getsockopt<T: Copy>(fd: i32, level: i32, name: i32, value: &mut T) -> Result<usize> {
     let mut len = size_of::<T>() as u32;
     // SAFETY: `value` is writable for `len` bytes; only integer structs are asked for here.
-    check(unsafe { syscall!(nr::__NR_getsockopt, fd, level, name, core::ptr::from_mut(value), &raw mut len) })?;
+    check(unsafe {
+        syscall!(nr::__NR_getsockopt, fd, level, name, core::ptr::from_mut(value), &raw mut len)
+    })?;
     Ok(len as usize)
 }
 
@@ -262,4 +267,17 @@ pub fn tcp_input(fd: i32) -> TcpInput {
         Ok(0) | Err(_) => TcpInput::Ended,
         Ok(_) => TcpInput::Data,
     }
+}
+
+/// sendto(2) of a slice.
+pub fn send_bytes(fd: i32, bytes: &[u8], flags: i32) -> Result<usize> {
+    // SAFETY: a slice is readable for its length.
+    unsafe { send(fd, bytes.as_ptr(), bytes.len(), flags) }
+}
+
+/// Resets the connection at once and leaves the descriptor open: connect to AF_UNSPEC.
+pub fn abort(fd: i32) {
+    let unspecified = RawAddr::default();
+    // SAFETY: the address is readable for its size.
+    unsafe { syscall!(nr::__NR_connect, fd, &raw const unspecified, size_of::<RawAddr>()) };
 }

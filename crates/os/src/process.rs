@@ -81,7 +81,8 @@ pub fn yield_now() {
 pub fn allowed_cpus() -> u32 {
     let mut mask = [0u64; 128];
     // SAFETY: the mask is writable for its size.
-    let got = check(unsafe { syscall!(nr::__NR_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) });
+    let got =
+        check(unsafe { syscall!(nr::__NR_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) });
     let words = got.unwrap_or(0) / 8;
     mask.iter().take(words).map(|word| word.count_ones()).sum::<u32>().max(1)
 }
@@ -91,7 +92,11 @@ pub fn random_u64() -> u64 {
     let mut value = 0u64;
     // SAFETY: `value` is writable for 8 bytes.
     let got = check(unsafe { syscall!(nr::__NR_getrandom, &raw mut value, 8, nr::GRND_NONBLOCK) });
-    if got == Ok(8) { value } else { crate::time::monotonic_ns() ^ ((pid() as u64) << 40) ^ (&raw const value as u64) }
+    if got == Ok(8) {
+        value
+    } else {
+        crate::time::monotonic_ns() ^ ((pid() as u64) << 40) ^ (&raw const value as u64)
+    }
 }
 
 /// The thread's command name (`/proc/self/comm`), NUL padded.
@@ -135,4 +140,49 @@ pub(crate) fn with_room_above_soft_limit<T>(duplicate: impl FnOnce(i32) -> Resul
         return outcome;
     }
     duplicate(crate::fd::INTERNAL_FLOOR.max(soft / 2).min((soft - 1).max(0)))
+}
+
+/// `struct kernel_sigaction` of x86-64 and aarch64.
+#[repr(C)]
+#[derive(Default)]
+struct SigAction {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+/// Whether every signal handler installed has SA_RESTART.
+///
+/// poll(2) fails with EINTR whatever the handler said; a blocking read or write would have gone on. The kernel does not
+/// tell which handler ran, so one without SA_RESTART makes its program responsible for EINTR everywhere.
+pub fn all_handlers_restart() -> bool {
+    const SA_RESTART: u64 = 0x1000_0000;
+    (1..=64u32).all(|signal| {
+        let mut action = SigAction::default();
+        // SAFETY: asking for a disposition writes one kernel sigaction with an 8-byte mask.
+        unsafe { syscall!(nr::__NR_rt_sigaction, signal, 0, &raw mut action, 8) };
+        action.handler <= 1 || action.flags & SA_RESTART != 0
+    })
+}
+
+/// Ends the process by SIGABRT without running any handler of libc.
+pub fn abort() -> ! {
+    const SIGABRT: u32 = 6;
+    loop {
+        raise_on_self(SIGABRT);
+        exit_group(134);
+    }
+}
+
+/// Ends the process at once.
+pub fn exit_group(status: i32) {
+    // SAFETY: the call does not return.
+    unsafe { syscall!(nr::__NR_exit_group, status) };
+}
+
+/// Writes a line to stderr, for SMC_DEBUG; failure is nobody's concern.
+pub fn tell(text: &[u8]) {
+    // SAFETY: a slice is readable for its length.
+    unsafe { syscall!(nr::__NR_write, 2, text.as_ptr(), text.len()) };
 }

@@ -74,3 +74,13 @@ macro_rules! syscall {
     };
 }
 pub(crate) use syscall;
+
+/// The same with the arguments in a slice; missing ones are 0.
+///
+/// # Safety
+/// As for [`syscall6`].
+pub unsafe fn call(number: u32, args: &[usize]) -> isize {
+    let at = |index: usize| args.get(index).copied().unwrap_or(0);
+    // SAFETY: forwarded promise of the caller.
+    unsafe { syscall6(number, at(0), at(1), at(2), at(3), at(4), at(5)) }
+}

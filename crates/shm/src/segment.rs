@@ -90,7 +90,8 @@ impl Segment {
         if len < PAGE || !memory.as_ptr().addr().is_multiple_of(PAGE) {
             return Err(Refused::Geometry);
         }
-        let mut segment = Segment { at: NonNull::from(memory).cast(), geometry: Geometry { slots: 0, ring_size: 0 } };
+        let mut segment =
+            Segment { at: NonNull::from(memory).cast(), geometry: Geometry { slots: 0, ring_size: 0 } };
         let header = segment.header();
         if header.magic.load(Ordering::Acquire) != MAGIC {
             return Err(Refused::Foreign);

@@ -101,26 +101,27 @@ impl<'a> IoVecs<'a> {
         IoVecs { at, count, call: PhantomData }
     }
 
-    fn entries(self) -> impl Iterator<Item = IoVec> {
+    fn entries(self) -> impl Iterator<Item = IoVec> + Clone {
         // SAFETY: `new` promised `count` entries.
         (0..self.count).map(move |index| unsafe { *self.at.add(index) })
     }
 
     /// The entries as bytes to send, empty ones left out.
-    pub fn sources(self) -> impl Iterator<Item = Source<'a>> {
+    pub fn sources(self) -> impl Iterator<Item = Source<'a>> + Clone {
         let full = self.entries().filter(|entry| entry.len != 0);
         full.map(|entry| Source { at: entry.at, len: entry.len, call: PhantomData })
     }
 
     /// The entries as room to receive into, empty ones left out.
-    pub fn sinks(self) -> impl Iterator<Item = Sink<'a>> {
+    pub fn sinks(self) -> impl Iterator<Item = Sink<'a>> + Clone {
         let full = self.entries().filter(|entry| entry.len != 0);
         full.map(|entry| Sink { at: entry.at, len: entry.len, call: PhantomData })
     }
 
     /// Sum of the lengths; `None` where the kernel would say EINVAL (more than `isize::MAX`).
     pub fn total(self) -> Option<usize> {
-        self.entries()
-            .try_fold(0usize, |sum, entry| sum.checked_add(entry.len).filter(|total| *total <= isize::MAX as usize))
+        self.entries().try_fold(0usize, |sum, entry| {
+            sum.checked_add(entry.len).filter(|total| *total <= isize::MAX as usize)
+        })
     }
 }

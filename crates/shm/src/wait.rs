@@ -68,9 +68,10 @@ impl WaitWord {
         self.0.fetch_and(!ONCE, Ordering::SeqCst) != 0
     }
 
-    /// Whether someone waits; does not take the request.
+    /// After a publication: whether someone waits. Does not take the request: the publisher may find it too early to ring.
     #[inline]
     pub fn is_waited_for(&self) -> bool {
+        fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) != 0
     }
 }

@@ -1,2 +1,38 @@
-//! Placeholder until the room is furnished.
+//! One connection: send, receive, readiness, shutdown, fallback; and the epoll sets it is in.
+//!
+//! Owns: the table from descriptor to connection and every decision about a connection in this process. Invariants: the
+//! program's descriptor is the kernel's TCP socket for life, so end of stream, reset and peer death are TCP's to tell;
+//! bytes still in the ring come before whatever TCP says; nobody writes to TCP before the verdict is PLAIN.
+//! Does not own: the C ABI (`preload`), the registry and slots (`fabric`), orderings of shared words (`shm`).
 #![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod close;
+pub mod conn;
+pub mod epoll;
+pub mod poll;
+pub mod ready;
+pub mod server;
+pub mod stream;
+pub mod table;
+pub mod wait;
+
+pub use os::Errno;
+
+/// What a hook does with its call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Done here, with this result.
+    Done(usize),
+    /// Failed here, with this errno.
+    Fail(Errno),
+    /// Not ours (any more): call libc.
+    Forward,
+}
+
+impl From<Result<usize, Errno>> for Outcome {
+    fn from(result: Result<usize, Errno>) -> Self {
+        result.map_or_else(Outcome::Fail, Outcome::Done)
+    }
+}

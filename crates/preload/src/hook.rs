@@ -1,0 +1,72 @@
+//! From outcomes to C: errno, and the macro that writes a hook. Owns: errno is set on failure and untouched on success.
+
+use socket::{Errno, Outcome};
+
+unsafe extern "C" {
+    fn __errno_location() -> *mut i32;
+}
+
+pub(crate) use libc_errno as errno_location;
+
+/// libc's own errno accessor.
+pub(crate) unsafe extern "C" fn libc_errno() -> *mut i32 {
+    // SAFETY: glibc and musl export it; it has no precondition.
+    unsafe { __errno_location() }
+}
+
+/// Sets errno and returns -1.
+#[cold]
+pub(crate) fn fail(errno: Errno) -> isize {
+    // SAFETY: the location is the calling thread's own.
+    unsafe { *__errno_location() = errno.0 };
+    -1
+}
+
+/// The calling thread's errno.
+pub(crate) fn last() -> Errno {
+    // SAFETY: as in `fail`.
+    Errno(unsafe { *__errno_location() })
+}
+
+/// The value a C function returns for a finished outcome; `None` for "call libc".
+#[inline]
+pub(crate) fn finish(outcome: Outcome) -> Option<isize> {
+    match outcome {
+        Outcome::Done(value) => Some(value as isize),
+        Outcome::Fail(errno) => Some(fail(errno)),
+        Outcome::Forward => None,
+    }
+}
+
+/// The result of a raw system call as a C function returns it.
+#[inline]
+pub(crate) fn from_raw(ret: isize) -> isize {
+    if ret < 0 { fail(Errno(-ret as i32)) } else { ret }
+}
+
+/// Declares exported functions that ask an outcome first and forward to libc if it is not theirs:
+/// `fn name [alias] (args) -> ret { outcome }`. Aliases export the same body under other names.
+macro_rules! hooks {
+    ($( fn $name:ident [$($alias:ident)*] $args:tt -> $ret:ty $body:block )*) => { $(
+        $crate::hook::hooks!(@one $name, $args, $ret, $body);
+        $( $crate::hook::hooks!(@alias $alias, $name, $args, $ret); )*
+    )* };
+    (@one $name:ident, ($($arg:ident : $ty:ty),*), $ret:ty, $body:block) => {
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
+            if let Some(value) = $crate::hook::finish($body) {
+                return value as $ret;
+            }
+            // SAFETY: the program's own arguments go to the function it meant.
+            unsafe { $crate::real::forward::$name($($arg),*) }
+        }
+    };
+    (@alias $alias:ident, $name:ident, ($($arg:ident : $ty:ty),*), $ret:ty) => {
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $alias($($arg: $ty),*) -> $ret {
+            // SAFETY: the same contract under another name.
+            unsafe { $name($($arg),*) }
+        }
+    };
+}
+pub(crate) use hooks;

@@ -1,0 +1,216 @@
+//! listen, accept, connect, shutdown, close and the dup family. Owns: the table stays in step with the kernel's.
+
+use crate::hook::{self, hooks};
+use crate::real::{Buf, forward};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering};
+use fabric::bell;
+use fabric::{Reason, totals};
+use os::net::Endpoint;
+use shm::Side;
+use socket::table::{self, Entry};
+use socket::{Errno, Outcome, client, close as closing, server};
+
+/// Set by the constructor unless SMC_DISABLE is.
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+
+/// From now on sockets may be upgraded.
+pub(crate) fn activate() {
+    ACTIVE.store(true, Ordering::Release);
+}
+
+/// Whether sockets may be upgraded.
+pub(crate) fn is_active() -> bool {
+    ACTIVE.load(Ordering::Acquire)
+}
+
+/// Whether we run in a vfork child: it borrows the parent's memory, but its descriptors are its own. What it closes
+/// must not be forgotten here.
+pub(crate) fn is_borrowed() -> bool {
+    os::process::pid() != os::process::cached_pid()
+}
+
+fn listened(fd: c_int) {
+    if is_active() && table::get(fd) == Entry::Empty {
+        let _ = server::after_listen(fd);
+    }
+}
+
+fn accepted(listener: c_int, fd: c_int) {
+    if fd < 0 || !is_active() {
+        return;
+    }
+    match table::get(listener) {
+        Entry::Foreign => return,
+        // Inherited, or listening since before we were loaded.
+        Entry::Empty if server::after_listen(listener).is_err() => {
+            table::set(listener, Entry::Foreign);
+            return;
+        }
+        _ => {}
+    }
+    server::after_accept(fd);
+}
+
+fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
+    if !is_active() || table::get(fd) != Entry::Empty {
+        return Outcome::Forward;
+    }
+    // SAFETY: the program passed an address of this length.
+    let Some(target) = (unsafe { Endpoint::from_sockaddr(addr.cast(), addr_len as usize) }) else {
+        return Outcome::Forward;
+    };
+    let held = match client::before_connect(fd, target) {
+        Ok(held) => held,
+        Err(reason) => {
+            note_plain(reason);
+            return Outcome::Forward;
+        }
+    };
+    // SAFETY: the program's own arguments.
+    let result = unsafe { forward::connect(fd, addr, addr_len) };
+    let outcome = if result == 0 { Ok(()) } else { Err(hook::last()) };
+    client::after_connect(&held, fd, outcome);
+    match outcome {
+        Ok(()) => Outcome::Done(0),
+        Err(errno) => Outcome::Fail(errno),
+    }
+}
+
+fn note_plain(reason: Reason) {
+    totals::fell_back(Side::Client, reason);
+    if fabric::config::is_debug() {
+        crate::start::tell(b"libsmc-preload: connect stays on TCP: ", reason.text().as_bytes());
+    }
+}
+
+fn closing(fd: c_int) -> Outcome {
+    if bell::is_internal(fd) {
+        // A close loop: the number is none of the program's.
+        return if is_borrowed() { Outcome::Forward } else { Outcome::Fail(Errno::EBADF) };
+    }
+    if table::get(fd) == Entry::Empty || is_borrowed() {
+        return Outcome::Forward;
+    }
+    let after = closing::before_close(fd);
+    // SAFETY: the program's own argument.
+    let result = unsafe { forward::close(fd) };
+    after.run();
+    if result == 0 { Outcome::Done(0) } else { Outcome::Fail(hook::last()) }
+}
+
+/// dup2 and dup3: `new` is closed on the way.
+fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
+    if bell::is_internal(new) && !is_borrowed() {
+        return Outcome::Fail(Errno::EBADF);
+    }
+    let is_known = table::get(old) != Entry::Empty || table::get(new) != Entry::Empty;
+    if !is_known || old == new || is_borrowed() || os::fd::identity(old).is_err() {
+        return Outcome::Forward;
+    }
+    let after = closing::before_close(new);
+    let result = libc_dup();
+    after.run();
+    if result < 0 {
+        return Outcome::Fail(hook::last());
+    }
+    closing::after_dup(old, new);
+    Outcome::Done(result as usize)
+}
+
+/// dup and F_DUPFD: a new number.
+pub(crate) fn duplicated(old: c_int, result: c_int) -> Outcome {
+    if result < 0 {
+        return Outcome::Fail(hook::last());
+    }
+    closing::after_dup(old, result);
+    Outcome::Done(result as usize)
+}
+
+/// Closes a range but for internal descriptors.
+fn closing_range(first: u32, last: u32, flags: c_int) -> Outcome {
+    const ONLY_CLOEXEC: c_int = 4;
+    if first > last || flags & ONLY_CLOEXEC != 0 || is_borrowed() {
+        return Outcome::Forward;
+    }
+    for (fd, _) in table::entries().filter(|(fd, _)| (first..=last).contains(&(*fd as u32))) {
+        // The listener's row is found stale by the next who looks.
+        let _ = closing::before_close(fd);
+    }
+    let mut from = first;
+    while let Some(internal) = bell::next_internal(from, last) {
+        if internal > from {
+            let _ = os::fd::close_range(from, internal - 1, flags as u32);
+        }
+        from = internal + 1;
+    }
+    if from <= last
+        && let Err(errno) = os::fd::close_range(from, last, flags as u32)
+    {
+        return Outcome::Fail(errno);
+    }
+    Outcome::Done(0)
+}
+
+hooks! {
+    fn listen [] (fd: c_int, backlog: c_int) -> c_int {
+        // SAFETY: the program's own arguments.
+        let result = unsafe { forward::listen(fd, backlog) };
+        if result == 0 {
+            listened(fd);
+            Outcome::Done(0)
+        } else {
+            Outcome::Fail(hook::last())
+        }
+    }
+    fn accept [] (fd: c_int, addr: Buf, addr_len: *mut u32) -> c_int {
+        // SAFETY: the program's own arguments.
+        let new = unsafe { forward::accept(fd, addr, addr_len) };
+        accepted(fd, new);
+        if new < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(new as usize) }
+    }
+    fn accept4 [] (fd: c_int, addr: Buf, addr_len: *mut u32, flags: c_int) -> c_int {
+        // SAFETY: the program's own arguments.
+        let new = unsafe { forward::accept4(fd, addr, addr_len, flags) };
+        accepted(fd, new);
+        if new < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(new as usize) }
+    }
+    fn connect [__connect] (fd: c_int, addr: Buf, addr_len: u32) -> c_int {
+        connecting(fd, addr, addr_len)
+    }
+    fn shutdown [] (fd: c_int, how: c_int) -> c_int {
+        if (0..=2).contains(&how) && table::get(fd) != Entry::Empty && !is_borrowed() {
+            closing::before_shutdown(fd, how);
+        }
+        Outcome::Forward
+    }
+    fn close [__close] (fd: c_int) -> c_int {
+        closing(fd)
+    }
+    fn close_range [] (first: u32, last: u32, flags: c_int) -> c_int {
+        closing_range(first, last, flags)
+    }
+    fn dup [] (fd: c_int) -> c_int {
+        if table::get(fd) == Entry::Empty || is_borrowed() {
+            Outcome::Forward
+        } else {
+            // SAFETY: the program's own argument.
+            duplicated(fd, unsafe { forward::dup(fd) })
+        }
+    }
+    fn dup2 [__dup2] (old: c_int, new: c_int) -> c_int {
+        // SAFETY: the program's own arguments.
+        replacing(old, new, || unsafe { forward::dup2(old, new) })
+    }
+    fn dup3 [] (old: c_int, new: c_int, flags: c_int) -> c_int {
+        // SAFETY: the program's own arguments.
+        replacing(old, new, || unsafe { forward::dup3(old, new, flags) })
+    }
+}
+
+/// closefrom(3), glibc 2.34.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn closefrom(low: c_int) {
+    // SAFETY: the same effect as the libc function's.
+    unsafe { close_range(low.max(0) as u32, u32::MAX, 0) };
+}

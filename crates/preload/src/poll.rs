@@ -1,0 +1,152 @@
+//! poll, ppoll, select, pselect. Owns: the conversion of select's bit sets and time limits.
+
+use crate::hook::hooks;
+use crate::real::{Buf, Mask, Time, forward};
+use core::ffi::{c_int, c_void};
+use os::poll::{PollFd, bits};
+use socket::poll::Sleep;
+use socket::{Errno, Outcome, poll as ours};
+
+/// Sleeps in libc's ppoll with the program's signal mask.
+pub(crate) struct LibcSleep(pub(crate) Mask);
+
+impl Sleep for LibcSleep {
+    fn sleep(&mut self, fds: &mut [PollFd], timeout_ns: Option<u64>) -> Result<usize, Errno> {
+        let time = timeout_ns.map(|ns| [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64]);
+        let time_ptr = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+        // SAFETY: array, time and the program's mask are valid for the call.
+        let ready = unsafe { forward::ppoll(fds.as_mut_ptr(), fds.len() as u64, time_ptr, self.0) };
+        usize::try_from(ready).map_err(|_| crate::hook::last())
+    }
+}
+
+fn nanoseconds(time: [i64; 2], per_unit: u64) -> u64 {
+    (time[0].max(0) as u64).saturating_mul(1_000_000_000).saturating_add(time[1].max(0) as u64 * per_unit)
+}
+
+/// The program's entries; `None` if the call is not for us to judge.
+fn entries<'a>(fds: *mut PollFd, count: u64) -> Option<&'a mut [PollFd]> {
+    if fds.is_null() || count == 0 || count > 1 << 20 {
+        return None;
+    }
+    // SAFETY: the program passed `count` entries and leaves them alone during the call.
+    Some(unsafe { core::slice::from_raw_parts_mut(fds, count as usize) })
+}
+
+fn poll_all(fds: *mut PollFd, count: u64, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
+    match entries(fds, count) {
+        Some(fds) if ours::concerns_us(fds) => ours::poll(fds, timeout_ns, &mut LibcSleep(mask)).into(),
+        _ => Outcome::Forward,
+    }
+}
+
+fn from_ms(timeout: c_int) -> Option<u64> {
+    u64::try_from(timeout).ok().map(|ms| ms * 1_000_000)
+}
+
+fn from_timespec(time: Time) -> Option<u64> {
+    // SAFETY: a non-null time is the program's to read.
+    unsafe { time.as_ref() }.map(|time| nanoseconds(*time, 1))
+}
+
+hooks! {
+    fn poll [__poll] (fds: *mut PollFd, count: u64, timeout: c_int) -> c_int {
+        poll_all(fds, count, from_ms(timeout), core::ptr::null())
+    }
+    fn __poll_chk [] (fds: *mut PollFd, count: u64, timeout: c_int, room: usize) -> c_int {
+        if (room as u64) / 8 < count { Outcome::Forward } else { poll_all(fds, count, from_ms(timeout), core::ptr::null()) }
+    }
+    fn ppoll [] (fds: *mut PollFd, count: u64, timeout: Time, mask: Mask) -> c_int {
+        poll_all(fds, count, from_timespec(timeout), mask)
+    }
+    fn __ppoll_chk [] (fds: *mut PollFd, count: u64, timeout: Time, mask: Mask, room: usize) -> c_int {
+        if (room as u64) / 8 < count { Outcome::Forward } else { poll_all(fds, count, from_timespec(timeout), mask) }
+    }
+    fn select [__select] (count: c_int, read: Buf, write: Buf, except: Buf, timeout: *mut [i64; 2]) -> c_int {
+        // SAFETY: a non-null time is the program's to read and write.
+        let given = unsafe { timeout.as_ref() }.copied();
+        let started = os::time::monotonic_ns();
+        let outcome = Sets { count, sets: [read, write, except] }
+            .select(given.map(|time| nanoseconds(time, 1000)), core::ptr::null());
+        if let (Some(time), Outcome::Done(_)) = (given, outcome) {
+            // Linux leaves the time that was not slept.
+            let left = nanoseconds(time, 1000).saturating_sub(os::time::monotonic_ns() - started);
+            // SAFETY: as above.
+            unsafe { *timeout = [(left / 1_000_000_000) as i64, (left % 1_000_000_000 / 1000) as i64] };
+        }
+        outcome
+    }
+    fn pselect [] (count: c_int, read: Buf, write: Buf, except: Buf, timeout: Time, mask: Mask) -> c_int {
+        Sets { count, sets: [read, write, except] }.select(from_timespec(timeout), mask)
+    }
+}
+
+/// Numbers an fd_set holds.
+const FD_SETSIZE: usize = 1024;
+/// What each set asks for, and which results put a number into it (`fs/select.c`).
+const ASKED: [i16; 3] =
+    [bits::IN | bits::RDNORM | bits::RDBAND, bits::OUT | bits::WRNORM | bits::WRBAND, bits::PRI];
+const GRANTED: [i16; 3] = [ASKED[0] | bits::HUP | bits::ERR, ASKED[1] | bits::ERR, bits::PRI];
+
+/// select's three bit sets.
+struct Sets {
+    count: c_int,
+    sets: [*mut c_void; 3],
+}
+
+impl Sets {
+    fn has(&self, set: usize, fd: usize) -> bool {
+        let words = self.sets[set].cast::<u64>();
+        // SAFETY: a non-null set holds at least `count` bits, in words of 64.
+        !words.is_null() && unsafe { *words.add(fd / 64) } >> (fd % 64) & 1 == 1
+    }
+
+    fn asked(&self, fd: usize) -> i16 {
+        (0..3).filter(|set| self.has(*set, fd)).fold(0, |events, set| events | ASKED[set])
+    }
+
+    fn select(&self, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
+        let Ok(count) = usize::try_from(self.count) else { return Outcome::Forward };
+        if count > FD_SETSIZE {
+            return Outcome::Forward;
+        }
+        let mut array = [PollFd { fd: -1, events: 0, revents: 0 }; FD_SETSIZE];
+        let mut used = 0;
+        for fd in 0..count {
+            let events = self.asked(fd);
+            if events != 0 {
+                array[used] = PollFd { fd: fd as i32, events, revents: 0 };
+                used += 1;
+            }
+        }
+        let fds = &mut array[..used];
+        if !ours::concerns_us(fds) {
+            return Outcome::Forward;
+        }
+        match ours::poll(fds, timeout_ns, &mut LibcSleep(mask)) {
+            Err(errno) => Outcome::Fail(errno),
+            Ok(_) if fds.iter().any(|entry| entry.revents & bits::NVAL != 0) => Outcome::Fail(Errno::EBADF),
+            Ok(_) => Outcome::Done(self.answer(fds)),
+        }
+    }
+
+    /// Writes the sets; returns the number of bits set.
+    fn answer(&self, fds: &[PollFd]) -> usize {
+        let mut total = 0;
+        for entry in fds {
+            let fd = entry.fd as usize;
+            for (set, granted) in GRANTED.iter().enumerate() {
+                if !self.has(set, fd) {
+                    continue;
+                }
+                let is_granted = entry.revents & granted != 0;
+                total += usize::from(is_granted);
+                if !is_granted {
+                    // SAFETY: as in `has`; the sets are the call's to write.
+                    unsafe { *self.sets[set].cast::<u64>().add(fd / 64) &= !(1 << (fd % 64)) };
+                }
+            }
+        }
+        total
+    }
+}

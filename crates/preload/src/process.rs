@@ -1,0 +1,85 @@
+//! fork and the ends of a process. Owns: the counting of a child's copies before the child exists.
+
+use crate::lifecycle::is_borrowed;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use socket::close;
+
+static FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+type AtFork =
+    unsafe extern "C" fn(Option<extern "C" fn()>, Option<extern "C" fn()>, Option<extern "C" fn()>) -> c_int;
+type RegisterAtFork = unsafe extern "C" fn(
+    Option<extern "C" fn()>,
+    Option<extern "C" fn()>,
+    Option<extern "C" fn()>,
+    *mut c_void,
+) -> c_int;
+
+/// Finds libc's functions and asks to be told of forks made inside libc (daemon, forkpty).
+pub(crate) fn prepare() {
+    FORK.store(crate::real::next(c"fork"), Ordering::Release);
+    let glibc = crate::real::next(c"__register_atfork");
+    if !glibc.is_null() {
+        // SAFETY: glibc's function of this name has this type.
+        let register = unsafe { core::mem::transmute::<*mut c_void, RegisterAtFork>(glibc) };
+        // SAFETY: the handlers live as long as the process; preload libraries are never unloaded.
+        unsafe { register(Some(before), Some(in_parent), Some(in_child), core::ptr::null_mut()) };
+        return;
+    }
+    let posix = crate::real::next(c"pthread_atfork");
+    if !posix.is_null() {
+        // SAFETY: the POSIX function has this type.
+        let register = unsafe { core::mem::transmute::<*mut c_void, AtFork>(posix) };
+        // SAFETY: as above.
+        unsafe { register(Some(before), Some(in_parent), Some(in_child)) };
+    }
+}
+
+extern "C" fn before() {
+    close::before_fork();
+}
+
+extern "C" fn in_parent() {}
+
+extern "C" fn in_child() {
+    close::after_fork_in_child();
+}
+
+/// fork: libc's, whose handlers (above) do the counting; only a failed fork is ours to see.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fork() -> c_int {
+    let real = FORK.load(Ordering::Acquire);
+    if real.is_null() {
+        return crate::hook::fail(socket::Errno::ENOSYS) as c_int;
+    }
+    // SAFETY: dlsym returned fork.
+    let real = unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> c_int>(real) };
+    // SAFETY: fork has no precondition that the program does not meet itself.
+    let pid = unsafe { real() };
+    if pid < 0 {
+        close::after_failed_fork();
+    }
+    pid
+}
+
+fn leave(status: c_int) -> ! {
+    if !is_borrowed() {
+        close::at_exit();
+    }
+    loop {
+        os::process::exit_group(status);
+    }
+}
+
+/// _exit skips destructors, but bytes written before the server answered must still go out.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn _exit(status: c_int) -> ! {
+    leave(status)
+}
+
+/// The same under its C99 name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn _Exit(status: c_int) -> ! {
+    leave(status)
+}

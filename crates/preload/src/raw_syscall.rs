@@ -1,0 +1,82 @@
+//! `syscall(2)`, the function: libuv closes descriptors with it, and asks for io_uring. Owns: the list of numbers that
+//! reach our hooks; every other number passes as it is (a default of "deny" breaks programs every year).
+
+use crate::{data, epoll, lifecycle, message, options, poll, transfer};
+use core::ffi::c_int;
+use os::raw::nr;
+use socket::Errno;
+
+const EPOLL_PWAIT2: u32 = nr::__NR_epoll_pwait2;
+
+/// syscall(number, ...): integer arguments travel in the same registers with or without the ellipsis.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn syscall(
+    number: i64,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> i64 {
+    let fd = a as c_int;
+    let number = number as u32;
+    // SAFETY: the program's own arguments for the very call it made, by its C name.
+    let result = unsafe {
+        match number {
+            nr::__NR_read => data::read(fd, b as _, c),
+            nr::__NR_write => data::write(fd, b as _, c),
+            nr::__NR_readv => data::readv(fd, b as _, c as c_int),
+            nr::__NR_writev => data::writev(fd, b as _, c as c_int),
+            nr::__NR_recvfrom => data::recvfrom(fd, b as _, c, d as c_int, e as _, f as _),
+            nr::__NR_sendto => data::sendto(fd, b as _, c, d as c_int, e as _, f as u32),
+            nr::__NR_recvmsg => message::recvmsg(fd, b as _, c as c_int),
+            nr::__NR_sendmsg => message::sendmsg(fd, b as _, c as c_int),
+            nr::__NR_sendfile => transfer::sendfile(fd, b as c_int, c as _, d),
+            nr::__NR_ppoll => poll::ppoll(a as _, b as u64, c as _, d as _) as isize,
+            nr::__NR_epoll_ctl => epoll::epoll_ctl(fd, b as c_int, c as c_int, d as _) as isize,
+            nr::__NR_epoll_pwait => epoll::epoll_pwait(fd, b as _, c as c_int, d as c_int, e as _) as isize,
+            EPOLL_PWAIT2 => epoll::epoll_pwait2(fd, b as _, c as c_int, d as _, e as _) as isize,
+            nr::__NR_accept => lifecycle::accept(fd, b as _, c as _) as isize,
+            nr::__NR_accept4 => lifecycle::accept4(fd, b as _, c as _, d as c_int) as isize,
+            nr::__NR_connect => lifecycle::connect(fd, b as _, c as u32) as isize,
+            nr::__NR_listen => lifecycle::listen(fd, b as c_int) as isize,
+            nr::__NR_shutdown => lifecycle::shutdown(fd, b as c_int) as isize,
+            nr::__NR_close => lifecycle::close(fd) as isize,
+            nr::__NR_close_range => lifecycle::close_range(a as u32, b as u32, c as c_int) as isize,
+            nr::__NR_dup => lifecycle::dup(fd) as isize,
+            nr::__NR_dup3 => lifecycle::dup3(fd, b as c_int, c as c_int) as isize,
+            nr::__NR_fcntl => options::fcntl(fd, b as c_int, c) as isize,
+            nr::__NR_ioctl => options::ioctl(fd, b as u64, c) as isize,
+            nr::__NR_setsockopt => options::setsockopt(fd, b as c_int, c as c_int, d as _, e as u32) as isize,
+            // Rings of the kernel's know nothing of ours; libuv and friends fall back to epoll.
+            nr::__NR_io_uring_setup if lifecycle::is_active() => crate::hook::fail(Errno::ENOSYS),
+            _ => other(number, [a, b, c, d, e, f]),
+        }
+    };
+    result as i64
+}
+
+/// # Safety
+/// As the system call's.
+#[cfg(target_arch = "x86_64")]
+unsafe fn other(number: u32, args: [usize; 6]) -> isize {
+    let [a, b, c, d, ..] = args;
+    // SAFETY: the older forms that x86-64 still has, by their C names.
+    unsafe {
+        match number {
+            nr::__NR_dup2 => lifecycle::dup2(a as c_int, b as c_int) as isize,
+            nr::__NR_poll => poll::poll(a as _, b as u64, c as c_int) as isize,
+            nr::__NR_epoll_wait => epoll::epoll_wait(a as c_int, b as _, c as c_int, d as c_int) as isize,
+            _ => crate::hook::from_raw(os::raw::call(number, &args)),
+        }
+    }
+}
+
+/// # Safety
+/// As the system call's.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn other(number: u32, args: [usize; 6]) -> isize {
+    // SAFETY: the program's own call.
+    crate::hook::from_raw(unsafe { os::raw::call(number, &args) })
+}

@@ -1,0 +1,147 @@
+//! libc's own functions: resolved once by the constructor, by raw system call before that.
+//! Owns: the pointers. Nothing is ever resolved inside a hook.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use os::poll::PollFd;
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// `RTLD_NEXT`: the next definition after ours.
+const NEXT: *mut c_void = -1isize as *mut c_void;
+
+/// The next definition of `name` after this library's, or null.
+pub(crate) fn next(name: &CStr) -> *mut c_void {
+    // SAFETY: dlsym with a NUL-terminated name; called from the constructor only.
+    unsafe { dlsym(NEXT, name.as_ptr()) }
+}
+
+macro_rules! reals {
+    ($( fn $name:ident($($arg:ident : $ty:ty),*) -> $ret:ty = $nr:ident($($raw:expr),*); )*) => {
+        mod pointers {
+            use super::{AtomicPtr, c_void};
+            $( #[allow(non_upper_case_globals)]
+               pub(super) static $name: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut()); )*
+        }
+
+        /// Looks all of them up.
+        pub(crate) fn resolve() {
+            $( {
+                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name without NUL"),
+                };
+                pointers::$name.store(next(NAME), Ordering::Release);
+            } )*
+        }
+
+        /// libc's function, or the raw system call while (or where) there is none.
+        pub(crate) mod forward {
+            use super::*;
+            $(
+                #[inline]
+                pub(crate) unsafe fn $name($($arg: $ty),*) -> $ret {
+                    let real = pointers::$name.load(Ordering::Acquire);
+                    if real.is_null() {
+                        // SAFETY: the program's arguments for the very call it made.
+                        let ret = unsafe { os::raw::call(os::raw::nr::$nr, &[$($raw as usize),*]) };
+                        return $crate::hook::from_raw(ret) as $ret;
+                    }
+                    // SAFETY: dlsym returned the function of this name, whose C type this is.
+                    let real = unsafe {
+                        core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($ty),*) -> $ret>(real)
+                    };
+                    // SAFETY: the program's own arguments.
+                    unsafe { real($($arg),*) }
+                }
+            )*
+        }
+    };
+}
+
+/// libc's poll, for the data path's own waits: this symbol, not ours.
+pub(crate) fn forward_poll() -> os::poll::LibcPoll {
+    unsafe extern "C-unwind" fn poll(fds: *mut PollFd, count: u64, timeout: c_int) -> c_int {
+        // SAFETY: forwarded contract.
+        unsafe { forward::poll(fds, count, timeout) }
+    }
+    poll
+}
+
+/// poll's milliseconds as a timespec.
+fn limit(timeout: c_int) -> Option<[i64; 2]> {
+    (timeout >= 0).then(|| [i64::from(timeout) / 1000, i64::from(timeout) % 1000 * 1_000_000])
+}
+
+pub(crate) type Buf = *mut c_void;
+pub(crate) type Events = *mut os::epoll::Event;
+pub(crate) type Time = *const [i64; 2];
+pub(crate) type Mask = *const c_void;
+
+reals! {
+    fn read(fd: c_int, buf: Buf, len: usize) -> isize = __NR_read(fd, buf, len);
+    fn write(fd: c_int, buf: Buf, len: usize) -> isize = __NR_write(fd, buf, len);
+    fn readv(fd: c_int, iov: Buf, count: c_int) -> isize = __NR_readv(fd, iov, count);
+    fn writev(fd: c_int, iov: Buf, count: c_int) -> isize = __NR_writev(fd, iov, count);
+    fn preadv2(fd: c_int, iov: Buf, count: c_int, offset: i64, flags: c_int) -> isize
+        = __NR_preadv2(fd, iov, count, offset, 0, flags);
+    fn pwritev2(fd: c_int, iov: Buf, count: c_int, offset: i64, flags: c_int) -> isize
+        = __NR_pwritev2(fd, iov, count, offset, 0, flags);
+    fn recv(fd: c_int, buf: Buf, len: usize, flags: c_int) -> isize = __NR_recvfrom(fd, buf, len, flags, 0, 0);
+    fn recvfrom(fd: c_int, buf: Buf, len: usize, flags: c_int, addr: Buf, addr_len: *mut u32) -> isize
+        = __NR_recvfrom(fd, buf, len, flags, addr, addr_len);
+    fn recvmsg(fd: c_int, msg: Buf, flags: c_int) -> isize = __NR_recvmsg(fd, msg, flags);
+    fn recvmmsg(fd: c_int, msgs: Buf, count: u32, flags: c_int, time: Buf) -> c_int
+        = __NR_recvmmsg(fd, msgs, count, flags, time);
+    fn send(fd: c_int, buf: Buf, len: usize, flags: c_int) -> isize = __NR_sendto(fd, buf, len, flags, 0, 0);
+    fn sendto(fd: c_int, buf: Buf, len: usize, flags: c_int, addr: Buf, addr_len: u32) -> isize
+        = __NR_sendto(fd, buf, len, flags, addr, addr_len);
+    fn sendmsg(fd: c_int, msg: Buf, flags: c_int) -> isize = __NR_sendmsg(fd, msg, flags);
+    fn sendmmsg(fd: c_int, msgs: Buf, count: u32, flags: c_int) -> c_int = __NR_sendmmsg(fd, msgs, count, flags);
+    fn sendfile(out: c_int, from: c_int, offset: *mut i64, count: usize) -> isize
+        = __NR_sendfile(out, from, offset, count);
+    fn splice(from: c_int, from_at: *mut i64, to: c_int, to_at: *mut i64, len: usize, flags: u32) -> isize
+        = __NR_splice(from, from_at, to, to_at, len, flags);
+    fn __read_chk(fd: c_int, buf: Buf, len: usize, room: usize) -> isize = __NR_read(fd, buf, len.min(room));
+    fn __recv_chk(fd: c_int, buf: Buf, len: usize, room: usize, flags: c_int) -> isize
+        = __NR_recvfrom(fd, buf, len.min(room), flags, 0, 0);
+    fn __recvfrom_chk(fd: c_int, buf: Buf, len: usize, room: usize, flags: c_int, addr: Buf, addr_len: *mut u32)
+        -> isize = __NR_recvfrom(fd, buf, len.min(room), flags, addr, addr_len);
+    fn poll(fds: *mut PollFd, count: u64, timeout: c_int) -> c_int
+        = __NR_ppoll(fds, count, limit(timeout).as_ref().map_or(0, |time| time.as_ptr().addr()), 0, 8);
+    fn ppoll(fds: *mut PollFd, count: u64, timeout: Time, mask: Mask) -> c_int
+        = __NR_ppoll(fds, count, timeout, mask, 8);
+    fn __poll_chk(fds: *mut PollFd, count: u64, timeout: c_int, room: usize) -> c_int
+        = __NR_ppoll(fds, count.min(room as u64 / 8), 0, 0, 8);
+    fn __ppoll_chk(fds: *mut PollFd, count: u64, timeout: Time, mask: Mask, room: usize) -> c_int
+        = __NR_ppoll(fds, count.min(room as u64 / 8), timeout, mask, 8);
+    fn select(count: c_int, read: Buf, write: Buf, except: Buf, timeout: *mut [i64; 2]) -> c_int
+        = __NR_pselect6(count, read, write, except, timeout, 0);
+    fn pselect(count: c_int, read: Buf, write: Buf, except: Buf, timeout: Time, mask: Mask) -> c_int
+        = __NR_pselect6(count, read, write, except, timeout, 0);
+    fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: Events) -> c_int = __NR_epoll_ctl(epfd, op, fd, event);
+    fn epoll_wait(epfd: c_int, events: Events, max: c_int, timeout: c_int) -> c_int
+        = __NR_epoll_pwait(epfd, events, max, timeout, 0, 8);
+    fn epoll_pwait(epfd: c_int, events: Events, max: c_int, timeout: c_int, mask: Mask) -> c_int
+        = __NR_epoll_pwait(epfd, events, max, timeout, mask, 8);
+    fn epoll_pwait2(epfd: c_int, events: Events, max: c_int, timeout: Time, mask: Mask) -> c_int
+        = __NR_epoll_pwait2(epfd, events, max, timeout, mask, 8);
+    fn accept(fd: c_int, addr: Buf, addr_len: *mut u32) -> c_int = __NR_accept4(fd, addr, addr_len, 0);
+    fn accept4(fd: c_int, addr: Buf, addr_len: *mut u32, flags: c_int) -> c_int
+        = __NR_accept4(fd, addr, addr_len, flags);
+    fn connect(fd: c_int, addr: Buf, addr_len: u32) -> c_int = __NR_connect(fd, addr, addr_len);
+    fn listen(fd: c_int, backlog: c_int) -> c_int = __NR_listen(fd, backlog);
+    fn shutdown(fd: c_int, how: c_int) -> c_int = __NR_shutdown(fd, how);
+    fn close(fd: c_int) -> c_int = __NR_close(fd);
+    fn close_range(first: u32, last: u32, flags: c_int) -> c_int = __NR_close_range(first, last, flags);
+    fn dup(fd: c_int) -> c_int = __NR_dup(fd);
+    fn dup2(old: c_int, new: c_int) -> c_int = __NR_dup3(old, new, 0);
+    fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int = __NR_dup3(old, new, flags);
+    fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int = __NR_fcntl(fd, cmd, arg);
+    fn fcntl64(fd: c_int, cmd: c_int, arg: usize) -> c_int = __NR_fcntl(fd, cmd, arg);
+    fn ioctl(fd: c_int, request: u64, arg: usize) -> c_int = __NR_ioctl(fd, request, arg);
+    fn setsockopt(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) -> c_int
+        = __NR_setsockopt(fd, level, name, value, len);
+}

@@ -1,0 +1,69 @@
+//! Constructor and destructor. Owns: the order of things before the program's main: environment, symbols, hooks live.
+//!
+//! Cost for a program that never opens a socket: symbol look-ups and two page protections, no descriptor, no mapping.
+
+use crate::{hook, lifecycle, process, real, stdio};
+use core::ffi::{CStr, c_char};
+use fabric::config;
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = constructor;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = destructor;
+
+extern "C" fn constructor() {
+    read_environment();
+    real::resolve();
+    if config::is_disabled() {
+        return;
+    }
+    os::process::refresh_pid();
+    os::poll::use_libc(real::forward_poll(), hook::errno_location);
+    process::prepare();
+    stdio::patch();
+    lifecycle::activate();
+}
+
+extern "C" fn destructor() {
+    if lifecycle::is_active() && !lifecycle::is_borrowed() {
+        socket::close::at_exit();
+    }
+}
+
+/// musl passes nothing to constructors, so the environment is found by its symbol in both libcs.
+fn read_environment() {
+    let place = real::next(c"environ").cast::<*const *const c_char>();
+    if place.is_null() {
+        return;
+    }
+    // SAFETY: `environ` is a NULL-terminated array of strings; constructors run before threads.
+    let mut entry = unsafe { *place };
+    // SAFETY: as above.
+    while !entry.is_null() && !unsafe { *entry }.is_null() {
+        // SAFETY: as above.
+        let text = unsafe { CStr::from_ptr(*entry) }.to_bytes();
+        if text.starts_with(b"SMC_")
+            && let Some(at) = text.iter().position(|byte| *byte == b'=')
+        {
+            config::set(&text[..at], &text[at + 1..]);
+        }
+        // SAFETY: not past the terminating NULL.
+        entry = unsafe { entry.add(1) };
+    }
+}
+
+/// A line on stderr, in one write.
+pub(crate) fn tell(what: &[u8], detail: &[u8]) {
+    let mut line = [0u8; 160];
+    let mut at = 0;
+    for byte in what.iter().chain(detail).chain(b"\n") {
+        if at < line.len() {
+            line[at] = *byte;
+            at += 1;
+        }
+    }
+    os::process::tell(&line[..at]);
+}

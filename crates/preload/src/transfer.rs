@@ -1,0 +1,129 @@
+//! sendfile and splice with one of our sockets at an end: bytes bounce through a buffer.
+//! Owns: the file's or pipe's position, which moves exactly by what the socket took.
+
+use crate::data::{receive_into, transmit_from};
+use crate::hook::{self, hooks};
+use crate::real::forward;
+use core::ffi::c_int;
+use os::net::msg;
+use socket::{Errno, Outcome, stream};
+
+const BOUNCE: usize = 16 * 1024;
+const SPLICE_F_NONBLOCK: u32 = 2;
+
+/// Reads `buf.len()` bytes of `file` at `at`, not moving its position.
+fn pread(file: c_int, buf: &mut [u8], at: i64) -> Result<usize, Errno> {
+    let args = [file as usize, buf.as_mut_ptr().addr(), buf.len(), at as usize];
+    // SAFETY: the slice is writable for its length.
+    let ret = unsafe { os::raw::call(os::raw::nr::__NR_pread64, &args) };
+    usize::try_from(ret).map_err(|_| Errno(-ret as i32))
+}
+
+fn seek(file: c_int, to: i64, whence: usize) -> Result<i64, Errno> {
+    // SAFETY: seeking touches no memory.
+    let ret = unsafe { os::raw::call(os::raw::nr::__NR_lseek, &[file as usize, to as usize, whence]) };
+    if ret < 0 { Err(Errno(-ret as i32)) } else { Ok(ret as i64) }
+}
+
+fn send_file(out: c_int, file: c_int, offset: *mut i64, count: usize) -> Outcome {
+    if !stream::is_shared(out) {
+        return Outcome::Forward;
+    }
+    // SAFETY: a non-null offset is the program's to read and write.
+    let given = unsafe { offset.as_ref() }.copied();
+    let start = match given.map_or_else(|| seek(file, 0, 1), Ok) {
+        Ok(start) => start,
+        Err(errno) => return Outcome::Fail(errno),
+    };
+    let (sent, error) = send_range(out, file, start, count);
+    let end = start + sent as i64;
+    match given {
+        // SAFETY: as above.
+        Some(_) => unsafe { *offset = end },
+        None => {
+            let _ = seek(file, end, 0);
+        }
+    }
+    match error {
+        Some(errno) if sent == 0 => Outcome::Fail(errno),
+        _ => Outcome::Done(sent),
+    }
+}
+
+fn send_range(out: c_int, file: c_int, start: i64, count: usize) -> (usize, Option<Errno>) {
+    let mut bounce = [0u8; BOUNCE];
+    let mut sent = 0;
+    while sent < count {
+        let wanted = (count - sent).min(BOUNCE);
+        let got = match pread(file, &mut bounce[..wanted], start + sent as i64) {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(errno) => return (sent, Some(errno)),
+        };
+        // SAFETY: `got` bytes of the buffer are filled.
+        let took = unsafe { crate::data::write(out, bounce.as_mut_ptr().cast(), got) };
+        if took < 0 {
+            return (sent, Some(hook::last()));
+        }
+        sent += took as usize;
+        if (took as usize) < got {
+            break;
+        }
+    }
+    (sent, None)
+}
+
+/// Socket to pipe: looks at the bytes, writes what the pipe takes, and only then frees them.
+fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
+    let mut bounce = [0u8; BOUNCE];
+    let wait = if flags & SPLICE_F_NONBLOCK != 0 { msg::DONTWAIT } else { 0 };
+    let seen = match receive_into(from, bounce.as_mut_ptr().cast(), len.min(BOUNCE), msg::PEEK | wait) {
+        Outcome::Done(seen) => seen,
+        other => return other,
+    };
+    if seen == 0 {
+        return Outcome::Done(0);
+    }
+    // SAFETY: `seen` bytes of the buffer are filled; the pipe end is not ours, so this is libc's write.
+    let wrote = unsafe { forward::write(to, bounce.as_mut_ptr().cast(), seen) };
+    if wrote < 0 {
+        return Outcome::Fail(hook::last());
+    }
+    receive_into(from, bounce.as_mut_ptr().cast(), wrote as usize, msg::DONTWAIT)
+}
+
+/// Pipe to socket: takes from the pipe no more than the ring has room for.
+fn splice_in(from: c_int, to: c_int, len: usize) -> Outcome {
+    let mut bounce = [0u8; BOUNCE];
+    let room = stream::space(to).clamp(1, BOUNCE).min(len);
+    // SAFETY: `room` bytes of the buffer are writable; the pipe end is not ours.
+    let got = unsafe { forward::read(from, bounce.as_mut_ptr().cast(), room) };
+    if got <= 0 {
+        return if got == 0 { Outcome::Done(0) } else { Outcome::Fail(hook::last()) };
+    }
+    let mut sent = 0usize;
+    while sent < got as usize {
+        let rest = &mut bounce[sent..got as usize];
+        match transmit_from(to, rest.as_mut_ptr().cast(), rest.len(), 0) {
+            Outcome::Done(count) => sent += count,
+            Outcome::Fail(Errno::EAGAIN) => os::process::yield_now(),
+            other => return if sent > 0 { Outcome::Done(sent) } else { other },
+        }
+    }
+    Outcome::Done(sent)
+}
+
+hooks! {
+    fn sendfile [sendfile64] (out: c_int, from: c_int, offset: *mut i64, count: usize) -> isize {
+        send_file(out, from, offset, count)
+    }
+    fn splice [] (from: c_int, from_at: *mut i64, to: c_int, to_at: *mut i64, len: usize, flags: u32) -> isize {
+        if len > 0 && from_at.is_null() && stream::is_shared(from) {
+            splice_out(from, to, len, flags)
+        } else if len > 0 && to_at.is_null() && stream::is_shared(to) {
+            splice_in(from, to, len)
+        } else {
+            Outcome::Forward
+        }
+    }
+}

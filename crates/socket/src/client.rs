@@ -1,0 +1,218 @@
+//! The connecting side: the intent before the SYN, its answer, and the way back to TCP.
+//! Owns: the flush of early bytes: what the ring holds when the verdict is PLAIN goes out over TCP, in order, first.
+
+use crate::conn::{Conn, End, Held, Phase, Turned, enter, flag};
+use crate::{epoll, ready};
+use core::sync::atomic::Ordering;
+use fabric::connection::{self, Intent};
+use fabric::verdict::Verdict;
+use fabric::{Reason, attach, config, listener, offer, process, registry, totals};
+use os::net::{self, Endpoint, TcpInput, msg};
+use os::poll::bits;
+use os::{Errno, diag};
+use shm::Side;
+use shm::sync::Ordering as Shared;
+
+/// How long an intent may stay unanswered: far longer than a busy server takes to accept, short enough for the rare
+/// listener whose connections are served by a program without the library.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Before connect(): publishes an intent if an enabled listener is at `target`. The reason if the socket stays on TCP.
+pub fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
+    let target = target.connectable();
+    let owner = listener::owner_of(target)?;
+    if !net::is_tcp(fd) {
+        return Err(Reason::OPTUNSUPP);
+    }
+    let map = registry::existing()?;
+    let me = process::me(map).ok_or(Reason::MEM)?;
+    let cookie = net::cookie(fd).map_err(|_| Reason::CNFERR)?;
+    let ring_size = config::ring_size(config::sndbuf().max(config::rcvbuf()));
+    let offered = offer::take(owner, ring_size, cookie)?;
+    let side = &offered.view.header().sides[Side::Client as usize];
+    side.holders.store(1, Shared::Relaxed);
+    side.pid.store(os::process::cached_pid(), Shared::Relaxed);
+    side.nonblocking.store(u32::from(os::fd::is_nonblocking(fd)), Shared::Relaxed);
+    let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
+    let intent = Intent { cookie, process: me, memfd: offered.memfd, target, inode };
+    let row = connection::publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
+    let Some(held) = enter(fd, Phase::Intent) else {
+        connection::decide(row, Verdict::Plain(Reason::MEM));
+        connection::close_side(row, cookie, Side::Client);
+        abandon(&offered);
+        return Err(Reason::MEM);
+    };
+    held.tie(Side::Client, row, offered.index, cookie);
+    held.deadline_ns.store(os::time::monotonic_ns() + PATIENCE_NS, Ordering::Relaxed);
+    epoll::intent_began();
+    Ok(held)
+}
+
+fn abandon(offered: &offer::Offer) {
+    offered.view.header().sides[Side::Client as usize].holders.store(0, Shared::Release);
+    offer::give_back(offered.index, offered.view);
+}
+
+/// After connect(): `failed` says that it failed for good (not EINPROGRESS or EINTR).
+pub fn after_connect(held: &Held, fd: i32, outcome: Result<(), Errno>) {
+    match outcome {
+        Ok(()) => {
+            held.mark(flag::ESTABLISHED);
+            note_local(held, fd);
+        }
+        Err(Errno::EINPROGRESS | Errno::EINTR | Errno::EAGAIN) => {}
+        Err(_) => {
+            retract(held, fd, Reason::PEERNOSMC);
+        }
+    }
+}
+
+fn note_local(conn: &Conn, fd: i32) {
+    let (Ok(at), Some(map)) = (net::local(fd), registry::mapped()) else { return };
+    let Some(me) = process::me(map) else { return };
+    let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
+    connection::note_side(conn.row(), Side::Client, me, at.unmapped(), inode);
+}
+
+/// Whether connect() has completed; marks failure as PLAIN so that libc reports it.
+pub(crate) fn is_established(conn: &Conn, fd: i32) -> bool {
+    if conn.has(flag::ESTABLISHED) {
+        return true;
+    }
+    let ready = os::poll::peek(fd, bits::OUT);
+    if ready & (bits::ERR | bits::HUP) != 0 {
+        retract(conn, fd, Reason::PEERNOSMC);
+        return true;
+    }
+    if ready & bits::OUT == 0 {
+        return false;
+    }
+    conn.mark(flag::ESTABLISHED);
+    note_local(conn, fd);
+    true
+}
+
+/// Looks whether the intent was answered, or must be given up. Returns the phase that holds now.
+pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
+    if conn.phase() != Phase::Intent {
+        return conn.phase();
+    }
+    match connection::verdict(conn.row()) {
+        Verdict::Smc => became_smc(conn, fd),
+        Verdict::Plain(_) => become_plain(conn, fd),
+        Verdict::Intent => refresh_unanswered(conn, fd),
+    }
+}
+
+fn refresh_unanswered(conn: &Conn, fd: i32) -> Phase {
+    let is_late = os::time::monotonic_ns() > conn.deadline_ns.load(Ordering::Relaxed);
+    // TCP bytes from the server: it speaks TCP (a program without the library inherited the connection).
+    if is_late && is_established(conn, fd) {
+        return retract(conn, fd, Reason::PEERNOSMC);
+    }
+    if conn.has(flag::ESTABLISHED) && net::tcp_input(fd) != TcpInput::Quiet {
+        return retract(conn, fd, Reason::PEERNOSMC);
+    }
+    conn.phase()
+}
+
+fn became_smc(conn: &Conn, fd: i32) -> Phase {
+    // Several threads may see the answer at once; one of them does the work.
+    let Ok(_turn) = registration_turn(conn) else { return conn.phase() };
+    if conn.phase() == Phase::Intent {
+        conn.mark(flag::ESTABLISHED);
+        if let Some(end) = End::of(conn) {
+            end.mine().state.store(1, Shared::Relaxed);
+        }
+        conn.set_phase(Phase::Smc);
+        epoll::intent_ended();
+        totals::upgraded(Side::Client);
+        epoll::convert(conn, fd);
+    }
+    conn.phase()
+}
+
+fn registration_turn(conn: &Conn) -> Result<fabric::turn::Guard<'_>, Errno> {
+    conn.registrations_turn.take().ok_or(Errno::EAGAIN)
+}
+
+/// Gives the intent up, unless the server was faster. Returns the phase that holds now.
+pub(crate) fn retract(conn: &Conn, fd: i32, reason: Reason) -> Phase {
+    match connection::decide(conn.row(), Verdict::Plain(reason)) {
+        Verdict::Smc => became_smc(conn, fd),
+        _ => become_plain(conn, fd),
+    }
+}
+
+/// The verdict is PLAIN: early bytes go out first, then the socket is libc's.
+fn become_plain(conn: &Conn, fd: i32) -> Phase {
+    let Some(end) = End::of(conn) else { return conn.phase() };
+    // Writers of other threads wait here until the early bytes are out, and find the new phase then.
+    let Ok(turned) = Turned::take(&end.mine().tx.0) else { return conn.phase() };
+    if conn.phase() == Phase::Intent {
+        flush(&end, fd);
+        conn.set_phase(Phase::Plain);
+        epoll::intent_ended();
+        if let Verdict::Plain(reason) = connection::verdict(conn.row()) {
+            totals::fell_back(Side::Client, reason);
+        }
+        drop(turned);
+        if let Ok(_turn) = registration_turn(conn) {
+            epoll::convert(conn, fd);
+        }
+        // Sleepers of this process look again and go to libc.
+        if conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire) > 0 {
+            ready::kick(conn, &end);
+        }
+    }
+    conn.phase()
+}
+
+/// Sends what the ring holds over TCP. At most [`ready::EARLY_MAX`] bytes, into a send buffer nobody has used.
+fn flush(end: &End, fd: i32) {
+    let cache = shm::RxCache::new();
+    let mut bytes = [0u8; 4096];
+    while let Ok(count @ 1..) = end.outgoing.peek(&cache, 0, bytes.as_mut_slice().into()) {
+        if !send_all(fd, &bytes[..count]) {
+            return;
+        }
+        let _ = end.outgoing.discard(&cache, count);
+    }
+}
+
+fn send_all(fd: i32, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        match net::send_bytes(fd, bytes, msg::NOSIGNAL | msg::DONTWAIT) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(Errno::EAGAIN) => {
+                let mut fds = [os::poll::PollFd { fd, events: bits::OUT, revents: 0 }];
+                let _ = os::poll::wait_raw(&mut fds, -1);
+            }
+            Err(Errno::EINTR) => {}
+            // Reset or closed meanwhile: TCP would have lost the bytes too, and libc will say so.
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// Whether the kernel says that the peer's socket has no descriptor any more.
+pub(crate) fn peer_socket_is_gone(conn: &Conn, fd: i32) -> bool {
+    let (Ok(local), Ok(peer)) = (net::local(fd), net::peer(fd)) else { return true };
+    let Some(view) = conn.view() else { return true };
+    let header = view.header();
+    let cookie = match conn.side() {
+        Side::Client => &header.server_cookie,
+        Side::Server => &header.client_cookie,
+    };
+    let expected = cookie.load(Shared::Relaxed);
+    !diag::lookup(peer.unmapped(), local.unmapped())
+        .is_ok_and(|found| found.cookie == expected && found.inode != 0)
+}
+
+/// Remembers who was at both ends, for the day the slot is wanted again and someone died without letting go.
+pub(crate) fn note_addresses(conn: &Conn, fd: i32) {
+    if let (Ok(local), Ok(peer), Some(view)) = (net::local(fd), net::peer(fd), conn.view()) {
+        attach::note_addresses(view, local.unmapped(), peer.unmapped());
+    }
+}

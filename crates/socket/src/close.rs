@@ -1,0 +1,227 @@
+//! The end of things: shutdown, close, dup, fork, exit. Owns: when this process lets a connection go, and what it leaves
+//! behind for TCP: FIN after a clean close, RST if bytes were left unread.
+
+use crate::conn::{Conn, End, Held, Phase, all, flag, hold, hold_index};
+use crate::table::{self, Entry};
+use crate::{client, epoll, ready};
+use core::sync::atomic::{AtomicU32, Ordering};
+use fabric::{attach, connection, listener, offer, totals};
+use os::net::{self, Endpoint};
+use os::poll::{PollFd, bits};
+use shm::slab::Index;
+use shm::sync::Ordering as Shared;
+use shm::{ClosedBy, Side};
+
+/// How often this process has forked.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Changes with every fork, in parent and child: equal eras mean "nobody can have got a copy of the socket since".
+pub(crate) fn era() -> u64 {
+    u64::from(os::process::cached_pid()) << 32 | u64::from(FORKS.load(Ordering::Acquire))
+}
+
+/// SHUT_RD is 0, SHUT_WR 1, SHUT_RDWR 2. Flags first, then libc's shutdown by the caller.
+pub fn before_shutdown(fd: i32, how: i32) {
+    let Some(conn) = crate::stream::in_use(fd) else { return };
+    if conn.phase() == Phase::Intent && client::retract(&conn, fd, fabric::Reason::PEERDECL) == Phase::Plain {
+        return;
+    }
+    let Some(end) = End::of(&conn) else { return };
+    let bits = match how {
+        0 => ClosedBy::READ,
+        1 => ClosedBy::WRITE,
+        _ => ClosedBy::READ | ClosedBy::WRITE,
+    };
+    end.mine().closed.fetch_or(bits, Shared::Release);
+    if conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire) > 0 {
+        ready::kick(&conn, &end);
+    }
+}
+
+/// What remains to be done after libc's close.
+pub struct AfterClose(Option<(u64, Endpoint)>);
+
+/// Before close(fd) or a dup2 onto it: takes the entry out and, if it was the last of this process, ends our part.
+pub fn before_close(fd: i32) -> AfterClose {
+    match table::get(fd) {
+        Entry::Empty => AfterClose(None),
+        Entry::Conn(index) => match hold_index(index) {
+            Some(held) => close_conn(&held, fd),
+            None => AfterClose(None),
+        },
+        Entry::Epoll(index) => {
+            table::clear(fd);
+            epoll::close_set(index);
+            AfterClose(None)
+        }
+        Entry::Foreign => {
+            table::clear(fd);
+            AfterClose(None)
+        }
+    }
+}
+
+fn close_conn(held: &Held, fd: i32) -> AfterClose {
+    if held.fds() > 1 {
+        table::clear(fd);
+        held.drop_fd();
+        return AfterClose(None);
+    }
+    let listener = (held.phase() == Phase::Listening)
+        .then(|| Some((held.cookie.load(Ordering::Relaxed), net::local(fd).ok()?)))
+        .flatten();
+    finish(held, fd);
+    table::clear(fd);
+    held.drop_fd();
+    AfterClose(listener)
+}
+
+impl AfterClose {
+    /// After libc's close.
+    pub fn run(self) {
+        if let AfterClose(Some((cookie, at))) = self {
+            listener::withdraw(cookie, at);
+        }
+    }
+}
+
+/// Our part of a close, while the descriptor is still open.
+fn finish(conn: &Conn, fd: i32) {
+    if conn.phase() == Phase::Intent {
+        client::retract(conn, fd, fabric::Reason::PEERDECL);
+    }
+    epoll::remove_all(conn);
+    let Some(end) = End::of(conn) else { return };
+    if conn.phase() != Phase::Smc {
+        return;
+    }
+    client::note_addresses(conn, fd);
+    if end.mine().holders.load(Shared::Acquire) > 1 {
+        return;
+    }
+    if end.incoming.used() != Ok(0) && !conn.has(flag::BROKEN) {
+        // TCP answers a close with unread bytes by RST.
+        end.mine().closed.fetch_or(ClosedBy::ABORT, Shared::Relaxed);
+        net::reset_on_close(fd);
+    } else {
+        linger(&end, fd);
+    }
+    end.mine().closed.fetch_or(ClosedBy::CLOSE | ClosedBy::WRITE | ClosedBy::READ, Shared::Release);
+}
+
+/// SO_LINGER with a time: close waits until the peer has read everything, or the time is over.
+fn linger(end: &End, fd: i32) {
+    const STEP_MS: i32 = 20;
+    let Some(seconds @ 1..) = net::linger(fd) else { return };
+    for _ in 0..seconds.saturating_mul(1000 / STEP_MS) {
+        if end.outgoing.used() == Ok(0) {
+            return;
+        }
+        end.outgoing.words().space_wait.0.arm();
+        let mut fds = [PollFd { fd: end.my_bell(), events: bits::IN, revents: 0 }];
+        let _ = os::poll::wait(&mut fds, STEP_MS);
+        os::pipe::drain(end.my_bell());
+    }
+}
+
+/// Drops a stale entry's claim on a connection: its number was closed without our seeing it.
+pub(crate) fn forget(index: Index) {
+    if let Some(held) = hold_index(index) {
+        if held.fds() == 1 {
+            epoll::remove_all(&held);
+        }
+        held.drop_fd();
+    }
+}
+
+/// The last use in this process is over: gives slot, mapping and row back.
+pub(crate) fn let_go(conn: &Conn, was: Phase) {
+    let Some(end) = End::of(conn) else { return };
+    if was == Phase::Smc {
+        totals::closed(end.mine(), end.outgoing, end.incoming);
+    }
+    end.mine().holders.fetch_sub(1, Shared::AcqRel);
+    let is_last = end.mine().holders.load(Shared::Acquire) == 0;
+    let cookie = conn.cookie.load(Ordering::Relaxed);
+    match end.side {
+        Side::Client => offer::give_back(conn.view_index(), end.view),
+        Side::Server => attach::done(end.view),
+    }
+    if is_last {
+        connection::close_side(conn.row(), cookie, end.side);
+    }
+}
+
+/// After a successful dup, dup2, dup3 or F_DUPFD.
+pub fn after_dup(old: i32, new: i32) {
+    match table::get(old) {
+        Entry::Empty => {}
+        Entry::Conn(index) => {
+            if let Some(held) = hold(old) {
+                held.add_fd();
+                if table::set(new, Entry::Conn(index)).is_none() {
+                    held.drop_fd();
+                }
+            }
+        }
+        Entry::Epoll(index) => {
+            epoll::share_set(index);
+            table::set(new, Entry::Epoll(index));
+        }
+        Entry::Foreign => {
+            table::set(new, Entry::Foreign);
+        }
+    }
+}
+
+fn tied() -> impl Iterator<Item = &'static Conn> {
+    all()
+        .map(|(_, conn)| conn)
+        .filter(|conn| conn.fds() > 0 && matches!(conn.phase(), Phase::Smc | Phase::Intent | Phase::Plain))
+}
+
+/// Before fork(): the child's copies are counted first, so that neither side ever takes itself for the last by mistake.
+pub fn before_fork() {
+    FORKS.fetch_add(1, Ordering::AcqRel);
+    for end in tied().filter_map(End::of) {
+        end.mine().holders.fetch_add(1, Shared::AcqRel);
+    }
+}
+
+/// In the parent after a fork() that failed.
+pub fn after_failed_fork() {
+    for end in tied().filter_map(End::of) {
+        end.mine().holders.fetch_sub(1, Shared::AcqRel);
+    }
+}
+
+/// In the child after fork().
+pub fn after_fork_in_child() {
+    os::process::refresh_pid();
+    offer::after_fork();
+    for (_, conn) in all() {
+        conn.forget_other_threads();
+    }
+}
+
+/// When the process ends on its own: early bytes go out, unread bytes are answered by RST. The kernel does the rest.
+pub fn at_exit() {
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(index) = entry else { continue };
+        let Some(held) = hold_index(index) else { continue };
+        match held.phase() {
+            Phase::Intent => {
+                client::retract(&held, fd, fabric::Reason::PEERDECL);
+            }
+            Phase::Smc => {
+                if let Some(end) = End::of(&held) {
+                    let is_last = end.mine().holders.load(Shared::Acquire) <= 1;
+                    if is_last && end.incoming.used() != Ok(0) {
+                        net::reset_on_close(fd);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! A socket this process takes part in. Owns: its phase, and when its memory may serve another socket.
+//!
+//! All fields are atomics: several threads may be in calls on the socket, and another may close it. A call holds the
+//! connection through [`Held`]; the object is recycled when no descriptor and no call refers to it.
+
+use crate::table::{self, Entry};
+use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use fabric::connection::RowId;
+use fabric::slot::SlotView;
+use fabric::turn::{Turn, Yielding, me};
+use os::Errno;
+use shm::layout::Traffic;
+use shm::lock::SideLock;
+use shm::slab::{Index, Slab};
+use shm::{Ring, RxCache, Side, SideBlock, TxCache};
+
+/// Most sockets one process tracks at once; more stay on TCP.
+const SOCKETS: u32 = 1 << 17;
+
+static TABLE: Slab<Conn> = Slab::new(SOCKETS);
+
+/// Where a socket is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Phase {
+    /// Not in use.
+    Free = 0,
+    /// listen() was called.
+    Listening = 1,
+    /// The server's end, not used yet: the decision falls at its first use.
+    Accepted = 2,
+    /// The client's end, offered and not answered: writes go into the ring, nothing goes to TCP.
+    Intent = 3,
+    /// Shared memory.
+    Smc = 4,
+    /// TCP, for good.
+    Plain = 5,
+}
+
+impl Phase {
+    #[inline]
+    fn from_raw(raw: u8) -> Self {
+        match raw {
+            1 => Phase::Listening,
+            2 => Phase::Accepted,
+            3 => Phase::Intent,
+            4 => Phase::Smc,
+            5 => Phase::Plain,
+            _ => Phase::Free,
+        }
+    }
+}
+
+/// Bits of [`Conn::flags`].
+pub mod flag {
+    /// TCP was seen to have ended (FIN or reset received).
+    pub const TCP_ENDED: u32 = 1;
+    /// TCP reported an error or a full hang-up.
+    pub const TCP_GONE: u32 = 2;
+    /// connect() was seen to have completed.
+    pub const ESTABLISHED: u32 = 4;
+    /// The ring contradicts itself; the connection was reset.
+    pub const BROKEN: u32 = 8;
+    /// We asked to be rung for data and have not drained the doorbell since.
+    pub const ASKED_DATA: u32 = 16;
+    /// The same for space.
+    pub const ASKED_SPACE: u32 = 32;
+    /// We rang our own doorbell and have not drained it since.
+    pub const KICKED: u32 = 64;
+}
+
+/// One socket.
+pub struct Conn {
+    phase: AtomicU8,
+    side: AtomicU8,
+    /// Descriptors of this process that refer to it.
+    fds: AtomicU32,
+    /// Calls in progress.
+    calls: AtomicU32,
+    /// Registry row; meaningful from Intent or the server's claim on.
+    row: AtomicU32,
+    view: AtomicU32,
+    /// Cookie of the client's socket, key of the row; for listeners their own.
+    pub(crate) cookie: AtomicU64,
+    pub(crate) flags: AtomicU32,
+    /// When an unanswered intent is given up, CLOCK_MONOTONIC.
+    pub(crate) deadline_ns: AtomicU64,
+    pub(crate) tx_cache: TxCache,
+    pub(crate) rx_cache: RxCache,
+    /// Rounds to spin before sleeping.
+    pub(crate) spin: AtomicU32,
+    /// Threads asleep for data and for space.
+    pub(crate) rx_waiters: AtomicU32,
+    pub(crate) tx_waiters: AtomicU32,
+    /// epoll registrations: head of the list plus one, and how many want what.
+    pub(crate) registrations: AtomicU32,
+    pub(crate) registrations_turn: Turn,
+    pub(crate) epoll_in: AtomicU32,
+    pub(crate) epoll_out: AtomicU32,
+    pub(crate) epoll_edge: AtomicU32,
+    /// SO_RCVLOWAT.
+    pub(crate) rcvlowat: AtomicU32,
+    /// The descriptor last used, for work done on nobody's behalf.
+    pub(crate) last_fd: AtomicI32,
+}
+
+impl Conn {
+    fn new() -> Self {
+        Conn {
+            phase: AtomicU8::new(0),
+            side: AtomicU8::new(0),
+            fds: AtomicU32::new(0),
+            calls: AtomicU32::new(0),
+            row: AtomicU32::new(0),
+            view: AtomicU32::new(u32::MAX),
+            cookie: AtomicU64::new(0),
+            flags: AtomicU32::new(0),
+            deadline_ns: AtomicU64::new(0),
+            tx_cache: TxCache::new(),
+            rx_cache: RxCache::new(),
+            spin: AtomicU32::new(0),
+            rx_waiters: AtomicU32::new(0),
+            tx_waiters: AtomicU32::new(0),
+            registrations: AtomicU32::new(0),
+            registrations_turn: Turn::new(),
+            epoll_in: AtomicU32::new(0),
+            epoll_out: AtomicU32::new(0),
+            epoll_edge: AtomicU32::new(0),
+            rcvlowat: AtomicU32::new(1),
+            last_fd: AtomicI32::new(-1),
+        }
+    }
+
+    fn reset(&self, phase: Phase) {
+        self.view.store(u32::MAX, Ordering::Relaxed);
+        self.flags.store(0, Ordering::Relaxed);
+        self.tx_cache.reset();
+        self.rx_cache.reset();
+        self.spin.store(crate::wait::SPIN_START, Ordering::Relaxed);
+        let counters =
+            [&self.rx_waiters, &self.tx_waiters, &self.registrations, &self.epoll_in, &self.epoll_out];
+        for counter in counters {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.epoll_edge.store(0, Ordering::Relaxed);
+        self.rcvlowat.store(1, Ordering::Relaxed);
+        self.fds.store(1, Ordering::Relaxed);
+        self.set_phase(phase);
+    }
+
+    /// Where the socket is in its life.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        Phase::from_raw(self.phase.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// Which end of the connection this is.
+    #[inline]
+    pub fn side(&self) -> Side {
+        if self.side.load(Ordering::Relaxed) == 0 { Side::Client } else { Side::Server }
+    }
+
+    /// Ties the socket to a row and a slot.
+    pub(crate) fn tie(&self, side: Side, row: RowId, view: Index, cookie: u64) {
+        self.side.store(side as u8, Ordering::Relaxed);
+        self.row.store(row.0, Ordering::Relaxed);
+        self.cookie.store(cookie, Ordering::Relaxed);
+        self.view.store(view.0, Ordering::Release);
+    }
+
+    pub(crate) fn row(&self) -> RowId {
+        RowId(self.row.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn view_index(&self) -> Index {
+        Index(self.view.load(Ordering::Acquire))
+    }
+
+    /// The slot, once tied.
+    #[inline]
+    pub(crate) fn view(&self) -> Option<&'static SlotView> {
+        SlotView::get(self.view_index())
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, bits: u32) -> bool {
+        self.flags.load(Ordering::Relaxed) & bits != 0
+    }
+
+    #[inline]
+    pub(crate) fn mark(&self, bits: u32) {
+        if !self.has(bits) {
+            self.flags.fetch_or(bits, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn unmark(&self, bits: u32) {
+        self.flags.fetch_and(!bits, Ordering::Relaxed);
+    }
+
+    /// One more descriptor of this process refers to the socket (dup and its kin).
+    pub(crate) fn add_fd(&self) {
+        self.fds.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One fewer; `true` for the last.
+    pub(crate) fn drop_fd(&self) -> bool {
+        self.fds.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// In a fork child: the threads that were in calls here exist in the parent only.
+    pub(crate) fn forget_other_threads(&self) {
+        for counter in [&self.calls, &self.rx_waiters, &self.tx_waiters] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Descriptors of this process that refer to it.
+    pub(crate) fn fds(&self) -> u32 {
+        self.fds.load(Ordering::Acquire)
+    }
+}
+
+/// One side of a tied connection: everything a data call needs, resolved once.
+#[derive(Clone, Copy)]
+pub(crate) struct End {
+    pub(crate) view: &'static SlotView,
+    pub(crate) side: Side,
+    pub(crate) outgoing: Ring,
+    pub(crate) incoming: Ring,
+}
+
+impl End {
+    #[inline]
+    pub(crate) fn of(conn: &Conn) -> Option<End> {
+        let view = conn.view()?;
+        let side = conn.side();
+        Some(End { view, side, outgoing: view.outgoing(side), incoming: view.incoming(side) })
+    }
+
+    #[inline]
+    pub(crate) fn mine(&self) -> &'static SideBlock {
+        &self.view.header().sides[self.side as usize]
+    }
+
+    #[inline]
+    pub(crate) fn theirs(&self) -> &'static SideBlock {
+        &self.view.header().sides[self.side.peer() as usize]
+    }
+
+    #[inline]
+    pub(crate) fn my_bell(&self) -> i32 {
+        self.view.bell(self.side)
+    }
+
+    #[inline]
+    pub(crate) fn ring_peer(&self) {
+        os::pipe::ring(self.view.bell(self.side.peer()));
+    }
+
+    #[inline]
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.mine().nonblocking.load(shm::sync::Ordering::Relaxed) != 0
+    }
+}
+
+/// The turn of this side and direction, given back on drop.
+pub(crate) struct Turned(&'static SideLock);
+
+impl Turned {
+    /// EAGAIN if a signal handler interrupted the same call in the same thread.
+    #[inline]
+    pub(crate) fn take(traffic: &'static Traffic) -> Result<Self, Errno> {
+        traffic.lock.lock(me(), &Yielding).map_err(|_| Errno::EAGAIN)?;
+        Ok(Turned(&traffic.lock))
+    }
+}
+
+impl Drop for Turned {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
+/// A connection in use by a call.
+pub struct Held {
+    conn: &'static Conn,
+    index: Index,
+}
+
+impl core::ops::Deref for Held {
+    type Target = Conn;
+    #[inline]
+    fn deref(&self) -> &Conn {
+        self.conn
+    }
+}
+
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        if self.conn.calls.fetch_sub(1, Ordering::AcqRel) == 1 && self.conn.fds() == 0 {
+            recycle(self.index, self.conn);
+        }
+    }
+}
+
+impl Held {
+    /// Number of the connection.
+    pub fn index(&self) -> Index {
+        self.index
+    }
+}
+
+/// The connection behind `fd`, held for a call.
+#[inline]
+pub fn hold(fd: i32) -> Option<Held> {
+    let Entry::Conn(index) = table::get(fd) else { return None };
+    let held = hold_index(index)?;
+    // The number may have been closed and used again between the look and the hold.
+    if table::get(fd) == Entry::Conn(index) { Some(held) } else { None }
+}
+
+/// Holds by number: for epoll registrations, whose owner knows that the connection lives.
+#[inline]
+pub(crate) fn hold_index(index: Index) -> Option<Held> {
+    let conn = TABLE.get(index)?;
+    conn.calls.fetch_add(1, Ordering::AcqRel);
+    Some(Held { conn, index })
+}
+
+/// Enters a new socket into the table. `None` without memory: it stays on TCP.
+pub(crate) fn enter(fd: i32, phase: Phase) -> Option<Held> {
+    if !TABLE.has_memory() {
+        TABLE.adopt(os::mem::map_private(TABLE.memory_len()).ok()?);
+    }
+    let (index, conn) = TABLE.take(Conn::new)?;
+    conn.reset(phase);
+    conn.last_fd.store(fd, Ordering::Relaxed);
+    conn.calls.fetch_add(1, Ordering::AcqRel);
+    let held = Held { conn, index };
+    match table::set(fd, Entry::Conn(index)) {
+        Some(Entry::Conn(old)) => crate::close::forget(old),
+        Some(_) => {}
+        None => {
+            conn.fds.store(0, Ordering::Relaxed);
+            return None;
+        }
+    }
+    Some(held)
+}
+
+fn recycle(index: Index, conn: &'static Conn) {
+    // Two last holders may arrive here together: the one that takes the phase does the work.
+    let was = Phase::from_raw(conn.phase.swap(Phase::Free as u8, Ordering::AcqRel));
+    if was != Phase::Free {
+        crate::close::let_go(conn, was);
+        TABLE.give_back(index);
+    }
+}
+
+/// Every connection ever made, in use or not.
+pub(crate) fn all() -> impl Iterator<Item = (Index, &'static Conn)> {
+    (0..TABLE.made()).filter_map(|index| Some((Index(index), TABLE.get(Index(index))?)))
+}

@@ -1,0 +1,115 @@
+//! Readiness: what the rings say, and how a sleeper makes sure to be rung. Owns: the doorbell's meaning.
+//!
+//! One doorbell per side serves blocked readers, blocked writers, poll and every epoll set. It mirrors a level: readable
+//! whenever something a sleeper of this process waits for may have come true. Whoever drains it must call [`rearm`],
+//! which asks again for all sleepers and rings for those whose wish has come true meanwhile.
+
+use crate::conn::{Conn, End, Phase, flag};
+use core::sync::atomic::Ordering;
+use os::epoll::bits;
+use shm::ring::PeerMisbehaved;
+
+/// Most bytes written before the server has answered: what a fresh TCP send buffer surely takes if it never does.
+pub(crate) const EARLY_MAX: usize = 16 * 1024;
+
+/// Whether a reader would get bytes (or must look at TCP).
+#[inline]
+pub(crate) fn has_data(conn: &Conn, end: &End) -> bool {
+    let wanted = conn.rcvlowat.load(Ordering::Relaxed) as usize;
+    match end.incoming.available_now(&conn.rx_cache) {
+        Ok(0) => end.incoming.is_at_end(),
+        Ok(bytes) => bytes >= wanted.min(end.incoming.size()) || end.incoming.has_ended(),
+        Err(PeerMisbehaved) => true,
+    }
+}
+
+/// Whether a writer would get on: a third of the ring is free, as TCP has it.
+#[inline]
+pub(crate) fn has_space(conn: &Conn, end: &End) -> bool {
+    match end.outgoing.free() {
+        Ok(free) if conn.phase() == Phase::Intent => free + EARLY_MAX > end.outgoing.size(),
+        Ok(free) => free >= end.outgoing.size() / 3,
+        Err(PeerMisbehaved) => true,
+    }
+}
+
+/// Whether the consumer that just freed bytes should ring a waiting writer: at half empty, not at the first free byte.
+#[inline]
+pub(crate) fn is_worth_ringing(end: &End) -> bool {
+    end.incoming.free().is_ok_and(|free| free >= end.incoming.size() / 2)
+}
+
+/// `EPOLLIN` and `EPOLLOUT` as the rings have it, with what TCP was seen to say.
+pub(crate) fn levels(conn: &Conn, end: &End) -> u32 {
+    let mut level = 0;
+    let closed = end.mine().closed.load(shm::sync::Ordering::Relaxed);
+    let is_read_shut = closed & shm::ClosedBy::READ != 0;
+    if is_read_shut || conn.has(flag::TCP_ENDED) || has_data(conn, end) {
+        level |= bits::IN | bits::RDNORM;
+    }
+    if is_read_shut || conn.has(flag::TCP_ENDED) {
+        level |= bits::RDHUP;
+    }
+    if closed & shm::ClosedBy::WRITE != 0 || conn.has(flag::TCP_GONE) || has_space(conn, end) {
+        level |= bits::OUT | bits::WRNORM;
+    }
+    if conn.has(flag::BROKEN) {
+        level |= bits::ERR | bits::HUP;
+    }
+    level
+}
+
+/// Takes note of what the kernel said about the TCP socket.
+pub(crate) fn note_tcp(conn: &Conn, events: u32) {
+    if events & (bits::RDHUP | bits::HUP | bits::ERR) != 0 {
+        conn.mark(flag::TCP_ENDED);
+    }
+    if events & (bits::HUP | bits::ERR) != 0 {
+        conn.mark(flag::TCP_GONE);
+    }
+}
+
+/// Whether someone may have rung since the doorbell was last drained.
+fn may_have_rung(conn: &Conn, end: &End) -> bool {
+    conn.has(flag::KICKED)
+        || (conn.has(flag::ASKED_DATA) && !end.incoming.words().data_wait.0.is_armed())
+        || (conn.has(flag::ASKED_SPACE) && !end.outgoing.words().space_wait.0.is_armed())
+}
+
+/// Drains the doorbell if need be, asks to be rung for everything that sleepers of this process wait for, and rings
+/// for them at once if it is there already. `mine_rx` and `mine_tx` say what the caller itself waits for: it looks
+/// for itself and is not rung for.
+pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) {
+    if may_have_rung(conn, end) {
+        conn.unmark(flag::KICKED | flag::ASKED_DATA | flag::ASKED_SPACE);
+        os::pipe::drain(end.my_bell());
+    }
+    let others_rx = conn.rx_waiters.load(Ordering::Acquire) > u32::from(mine_rx)
+        || conn.epoll_in.load(Ordering::Acquire) > 0;
+    let others_tx = conn.tx_waiters.load(Ordering::Acquire) > u32::from(mine_tx)
+        || conn.epoll_out.load(Ordering::Acquire) > 0;
+    ask(conn, end, others_rx || mine_rx, others_tx || mine_tx);
+    if (others_rx && has_data(conn, end)) || (others_tx && has_space(conn, end)) {
+        kick(conn, end);
+    }
+}
+
+fn ask(conn: &Conn, end: &End, data: bool, space: bool) {
+    let is_edge = conn.epoll_edge.load(Ordering::Acquire) > 0;
+    if data {
+        conn.mark(flag::ASKED_DATA);
+        let word = &end.incoming.words().data_wait.0;
+        if is_edge { word.arm_sticky() } else { word.arm() }
+    }
+    if space {
+        conn.mark(flag::ASKED_SPACE);
+        let word = &end.outgoing.words().space_wait.0;
+        if is_edge { word.arm_sticky() } else { word.arm() }
+    }
+}
+
+/// Rings our own doorbell: other sleepers of this process look again.
+pub(crate) fn kick(conn: &Conn, end: &End) {
+    conn.mark(flag::KICKED);
+    os::pipe::ring(end.my_bell());
+}

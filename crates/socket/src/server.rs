@@ -1,0 +1,143 @@
+//! The accepting side: the decision at the first use of an accepted socket.
+//! Owns: the order of a claim: find the client's intent, map its memory, open the doorbells, and only then swap the word.
+
+use crate::conn::{Conn, Phase, enter};
+use crate::{close, epoll};
+use fabric::connection::{self, RowId};
+use fabric::verdict::Verdict;
+use fabric::{Reason, attach, listener, process, registry, totals};
+use os::{diag, net};
+use shm::Side;
+use shm::slab::Index;
+use shm::sync::Ordering::{AcqRel, Relaxed, Release};
+
+/// After listen(): announces the socket.
+pub fn after_listen(fd: i32) -> Result<(), Reason> {
+    if !net::is_tcp(fd) {
+        return Err(Reason::OPTUNSUPP);
+    }
+    let cookie = listener::announce(fd)?;
+    let held = enter(fd, Phase::Listening).ok_or(Reason::MEM)?;
+    held.cookie.store(cookie, core::sync::atomic::Ordering::Relaxed);
+    Ok(())
+}
+
+/// After accept(): the new socket is looked at when it is first used, by whoever uses it.
+pub fn after_accept(fd: i32) {
+    if let Some(held) = enter(fd, Phase::Accepted) {
+        held.deadline_ns.store(close::era(), core::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// Before something only TCP can do, or that needs the bare socket: an undecided socket stays on TCP for good.
+pub fn refuse(fd: i32) {
+    let Some(conn) = crate::conn::hold(fd) else { return };
+    match conn.phase() {
+        Phase::Accepted => {
+            if let Some((row, _)) = find_intent(fd) {
+                connection::decide(row, Verdict::Plain(Reason::OPTUNSUPP));
+            }
+            conn.set_phase(Phase::Plain);
+        }
+        Phase::Intent => {
+            crate::client::retract(&conn, fd, Reason::OPTUNSUPP);
+        }
+        _ => {}
+    }
+}
+
+/// The first use: SMC if the client offered memory that can be had, TCP otherwise.
+pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
+    let Some(_turn) = conn.registrations_turn.take() else { return conn.phase() };
+    if conn.phase() != Phase::Accepted {
+        return conn.phase();
+    }
+    let phase = match claim(conn, fd) {
+        Ok(()) => {
+            totals::upgraded(Side::Server);
+            Phase::Smc
+        }
+        Err(None) => Phase::Plain,
+        Err(Some(reason)) => {
+            totals::fell_back(Side::Server, reason);
+            Phase::Plain
+        }
+    };
+    conn.set_phase(phase);
+    epoll::convert(conn, fd);
+    phase
+}
+
+/// `Err(None)`: the client never offered anything.
+fn claim(conn: &Conn, fd: i32) -> Result<(), Option<Reason>> {
+    // Nothing pending means nobody offered anything, unless another process shares the socket and answered already.
+    let is_unshared = conn.deadline_ns.load(core::sync::atomic::Ordering::Relaxed) == close::era();
+    if is_unshared && !connection::any_pending() {
+        return Err(None);
+    }
+    let (row, cookie) = find_intent(fd).ok_or(None)?;
+    let opened = attach::open(row);
+    let (index, view) = opened.inspect_err(|reason| {
+        connection::decide(row, Verdict::Plain(*reason));
+    })?;
+    if view.header().client_cookie.load(Relaxed) != cookie {
+        attach::done(view);
+        connection::decide(row, Verdict::Plain(Reason::SYNCERR));
+        return Err(Some(Reason::SYNCERR));
+    }
+    take_side(fd, view);
+    let own_cookie = net::cookie(fd).unwrap_or(0);
+    let stands = connection::decide(row, Verdict::Smc);
+    let is_ours = stands == Verdict::Smc && claimed_by(row, own_cookie);
+    if !is_ours {
+        view.header().sides[Side::Server as usize].holders.fetch_sub(1, AcqRel);
+        attach::done(view);
+        return Err(match stands {
+            Verdict::Plain(reason) => Some(reason),
+            _ => Some(Reason::SYNCERR),
+        });
+    }
+    tie(conn, fd, row, index, cookie);
+    view.header().server_cookie.store(own_cookie, Release);
+    // A client that waits for the answer with a full early ring, or for our first bytes, sleeps on its doorbell.
+    if view.incoming(Side::Server).words().space_wait.0.take_ring() {
+        os::pipe::ring(view.bell(Side::Client));
+    }
+    Ok(())
+}
+
+fn find_intent(fd: i32) -> Option<(RowId, u64)> {
+    registry::mapped()?;
+    let (local, peer) = (net::local(fd).ok()?.unmapped(), net::peer(fd).ok()?.unmapped());
+    let client = diag::lookup(peer, local).ok()?;
+    if client.uid != os::process::euid() {
+        return None;
+    }
+    connection::find(client.cookie).map(|row| (row, client.cookie))
+}
+
+fn take_side(fd: i32, view: &fabric::slot::SlotView) {
+    let side = &view.header().sides[Side::Server as usize];
+    side.holders.fetch_add(1, AcqRel);
+    side.pid.store(os::process::cached_pid(), Relaxed);
+    side.nonblocking.store(u32::from(os::fd::is_nonblocking(fd)), Relaxed);
+    side.state.store(1, Relaxed);
+}
+
+/// Only one server socket can hold a row; several processes may share that socket.
+fn claimed_by(row: RowId, cookie: u64) -> bool {
+    connection::row(row).is_some_and(|row| {
+        row.server_cookie
+            .compare_exchange(0, cookie, AcqRel, Relaxed)
+            .map_or_else(|seen| seen == cookie, |_| true)
+    })
+}
+
+fn tie(conn: &Conn, fd: i32, row: RowId, view: Index, cookie: u64) {
+    conn.tie(Side::Server, row, view, cookie);
+    let Some(me) = registry::mapped().and_then(process::me) else { return };
+    let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
+    if let Ok(at) = net::local(fd) {
+        connection::note_side(row, Side::Server, me, at.unmapped(), inode);
+    }
+}

@@ -1,0 +1,465 @@
+//! Moving bytes: receive and send on a tied connection, with TCP's results.
+//!
+//! Owns: the order of things at the end of a stream. Ring bytes first; then the kernel's own answer for the TCP socket
+//! (0, ECONNRESET once, EPIPE), which is exact because the socket is real and carries nothing else.
+
+use crate::conn::{Conn, End, Held, Phase, Turned, flag, hold};
+use crate::ready::EARLY_MAX;
+use crate::wait::{Limit, Wish};
+use crate::{Outcome, client, ready, server, wait};
+use os::net::{self, TcpInput, msg, opt};
+use os::{Errno, process};
+use shm::ring::PeerMisbehaved;
+use shm::sync::Ordering;
+use shm::{ClosedBy, Sink, Source};
+
+const SIGPIPE: u32 = 13;
+
+/// What a call does when it cannot go on.
+enum Step {
+    Retry,
+    Return(Outcome),
+}
+
+/// The connection behind `fd` if it is (or may become) shared memory; decides an undecided one.
+pub(crate) fn in_use(fd: i32) -> Option<Held> {
+    let held = hold(fd)?;
+    let phase = match held.phase() {
+        Phase::Accepted => server::decide(&held, fd),
+        Phase::Intent => client::refresh(&held, fd),
+        phase => phase,
+    };
+    matches!(phase, Phase::Smc | Phase::Intent).then_some(held)
+}
+
+/// recv and its kin. `total` is the room in all `sinks`.
+#[inline]
+pub fn receive<'a>(
+    fd: i32,
+    sinks: impl Iterator<Item = Sink<'a>> + Clone,
+    total: usize,
+    flags: i32,
+) -> Outcome {
+    let Some(conn) = in_use(fd) else { return Outcome::Forward };
+    if flags & (msg::OOB | msg::ERRQUEUE) != 0 {
+        return Outcome::Forward;
+    }
+    let Some(end) = End::of(&conn) else { return Outcome::Forward };
+    let mut call = Receive { conn: &conn, end, fd, flags, total, got: 0, limit: None };
+    call.run(sinks)
+}
+
+struct Receive<'c> {
+    conn: &'c Conn,
+    end: End,
+    fd: i32,
+    flags: i32,
+    total: usize,
+    got: usize,
+    limit: Option<Limit>,
+}
+
+impl Receive<'_> {
+    fn run<'a>(&mut self, sinks: impl Iterator<Item = Sink<'a>> + Clone) -> Outcome {
+        let mut rest = Rest { sinks: sinks.clone(), current: None };
+        loop {
+            let moved = if self.flags & msg::PEEK != 0 {
+                self.got = 0;
+                self.peek(sinks.clone())
+            } else {
+                self.take(&mut rest)
+            };
+            match moved {
+                Ok(count) => self.got += count,
+                Err(outcome) => return self.partial_or(outcome),
+            }
+            let is_enough =
+                if self.flags & msg::WAITALL != 0 { self.got >= self.total } else { self.got > 0 };
+            if is_enough || (self.total == 0 && ready::has_data(self.conn, &self.end)) {
+                return Outcome::Done(self.got);
+            }
+            if let Step::Return(outcome) = self.on_empty() {
+                return outcome;
+            }
+        }
+    }
+
+    fn partial_or(&self, outcome: Outcome) -> Outcome {
+        if self.got > 0 { Outcome::Done(self.got) } else { outcome }
+    }
+
+    #[inline]
+    fn take<'a>(&mut self, rest: &mut Rest<'a, impl Iterator<Item = Sink<'a>>>) -> Result<usize, Outcome> {
+        let traffic = &self.end.mine().rx.0;
+        let turned = Turned::take(traffic).map_err(Outcome::Fail)?;
+        let mut count = 0;
+        while let Some(sink) = rest.next_part() {
+            let step = if self.flags & msg::TRUNC != 0 {
+                self.end.incoming.discard(&self.conn.rx_cache, sink.len())
+            } else {
+                self.end.incoming.read(&self.conn.rx_cache, sink)
+            };
+            let step = step.map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))?;
+            if step == 0 {
+                break;
+            }
+            count += step;
+            rest.done(sink, step);
+        }
+        if count > 0 {
+            traffic.count(count);
+        }
+        drop(turned);
+        if count > 0 {
+            self.after_freeing();
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn after_freeing(&self) {
+        let word = &self.end.incoming.words().space_wait.0;
+        if word.is_waited_for() && ready::is_worth_ringing(&self.end) && word.take_ring() {
+            self.end.ring_peer();
+        }
+    }
+
+    fn peek<'a>(&self, sinks: impl Iterator<Item = Sink<'a>>) -> Result<usize, Outcome> {
+        let _turned = Turned::take(&self.end.mine().rx.0).map_err(Outcome::Fail)?;
+        let mut count = 0;
+        for sink in sinks {
+            let seen = if self.flags & msg::TRUNC != 0 {
+                self.end.incoming.available_now(&self.conn.rx_cache).map(|bytes| bytes.saturating_sub(count))
+            } else {
+                self.end.incoming.peek(&self.conn.rx_cache, count, sink)
+            };
+            count += seen.map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))?.min(sink.len());
+        }
+        Ok(count)
+    }
+
+    /// The ring has nothing (more): the end of the stream, EAGAIN, or a wait.
+    fn on_empty(&mut self) -> Step {
+        if self.end.incoming.is_at_end() || self.conn.phase() == Phase::Plain {
+            return self.leave(Outcome::Forward);
+        }
+        let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::READ != 0;
+        let may_wait = self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking();
+        if is_shut || self.has_tcp_ended(may_wait) {
+            // Bytes published before TCP ended are in the ring by now.
+            return if ready::has_data(self.conn, &self.end) {
+                Step::Retry
+            } else {
+                self.leave(self.ended(is_shut))
+            };
+        }
+        if !may_wait {
+            return self.leave(Outcome::Fail(Errno::EAGAIN));
+        }
+        if wait::spin(self.conn, &self.end, Wish::Data) {
+            return Step::Retry;
+        }
+        let fd = self.fd;
+        let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(net::timeout_ns(fd, opt::SO_RCVTIMEO)));
+        match wait::sleep(self.conn, &self.end, self.fd, Wish::Data, limit) {
+            Ok(()) => Step::Retry,
+            Err(errno) => self.leave(Outcome::Fail(errno)),
+        }
+    }
+
+    /// A blocking call learns it while asleep; others have to ask.
+    fn has_tcp_ended(&self, may_wait: bool) -> bool {
+        if self.conn.has(flag::TCP_ENDED) {
+            return true;
+        }
+        if may_wait || net::tcp_input(self.fd) != TcpInput::Ended {
+            return false;
+        }
+        self.conn.mark(flag::TCP_ENDED);
+        true
+    }
+
+    fn ended(&self, is_shut: bool) -> Outcome {
+        if is_shut || self.conn.has(flag::BROKEN) && self.got > 0 {
+            Outcome::Done(0)
+        } else {
+            Outcome::Forward
+        }
+    }
+
+    fn leave(&self, outcome: Outcome) -> Step {
+        Step::Return(self.partial_or(outcome))
+    }
+}
+
+/// What is left of a scatter list.
+struct Rest<'a, I: Iterator<Item = Sink<'a>>> {
+    sinks: I,
+    current: Option<Sink<'a>>,
+}
+
+impl<'a, I: Iterator<Item = Sink<'a>>> Rest<'a, I> {
+    #[inline]
+    fn next_part(&mut self) -> Option<Sink<'a>> {
+        match self.current {
+            Some(sink) if !sink.is_empty() => Some(sink),
+            _ => {
+                self.current = self.sinks.find(|sink| !sink.is_empty());
+                self.current
+            }
+        }
+    }
+
+    #[inline]
+    fn done(&mut self, sink: Sink<'a>, count: usize) {
+        self.current = Some(sink.after(count));
+    }
+}
+
+/// send and its kin. `total` is the length of all `sources`.
+#[inline]
+pub fn transmit<'a>(fd: i32, sources: impl Iterator<Item = Source<'a>>, total: usize, flags: i32) -> Outcome {
+    let Some(conn) = in_use(fd) else { return Outcome::Forward };
+    let Some(end) = End::of(&conn) else { return Outcome::Forward };
+    if flags & (msg::OOB | msg::ZEROCOPY) != 0 {
+        // Urgent data marks a place in the TCP stream, so the direction moves there first.
+        return demote_for(&conn, &end, fd);
+    }
+    let mut call = Transmit { conn: &conn, end, fd, flags, sent: 0, limit: None };
+    if total == 0 {
+        return call.check_open().err().unwrap_or(Outcome::Done(0));
+    }
+    let mut sources = sources;
+    let mut current = None;
+    while call.sent < total {
+        match call.push(&mut sources, &mut current, total) {
+            Ok(true) => {}
+            Ok(false) => {
+                if let Step::Return(outcome) = call.on_full() {
+                    return outcome;
+                }
+            }
+            Err(outcome) => return call.partial_or(outcome),
+        }
+    }
+    Outcome::Done(call.sent)
+}
+
+struct Transmit<'c> {
+    conn: &'c Conn,
+    end: End,
+    fd: i32,
+    flags: i32,
+    sent: usize,
+    limit: Option<Limit>,
+}
+
+impl Transmit<'_> {
+    fn partial_or(&self, outcome: Outcome) -> Outcome {
+        if self.sent > 0 { Outcome::Done(self.sent) } else { outcome }
+    }
+
+    /// EPIPE after our own shutdown; after the peer's close TCP itself answers, as it would have.
+    #[inline]
+    fn check_open(&self) -> Result<(), Outcome> {
+        if self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::WRITE != 0 {
+            return Err(self.pipe_error());
+        }
+        let theirs = self.end.theirs().closed.load(Ordering::Relaxed);
+        let is_gone = theirs & ClosedBy::CLOSE != 0
+            || (self.conn.has(flag::TCP_ENDED) && !wait::is_half_closed_by_peer(&self.end));
+        if is_gone || self.end.outgoing.has_ended() {
+            return Err(Outcome::Forward);
+        }
+        Ok(())
+    }
+
+    fn pipe_error(&self) -> Outcome {
+        if self.flags & msg::NOSIGNAL == 0 && self.sent == 0 {
+            process::raise_on_self(SIGPIPE);
+        }
+        Outcome::Fail(Errno::EPIPE)
+    }
+
+    /// Moves what fits. `Ok(false)`: full.
+    #[inline]
+    fn push<'a>(
+        &mut self,
+        sources: &mut impl Iterator<Item = Source<'a>>,
+        current: &mut Option<Source<'a>>,
+        total: usize,
+    ) -> Result<bool, Outcome> {
+        if self.conn.phase() == Phase::Intent && !client::is_established(self.conn, self.fd) {
+            return Ok(false);
+        }
+        let traffic = &self.end.mine().tx.0;
+        let _turned = Turned::take(traffic).map_err(Outcome::Fail)?;
+        // Asked again with the turn taken: the flush of early bytes takes it too, and ends the phase.
+        if !matches!(self.conn.phase(), Phase::Smc | Phase::Intent) {
+            return Err(Outcome::Forward);
+        }
+        self.check_open()?;
+        let before = self.sent;
+        while self.sent < total {
+            let Some(source) = current.filter(|source| !source.is_empty()).or_else(|| sources.next()) else {
+                return Ok(true);
+            };
+            let allowed = source.first(self.allowance()?);
+            let count = self
+                .end
+                .outgoing
+                .write(&self.conn.tx_cache, allowed)
+                .map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))?;
+            *current = Some(source.after(count));
+            if count == 0 {
+                break;
+            }
+            self.sent += count;
+            if self.end.outgoing.words().data_wait.0.take_ring() {
+                self.end.ring_peer();
+            }
+        }
+        if self.sent > before {
+            traffic.count(self.sent - before);
+        }
+        Ok(self.sent == total)
+    }
+
+    /// How much may be written now: early bytes are few, so that they fit a TCP send buffer if it comes to that.
+    #[inline]
+    fn allowance(&self) -> Result<usize, Outcome> {
+        if self.conn.phase() != Phase::Intent {
+            return Ok(usize::MAX);
+        }
+        let used = self.end.outgoing.used();
+        used.map(|used| EARLY_MAX.saturating_sub(used))
+            .map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))
+    }
+
+    fn on_full(&mut self) -> Step {
+        let may_wait = self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking();
+        if self.conn.phase() == Phase::Intent {
+            match client::refresh(self.conn, self.fd) {
+                Phase::Smc => return Step::Retry,
+                Phase::Plain => return self.leave(Outcome::Forward),
+                _ => {}
+            }
+            if may_wait && !self.conn.has(flag::ESTABLISHED) {
+                return self.await_connect();
+            }
+        }
+        if may_wait && wait::spin(self.conn, &self.end, Wish::Space) {
+            return Step::Retry;
+        }
+        let stalls = &self.end.mine().tx.0.stalls;
+        stalls.store(stalls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if !may_wait {
+            return self.would_block();
+        }
+        let fd = self.fd;
+        let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(net::timeout_ns(fd, opt::SO_SNDTIMEO)));
+        match wait::sleep(self.conn, &self.end, self.fd, Wish::Space, limit) {
+            Ok(()) => Step::Retry,
+            Err(errno) => self.leave(Outcome::Fail(errno)),
+        }
+    }
+
+    /// A blocking socket whose connect() was interrupted: the handshake goes on by itself.
+    fn await_connect(&self) -> Step {
+        let mut fds = [os::poll::PollFd { fd: self.fd, events: os::poll::bits::OUT, revents: 0 }];
+        match os::poll::wait(&mut fds, wait::SLICE_MS) {
+            Ok(_) => Step::Retry,
+            Err(errno) => self.leave(Outcome::Fail(errno)),
+        }
+    }
+
+    /// EAGAIN or a short count; an edge-triggered set is rung when there is space again, as the kernel's NOSPACE does.
+    fn would_block(&self) -> Step {
+        if net::tcp_input(self.fd) == TcpInput::Ended {
+            self.conn.mark(flag::TCP_ENDED);
+            if !wait::is_half_closed_by_peer(&self.end) {
+                return self.leave(Outcome::Forward);
+            }
+        }
+        if self.conn.epoll_edge.load(core::sync::atomic::Ordering::Acquire) > 0 {
+            self.conn.mark(flag::ASKED_SPACE);
+            self.end.outgoing.words().space_wait.0.arm();
+            if ready::has_space(self.conn, &self.end) {
+                ready::kick(self.conn, &self.end);
+            }
+        }
+        self.leave(Outcome::Fail(Errno::EAGAIN))
+    }
+
+    fn leave(&self, outcome: Outcome) -> Step {
+        Step::Return(self.partial_or(outcome))
+    }
+}
+
+/// The peer lied: its connection ends with a reset, here and there.
+pub(crate) fn break_off(conn: &Conn, end: &End, fd: i32) -> Outcome {
+    conn.mark(flag::BROKEN | flag::TCP_ENDED | flag::TCP_GONE);
+    end.mine().closed.fetch_or(ClosedBy::ABORT, Ordering::Release);
+    net::abort(fd);
+    Outcome::Fail(Errno::ECONNRESET)
+}
+
+/// Moves our direction to TCP for good: the marker in the ring, then bytes on TCP.
+fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
+    match conn.phase() {
+        Phase::Intent if client::retract(conn, fd, fabric::Reason::OPTUNSUPP) == Phase::Plain => {
+            return Outcome::Forward;
+        }
+        Phase::Smc | Phase::Intent => {}
+        _ => return Outcome::Forward,
+    }
+    let Ok(_turned) = Turned::take(&end.mine().tx.0) else { return Outcome::Fail(Errno::EAGAIN) };
+    if !end.outgoing.has_ended() {
+        end.outgoing.mark_end();
+        if end.outgoing.words().data_wait.0.take_ring() {
+            end.ring_peer();
+        }
+    }
+    Outcome::Forward
+}
+
+/// FIONREAD: bytes a read would return now.
+pub fn readable_bytes(fd: i32) -> Option<usize> {
+    let conn = in_use(fd)?;
+    let end = End::of(&conn)?;
+    let bytes = end.incoming.available_now(&conn.rx_cache).unwrap_or(0);
+    // After the peer has moved to TCP the rest is there.
+    if bytes == 0 && end.incoming.is_at_end() { None } else { Some(bytes) }
+}
+
+/// SIOCOUTQ: bytes the peer has not read yet.
+pub fn unread_by_peer(fd: i32) -> Option<usize> {
+    let conn = in_use(fd)?;
+    End::of(&conn)?.outgoing.used().ok()
+}
+
+/// O_NONBLOCK changed on the open file description.
+pub fn note_nonblocking(fd: i32, on: bool) {
+    if let Some(conn) = hold(fd)
+        && let Some(end) = End::of(&conn)
+    {
+        end.mine().nonblocking.store(u32::from(on), Ordering::Relaxed);
+    }
+}
+
+/// SO_RCVLOWAT changed.
+pub fn note_rcvlowat(fd: i32) {
+    if let Some(conn) = hold(fd) {
+        conn.rcvlowat.store(net::rcvlowat(fd), core::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// Bytes a send would take now without waiting.
+pub fn space(fd: i32) -> usize {
+    in_use(fd).and_then(|conn| End::of(&conn)?.outgoing.free().ok()).unwrap_or(0)
+}
+
+/// Whether `fd` moves its bytes through shared memory now (sendfile, splice and the like must bounce).
+pub fn is_shared(fd: i32) -> bool {
+    in_use(fd).is_some()
+}

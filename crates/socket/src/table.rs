@@ -1,0 +1,106 @@
+//! From descriptor number to what this process knows about it: two loads, no lock, no allocation before the first entry.
+//! Owns: the map. A number without an entry is libc's business.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use shm::slab::{Index, OnceRef};
+
+const LEAF: usize = 512;
+const LEAVES: usize = 2048;
+
+static ROOT: [OnceRef<[AtomicU64; LEAF]>; LEAVES] = [const { OnceRef::new() }; LEAVES];
+
+/// What a descriptor number stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// Unknown: never seen, or closed.
+    Empty,
+    /// A TCP socket we take part in.
+    Conn(Index),
+    /// An epoll set that holds such a socket.
+    Epoll(Index),
+    /// Looked at, and none of our business until it is closed.
+    Foreign,
+}
+
+impl Entry {
+    #[inline]
+    fn from_word(word: u64) -> Self {
+        let index = Index(word as u32);
+        match word >> 32 {
+            0 => Entry::Empty,
+            1 => Entry::Conn(index),
+            2 => Entry::Epoll(index),
+            _ => Entry::Foreign,
+        }
+    }
+
+    fn word(self) -> u64 {
+        match self {
+            Entry::Empty => 0,
+            Entry::Conn(Index(index)) => 1 << 32 | u64::from(index),
+            Entry::Epoll(Index(index)) => 2 << 32 | u64::from(index),
+            Entry::Foreign => 3 << 32,
+        }
+    }
+}
+
+#[inline]
+fn cell(fd: i32) -> Option<&'static AtomicU64> {
+    let number = usize::try_from(fd).ok()?;
+    ROOT.get(number / LEAF)?.get().map(|leaf| &leaf[number % LEAF])
+}
+
+/// The entry of `fd`.
+#[inline]
+pub fn get(fd: i32) -> Entry {
+    cell(fd).map_or(Entry::Empty, |cell| Entry::from_word(cell.load(Ordering::Acquire)))
+}
+
+/// Sets the entry of `fd` and returns the old one. `None` if there is no memory for it or the number is too large.
+pub fn set(fd: i32, entry: Entry) -> Option<Entry> {
+    let number = usize::try_from(fd).ok()?;
+    let root = ROOT.get(number / LEAF)?;
+    if root.get().is_none() {
+        let memory = os::mem::map_private(LEAF * 8).ok()?;
+        let leaf = <&'static [AtomicU64; LEAF]>::try_from(memory).ok()?;
+        root.set(leaf);
+    }
+    cell(fd).map(|cell| Entry::from_word(cell.swap(entry.word(), Ordering::AcqRel)))
+}
+
+/// Empties the entry of `fd` and returns what it was. Cheap for numbers that never had one.
+pub fn clear(fd: i32) -> Entry {
+    match cell(fd) {
+        Some(cell) if cell.load(Ordering::Relaxed) != 0 => Entry::from_word(cell.swap(0, Ordering::AcqRel)),
+        _ => Entry::Empty,
+    }
+}
+
+/// All non-empty entries with their numbers.
+pub fn entries() -> impl Iterator<Item = (i32, Entry)> {
+    let leaves = ROOT.iter().enumerate().filter_map(|(at, root)| Some((at, root.get()?)));
+    leaves.flat_map(|(at, leaf)| {
+        leaf.iter().enumerate().filter_map(move |(offset, cell)| {
+            let entry = Entry::from_word(cell.load(Ordering::Acquire));
+            (entry != Entry::Empty).then_some(((at * LEAF + offset) as i32, entry))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_and_go() {
+        assert_eq!(get(100_000), Entry::Empty);
+        assert_eq!(set(100_000, Entry::Conn(Index(7))), Some(Entry::Empty));
+        assert_eq!(get(100_000), Entry::Conn(Index(7)));
+        assert!(entries().any(|entry| entry == (100_000, Entry::Conn(Index(7)))));
+        assert_eq!(clear(100_000), Entry::Conn(Index(7)));
+        assert_eq!(
+            (clear(100_000), get(-1), set(1 << 30, Entry::Foreign)),
+            (Entry::Empty, Entry::Empty, None)
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Waiting for data or space: a bounded spin, then sleep on the doorbell and the TCP socket together.
+//!
+//! Owns: the waiting policy. Every sleep is libc's own poll (signals, cancellation, time limits behave as in the call the
+//! program made). No sleep without having asked to be rung and looked again.
+
+use crate::conn::{Conn, End, Phase, flag};
+use crate::{client, ready};
+use core::sync::atomic::Ordering;
+use os::Errno;
+use os::poll::{PollFd, bits};
+
+/// Spin rounds of a fresh connection, and at most. A round is [`PAUSES`] pauses and a yield.
+pub(crate) const SPIN_START: u32 = 16;
+const SPIN_MAX: u32 = 16;
+const PAUSES: u32 = 50;
+/// A sleep shorter than this would have been worth a spin.
+const SHORT_SLEEP_NS: u64 = 50_000;
+/// How long a sleep may last before an unanswered intent is looked at again.
+pub(crate) const SLICE_MS: i32 = 10;
+/// How often a writer asks whether a half-closed peer is still there: TCP has nothing more to say about it.
+const HALF_CLOSED_SLICE_MS: i32 = 200;
+
+/// What the caller waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Data,
+    Space,
+}
+
+/// When the wait must end, CLOCK_MONOTONIC; `None` for never.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit(Option<u64>);
+
+impl Limit {
+    /// From a socket time-out in nanoseconds, 0 for none.
+    pub(crate) fn after_ns(timeout_ns: u64) -> Self {
+        Limit((timeout_ns != 0).then(|| os::time::monotonic_ns() + timeout_ns))
+    }
+
+    /// Milliseconds left for one sleep of at most `most` (negative: any length), rounded up. `None` if over.
+    pub(crate) fn slice_ms(self, most: i32) -> Option<i32> {
+        let Some(end) = self.0 else { return Some(most) };
+        let left = end.checked_sub(os::time::monotonic_ns()).filter(|left| *left > 0)?;
+        let left_ms = i32::try_from(left.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        Some(if most < 0 { left_ms } else { left_ms.min(most) })
+    }
+}
+
+fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
+    match wish {
+        Wish::Data => ready::has_data(conn, end),
+        Wish::Space => ready::has_space(conn, end),
+    }
+}
+
+/// Sleeps until the wish may have come true or TCP has something to say; the caller looks for itself.
+/// Errors: EINTR (a signal handler without SA_RESTART ran), EAGAIN (time is up).
+pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
+    let waiters = match wish {
+        Wish::Data => &conn.rx_waiters,
+        Wish::Space => &conn.tx_waiters,
+    };
+    waiters.fetch_add(1, Ordering::AcqRel);
+    let slept_from = os::time::cycles();
+    let mut outcome = sleep_once(conn, end, fd, wish, limit);
+    while outcome == Err(Errno::EINTR) && limit.0.is_none() && os::process::all_handlers_restart() {
+        outcome = sleep_once(conn, end, fd, wish, limit);
+    }
+    waiters.fetch_sub(1, Ordering::AcqRel);
+    learn(conn, slept_from);
+    let others = conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire);
+    if others > 0 {
+        ready::kick(conn, end);
+    }
+    outcome
+}
+
+/// The short wait before a sleep: whether the wish came true.
+pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
+    for _ in 0..conn.spin.load(Ordering::Relaxed) {
+        for _ in 0..PAUSES {
+            if is_granted(conn, end, wish) {
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        os::process::yield_now();
+    }
+    is_granted(conn, end, wish)
+}
+
+/// KVM's halt-polling rule: a short sleep grows the window back, a long one shrinks it.
+fn learn(conn: &Conn, slept_from: u64) {
+    // About 2 to 4 cycles of the counter per nanosecond; the comparison is coarse on purpose.
+    let is_short = os::time::cycles().wrapping_sub(slept_from) < SHORT_SLEEP_NS * 3;
+    let window = conn.spin.load(Ordering::Relaxed);
+    let next = if is_short { (window * 2).clamp(2, SPIN_MAX) } else { window / 2 };
+    conn.spin.store(next, Ordering::Relaxed);
+}
+
+fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
+    loop {
+        if conn.phase() == Phase::Intent && client::refresh(conn, fd) != Phase::Intent {
+            return Ok(());
+        }
+        ready::rearm(conn, end, wish == Wish::Data, wish == Wish::Space);
+        if is_granted(conn, end, wish) {
+            return Ok(());
+        }
+        let most = longest_sleep(conn, end, wish);
+        let timeout = limit.slice_ms(most).ok_or(Errno::EAGAIN)?;
+        let mut fds = [
+            PollFd { fd: end.my_bell(), events: bits::IN, revents: 0 },
+            PollFd { fd, events: tcp_events(conn, end, wish), revents: 0 },
+        ];
+        os::poll::wait(&mut fds, timeout)?;
+        ready::note_tcp(conn, u32::from(fds[1].revents as u16));
+        if fds[1].revents != 0 {
+            return Ok(());
+        }
+        if conn.phase() != Phase::Intent && most > 0 && client::peer_socket_is_gone(conn, fd) {
+            conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
+            return Ok(());
+        }
+    }
+}
+
+fn longest_sleep(conn: &Conn, end: &End, wish: Wish) -> i32 {
+    if conn.phase() == Phase::Intent {
+        return SLICE_MS;
+    }
+    if wish == Wish::Space && is_half_closed_by_peer(end) {
+        return HALF_CLOSED_SLICE_MS;
+    }
+    -1
+}
+
+/// Whether the peer said that it stops writing but goes on reading.
+pub(crate) fn is_half_closed_by_peer(end: &End) -> bool {
+    let closed = end.theirs().closed.load(shm::sync::Ordering::Acquire);
+    closed & shm::ClosedBy::WRITE != 0 && closed & shm::ClosedBy::CLOSE == 0
+}
+
+fn tcp_events(conn: &Conn, end: &End, wish: Wish) -> i16 {
+    match wish {
+        // An unanswered client also learns from TCP bytes that the server speaks TCP.
+        Wish::Data if conn.phase() == Phase::Intent => bits::RDHUP | bits::IN,
+        Wish::Data => bits::RDHUP,
+        // A half-closed peer still reads; its FIN is old news.
+        Wish::Space if is_half_closed_by_peer(end) => 0,
+        Wish::Space => bits::RDHUP,
+    }
+}
