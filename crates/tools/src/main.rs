@@ -1,6 +1,6 @@
 //! `smc`: one program that answers to several names. Owns: which applet runs.
 //!
-//! The name it was started under decides (`smc_run`, `smcss` are links to it); started as `smc`, its first
+//! The name it was started under decides (`smc_run`, `smcss`, `smcd` are links to it); started as `smc`, its first
 //! argument does. Every applet takes its arguments and answers with an exit code.
 #![deny(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod output;
 mod registry;
 mod segments;
 mod smc_run;
+mod smcd;
 mod smcss;
 
 use std::ffi::OsString;
@@ -21,9 +22,10 @@ use std::process::ExitCode;
 /// An applet: arguments without its name in, exit code out.
 type Applet = fn(&[OsString]) -> u8;
 
-const APPLETS: [(&str, Applet, &str); 2] = [
+const APPLETS: [(&str, Applet, &str); 3] = [
     ("smc_run", smc_run::main, "run a program with its TCP connections in shared memory"),
     ("smcss", smcss::main, "list SMC sockets"),
+    ("smcd", smcd::main, "show link groups, devices and statistics of SMC-D"),
 ];
 /// What `-v` of every applet ends with.
 const VERSION: &str = concat!("isthmus-", env!("CARGO_PKG_VERSION"));
@@ -76,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_applet_is_found_and_told_of() {
-        for name in ["smc_run", "smcss"] {
+        for name in ["smc_run", "smcss", "smcd"] {
             assert!(applet(name).is_some() && usage().contains(name), "{name}");
         }
         assert!(applet("smc").is_none());

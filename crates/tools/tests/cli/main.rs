@@ -3,6 +3,7 @@
 
 mod made_up;
 mod smc_run;
+mod smcd;
 mod smcss;
 
 use std::path::{Path, PathBuf};

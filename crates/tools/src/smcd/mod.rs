@@ -1,0 +1,57 @@
+//! smcd: what there is of SMC-D: capabilities, link groups, devices, statistics, EIDs. Owns: its exit codes.
+
+mod abbreviation;
+mod cache;
+mod device;
+mod eid;
+mod info;
+mod linkgroup;
+mod stats;
+mod syntax;
+
+use crate::{output, registry};
+use registry::Registry;
+use std::ffi::OsString;
+use syntax::{Command, Request};
+
+/// What `exit(-1)` of the original becomes.
+const MINUS_ONE: u8 = 255;
+
+/// Runs the applet.
+pub(crate) fn main(args: &[OsString]) -> u8 {
+    let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    match syntax::parse(&args) {
+        Ok(request) => answer(&request),
+        Err(refusal) => {
+            output::complain(&refusal.text);
+            refusal.code
+        }
+    }
+}
+
+fn answer(request: &Request) -> u8 {
+    if let Some(refusal) = eid::refusal(&request.command) {
+        output::complain(refusal);
+        return MINUS_ONE;
+    }
+    let (registries, complaints) = registry::all();
+    if !complaints.is_empty() {
+        output::complain(&complaints.concat());
+        return 1;
+    }
+    output::print(&text(request, &registries));
+    0
+}
+
+fn text(request: &Request, registries: &[Registry]) -> String {
+    match &request.command {
+        Command::Info => info::text(&info::hostname()),
+        Command::LinkGroups(id) => linkgroup::text(&linkgroup::read(registries), *id, request.details),
+        Command::Devices => device::text(&linkgroup::read(registries)),
+        Command::Stats(action) => stats::text(registries, *action, request),
+        Command::ShowUeid => eid::ueid_text(),
+        Command::ShowSeid => eid::seid_text(),
+        // Refused before.
+        Command::ChangeUeid | Command::ChangeSeid => String::new(),
+    }
+}
