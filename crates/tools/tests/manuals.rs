@@ -1,0 +1,68 @@
+//! The manual pages say what the programs do. smc_chk looks reasons up in the page of smcss, so its table is an interface.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/man").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}")).replace("\\-", "-")
+}
+
+const PAGES: [&str; 8] = [
+    "smc_run.8",
+    "smcss.8",
+    "smcd.8",
+    "smcd-info.8",
+    "smcd-linkgroup.8",
+    "smcd-device.8",
+    "smcd-stats.8",
+    "libsmc-preload.7",
+];
+
+#[test]
+fn the_table_of_codes_is_the_programs() {
+    let page = page("smcss.8");
+    let shown: Vec<&str> = page.lines().filter(|line| line.starts_with("0x")).collect();
+    let known: Vec<String> =
+        wire::reason::TABLE.iter().map(|entry| format!("{}  {}", entry.reason, entry.text)).collect();
+    assert_eq!(shown, known);
+}
+
+#[test]
+fn every_page_is_complete() {
+    for name in PAGES {
+        let page = page(name);
+        let (title, section) = name.rsplit_once('.').expect("a section");
+        assert!(page.starts_with(&format!(".TH {} {section} ", title.to_uppercase())), "{name}");
+        for heading in ["NAME", "SYNOPSIS", "DESCRIPTION", "RETURN CODES", "SEE ALSO"] {
+            assert!(page.lines().any(|line| line == format!(".SH {heading}")), "{name}: {heading}");
+        }
+        assert!(page.contains(&format!("Isthmus {}", env!("CARGO_PKG_VERSION"))), "{name}: version");
+    }
+}
+
+#[test]
+fn every_option_of_the_usage_is_described() {
+    for (applet, name) in [("smc_run", "smc_run.8"), ("smcss", "smcss.8")] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_smc")).args([applet, "-h"]).output().expect("it starts");
+        let usage = String::from_utf8_lossy(&output.stdout).into_owned();
+        let options =
+            usage.lines().skip(1).flat_map(str::split_whitespace).filter(|word| word.starts_with('-'));
+        let options: Vec<&str> = options.map(|word| word.trim_end_matches(',')).collect();
+        assert!(options.len() >= 5, "{usage}");
+        for option in options {
+            let described = page(name).lines().any(|line| line.starts_with(".B") && line.contains(option));
+            assert!(described, "{name} does not describe {option}");
+        }
+    }
+}
+
+#[test]
+fn the_librarys_variables_are_described() {
+    let page = page("libsmc-preload.7");
+    for variable in ["SMC_DEBUG", "SMC_SNDBUF", "SMC_RCVBUF", "SMC_DISABLE", "SMC_REGISTRY_DIR"] {
+        assert!(page.contains(variable), "{variable}");
+    }
+}
