@@ -261,14 +261,14 @@ pub fn slot(memory: Shared, connection: &Connection) -> Option<Slot> {
     if header.client_cookie.load(Relaxed) != connection.ends[0].cookie {
         return None;
     }
-    let side = |number: usize| {
-        let (side, out, back) = (&header.sides[number], &header.rings[number], &header.rings[1 - number]);
-        SlotSide {
-            closed: side.closed.load(Relaxed),
-            state: side.state.load(Relaxed),
-            rx: traffic(&side.rx.0, back.cons.0.load(Relaxed)),
-            tx: traffic(&side.tx.0, out.producer.0.prod.load(Relaxed)),
-        }
+    // What was read first, what was written after it: so nobody seems to have read more than was written.
+    let read = [0, 1].map(|ring: usize| header.rings[ring].cons.0.load(Acquire));
+    let written = [0, 1].map(|ring: usize| header.rings[ring].producer.0.prod.load(Acquire));
+    let side = |number: usize| SlotSide {
+        closed: header.sides[number].closed.load(Relaxed),
+        state: header.sides[number].state.load(Relaxed),
+        rx: traffic(&header.sides[number].rx.0, read[1 - number]),
+        tx: traffic(&header.sides[number].tx.0, written[number]),
     };
     Some(Slot {
         ring_size: segment.geometry().ring_size,
