@@ -17,8 +17,7 @@ const MAY_BE_UNDEFINED: [&str; 8] =
     ["dlsym", "__errno_location", "memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen"];
 
 /// Without these the library would load and do nothing.
-const MUST_BE_DEFINED: [&str; 12] = [
-    "socket",
+const MUST_BE_DEFINED: [&str; 11] = [
     "listen",
     "accept4",
     "connect",

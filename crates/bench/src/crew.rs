@@ -3,6 +3,7 @@
 //! Owns every process it starts: whatever happens, dropping the [`Crew`] ends them, and a run that hangs is ended by a
 //! watchdog, not by the reader's patience.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -30,8 +31,10 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) struct Measured {
     /// The numbers.
     pub(crate) slice: Slice,
-    /// Only for SMC, and only if smcss is there.
-    pub(crate) snapshot: Option<Snapshot>,
+    /// Taken during the warm-up. Only for SMC, and only if smcss is there.
+    pub(crate) running: Option<Snapshot>,
+    /// Why some connections did not use SMC-D, as smcss prints it.
+    pub(crate) reasons: BTreeSet<String>,
 }
 
 /// Measures one slice of `cell`.
@@ -44,12 +47,14 @@ pub(crate) fn measure(cell: &Cell, pace: &Pace, install: &Install) -> anyhow::Re
     let window = Window { start_ns, end_ns: start_ns + nanos(pace.slice) };
     crew.open(window)?;
     thread::sleep(pace.warm_up / 2);
-    let snapshot = crew.snapshot(cell, install);
+    let running = crew.snapshot(cell, install);
     let cpu = crew.cpu_during(window);
     let counts = crew.counts()?;
+    // Counted now, when every server has had its turn to decide; the connections are still open.
+    let done = crew.snapshot(cell, install);
     crew.farewell(cell.workload.shape);
-    let slice = Slice::new(cell.workload, &counts, cpu, snapshot.as_ref().map(|s| s.smcd));
-    Ok(Measured { slice, snapshot })
+    let slice = Slice::new(cell.workload, &counts, cpu, done.as_ref().map(|s| s.smcd));
+    Ok(Measured { slice, running, reasons: done.map(|s| s.reasons).unwrap_or_default() })
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -209,16 +214,21 @@ impl Crew {
         }
     }
 
-    /// Clients have closed: servers of lasting connections end by themselves, as programs do.
+    /// Lets the clients close, and servers of lasting connections see that and end, as programs do.
     fn farewell(mut self, shape: Shape) {
-        self.clients.clear();
+        for client in &mut self.clients {
+            drop(client.input.take());
+        }
         let deadline = now_ns() + nanos(FAREWELL);
-        while shape != Shape::Crr && now_ns() < deadline {
-            if self.servers.iter_mut().all(|(server, _)| matches!(server.child.try_wait(), Ok(Some(_)))) {
-                break;
-            }
+        while !self.has_ended(shape) && now_ns() < deadline {
             thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Servers of [`Shape::Crr`] never end by themselves.
+    fn has_ended(&mut self, shape: Shape) -> bool {
+        let servers = self.servers.iter_mut().map(|(server, _)| server).filter(|_| shape != Shape::Crr);
+        self.clients.iter_mut().chain(servers).all(|worker| matches!(worker.child.try_wait(), Ok(Some(_))))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `smc_bench demo`: half a minute that shows what Isthmus does, on the machine of whoever asks.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
@@ -39,17 +40,21 @@ pub(crate) fn demo(options: &Options) -> anyhow::Result<()> {
     if bar.is_hidden() {
         eprintln!("measuring {} settings, {} times {} s each", cells.len(), pace.rounds, options.seconds);
     }
-    let mut seen: Option<Snapshot> = None;
+    let (mut seen, mut reasons) = (None, BTreeSet::new());
     let lines = plan::interleave(&cells, pace.rounds, &mut |cell| {
         bar.set_message(format!("{:?} x {} over {}", cell.workload.shape, cell.connections, cell.transport));
         let measured = crew::measure(cell, &pace, &install)?;
         bar.inc(1);
-        keep_larger(&mut seen, measured.snapshot);
+        keep_larger(&mut seen, measured.running);
+        reasons.extend(measured.reasons);
         Ok(measured.slice)
     })?;
     bar.finish_and_clear();
     println!("{}\n", report::table(&lines));
-    println!("{}", closing(&install, seen.as_ref(), &lines));
+    for line in closing(&install, seen.as_ref(), &reasons) {
+        println!("{line}");
+    }
+    println!("{}", report::smc_line(&lines));
     Ok(())
 }
 
@@ -86,15 +91,16 @@ fn keep_larger(seen: &mut Option<Snapshot>, new: Option<Snapshot>) {
     }
 }
 
-fn closing(install: &Install, seen: Option<&Snapshot>, lines: &[plan::Line]) -> String {
+fn closing(install: &Install, seen: Option<&Snapshot>, reasons: &BTreeSet<String>) -> Vec<String> {
+    let mut lines = vec![];
     if !install.has_smc() {
-        return "SMC was not measured: smc_run is not here (`cargo xtask dist` makes it)".into();
+        lines.push("SMC was not measured: smc_run is not here (`cargo xtask dist` makes it)".into());
     }
-    let snapshot = match seen {
-        Some(seen) => format!("While it ran, smcss showed:\n{}\n\n", report::snapshot(seen, ROWS)),
-        None => String::new(),
-    };
-    snapshot + &report::smc_line(lines)
+    if let Some(seen) = seen {
+        lines.push(format!("While it ran, smcss showed:\n{}\n", report::snapshot(&seen.text, ROWS)));
+    }
+    lines.extend(reasons.iter().map(|reason| format!("not SMC-D: {reason} (`man smcss` explains the code)")));
+    lines
 }
 
 #[cfg(test)]

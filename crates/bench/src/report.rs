@@ -3,7 +3,6 @@
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 
 use crate::plan::{Cell, Line};
-use crate::smcss::Snapshot;
 use crate::socket::Transport;
 use crate::workload::Shape;
 
@@ -97,19 +96,13 @@ pub(crate) fn smc_line(lines: &[Line]) -> String {
     }
 }
 
-/// The header and the first rows of smcss, and why some connections stayed on TCP.
-pub(crate) fn snapshot(snapshot: &Snapshot, rows: usize) -> String {
-    let mut lines: Vec<&str> = snapshot.text.lines().map(str::trim_end).collect();
+/// The header and the first `rows` of what smcss printed.
+pub(crate) fn snapshot(printed: &str, rows: usize) -> String {
+    let mut lines: Vec<&str> = printed.lines().map(str::trim_end).collect();
     let more = lines.len().saturating_sub(rows + 1);
     lines.truncate(rows + 1);
-    let mut text = lines.join("\n");
-    if more > 0 {
-        text += &format!("\n... and {more} more");
-    }
-    for reason in &snapshot.reasons {
-        text += &format!("\nnot SMC-D: {reason} (see smcss(8))");
-    }
-    text
+    let text = lines.join("\n");
+    if more > 0 { format!("{text}\n... and {more} more") } else { text }
 }
 
 #[cfg(test)]
@@ -141,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_long_snapshot_is_cut_and_says_so() {
-        let long = Snapshot { text: "State\na\nb\nc".into(), reasons: ["TCP 0x01".into()].into(), smcd: 0 };
-        assert_eq!(snapshot(&long, 2), "State\na\nb\n... and 1 more\nnot SMC-D: TCP 0x01 (see smcss(8))");
+        assert_eq!(snapshot("State  \na\nb\nc", 2), "State\na\nb\n... and 1 more");
+        assert_eq!(snapshot("State", 2), "State");
     }
 }

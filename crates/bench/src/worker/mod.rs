@@ -100,14 +100,20 @@ fn server<L: Listener>(workload: Workload) -> anyhow::Result<()> {
 fn client<S: Stream>(workload: Workload, server: &Address) -> anyhow::Result<()> {
     let mut client = Client::<S>::new(workload, server).context("cannot connect to the server")?;
     say(&Said::Ready)?;
-    let mut line = String::new();
-    if io::stdin().lock().read_line(&mut line)? == 0 {
-        return Ok(());
-    }
+    let Some(line) = heard()? else { return Ok(()) };
     let window: Window = serde_json::from_str(&line).context("an unreadable window")?;
     let count = client.run(window).context("a client lost its server")?;
-    drop(client);
-    say(&Said::Counted(count))
+    say(&Said::Counted(count))?;
+    // The connection stays open to be looked at, until the pipe is closed.
+    heard()?;
+    Ok(())
+}
+
+/// The next line from the control pipe; None at its end.
+fn heard() -> anyhow::Result<Option<String>> {
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line)?;
+    Ok((read > 0).then_some(line))
 }
 
 /// One line on the control pipe.
