@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,10 +31,33 @@ pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
         return Ok(());
     }
     let stage = Stage::new(ws)?;
-    for program in stage.build()? {
-        stage.run(&program)?;
+    let programs = stage.build()?;
+    let before = files_in_shared_memory();
+    let outcome = programs.iter().try_for_each(|program| stage.run(program));
+    outcome.and(nothing_new_since(&before))
+}
+
+/// Names in /dev/shm that belong to the ordinary user, who has no other business on this machine.
+fn files_in_shared_memory() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let files = entries.filter(|entry| entry.metadata().is_ok_and(|meta| meta.uid() == UID));
+    files.map(|entry| entry.path()).collect()
+}
+
+/// Removes what the tests left, and fails because they did.
+fn nothing_new_since(before: &[PathBuf]) -> anyhow::Result<()> {
+    let left: Vec<PathBuf> =
+        files_in_shared_memory().into_iter().filter(|file| !before.contains(file)).collect();
+    for file in &left {
+        // Gone already is as good.
+        let _ = fs::remove_file(file);
     }
-    Ok(())
+    if left.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "the tests left {left:?}.\n   How to fix it: every program of a test gets a SMC_REGISTRY_DIR of its own, see tests/src/bed.rs"
+    )
 }
 
 /// A folder with `src`, `dist`, `target`, all readable, and a `home` that belongs to the ordinary user. Removed at the end.
