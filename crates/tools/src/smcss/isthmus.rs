@@ -4,7 +4,7 @@ use super::row::{Address, Cursor, Details, Dmb, Mode, Program, Row, State};
 use crate::live::{self, Live};
 use crate::registry::Registry;
 use fabric::observe::layouts::ClosedBy;
-use fabric::observe::{Listener, Process, Slot, SlotSide, Verdict};
+use fabric::observe::{Listener, Process, Slot, Verdict};
 use os::net::{AF_INET6, Endpoint};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -66,34 +66,59 @@ fn side(live: &Live, side: usize, uid: u32) -> Row {
         Verdict::Intent => Row { state: State::INIT, ..row },
         Verdict::Plain(reason) => Row { mode: Mode::Tcp { reason: reason.0, peer: 0 }, ..row },
         Verdict::Smc => Row {
-            state: live.slot.map_or(State::ACTIVE, |slot| state(&slot.sides[side])),
-            shutdown: live.slot.map_or(0, |slot| shutdown(&slot, side)),
-            details: live.slot.map(|slot| details(&slot, side, live.tokens[side])),
+            state: state(live, side),
+            shutdown: shutdown(closed(live, side), closed(live, 1 - side)),
+            details: live.slot.map(|slot| details(live, &slot, side)),
             dmb: Some(dmb(live, side)),
             ..row
         },
     }
 }
 
-fn state(side: &SlotSide) -> State {
-    // 0: not yet used since the upgrade.
-    State(u8::try_from(side.state).ok().filter(|state| *state != 0).unwrap_or(State::ACTIVE.0))
+/// Bits of [`ClosedBy`] that hold for a side. What is gone has closed, whatever it wrote down last.
+fn closed(live: &Live, side: usize) -> u32 {
+    let written = live.slot.map_or(0, |slot| slot.sides[side].closed);
+    if live.lives[side] { written } else { written | ClosedBy::WRITE | ClosedBy::CLOSE }
+}
+
+/// The state a side has written down, or, while that is ACTIVE, the one that follows from what both have closed since
+/// (smc_close.c; which of two half-closes came first is not known).
+fn state(live: &Live, side: usize) -> State {
+    let written = live.slot.map_or(0, |slot| slot.sides[side].state);
+    match u8::try_from(written) {
+        Ok(0 | 1) | Err(_) => following(closed(live, side), closed(live, 1 - side)),
+        Ok(other) => State(other),
+    }
+}
+
+fn following(own: u32, peer: u32) -> State {
+    let is = |bits: u32, what: u32| bits & what != 0;
+    let (wrote, closed, aborted) = (ClosedBy::WRITE, ClosedBy::CLOSE, ClosedBy::ABORT);
+    let table = [
+        (is(own, closed) && is(peer, closed), State::CLOSED),
+        (is(own, aborted) || (!is(own, wrote) && is(peer, aborted)), State::PROCESS_ABORT),
+        (is(own, wrote) && is(peer, closed), State::APP_FIN_CLOSE_WAIT),
+        (is(own, wrote) && is(peer, wrote), State::PEER_CLOSE_WAIT_2),
+        (is(own, wrote | closed), State::PEER_CLOSE_WAIT_1),
+        (is(peer, wrote | closed), State::APP_CLOSE_WAIT_1),
+    ];
+    table.into_iter().find(|(holds, _)| *holds).map_or(State::ACTIVE, |(_, state)| state)
 }
 
 /// As the kernel counts it: a peer that writes no more shuts our receiving.
-fn shutdown(slot: &Slot, side: usize) -> u8 {
-    let (own, peer) = (slot.sides[side].closed, slot.sides[1 - side].closed);
+fn shutdown(own: u32, peer: u32) -> u8 {
     let over = ClosedBy::CLOSE | ClosedBy::ABORT;
     let receive = own & (ClosedBy::READ | over) != 0 || peer & (ClosedBy::WRITE | over) != 0;
     let send = own & (ClosedBy::WRITE | over) != 0;
     u8::from(receive) | u8::from(send) << 1
 }
 
-fn details(slot: &Slot, side: usize, token: u64) -> Details {
+fn details(live: &Live, slot: &Slot, side: usize) -> Details {
     let (own, peer) = (&slot.sides[side], &slot.sides[1 - side]);
     let at = |bytes: u64| cursor(bytes, slot.ring_size);
+    let flags = |from: usize| [producer_flags(slot, from), state_flags(closed(live, from))];
     Details {
-        token: token as u32,
+        token: live.tokens[side] as u32,
         sndbuf: slot.ring_size,
         rcvbuf: slot.ring_size,
         peerbuf: slot.ring_size,
@@ -101,8 +126,8 @@ fn details(slot: &Slot, side: usize, token: u64) -> Details {
         rx_cons: at(peer.rx.bytes),
         tx_prod: at(own.tx.bytes),
         tx_cons: at(own.rx.bytes),
-        rx_flags: flags(peer, own, slot.ring_size),
-        tx_flags: flags(own, peer, slot.ring_size),
+        rx_flags: flags(1 - side),
+        tx_flags: flags(side),
         // A byte is with the peer once it is written.
         tx_prep: at(own.tx.bytes),
         tx_sent: at(own.tx.bytes),
@@ -115,17 +140,21 @@ fn cursor(bytes: u64, ring_size: u32) -> Cursor {
     Cursor { wrap: (bytes / size) as u16, count: (bytes % size) as u32 }
 }
 
-/// The flags `from` would put into a CDC message to `to` (producer flags, connection state flags).
-fn flags(from: &SlotSide, to: &SlotSide, ring_size: u32) -> [u8; 2] {
+/// Producer flags that `from` would put into a CDC message: whether it waits for space.
+fn producer_flags(slot: &Slot, from: usize) -> u8 {
     const WRITE_BLOCKED: u8 = 0x80;
+    let unread = slot.sides[from].tx.bytes.saturating_sub(slot.sides[1 - from].rx.bytes);
+    if unread >= u64::from(slot.ring_size) { WRITE_BLOCKED } else { 0 }
+}
+
+/// Connection state flags of CDC for what a side has closed.
+fn state_flags(closed: u32) -> u8 {
     const DONE_WRITING: u8 = 0x80;
     const CONN_CLOSED: u8 = 0x40;
     const CONN_ABORT: u8 = 0x20;
-    let is_full = from.tx.bytes.saturating_sub(to.rx.bytes) >= u64::from(ring_size);
     let states =
         [(ClosedBy::WRITE, DONE_WRITING), (ClosedBy::CLOSE, CONN_CLOSED), (ClosedBy::ABORT, CONN_ABORT)];
-    let set = states.iter().filter(|(closed, _)| from.closed & closed != 0);
-    [if is_full { WRITE_BLOCKED } else { 0 }, set.fold(0, |bits, (_, bit)| bits | bit)]
+    states.iter().filter(|(bit, _)| closed & bit != 0).fold(0, |flags, (_, flag)| flags | flag)
 }
 
 fn dmb(live: &Live, side: usize) -> Dmb {

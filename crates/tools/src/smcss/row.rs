@@ -11,6 +11,11 @@ impl State {
     pub(crate) const INIT: State = State(2);
     pub(crate) const CLOSED: State = State(7);
     pub(crate) const LISTEN: State = State(10);
+    pub(crate) const PEER_CLOSE_WAIT_1: State = State(20);
+    pub(crate) const PEER_CLOSE_WAIT_2: State = State(21);
+    pub(crate) const APP_CLOSE_WAIT_1: State = State(22);
+    pub(crate) const APP_FIN_CLOSE_WAIT: State = State(24);
+    pub(crate) const PROCESS_ABORT: State = State(27);
 
     /// As in the first column.
     pub(crate) fn name(self) -> String {

@@ -88,6 +88,37 @@ fn closing_shows_at_both_sides() {
 }
 
 #[test]
+fn states_follow_from_what_was_closed() {
+    let state = |own: u32, peer: u32| {
+        let mut slot = slot();
+        (slot.sides[0].closed, slot.sides[1].closed) = (own, peer);
+        super::state(&Live { slot: Some(slot), ..live(Verdict::Smc) }, 0).0
+    };
+    let (write, close, abort) = (ClosedBy::WRITE, ClosedBy::WRITE | ClosedBy::CLOSE, ClosedBy::ABORT);
+    let table = [
+        (0, 0, 1),
+        (ClosedBy::READ, 0, 1),
+        (write, 0, 20),
+        (close, 0, 20),
+        (write, write, 21),
+        (0, write, 22),
+        (0, close, 22),
+        (write, close, 24),
+        (0, abort | close, 27),
+        (close, close, 7),
+    ];
+    for (own, peer, wanted) in table {
+        assert_eq!(state(own, peer), wanted, "{own} {peer}");
+    }
+}
+
+#[test]
+fn a_killed_peer_has_closed() {
+    let rows = rows(&Live { lives: [false, true], ..live(Verdict::Smc) });
+    assert_eq!((rows.len(), rows[0].state, rows[0].shutdown), (1, State(22), 1));
+}
+
+#[test]
 fn dead_and_closed_sides_are_not_shown() {
     let mut slot = slot();
     slot.sides[0].state = 7;
