@@ -5,9 +5,10 @@ mod options;
 
 use crate::{inherited, output};
 use options::{Action, Complaint, Start};
-use std::ffi::{CString, OsString};
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 /// Runs the applet; returns only if there is nothing to run.
@@ -35,13 +36,22 @@ fn run(start: &Start) -> u8 {
     }
     inherited::close_what_was_closed();
     let error = exec(&start.command, &additions);
-    let program = start.command[0].to_string_lossy();
-    let (text, code) = match error.kind() {
-        std::io::ErrorKind::NotFound => ("not found".to_string(), 127),
-        _ => (error.to_string(), 126),
+    let (text, code) = match is_there(&start.command[0]) {
+        false => ("not found".to_string(), 127),
+        true => (error.to_string(), 126),
     };
-    output::complain(&format!("smc_run: exec: {program}: {text}\n"));
+    output::complain(&format!("smc_run: exec: {}: {text}\n", start.command[0].to_string_lossy()));
     code
+}
+
+/// Whether there is such a program at all. The error of exec does not tell: it is "permission denied" as well when a
+/// folder on the path cannot be searched.
+fn is_there(program: &OsStr) -> bool {
+    if program.as_bytes().contains(&b'/') {
+        return Path::new(program).exists();
+    }
+    let path = std::env::var_os("PATH").unwrap_or("/bin:/usr/bin".into());
+    !program.is_empty() && std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// Becomes `command`; returns why that failed.

@@ -9,14 +9,14 @@ mod smcss;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder of this test alone, on the file system of the build, gone with the value.
+/// A folder of this test alone, gone with the value.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("isthmus-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).expect("the build's folder is writable");
+        std::fs::create_dir_all(&path).expect("a temporary folder");
         Folder(path)
     }
 }

@@ -20,7 +20,9 @@ impl Installed {
         let folder = Folder::new(name);
         let bin = folder.0.join("bin");
         std::fs::create_dir(&bin).expect("a folder");
-        std::fs::hard_link(env!("CARGO_BIN_EXE_smc"), bin.join("smc")).expect("the build's file system");
+        // By another process: while this one writes a program, a test beside it may fork, and nobody could start it.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_smc")).arg(bin.join("smc")).status();
+        assert!(copied.is_ok_and(|status| status.success()), "cp");
         std::os::unix::fs::symlink("smc", bin.join("smc_run")).expect("a link");
         Installed(folder)
     }
@@ -89,7 +91,9 @@ fn programs_that_cannot_start_have_the_shells_codes() {
     let missing = installed.run(&["no-such-program-anywhere"]);
     assert_eq!(missing.status.code(), Some(127));
     assert!(stderr(&missing).contains("exec: no-such-program-anywhere: not found"));
-    assert_eq!(installed.run(&["/dev/null"]).status.code(), Some(126));
+    for (program, code) in [("/dev/null", 126), ("/no/such/program", 127), ("", 127)] {
+        assert_eq!(installed.run(&[program]).status.code(), Some(code), "{program}");
+    }
 }
 
 #[test]
