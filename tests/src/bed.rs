@@ -3,7 +3,7 @@
 //! nothing behind.
 
 use crate::dist::Dist;
-use crate::process::{Outcome, Running};
+use crate::process::{Outcome, Running, within};
 use crate::scratch::Scratch;
 use crate::sys;
 use std::ffi::OsStr;
@@ -110,7 +110,10 @@ impl Bed {
             }
             _ => Command::new(program),
         };
-        c.env("SMC_REGISTRY_DIR", &self.registry).env_remove("LD_PRELOAD").current_dir(self.scratch.path());
+        c.env("SMC_REGISTRY_DIR", &self.registry)
+            .env_remove("LD_PRELOAD")
+            .env_remove("RUST_BACKTRACE")
+            .current_dir(self.scratch.path());
         c
     }
 
@@ -124,12 +127,15 @@ impl Bed {
         &self.registry
     }
 
-    /// Runs a command to its end.
+    /// Runs a command to its end, or to `limit`; what hangs is shown with its connections before it is killed.
     pub fn run(&self, command: &mut Command, name: &str, limit: Duration) -> Outcome {
-        let outcome = self.start(command, name).finish(limit);
-        if outcome.status.is_none() {
-            eprintln!("{name} hung; connections:\n{}", self.connections());
+        let mut child = self.start(command, name);
+        if within(limit, || !child.alive()) {
+            return child.finish(limit);
         }
+        let connections = self.connections();
+        let mut outcome = child.finish(Duration::ZERO);
+        outcome.err.push_str(&format!("\n--- smcss -a when it hung\n{connections}"));
         outcome
     }
 

@@ -79,5 +79,5 @@ fn message(n: usize, round: usize) -> Vec<u8> {
 }
 
 fn in_shared_memory(conns: &[TcpStream]) -> usize {
-    conns.iter().filter(|c| sys::tcp_bytes(c.as_raw_fd()).is_some_and(|(r, a)| r + a == 0)).count()
+    conns.iter().filter(|c| sys::tcp_bytes(c.as_raw_fd()).is_some_and(|(r, a)| r + a <= 3)).count()
 }

@@ -258,7 +258,7 @@ fn select_states(cx: &mut Cx) {
     say!("full {}", sys::select(Select::Plain, &f, &f, &f, 0));
     cx.ask("later 1 discard 0");
     say!("room {}", sys::select(Select::Plain, &[], &f, &[], 3000));
-    say!("bad fd {}", sys::select(Select::Plain, &[p.fd, 1000], &[], &[], 0));
+    say!("bad fd {}", sys::select(Select::Plain, &[p.fd, 60], &[], &[], 0));
 }
 
 fn select_waits(cx: &mut Cx) {
