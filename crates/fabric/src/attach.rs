@@ -169,7 +169,7 @@ pub fn done(view: &SlotView) {
     }
 }
 
-/// Remembers the two addresses of a slot's connection, for [`sockets_are_gone`].
+/// Remembers the two addresses of a slot's connection, for the day the slot is wanted again.
 pub fn note_addresses(view: &SlotView, client: Endpoint, server: Endpoint) {
     view.client.store(client);
     view.server.store(server);

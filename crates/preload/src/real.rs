@@ -18,6 +18,12 @@ pub(crate) fn next(name: &CStr) -> *mut c_void {
     unsafe { dlsym(NEXT, name.as_ptr()) }
 }
 
+/// The definition of `name` that the program itself uses, or null: for data, which the program may hold a copy of.
+pub(crate) fn global(name: &CStr) -> *mut c_void {
+    // SAFETY: as in `next`; a null handle is `RTLD_DEFAULT`.
+    unsafe { dlsym(core::ptr::null_mut(), name.as_ptr()) }
+}
+
 macro_rules! reals {
     ($( fn $name:ident($($arg:ident : $ty:ty),*) -> $ret:ty = $nr:ident($($raw:expr),*); )*) => {
         mod pointers {

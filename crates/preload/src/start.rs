@@ -35,7 +35,7 @@ extern "C" fn destructor() {
 
 /// musl passes nothing to constructors, so the environment is found by its symbol in both libcs.
 fn read_environment() {
-    let place = real::next(c"environ").cast::<*const *const c_char>();
+    let place = real::global(c"environ").cast::<*const *const c_char>();
     if place.is_null() {
         return;
     }

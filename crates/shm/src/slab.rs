@@ -44,7 +44,7 @@ impl<T: Sync + Send> Slab<T> {
 
     /// Bytes of memory [`Slab::adopt`] needs.
     pub const fn memory_len(&self) -> usize {
-        self.capacity as usize * size_of::<Entry<T>>() + align_of::<Entry<T>>()
+        (self.capacity as usize * size_of::<Entry<T>>() + align_of::<Entry<T>>()).next_multiple_of(8)
     }
 
     /// Whether memory has been given.

@@ -120,7 +120,10 @@ fn became_smc(conn: &Conn, fd: i32) -> Phase {
     // Several threads may see the answer at once; one of them does the work.
     let Ok(_turn) = registration_turn(conn) else { return conn.phase() };
     if conn.phase() == Phase::Intent {
-        conn.mark(flag::ESTABLISHED);
+        if !conn.has(flag::ESTABLISHED) {
+            conn.mark(flag::ESTABLISHED);
+            note_local(conn, fd);
+        }
         if let Some(end) = End::of(conn) {
             end.mine().state.store(1, Shared::Relaxed);
         }
