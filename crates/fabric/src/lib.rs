@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 pub mod attach;
-pub mod bell;
 pub mod config;
 pub mod connection;
 pub mod listener;

@@ -4,7 +4,6 @@
 //! process held is found out by asking the kernel whether the two sockets still exist. A link group is a pair of
 //! processes, so a peer that scribbles breaks only its own connections.
 
-use crate::bell;
 use crate::process::ProcessId;
 use crate::registry;
 use crate::slot::SlotView;
@@ -220,10 +219,7 @@ fn new_segment(group: Index, ring_size: u32) -> Result<(Index, &'static Offered)
             })
         });
     match made {
-        Some(made) => {
-            bell::keep_internal(memfd);
-            Ok(made)
-        }
+        Some(made) => Ok(made),
         None => {
             os::fd::close(memfd);
             Err(Reason::MEM)

@@ -93,7 +93,6 @@ fn enlist(map: &'static RegistryMap) -> Option<u32> {
         return (MINE.load(Ordering::Acquire) as u32).checked_sub(1);
     }
     // The descriptor stays open for the life of the process: it is the lock.
-    crate::bell::keep_internal(lock_fd);
     Some(row as u32)
 }
 

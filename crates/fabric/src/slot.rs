@@ -1,7 +1,6 @@
 //! A slot as this process sees it: header, rings and the descriptors of its two doorbells.
 //! Owns: the life of those descriptors. A view is made once per slot and process and serves every later connection on it.
 
-use crate::bell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use os::net::Endpoint;
 use shm::segment::Segment;
@@ -99,7 +98,7 @@ impl SlotView {
                 continue;
             }
             let Ok(fd) = os::pipe::create() else { return false };
-            bell.store(bell::keep_internal(fd), Ordering::Relaxed);
+            bell.store(fd, Ordering::Relaxed);
             self.header.sides[side].bell.store(fd as u32, shm::sync::Ordering::Release);
         }
         true
@@ -113,7 +112,7 @@ impl SlotView {
             }
             let number = self.header.sides[side].bell.load(shm::sync::Ordering::Acquire) as i32;
             let Ok(fd) = os::pipe::open_of(owner, number) else { return false };
-            bell.store(bell::keep_internal(fd), Ordering::Relaxed);
+            bell.store(fd, Ordering::Relaxed);
         }
         true
     }
@@ -121,7 +120,10 @@ impl SlotView {
     /// Closes this process's descriptors of the doorbells.
     pub(crate) fn drop_bells(&self) {
         for bell in &self.bells {
-            bell::close_internal(bell.swap(-1, Ordering::Relaxed));
+            let fd = bell.swap(-1, Ordering::Relaxed);
+            if fd >= 0 {
+                os::fd::close(fd);
+            }
         }
     }
 }

@@ -1,14 +1,53 @@
 //! File descriptors: close, duplicate to a high number, flags, identity.
-//! Owns: the rule that internal descriptors live out of the application's way (see [`raise`]).
+//! Owns: the rule that internal descriptors live out of the application's way, and the list of their numbers, which
+//! close loops and close_range() spare (see [`raise`]).
 
 use crate::raw::{nr, syscall};
 use crate::{Result, check};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Lowest number an internal descriptor may get; programs that use `select` or count descriptors stay below.
 pub const INTERNAL_FLOOR: i32 = 512;
 
-/// Closes `fd`. Errors are of no use to anyone here and dropped.
+/// Numbers up to this one can be remembered; internal descriptors above it are closed by close loops like any other.
+const NUMBERS: usize = 1 << 20;
+
+static INTERNAL: [AtomicU64; NUMBERS / 64] = [const { AtomicU64::new(0) }; NUMBERS / 64];
+
+fn place(fd: i32) -> Option<(&'static AtomicU64, u64)> {
+    let number = usize::try_from(fd).ok()?;
+    Some((INTERNAL.get(number / 64)?, 1 << (number % 64)))
+}
+
+/// Whether `fd` is one of ours.
+#[inline]
+pub fn is_internal(fd: i32) -> bool {
+    place(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+}
+
+/// The first internal number in `first..=last`.
+pub fn next_internal(first: u32, last: u32) -> Option<u32> {
+    let end = (last as usize).min(NUMBERS - 1);
+    let mut number = first as usize;
+    while number <= end {
+        let rest = INTERNAL[number / 64].load(Ordering::Relaxed) >> (number % 64);
+        if rest == 0 {
+            number = (number / 64 + 1) * 64;
+            continue;
+        }
+        let found = number + rest.trailing_zeros() as usize;
+        return (found <= end).then_some(found as u32);
+    }
+    None
+}
+
+/// Closes `fd`, which may be internal. Errors are of no use to anyone here and dropped.
 pub fn close(fd: i32) {
+    if let Some((word, bit)) = place(fd)
+        && word.load(Ordering::Relaxed) & bit != 0
+    {
+        word.fetch_and(!bit, Ordering::Relaxed);
+    }
     // SAFETY: closing a descriptor touches no memory; the callers close only numbers they own.
     unsafe { syscall!(nr::__NR_close, fd) };
 }
@@ -33,7 +72,11 @@ pub fn raise(fd: i32) -> Result<i32> {
     let moved =
         crate::process::with_room_above_soft_limit(|floor| fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize));
     close(fd);
-    moved.map(|number| number as i32)
+    let number = moved? as i32;
+    if let Some((word, bit)) = place(number) {
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+    Ok(number)
 }
 
 /// Whether O_NONBLOCK is set on the open file description.
@@ -58,4 +101,19 @@ pub fn identity(fd: i32) -> Result<(u64, u64)> {
     // SAFETY: `stat` is writable for the kernel's struct of this architecture.
     check(unsafe { syscall!(nr::__NR_fstat, fd, &raw mut stat) })?;
     Ok((stat.st_dev as u64, stat.st_ino as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raised_descriptors_are_known_until_they_are_closed() {
+        let bell = crate::pipe::create().unwrap();
+        assert!(is_internal(bell) && !is_internal(-1) && !is_internal(0));
+        assert_eq!(next_internal(bell as u32, bell as u32), Some(bell as u32));
+        close(bell);
+        assert!(!is_internal(bell));
+        assert_eq!(next_internal(bell as u32, bell as u32), None);
+    }
 }

@@ -4,7 +4,6 @@ use crate::hook::{self, hooks};
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
-use fabric::bell;
 use fabric::{Reason, totals};
 use os::net::Endpoint;
 use shm::Side;
@@ -85,7 +84,7 @@ fn note_plain(reason: Reason) {
 }
 
 fn closing(fd: c_int) -> Outcome {
-    if bell::is_internal(fd) {
+    if os::fd::is_internal(fd) {
         // A close loop: the number is none of the program's.
         return if is_borrowed() { Outcome::Forward } else { Outcome::Fail(Errno::EBADF) };
     }
@@ -101,7 +100,7 @@ fn closing(fd: c_int) -> Outcome {
 
 /// dup2 and dup3: `new` is closed on the way.
 fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
-    if bell::is_internal(new) && !is_borrowed() {
+    if os::fd::is_internal(new) && !is_borrowed() {
         return Outcome::Fail(Errno::EBADF);
     }
     let is_known = table::get(old) != Entry::Empty || table::get(new) != Entry::Empty;
@@ -138,7 +137,7 @@ fn closing_range(first: u32, last: u32, flags: c_int) -> Outcome {
         let _ = closing::before_close(fd);
     }
     let mut from = first;
-    while let Some(internal) = bell::next_internal(from, last) {
+    while let Some(internal) = os::fd::next_internal(from, last) {
         if internal > from {
             let _ = os::fd::close_range(from, internal - 1, flags as u32);
         }

@@ -2,7 +2,7 @@
 
 use crate::data::{receive_vectors, transmit_vectors};
 use crate::hook::{self, hooks};
-use crate::real::Buf;
+use crate::real::{Buf, forward};
 use core::ffi::{c_int, c_void};
 use os::Errno;
 use socket::{Outcome, server, table};
@@ -47,8 +47,11 @@ fn iov_count(header: &MsgHdr) -> Result<c_int, Errno> {
 }
 
 fn receive_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
-    if is_unknown(fd) || !socket::stream::is_shared(fd) || msg.is_null() {
+    if msg.is_null() {
         return Outcome::Forward;
+    }
+    if is_unknown(fd) || !socket::stream::is_shared(fd) {
+        return receive_passed(fd, msg, flags);
     }
     // SAFETY: the program passed a msghdr for the call to fill in.
     let header = unsafe { &mut *msg.cast::<MsgHdr>() };
@@ -82,10 +85,14 @@ fn transmit_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
 
 /// A socket passed to another process before its first use stays on TCP: the receiver may not have the library.
 fn keep_passed_sockets_plain(msg: Buf) {
-    if msg.is_null() {
-        return;
+    if !msg.is_null() {
+        each_passed(msg, server::refuse);
     }
-    // SAFETY: the program passed a msghdr.
+}
+
+/// Calls `visit` with every descriptor in the SCM_RIGHTS parts of a message.
+fn each_passed(msg: Buf, visit: impl Fn(c_int)) {
+    // SAFETY: the program passed a msghdr, filled in by itself or by libc.
     let header = unsafe { &*msg.cast::<MsgHdr>() };
     let mut at = 0;
     while !header.control.is_null() && at + size_of::<CMsgHdr>() <= header.control_len {
@@ -98,12 +105,28 @@ fn keep_passed_sockets_plain(msg: Buf) {
             for index in 0..(part.len - size_of::<CMsgHdr>()) / size_of::<c_int>() {
                 let offset = at + size_of::<CMsgHdr>() + index * size_of::<c_int>();
                 // SAFETY: inside this part, checked above.
-                let fd = unsafe { header.control.cast::<u8>().add(offset).cast::<c_int>().read_unaligned() };
-                server::refuse(fd);
+                visit(unsafe { header.control.cast::<u8>().add(offset).cast::<c_int>().read_unaligned() });
             }
         }
         at += part.len.next_multiple_of(size_of::<usize>());
     }
+}
+
+/// A message on a socket that is not ours may bring sockets that are.
+fn receive_passed(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
+    // SAFETY: the program's own arguments.
+    let got = unsafe { forward::recvmsg(fd, msg, flags) };
+    if got < 0 {
+        return Outcome::Fail(hook::last());
+    }
+    if crate::lifecycle::is_active() {
+        each_passed(msg, |passed| {
+            if table::get(passed) == table::Entry::Empty {
+                server::adopt(passed);
+            }
+        });
+    }
+    Outcome::Done(got as usize)
 }
 
 /// Runs `one` over an array of messages, as the kernel does: the count so far, or the first error.

@@ -25,6 +25,17 @@ extern "C" fn constructor() {
     process::prepare();
     stdio::patch();
     lifecycle::activate();
+    adopt_inherited();
+}
+
+/// Highest descriptor looked at for sockets that came over exec.
+const INHERITED_MAX: i32 = 63;
+
+/// Sockets inherited over exec: inetd children, a shell's redirections. A socket nobody knows costs one system call.
+fn adopt_inherited() {
+    for fd in 0..=INHERITED_MAX {
+        socket::server::adopt(fd);
+    }
 }
 
 extern "C" fn destructor() {

@@ -183,6 +183,13 @@ impl Ring {
         if bytes > self.size { Err(PeerMisbehaved) } else { Ok(bytes as usize) }
     }
 
+    /// Whether `wanted` bytes would fit; the consumer's line is read only if the cache says no.
+    #[inline]
+    pub fn has_room(&self, cache: &TxCache, wanted: usize) -> Result<bool, PeerMisbehaved> {
+        let prod = self.words().producer.0.prod.load(Ordering::Relaxed);
+        self.free_for(cache, prod, wanted).map(|free| free >= wanted)
+    }
+
     /// Copies up to one chunk of `src` into the ring and publishes it. Returns how many bytes; 0 if full.
     /// The caller is the only producer at this moment, or bytes get lost (never memory).
     #[inline]

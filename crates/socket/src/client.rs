@@ -29,6 +29,8 @@ pub fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let cookie = net::cookie(fd).map_err(|_| Reason::CNFERR)?;
     let ring_size = config::ring_size(config::sndbuf().max(config::rcvbuf()));
     let offered = offer::take(owner, ring_size, cookie)?;
+    // Rings for the slot's last connection may be pending.
+    os::pipe::drain(offered.view.bell(Side::Client));
     let side = &offered.view.header().sides[Side::Client as usize];
     side.holders.store(1, Shared::Relaxed);
     side.pid.store(os::process::cached_pid(), Shared::Relaxed);
@@ -43,6 +45,7 @@ pub fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
         return Err(Reason::MEM);
     };
     held.tie(Side::Client, row, offered.index, cookie);
+    held.rcvlowat.store(net::rcvlowat(fd), Ordering::Relaxed);
     held.deadline_ns.store(os::time::monotonic_ns() + PATIENCE_NS, Ordering::Relaxed);
     epoll::intent_began();
     Ok(held)

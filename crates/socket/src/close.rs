@@ -96,16 +96,21 @@ fn finish(conn: &Conn, fd: i32) {
         return;
     }
     client::note_addresses(conn, fd);
-    if end.mine().holders.load(Shared::Acquire) > 1 {
+    // A thread blocked in a call keeps the socket open, as in the kernel; its call's end is the close then.
+    if end.mine().holders.load(Shared::Acquire) > 1 || conn.is_in_other_calls() {
         return;
     }
-    if end.incoming.used() != Ok(0) && !conn.has(flag::BROKEN) {
+    if end.incoming.used() != Ok(0) && !conn.has(flag::RESET) {
         // TCP answers a close with unread bytes by RST.
         end.mine().closed.fetch_or(ClosedBy::ABORT, Shared::Relaxed);
         net::reset_on_close(fd);
     } else {
         linger(&end, fd);
     }
+    say_closed(&end);
+}
+
+fn say_closed(end: &End) {
     end.mine().closed.fetch_or(ClosedBy::CLOSE | ClosedBy::WRITE | ClosedBy::READ, Shared::Release);
 }
 
@@ -140,12 +145,15 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
     if was == Phase::Smc {
         totals::closed(end.mine(), end.outgoing, end.incoming);
     }
+    let is_last = end.mine().holders.load(Shared::Acquire) == 1;
+    if is_last {
+        say_closed(&end);
+    }
     end.mine().holders.fetch_sub(1, Shared::AcqRel);
-    let is_last = end.mine().holders.load(Shared::Acquire) == 0;
     let cookie = conn.cookie.load(Ordering::Relaxed);
     match end.side {
-        Side::Client => offer::give_back(conn.view_index(), end.view),
-        Side::Server => attach::done(end.view),
+        Side::Client if !conn.has(flag::ATTACHED) => offer::give_back(conn.view_index(), end.view),
+        _ => attach::done(end.view),
     }
     if is_last {
         connection::close_side(conn.row(), cookie, end.side);

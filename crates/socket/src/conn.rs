@@ -59,8 +59,12 @@ pub mod flag {
     pub const TCP_GONE: u32 = 2;
     /// connect() was seen to have completed.
     pub const ESTABLISHED: u32 = 4;
-    /// The ring contradicts itself; the connection was reset.
-    pub const BROKEN: u32 = 8;
+    /// Reset: the peer died with our bytes unread, or the ring contradicted itself. TCP would have said ECONNRESET.
+    pub const RESET: u32 = 8;
+    /// ECONNRESET has been reported; from now on the stream has ended.
+    pub const RESET_TOLD: u32 = 128;
+    /// The memory is another process's, also on the client's side (inherited over exec or passed).
+    pub const ATTACHED: u32 = 256;
     /// We asked to be rung for data and have not drained the doorbell since.
     pub const ASKED_DATA: u32 = 16;
     /// The same for space.
@@ -132,6 +136,7 @@ impl Conn {
     }
 
     fn reset(&self, phase: Phase) {
+        self.deadline_ns.store(0, Ordering::Relaxed);
         self.view.store(u32::MAX, Ordering::Relaxed);
         self.flags.store(0, Ordering::Relaxed);
         self.tx_cache.reset();
@@ -217,6 +222,11 @@ impl Conn {
         for counter in [&self.calls, &self.rx_waiters, &self.tx_waiters] {
             counter.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Whether another call than the asking one is in progress.
+    pub(crate) fn is_in_other_calls(&self) -> bool {
+        self.calls.load(Ordering::Acquire) > 1
     }
 
     /// Descriptors of this process that refer to it.

@@ -454,8 +454,10 @@ fn effective(registration: &Registration, source: Source, raised: u32) -> Option
     let conn = hold_index(Index(registration.conn.load(Ordering::Relaxed)))?;
     let fd = registration.fd();
     let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
-    if source == Source::Tcp {
-        ready::note_tcp(&conn, end_of_stream(fd, raised, events));
+    if source == Source::Tcp
+        && let Some(end) = End::of(&conn)
+    {
+        ready::note_tcp(&conn, &end, end_of_stream(fd, raised, events));
     }
     if conn.phase() == Phase::Intent && client::refresh(&conn, fd) == Phase::Plain {
         // Converted to a registration of the bare TCP socket: the kernel will report what is left to report.

@@ -161,7 +161,7 @@ fn tcp_events(conn: &Conn, events: i16) -> i16 {
 /// What the program would see: rings, and what TCP just told.
 fn level(conn: &Conn, end: &End, fd: i32, told: i16) -> i16 {
     let told = told & !(bits::IN | bits::RDNORM | bits::OUT | bits::WRNORM);
-    ready::note_tcp(conn, u32::from(told as u16));
+    ready::note_tcp(conn, end, u32::from(told as u16));
     let mut level = ready::levels(conn, end) as i16 | told;
     if conn.phase() == Phase::Intent && !client::is_established(conn, fd) {
         level &= !(READ_SIDE | WRITE_SIDE);

@@ -53,20 +53,32 @@ pub(crate) fn levels(conn: &Conn, end: &End) -> u32 {
     if closed & shm::ClosedBy::WRITE != 0 || conn.has(flag::TCP_GONE) || has_space(conn, end) {
         level |= bits::OUT | bits::WRNORM;
     }
-    if conn.has(flag::BROKEN) {
-        level |= bits::ERR | bits::HUP;
+    if conn.has(flag::RESET) {
+        level |= bits::HUP | if conn.has(flag::RESET_TOLD) { 0 } else { bits::ERR };
     }
     level
 }
 
 /// Takes note of what the kernel said about the TCP socket.
-pub(crate) fn note_tcp(conn: &Conn, events: u32) {
+pub(crate) fn note_tcp(conn: &Conn, end: &End, events: u32) {
     if events & (bits::RDHUP | bits::HUP | bits::ERR) != 0 {
-        conn.mark(flag::TCP_ENDED);
+        note_end(conn, end);
     }
     if events & (bits::HUP | bits::ERR) != 0 {
         conn.mark(flag::TCP_GONE);
     }
+}
+
+/// TCP has ended. A peer that went without a word and left our bytes unread was killed: TCP would have sent a reset.
+pub(crate) fn note_end(conn: &Conn, end: &End) {
+    if conn.has(flag::TCP_ENDED) {
+        return;
+    }
+    let said = end.theirs().closed.load(shm::sync::Ordering::Acquire);
+    if said & (shm::ClosedBy::WRITE | shm::ClosedBy::CLOSE) == 0 && end.outgoing.used() != Ok(0) {
+        conn.mark(flag::RESET | flag::TCP_GONE);
+    }
+    conn.mark(flag::TCP_ENDED);
 }
 
 /// Whether someone may have rung since the doorbell was last drained.
@@ -95,16 +107,17 @@ pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) {
 }
 
 fn ask(conn: &Conn, end: &End, data: bool, space: bool) {
-    let is_edge = conn.epoll_edge.load(Ordering::Acquire) > 0;
-    if data {
+    if conn.epoll_edge.load(Ordering::Acquire) > 0 {
+        // Every arrival is an edge, also while earlier bytes are unread. Space is asked for when a send finds none.
         conn.mark(flag::ASKED_DATA);
-        let word = &end.incoming.words().data_wait.0;
-        if is_edge { word.arm_sticky() } else { word.arm() }
+        end.incoming.words().data_wait.0.arm_sticky();
+    } else if data {
+        conn.mark(flag::ASKED_DATA);
+        end.incoming.words().data_wait.0.arm();
     }
     if space {
         conn.mark(flag::ASKED_SPACE);
-        let word = &end.outgoing.words().space_wait.0;
-        if is_edge { word.arm_sticky() } else { word.arm() }
+        end.outgoing.words().space_wait.0.arm();
     }
 }
 

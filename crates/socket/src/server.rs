@@ -1,7 +1,7 @@
 //! The accepting side: the decision at the first use of an accepted socket.
 //! Owns: the order of a claim: find the client's intent, map its memory, open the doorbells, and only then swap the word.
 
-use crate::conn::{Conn, Phase, enter};
+use crate::conn::{Conn, Phase, enter, flag};
 use crate::{close, epoll};
 use fabric::connection::{self, RowId};
 use fabric::verdict::Verdict;
@@ -34,7 +34,7 @@ pub fn refuse(fd: i32) {
     let Some(conn) = crate::conn::hold(fd) else { return };
     match conn.phase() {
         Phase::Accepted => {
-            if let Some((row, _)) = find_intent(fd) {
+            if let Some(Found { row, .. }) = find(fd, false) {
                 connection::decide(row, Verdict::Plain(Reason::OPTUNSUPP));
             }
             conn.set_phase(Phase::Plain);
@@ -54,7 +54,7 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     }
     let phase = match claim(conn, fd) {
         Ok(()) => {
-            totals::upgraded(Side::Server);
+            totals::upgraded(conn.side());
             Phase::Smc
         }
         Err(None) => Phase::Plain,
@@ -68,14 +68,14 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     phase
 }
 
-/// `Err(None)`: the client never offered anything.
+/// `Err(None)`: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<(), Option<Reason>> {
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered already.
     let is_unshared = conn.deadline_ns.load(core::sync::atomic::Ordering::Relaxed) == close::era();
     if is_unshared && !connection::any_pending() {
         return Err(None);
     }
-    let (row, cookie) = find_intent(fd).ok_or(None)?;
+    let Found { row, cookie, side } = find(fd, !is_unshared).ok_or(None)?;
     let opened = attach::open(row);
     let (index, view) = opened.inspect_err(|reason| {
         connection::decide(row, Verdict::Plain(*reason));
@@ -85,39 +85,61 @@ fn claim(conn: &Conn, fd: i32) -> Result<(), Option<Reason>> {
         connection::decide(row, Verdict::Plain(Reason::SYNCERR));
         return Err(Some(Reason::SYNCERR));
     }
-    take_side(fd, view);
+    os::pipe::drain(view.bell(side));
+    take_side(fd, view, side);
     let own_cookie = net::cookie(fd).unwrap_or(0);
-    let stands = connection::decide(row, Verdict::Smc);
-    let is_ours = stands == Verdict::Smc && claimed_by(row, own_cookie);
+    let stands = match side {
+        Side::Server => connection::decide(row, Verdict::Smc),
+        Side::Client => connection::verdict(row),
+    };
+    let is_ours = stands == Verdict::Smc && (side == Side::Client || claimed_by(row, own_cookie));
     if !is_ours {
-        view.header().sides[Side::Server as usize].holders.fetch_sub(1, AcqRel);
+        view.header().sides[side as usize].holders.fetch_sub(1, AcqRel);
         attach::done(view);
         return Err(match stands {
             Verdict::Plain(reason) => Some(reason),
             _ => Some(Reason::SYNCERR),
         });
     }
-    tie(conn, fd, row, index, cookie);
-    view.header().server_cookie.store(own_cookie, Release);
-    // A client that waits for the answer with a full early ring, or for our first bytes, sleeps on its doorbell.
-    if view.incoming(Side::Server).words().space_wait.0.take_ring() {
-        os::pipe::ring(view.bell(Side::Client));
+    conn.mark(flag::ATTACHED | flag::ESTABLISHED);
+    conn.rcvlowat.store(net::rcvlowat(fd), core::sync::atomic::Ordering::Relaxed);
+    tie(conn, fd, side, row, index, cookie);
+    if side == Side::Server {
+        view.header().server_cookie.store(own_cookie, Release);
+        // A client that waits for the answer with a full early ring sleeps on its doorbell.
+        if view.incoming(Side::Server).words().space_wait.0.take_ring() {
+            os::pipe::ring(view.bell(Side::Client));
+        }
     }
     Ok(())
 }
 
-fn find_intent(fd: i32) -> Option<(RowId, u64)> {
+struct Found {
+    row: RowId,
+    cookie: u64,
+    side: Side,
+}
+
+/// The row of the connection `fd` is an end of. An inherited or passed socket may also be the client's end.
+fn find(fd: i32, may_be_client: bool) -> Option<Found> {
     registry::mapped()?;
+    if may_be_client
+        && let Ok(cookie) = net::cookie(fd)
+        && let Some(row) = connection::find(cookie)
+    {
+        return Some(Found { row, cookie, side: Side::Client });
+    }
     let (local, peer) = (net::local(fd).ok()?.unmapped(), net::peer(fd).ok()?.unmapped());
     let client = diag::lookup(peer, local).ok()?;
     if client.uid != os::process::euid() {
         return None;
     }
-    connection::find(client.cookie).map(|row| (row, client.cookie))
+    let row = connection::find(client.cookie)?;
+    Some(Found { row, cookie: client.cookie, side: Side::Server })
 }
 
-fn take_side(fd: i32, view: &fabric::slot::SlotView) {
-    let side = &view.header().sides[Side::Server as usize];
+fn take_side(fd: i32, view: &fabric::slot::SlotView, side: Side) {
+    let side = &view.header().sides[side as usize];
     side.holders.fetch_add(1, AcqRel);
     side.pid.store(os::process::cached_pid(), Relaxed);
     side.nonblocking.store(u32::from(os::fd::is_nonblocking(fd)), Relaxed);
@@ -133,11 +155,19 @@ fn claimed_by(row: RowId, cookie: u64) -> bool {
     })
 }
 
-fn tie(conn: &Conn, fd: i32, row: RowId, view: Index, cookie: u64) {
-    conn.tie(Side::Server, row, view, cookie);
+/// A socket that came from another process (exec, SCM_RIGHTS): decided at its first use, whichever end it is.
+pub fn adopt(fd: i32) {
+    let is_connected = net::is_tcp(fd) && net::peer(fd).is_ok();
+    if is_connected && registry::existing().is_ok() {
+        let _ = enter(fd, Phase::Accepted);
+    }
+}
+
+fn tie(conn: &Conn, fd: i32, side: Side, row: RowId, view: Index, cookie: u64) {
+    conn.tie(side, row, view, cookie);
     let Some(me) = registry::mapped().and_then(process::me) else { return };
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
     if let Ok(at) = net::local(fd) {
-        connection::note_side(row, Side::Server, me, at.unmapped(), inode);
+        connection::note_side(row, side, me, at.unmapped(), inode);
     }
 }

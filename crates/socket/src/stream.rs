@@ -61,6 +61,9 @@ struct Receive<'c> {
 
 impl Receive<'_> {
     fn run<'a>(&mut self, sinks: impl Iterator<Item = Sink<'a>> + Clone) -> Outcome {
+        if self.conn.has(flag::RESET_TOLD) {
+            return Outcome::Done(0);
+        }
         let mut rest = Rest { sinks: sinks.clone(), current: None };
         loop {
             let moved = if self.flags & msg::PEEK != 0 {
@@ -73,8 +76,7 @@ impl Receive<'_> {
                 Ok(count) => self.got += count,
                 Err(outcome) => return self.partial_or(outcome),
             }
-            let is_enough =
-                if self.flags & msg::WAITALL != 0 { self.got >= self.total } else { self.got > 0 };
+            let is_enough = self.got > 0 && self.got >= self.target();
             if is_enough || (self.total == 0 && ready::has_data(self.conn, &self.end)) {
                 return Outcome::Done(self.got);
             }
@@ -82,6 +84,16 @@ impl Receive<'_> {
                 return outcome;
             }
         }
+    }
+
+    /// How many bytes end the call: all with MSG_WAITALL, else SO_RCVLOWAT or what there is room for.
+    #[inline]
+    fn target(&self) -> usize {
+        if self.flags & msg::WAITALL != 0 {
+            return self.total;
+        }
+        let low_water = self.conn.rcvlowat.load(core::sync::atomic::Ordering::Relaxed) as usize;
+        low_water.min(self.total)
     }
 
     fn partial_or(&self, outcome: Outcome) -> Outcome {
@@ -175,16 +187,19 @@ impl Receive<'_> {
         if may_wait || net::tcp_input(self.fd) != TcpInput::Ended {
             return false;
         }
-        self.conn.mark(flag::TCP_ENDED);
+        ready::note_end(self.conn, &self.end);
         true
     }
 
     fn ended(&self, is_shut: bool) -> Outcome {
-        if is_shut || self.conn.has(flag::BROKEN) && self.got > 0 {
-            Outcome::Done(0)
-        } else {
-            Outcome::Forward
+        if self.conn.has(flag::RESET) {
+            if self.got > 0 || self.conn.has(flag::RESET_TOLD) {
+                return Outcome::Done(0);
+            }
+            self.conn.mark(flag::RESET_TOLD);
+            return Outcome::Fail(Errno::ECONNRESET);
         }
+        if is_shut { Outcome::Done(0) } else { Outcome::Forward }
     }
 
     fn leave(&self, outcome: Outcome) -> Step {
@@ -262,7 +277,8 @@ impl Transmit<'_> {
     /// EPIPE after our own shutdown; after the peer's close TCP itself answers, as it would have.
     #[inline]
     fn check_open(&self) -> Result<(), Outcome> {
-        if self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::WRITE != 0 {
+        if self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::WRITE != 0 || self.conn.has(flag::RESET)
+        {
             return Err(self.pipe_error());
         }
         let theirs = self.end.theirs().closed.load(Ordering::Relaxed);
@@ -299,6 +315,9 @@ impl Transmit<'_> {
             return Err(Outcome::Forward);
         }
         self.check_open()?;
+        if !self.fits_as_one(total)? {
+            return Ok(false);
+        }
         let before = self.sent;
         while self.sent < total {
             let Some(source) = current.filter(|source| !source.is_empty()).or_else(|| sources.next()) else {
@@ -323,6 +342,17 @@ impl Transmit<'_> {
             traffic.count(self.sent - before);
         }
         Ok(self.sent == total)
+    }
+
+    /// Records of several writing threads must not be torn: a blocking call of moderate size starts when all of it fits.
+    #[inline]
+    fn fits_as_one(&self, total: usize) -> Result<bool, Outcome> {
+        let size = self.end.outgoing.size();
+        if self.sent > 0 || total > size / 3 || self.end.is_nonblocking() || self.flags & msg::DONTWAIT != 0 {
+            return Ok(true);
+        }
+        let fits = self.end.outgoing.has_room(&self.conn.tx_cache, total);
+        fits.map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))
     }
 
     /// How much may be written now: early bytes are few, so that they fit a TCP send buffer if it comes to that.
@@ -376,7 +406,7 @@ impl Transmit<'_> {
     /// EAGAIN or a short count; an edge-triggered set is rung when there is space again, as the kernel's NOSPACE does.
     fn would_block(&self) -> Step {
         if net::tcp_input(self.fd) == TcpInput::Ended {
-            self.conn.mark(flag::TCP_ENDED);
+            ready::note_end(self.conn, &self.end);
             if !wait::is_half_closed_by_peer(&self.end) {
                 return self.leave(Outcome::Forward);
             }
@@ -398,7 +428,7 @@ impl Transmit<'_> {
 
 /// The peer lied: its connection ends with a reset, here and there.
 pub(crate) fn break_off(conn: &Conn, end: &End, fd: i32) -> Outcome {
-    conn.mark(flag::BROKEN | flag::TCP_ENDED | flag::TCP_GONE);
+    conn.mark(flag::RESET | flag::RESET_TOLD | flag::TCP_ENDED | flag::TCP_GONE);
     end.mine().closed.fetch_or(ClosedBy::ABORT, Ordering::Release);
     net::abort(fd);
     Outcome::Fail(Errno::ECONNRESET)

@@ -114,7 +114,10 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
             PollFd { fd, events: tcp_events(conn, end, wish), revents: 0 },
         ];
         os::poll::wait(&mut fds, timeout)?;
-        ready::note_tcp(conn, u32::from(fds[1].revents as u16));
+        if fds[1].revents & bits::NVAL != 0 {
+            return Err(Errno::EBADF);
+        }
+        ready::note_tcp(conn, end, u32::from(fds[1].revents as u16));
         if fds[1].revents != 0 {
             return Ok(());
         }
