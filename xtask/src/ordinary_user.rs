@@ -108,6 +108,8 @@ impl Stage {
                 "cargo built no test program of {PACKAGE}.\n   How to fix it: does tests/Cargo.toml still say so?"
             );
         }
+        // In the order of their names: cargo reports them as they are done.
+        programs.sort();
         Ok(programs)
     }
 
