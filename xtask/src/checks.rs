@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::exec::Run;
+use crate::leftovers;
 use crate::workspace::{PRELOAD, Workspace};
 
 /// Loom explores schedules until this many preemptions per run; two find every ordering bug known to the ring's tests.
@@ -72,10 +73,10 @@ pub(crate) fn deny(ws: &Workspace) -> anyhow::Result<()> {
 
 /// All tests that run as the calling user, in the workspace's default members.
 pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
-    Run::cargo("run the named test alone: `cargo test -p PACKAGE NAME -- --nocapture`")
+    let run = Run::cargo("run the named test alone: `cargo test -p PACKAGE NAME -- --nocapture`")
         .args(["test"])
-        .with(|c| _ = c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist()))
-        .go()
+        .with(|c| _ = c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist()));
+    leftovers::none_after(|| run.go())
 }
 
 /// What `tests/bars` does in small with every change, in full: bytes, kills, connections opened, at once, and verdicts.

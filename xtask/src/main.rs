@@ -9,6 +9,7 @@ mod ci;
 mod demo;
 mod dist;
 mod exec;
+mod leftovers;
 mod ordinary_user;
 mod packages;
 mod symbols;

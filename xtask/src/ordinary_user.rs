@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use cargo_metadata::Message;
 use ignore::WalkBuilder;
 
 use crate::exec::Run;
+use crate::leftovers;
 use crate::workspace::{Workspace, walk_sources};
 
 /// `nobody` on Debian and most others; it needs no entry in the user database.
@@ -32,32 +33,7 @@ pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
     }
     let stage = Stage::new(ws)?;
     let programs = stage.build()?;
-    let before = files_in_shared_memory();
-    let outcome = programs.iter().try_for_each(|program| stage.run(program));
-    outcome.and(nothing_new_since(&before))
-}
-
-/// Names in /dev/shm that belong to the ordinary user, who has no other business on this machine.
-fn files_in_shared_memory() -> Vec<PathBuf> {
-    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-    let files = entries.filter(|entry| entry.metadata().is_ok_and(|meta| meta.uid() == UID));
-    files.map(|entry| entry.path()).collect()
-}
-
-/// Removes what the tests left, and fails because they did.
-fn nothing_new_since(before: &[PathBuf]) -> anyhow::Result<()> {
-    let left: Vec<PathBuf> =
-        files_in_shared_memory().into_iter().filter(|file| !before.contains(file)).collect();
-    for file in &left {
-        // Gone already is as good.
-        let _ = fs::remove_file(file);
-    }
-    if left.is_empty() {
-        return Ok(());
-    }
-    bail!(
-        "the tests left {left:?}.\n   How to fix it: every program of a test gets a SMC_REGISTRY_DIR of its own, see tests/src/bed.rs"
-    )
+    leftovers::none_after(|| programs.iter().try_for_each(|program| stage.run(program)))
 }
 
 /// A folder with `src`, `dist`, `target`, all readable, and a `home` that belongs to the ordinary user. Removed at the end.
