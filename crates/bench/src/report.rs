@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::stats::Slice;
     use crate::worker::ServerKind;
-    use crate::workload::REQUEST_RESPONSE;
+    use crate::workload::{CONNECT_AND_CLOSE, REQUEST_RESPONSE};
 
     fn line(transport: Transport, rate: f64, smcd: Option<usize>) -> Line {
         let cell = Cell { workload: REQUEST_RESPONSE, connections: 2, transport, server: ServerKind::Pair };
@@ -129,7 +129,10 @@ mod tests {
     fn the_last_line_counts_every_slice() {
         assert!(smc_line(&[line(Transport::Smc, 1.0, Some(2))]).starts_with("4 of 4 connections"));
         assert!(smc_line(&[line(Transport::Smc, 1.0, Some(1))]).contains("Why is it not faster"));
-        assert!(smc_line(&[line(Transport::Tcp, 1.0, None)]).contains("unknown"));
+        assert!(smc_line(&[line(Transport::Smc, 1.0, None)]).contains("unknown"));
+        let mut short = line(Transport::Smc, 1.0, None);
+        short.cell.workload = CONNECT_AND_CLOSE;
+        assert!(smc_line(&[short]).contains("smcd stats"));
     }
 
     #[test]
