@@ -80,8 +80,12 @@ fn time(ns: f64) -> String {
 
 /// How many connections used SMC-D, in every slice that was measured over SMC.
 pub(crate) fn smc_line(lines: &[Line]) -> String {
-    let slices =
-        lines.iter().filter(|line| line.cell.transport == Transport::Smc).flat_map(|line| &line.rounds);
+    let over_smc = || lines.iter().filter(|line| line.cell.transport == Transport::Smc);
+    if over_smc().all(|line| line.cell.workload.shape == Shape::Crr) {
+        return "connections of one request are over before smcss could show them: `smcd stats` counts them"
+            .into();
+    }
+    let slices = over_smc().flat_map(|line| &line.rounds);
     let told: Vec<(usize, usize)> =
         slices.filter_map(|slice| Some((slice.smcd?, slice.connections))).collect();
     if told.is_empty() {
