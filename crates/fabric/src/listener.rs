@@ -65,6 +65,15 @@ pub fn withdraw(cookie: u64, at: Endpoint) {
     }
 }
 
+/// Withdraws a listener that stays open.
+pub fn forget(cookie: u64, fd: i32) {
+    let (Some(map), Ok(at)) = (registry::mapped(), net::local(fd)) else { return };
+    let rows = bucket(map, at.port);
+    if let Some(row) = rows.iter().find(|row| row.cookie.load(Acquire) == cookie) {
+        let _ = row.cookie.compare_exchange(cookie, 0, AcqRel, Relaxed);
+    }
+}
+
 /// The process that announced the listener which a connection to `target` would reach.
 ///
 /// A port nobody announced costs a glance at one bucket; only a match asks the kernel who listens there.

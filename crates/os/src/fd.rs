@@ -84,6 +84,32 @@ pub fn is_nonblocking(fd: i32) -> bool {
     fcntl(fd, nr::F_GETFL, 0).is_ok_and(|flags| flags as u32 & nr::O_NONBLOCK != 0)
 }
 
+/// Another number, high up, for an internal descriptor.
+pub fn duplicate_internal(fd: i32) -> Result<i32> {
+    fcntl(fd, nr::F_DUPFD_CLOEXEC, 0).and_then(|low| raise(low as i32))
+}
+
+/// Whether `fd` is an end of a pipe.
+pub fn is_pipe(fd: i32) -> bool {
+    const F_GETPIPE_SZ: u32 = 1032;
+    fcntl(fd, F_GETPIPE_SZ, 0).is_ok()
+}
+
+/// Makes `bell` signal its readiness as `fd` is set to: the same owner and signal, O_ASYNC on or off.
+pub fn copy_signal_driven(fd: i32, bell: i32, on: bool) {
+    const F_GETSIG: u32 = 11;
+    const F_SETSIG: u32 = 10;
+    const O_ASYNC: u32 = 0o20000;
+    if let Ok(owner) = fcntl(fd, nr::F_GETOWN, 0) {
+        let _ = fcntl(bell, nr::F_SETOWN, owner);
+    }
+    if let Ok(signal) = fcntl(fd, F_GETSIG, 0) {
+        let _ = fcntl(bell, F_SETSIG, signal);
+    }
+    let flags = nr::O_NONBLOCK | if on { O_ASYNC } else { 0 };
+    let _ = fcntl(bell, nr::F_SETFL, flags as usize);
+}
+
 /// Whether FD_CLOEXEC is set on `fd`.
 pub fn is_cloexec(fd: i32) -> bool {
     fcntl(fd, nr::F_GETFD, 0).is_ok_and(|flags| flags as u32 & nr::FD_CLOEXEC != 0)

@@ -22,6 +22,7 @@ pub mod opt {
     pub const SO_COOKIE: i32 = 57;
     pub const SO_ZEROCOPY: i32 = 60;
     pub const IPPROTO_TCP: i32 = 6;
+    pub const TCP_DEFER_ACCEPT: i32 = 9;
     pub const TCP_INFO: i32 = 11;
     pub const TCP_FASTOPEN: i32 = 23;
     pub const TCP_FASTOPEN_CONNECT: i32 = 30;
@@ -267,6 +268,15 @@ pub fn tcp_input(fd: i32) -> TcpInput {
         Ok(0) | Err(_) => TcpInput::Ended,
         Ok(_) => TcpInput::Data,
     }
+}
+
+/// FIONREAD of the TCP socket itself.
+pub fn readable_bytes(fd: i32) -> usize {
+    const FIONREAD: usize = 0x541B;
+    let mut count = 0i32;
+    // SAFETY: the request writes one int.
+    unsafe { syscall!(nr::__NR_ioctl, fd, FIONREAD, &raw mut count) };
+    count.max(0) as usize
 }
 
 /// sendto(2) of a slice.

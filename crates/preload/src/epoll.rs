@@ -9,6 +9,9 @@ use socket::{Outcome, epoll as ours, table};
 
 fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     if table::get(fd) == table::Entry::Empty {
+        if op == 1 && crate::lifecycle::is_active() {
+            socket::epoll::note_early(fd);
+        }
         return Outcome::Forward;
     }
     let op = match op {

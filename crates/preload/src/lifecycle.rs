@@ -51,7 +51,17 @@ fn accepted(listener: c_int, fd: c_int) {
     server::after_accept(fd);
 }
 
+/// connect() to AF_UNSPEC dissolves the connection and leaves the descriptor open for another.
+fn is_dissolving(addr: Buf, addr_len: u32) -> bool {
+    // SAFETY: the program passed an address of this length; the family comes first.
+    addr_len >= 2 && !addr.is_null() && unsafe { addr.cast::<u16>().read_unaligned() } == 0
+}
+
 fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
+    if is_active() && matches!(table::get(fd), Entry::Conn(_)) && is_dissolving(addr, addr_len) {
+        closing::before_close(fd).run();
+        return Outcome::Forward;
+    }
     if !is_active() || table::get(fd) != Entry::Empty {
         return Outcome::Forward;
     }

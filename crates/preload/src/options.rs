@@ -13,6 +13,7 @@ const F_DUPFD: c_int = 0;
 const F_SETFL: c_int = 4;
 const F_DUPFD_CLOEXEC: c_int = 1030;
 const O_NONBLOCK: usize = 0o4000;
+const O_ASYNC: usize = 0o20000;
 const FIONREAD: u64 = 0x541B;
 const SIOCOUTQ: u64 = 0x5411;
 const FIONBIO: u64 = 0x5421;
@@ -25,11 +26,15 @@ fn control(fd: c_int, cmd: c_int, arg: usize, libc_fcntl: impl Fn() -> c_int) ->
     match cmd {
         F_DUPFD | F_DUPFD_CLOEXEC if !is_borrowed() => duplicated(fd, libc_fcntl()),
         F_SETFL => {
+            if arg & O_ASYNC != 0 {
+                server::refuse(fd);
+            }
             let result = libc_fcntl();
             if result < 0 {
                 return Outcome::Fail(hook::last());
             }
             stream::note_nonblocking(fd, arg & O_NONBLOCK != 0);
+            socket::ready::note_signal_driven(fd, arg & O_ASYNC != 0);
             Outcome::Done(result as usize)
         }
         _ => Outcome::Forward,
@@ -46,6 +51,9 @@ fn request(fd: c_int, request: u64, arg: usize) -> Outcome {
         FIONBIO => return switch_nonblocking(fd, request, arg),
         FIOASYNC => {
             server::refuse(fd);
+            // SAFETY: the request takes a pointer to int, null or not.
+            let on = unsafe { (arg as *const c_int).as_ref() }.is_some_and(|on| *on != 0);
+            socket::ready::note_signal_driven(fd, on);
             None
         }
         _ => None,
@@ -72,7 +80,7 @@ fn needs_tcp(level: c_int, name: c_int) -> bool {
     match level {
         opt::SOL_SOCKET => name == opt::SO_ZEROCOPY,
         opt::IPPROTO_TCP => {
-            matches!(name, opt::TCP_FASTOPEN_CONNECT | opt::TCP_ULP | opt::TCP_MD5SIG | opt::TCP_REPAIR)
+            matches!(name, opt::TCP_DEFER_ACCEPT | opt::TCP_FASTOPEN_CONNECT | opt::TCP_ULP | opt::TCP_MD5SIG | opt::TCP_REPAIR)
         }
         _ => false,
     }
@@ -87,6 +95,11 @@ fn option(fd: c_int, level: c_int, name: c_int) -> Outcome {
         return Outcome::Forward;
     }
     server::refuse(fd);
+    if level == opt::IPPROTO_TCP && name == opt::TCP_DEFER_ACCEPT {
+        // The kernel holds a connection back until TCP bytes arrive; ours never do.
+        server::stop_listening(fd);
+        return Outcome::Forward;
+    }
     if level == opt::IPPROTO_TCP && stream::is_shared(fd) {
         Outcome::Fail(Errno::EOPNOTSUPP)
     } else {

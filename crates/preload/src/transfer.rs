@@ -6,6 +6,7 @@ use crate::hook::{self, hooks};
 use crate::real::forward;
 use core::ffi::c_int;
 use os::net::msg;
+use os::poll::bits;
 use socket::{Errno, Outcome, stream};
 
 const BOUNCE: usize = 16 * 1024;
@@ -33,6 +34,8 @@ fn send_file(out: c_int, file: c_int, offset: *mut i64, count: usize) -> Outcome
     let given = unsafe { offset.as_ref() }.copied();
     let start = match given.map_or_else(|| seek(file, 0, 1), Ok) {
         Ok(start) => start,
+        // Not a file: the kernel's answer for a source it cannot map.
+        Err(Errno::ESPIPE) => return Outcome::Fail(Errno::EINVAL),
         Err(errno) => return Outcome::Fail(errno),
     };
     let (sent, error) = send_range(out, file, start, count);
@@ -93,8 +96,22 @@ fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
 }
 
 /// Pipe to socket: takes from the pipe no more than the ring has room for.
-fn splice_in(from: c_int, to: c_int, len: usize) -> Outcome {
+fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     let mut bounce = [0u8; BOUNCE];
+    let may_wait = flags & SPLICE_F_NONBLOCK == 0;
+    if !may_wait && os::poll::peek(from, bits::IN | bits::HUP) == 0 {
+        return Outcome::Fail(Errno::EAGAIN);
+    }
+    if stream::space(to) == 0 {
+        if !may_wait || os::fd::is_nonblocking(to) {
+            return Outcome::Fail(Errno::EAGAIN);
+        }
+        let mut entry = os::poll::PollFd { fd: to, events: bits::OUT, revents: 0 };
+        // SAFETY: one entry; our own hook.
+        if unsafe { crate::poll::poll(&raw mut entry, 1, -1) } < 0 {
+            return Outcome::Fail(hook::last());
+        }
+    }
     let room = stream::space(to).clamp(1, BOUNCE).min(len);
     // SAFETY: `room` bytes of the buffer are writable; the pipe end is not ours.
     let got = unsafe { forward::read(from, bounce.as_mut_ptr().cast(), room) };
@@ -118,10 +135,10 @@ hooks! {
         send_file(out, from, offset, count)
     }
     fn splice [] (from: c_int, from_at: *mut i64, to: c_int, to_at: *mut i64, len: usize, flags: u32) -> isize {
-        if len > 0 && from_at.is_null() && stream::is_shared(from) {
+        if len > 0 && from_at.is_null() && os::fd::is_pipe(to) && stream::is_shared(from) {
             splice_out(from, to, len, flags)
-        } else if len > 0 && to_at.is_null() && stream::is_shared(to) {
-            splice_in(from, to, len)
+        } else if len > 0 && to_at.is_null() && os::fd::is_pipe(from) && stream::is_shared(to) {
+            splice_in(from, to, len, flags)
         } else {
             Outcome::Forward
         }

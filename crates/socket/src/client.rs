@@ -46,9 +46,14 @@ pub fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     };
     held.tie(Side::Client, row, offered.index, cookie);
     held.rcvlowat.store(net::rcvlowat(fd), Ordering::Relaxed);
-    held.deadline_ns.store(os::time::monotonic_ns() + PATIENCE_NS, Ordering::Relaxed);
-    epoll::intent_began();
+    expect_answer(&held);
     Ok(held)
+}
+
+/// The intent stands; from now on the answer is waited for.
+pub(crate) fn expect_answer(conn: &Conn) {
+    conn.deadline_ns.store(os::time::monotonic_ns() + PATIENCE_NS, Ordering::Relaxed);
+    epoll::intent_began();
 }
 
 fn abandon(offered: &offer::Offer) {

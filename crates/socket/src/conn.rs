@@ -65,6 +65,8 @@ pub mod flag {
     pub const RESET_TOLD: u32 = 128;
     /// The memory is another process's, also on the client's side (inherited over exec or passed).
     pub const ATTACHED: u32 = 256;
+    /// O_ASYNC is on: the doorbell raises the program's signal.
+    pub const SIGNAL_DRIVEN: u32 = 512;
     /// We asked to be rung for data and have not drained the doorbell since.
     pub const ASKED_DATA: u32 = 16;
     /// The same for space.

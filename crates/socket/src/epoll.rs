@@ -48,8 +48,8 @@ struct Registration {
     next: AtomicU32,
     /// ONESHOT has been delivered.
     is_fired: AtomicU32,
-    /// Whether the doorbell is in the set, and whether its wishes are counted at the connection.
-    has_bell: AtomicU32,
+    /// The doorbell's number in the set, or a duplicate's; -1 while there is none.
+    bell: AtomicI32,
     /// The wait call that delivered it last, and where in its answer.
     batch: AtomicU64,
     place: AtomicU32,
@@ -73,7 +73,7 @@ impl Registration {
             data: AtomicU64::new(0),
             next: AtomicU32::new(0),
             is_fired: AtomicU32::new(0),
-            has_bell: AtomicU32::new(0),
+            bell: AtomicI32::new(-1),
             batch: AtomicU64::new(0),
             place: AtomicU32::new(0),
         }
@@ -149,7 +149,8 @@ fn tcp_events(phase: Phase, events: u32) -> u32 {
         // EPOLLEXCLUSIVE does not go with EPOLLRDHUP; TCP says EPOLLIN at its end as well.
         _ if events & READ_SIDE == 0 => 0,
         _ if events & bits::EXCLUSIVE != 0 => bits::IN,
-        _ => bits::RDHUP,
+        // EPOLLIN besides: after a move back to TCP (urgent data) the bytes are there.
+        _ => bits::RDHUP | bits::IN,
     };
     events & (FLAGS | bits::PRI) | hangup
 }
@@ -217,6 +218,10 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
         let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);
         drop_registration(conn, stale);
     }
+    if matches!(table::get(epfd), Entry::Conn(_)) {
+        return Ok(Outcome::Forward);
+    }
+    let is_new_set = set_of(epfd).is_none();
     let set = set_for(epfd).ok_or(Errno::ENOMEM)?;
     let (index, registration) = REGISTRATION_TABLE.take(Registration::new).ok_or(Errno::ENOMEM)?;
     registration.generation.fetch_add(1, Ordering::AcqRel);
@@ -226,11 +231,16 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     registration.data.store(data, Ordering::Relaxed);
     registration.events.store(events, Ordering::Release);
     registration.is_fired.store(0, Ordering::Relaxed);
-    registration.has_bell.store(0, Ordering::Relaxed);
+    registration.bell.store(-1, Ordering::Relaxed);
     let cookie = registration.cookie(index, Source::Tcp);
     if let Err(errno) = kernel_ctl(epfd, Op::Add, fd, tcp_events(conn.phase(), events), cookie) {
         registration.generation.fetch_add(1, Ordering::AcqRel);
         REGISTRATION_TABLE.give_back(index);
+        if is_new_set {
+            // It may be no epoll descriptor at all.
+            table::clear(epfd);
+            SET_TABLE.give_back(set);
+        }
         return Err(errno);
     }
     registration.next.store(conn.registrations.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -244,18 +254,30 @@ fn attach_bell(conn: &Conn, index: Index, registration: &Registration) {
     let Some(end) = End::of(conn) else { return };
     let events = registration.events();
     let cookie = registration.cookie(index, Source::Bell);
-    let op = if registration.has_bell.load(Ordering::Relaxed) == 0 { Op::Add } else { Op::Mod };
-    if kernel_ctl(registration.epfd(), op, end.my_bell(), bell_events(events), cookie).is_ok() {
-        registration.has_bell.store(1, Ordering::Relaxed);
+    let epfd = registration.epfd();
+    let bell = registration.bell.load(Ordering::Relaxed);
+    if bell >= 0 {
+        let _ = kernel_ctl(epfd, Op::Mod, bell, bell_events(events), cookie);
+    } else {
+        let added = kernel_ctl(epfd, Op::Add, end.my_bell(), bell_events(events), cookie);
+        let bell = if added == Err(Errno::EEXIST) { second_bell(epfd, &end, events, cookie) } else { end.my_bell() };
+        registration.bell.store(bell, Ordering::Relaxed);
     }
     count(conn, events, 1);
-    announce(conn, &end, events);
+    announce(conn, &end, registration.fd(), events);
 }
 
-fn announce(conn: &Conn, end: &End, events: u32) {
+/// A duplicate in the same set: the kernel tells records apart by descriptor number.
+fn second_bell(epfd: i32, end: &End, events: u32, cookie: u64) -> i32 {
+    let Ok(bell) = os::fd::duplicate_internal(end.my_bell()) else { return -1 };
+    let _ = kernel_ctl(epfd, Op::Add, bell, bell_events(events), cookie);
+    bell
+}
+
+fn announce(conn: &Conn, end: &End, fd: i32, events: u32) {
     ready::rearm(conn, end, false, false);
     let is_answered = conn.phase() == Phase::Smc;
-    let level = ready::levels(conn, end) & if is_answered { !0 } else { !WRITE_SIDE };
+    let level = ready::levels(conn, end, fd) & if is_answered { !0 } else { !WRITE_SIDE };
     if level & (events | bits::ERR | bits::HUP) != 0 {
         ready::kick(conn, end);
     }
@@ -306,10 +328,12 @@ fn delete(conn: &Conn, epfd: i32, fd: i32) -> Result<Outcome, Errno> {
 
 /// Takes a registration off its connection and its doorbell out of the set. The caller has the turn.
 fn drop_registration(conn: &Conn, gone: &'static Registration) {
-    if gone.has_bell.load(Ordering::Relaxed) != 0
-        && let Some(end) = End::of(conn)
-    {
-        let _ = kernel_ctl(gone.epfd(), Op::Del, end.my_bell(), 0, 0);
+    let bell = gone.bell.swap(-1, Ordering::Relaxed);
+    if bell >= 0 {
+        let _ = kernel_ctl(gone.epfd(), Op::Del, bell, 0, 0);
+        if End::of(conn).is_some_and(|end| end.my_bell() != bell) {
+            os::fd::close(bell);
+        }
     }
     uncount(conn, gone);
     let mut link = &conn.registrations;
@@ -381,7 +405,7 @@ pub(crate) fn convert(conn: &Conn, _fd: i32) {
             let cookie = registration.cookie(index, Source::Tcp);
             let _ = kernel_ctl(epfd, Op::Mod, fd, tcp_events(Phase::Smc, events), cookie);
             if let Some(end) = End::of(conn) {
-                announce(conn, &end, events);
+                announce(conn, &end, fd, events);
             }
         } else {
             let data = registration.data.load(Ordering::Relaxed);
@@ -390,6 +414,13 @@ pub(crate) fn convert(conn: &Conn, _fd: i32) {
             let wanted = if fired { bits::ONESHOT } else { events };
             let _ = kernel_ctl(epfd, Op::Mod, fd, wanted, data);
         }
+    }
+}
+
+/// A socket registered before it is connected stays on TCP: the set already holds it with the program's own data.
+pub fn note_early(fd: i32) {
+    if net::is_tcp(fd) && net::peer(fd) == Err(Errno::ENOTCONN) {
+        table::set(fd, Entry::Foreign);
     }
 }
 
@@ -464,7 +495,7 @@ fn effective(registration: &Registration, source: Source, raised: u32) -> Option
         return plain_now(fd, events, data);
     }
     let end = End::of(&conn)?;
-    let mut level = ready::levels(&conn, &end);
+    let mut level = ready::levels(&conn, &end, fd);
     if conn.phase() == Phase::Intent && !conn.has(flag::ESTABLISHED) {
         let is_connected =
             source == Source::Tcp && raised & bits::OUT != 0 && client::is_established(&conn, fd);
@@ -473,7 +504,7 @@ fn effective(registration: &Registration, source: Source, raised: u32) -> Option
     level |= if source == Source::Tcp { raised & (bits::ERR | bits::HUP | bits::PRI) } else { 0 };
     level &= events | bits::ERR | bits::HUP;
     if events & bits::ET != 0 {
-        ready::rearm(&conn, &end, false, false);
+        ready::ask_for_next_edge(&conn, &end);
     }
     if level == 0 {
         settle_spurious(&conn, &end, registration, source);
@@ -487,8 +518,8 @@ fn effective(registration: &Registration, source: Source, raised: u32) -> Option
 
 /// EPOLLIN from a TCP socket that carries no data means its end; from others it is taken as it is.
 fn end_of_stream(fd: i32, raised: u32, events: u32) -> u32 {
-    let is_exclusive_in = events & bits::EXCLUSIVE != 0 && raised & bits::IN != 0;
-    if is_exclusive_in && net::tcp_input(fd) == net::TcpInput::Ended { raised | bits::RDHUP } else { raised }
+    let is_bare_in = events & bits::EXCLUSIVE != 0 && raised & bits::IN != 0;
+    if is_bare_in && net::tcp_input(fd) == net::TcpInput::Ended { raised | bits::RDHUP } else { raised }
 }
 
 fn plain_now(fd: i32, events: u32, data: u64) -> Option<(u32, u64)> {
@@ -515,7 +546,10 @@ fn settle_spurious(conn: &Conn, end: &End, registration: &Registration, source: 
     };
     let cookie = registration.cookie(index, source);
     let _ = match source {
-        Source::Bell => kernel_ctl(registration.epfd(), Op::Mod, end.my_bell(), bell_events(events), cookie),
+        Source::Bell => {
+            let bell = registration.bell.load(Ordering::Relaxed);
+            kernel_ctl(registration.epfd(), Op::Mod, bell, bell_events(events), cookie)
+        },
         Source::Tcp => kernel_ctl(
             registration.epfd(),
             Op::Mod,

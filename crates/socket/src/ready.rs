@@ -40,11 +40,11 @@ pub(crate) fn is_worth_ringing(end: &End) -> bool {
 }
 
 /// `EPOLLIN` and `EPOLLOUT` as the rings have it, with what TCP was seen to say.
-pub(crate) fn levels(conn: &Conn, end: &End) -> u32 {
+pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     let mut level = 0;
     let closed = end.mine().closed.load(shm::sync::Ordering::Relaxed);
     let is_read_shut = closed & shm::ClosedBy::READ != 0;
-    if is_read_shut || conn.has(flag::TCP_ENDED) || has_data(conn, end) {
+    if is_read_shut || conn.has(flag::TCP_ENDED) || has_input(conn, end, fd) {
         level |= bits::IN | bits::RDNORM;
     }
     if is_read_shut || conn.has(flag::TCP_ENDED) {
@@ -57,6 +57,30 @@ pub(crate) fn levels(conn: &Conn, end: &End) -> u32 {
         level |= bits::HUP | if conn.has(flag::RESET_TOLD) { 0 } else { bits::ERR };
     }
     level
+}
+
+/// Bytes in the ring, or on TCP once the peer has moved there.
+fn has_input(conn: &Conn, end: &End, fd: i32) -> bool {
+    has_data(conn, end) && (!end.incoming.is_at_end() || os::poll::is_readable(fd))
+}
+
+/// O_ASYNC changed: the doorbell raises the program's signal at every arrival, as the socket would.
+pub fn note_signal_driven(fd: i32, on: bool) {
+    let Some(conn) = crate::stream::in_use(fd) else { return };
+    let Some(end) = End::of(&conn) else { return };
+    let was_on = conn.has(flag::SIGNAL_DRIVEN);
+    if on == was_on {
+        return;
+    }
+    os::fd::copy_signal_driven(fd, end.my_bell(), on);
+    if on {
+        conn.mark(flag::SIGNAL_DRIVEN);
+        conn.epoll_edge.fetch_add(1, Ordering::AcqRel);
+        rearm(&conn, &end, false, false);
+    } else {
+        conn.unmark(flag::SIGNAL_DRIVEN);
+        conn.epoll_edge.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// Takes note of what the kernel said about the TCP socket.
@@ -104,6 +128,12 @@ pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) {
     if (others_rx && has_data(conn, end)) || (others_tx && has_space(conn, end)) {
         kick(conn, end);
     }
+}
+
+/// After an edge was reported: asks for the next one. The doorbell is drained only if no level depends on it.
+pub(crate) fn ask_for_next_edge(conn: &Conn, end: &End) {
+    let has_levels = conn.epoll_in.load(Ordering::Acquire) + conn.epoll_out.load(Ordering::Acquire) > 0;
+    if has_levels { ask(conn, end, false, false) } else { rearm(conn, end, false, false) }
 }
 
 fn ask(conn: &Conn, end: &End, data: bool, space: bool) {

@@ -46,6 +46,15 @@ pub fn refuse(fd: i32) {
     }
 }
 
+/// A listener that needs TCP bytes to do its work is enabled no more.
+pub fn stop_listening(fd: i32) {
+    let Some(conn) = crate::conn::hold(fd) else { return };
+    if conn.phase() == Phase::Listening {
+        listener::forget(conn.cookie.load(core::sync::atomic::Ordering::Relaxed), fd);
+        conn.set_phase(Phase::Plain);
+    }
+}
+
 /// The first use: SMC if the client offered memory that can be had, TCP otherwise.
 pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     let Some(_turn) = conn.registrations_turn.take() else { return conn.phase() };
@@ -53,9 +62,11 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
         return conn.phase();
     }
     let phase = match claim(conn, fd) {
-        Ok(()) => {
-            totals::upgraded(conn.side());
-            Phase::Smc
+        Ok(phase) => {
+            if phase == Phase::Smc {
+                totals::upgraded(conn.side());
+            }
+            phase
         }
         Err(None) => Phase::Plain,
         Err(Some(reason)) => {
@@ -69,7 +80,7 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
 }
 
 /// `Err(None)`: nobody ever offered anything for this connection.
-fn claim(conn: &Conn, fd: i32) -> Result<(), Option<Reason>> {
+fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered already.
     let is_unshared = conn.deadline_ns.load(core::sync::atomic::Ordering::Relaxed) == close::era();
     if is_unshared && !connection::any_pending() {
@@ -92,6 +103,13 @@ fn claim(conn: &Conn, fd: i32) -> Result<(), Option<Reason>> {
         Side::Server => connection::decide(row, Verdict::Smc),
         Side::Client => connection::verdict(row),
     };
+    if stands == Verdict::Intent {
+        // The client's end, come from another process before the server has answered.
+        conn.mark(flag::ATTACHED | flag::ESTABLISHED);
+        tie(conn, fd, side, row, index, cookie);
+        crate::client::expect_answer(conn);
+        return Ok(Phase::Intent);
+    }
     let is_ours = stands == Verdict::Smc && (side == Side::Client || claimed_by(row, own_cookie));
     if !is_ours {
         view.header().sides[side as usize].holders.fetch_sub(1, AcqRel);
@@ -111,7 +129,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<(), Option<Reason>> {
             os::pipe::ring(view.bell(Side::Client));
         }
     }
-    Ok(())
+    Ok(Phase::Smc)
 }
 
 struct Found {

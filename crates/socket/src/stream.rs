@@ -459,7 +459,8 @@ pub fn readable_bytes(fd: i32) -> Option<usize> {
     let end = End::of(&conn)?;
     let bytes = end.incoming.available_now(&conn.rx_cache).unwrap_or(0);
     // After the peer has moved to TCP the rest is there.
-    if bytes == 0 && end.incoming.is_at_end() { None } else { Some(bytes) }
+    let rest = if end.incoming.has_ended() { net::readable_bytes(fd) } else { 0 };
+    Some(bytes + rest)
 }
 
 /// SIOCOUTQ: bytes the peer has not read yet.
