@@ -29,6 +29,12 @@ pub fn announce(fd: i32) -> Result<u64, Reason> {
     let me = process::me(map).ok_or(Reason::MEM)?;
     let cookie = net::cookie(fd).map_err(|_| Reason::CNFERR)?;
     let at = net::local(fd).map_err(|_| Reason::CNFERR)?;
+    // Whoever may not ask the kernel about peers (a sandbox without netlink) could never answer an intent.
+    let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
+    match diag::lookup(at, anyone) {
+        Ok(_) | Err(os::Errno::ENOENT) => {}
+        Err(_) => return Err(Reason::NOSMCDDEV),
+    }
     let rows = bucket(map, at.port);
     // listen() may be called again, and an exec'ed process announces what its former self announced.
     let row = rows.iter().find(|row| row.cookie.load(Acquire) == cookie).or_else(|| take_row(map, rows));

@@ -38,8 +38,11 @@ pub fn require_unshrinkable(fd: i32) -> Result<()> {
     if seals & F_SEAL_SHRINK == 0 { Err(Errno::EPERM) } else { Ok(()) }
 }
 
-/// ftruncate(2).
+/// ftruncate(2). EMSGSIZE if RLIMIT_FSIZE forbids the length: the kernel would kill the program with SIGXFSZ.
 pub fn resize(fd: i32, len: u64) -> Result<()> {
+    if crate::process::file_size_limit() < len {
+        return Err(Errno::EMSGSIZE);
+    }
     // SAFETY: truncation touches no mapped memory of ours: it is called before the first mapping.
     check(unsafe { syscall!(nr::__NR_ftruncate, fd, len) }).map(drop)
 }

@@ -112,6 +112,14 @@ mod linux_raw_sys_prctl {
     pub(super) const PR_GET_NAME: u32 = 16;
 }
 
+/// RLIMIT_FSIZE in bytes.
+pub(crate) fn file_size_limit() -> u64 {
+    let mut limit = nr::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct has the kernel's layout and outlives the call.
+    let asked = check(unsafe { syscall!(nr::__NR_prlimit64, 0, nr::RLIMIT_FSIZE, 0, &raw mut limit) });
+    asked.map_or(0, |_| limit.rlim_cur)
+}
+
 fn nofile(new: Option<nr::rlimit64>) -> Result<nr::rlimit64> {
     let mut old = nr::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     let new_ptr = new.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);

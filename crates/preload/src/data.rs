@@ -4,7 +4,7 @@ use crate::hook::hooks;
 use crate::real::Buf;
 use core::ffi::c_int;
 use core::iter::once;
-use shm::user::{IoVec, IoVecs, Sink, Source};
+use socket::buffer::{IoVec, IoVecs, Sink, Source};
 use socket::stream::{receive, transmit};
 use socket::{Errno, Outcome, table};
 

@@ -4,9 +4,7 @@ use crate::hook::{self, hooks};
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
-use fabric::{Reason, totals};
 use os::net::Endpoint;
-use shm::Side;
 use socket::table::{self, Entry};
 use socket::{Errno, Outcome, client, close as closing, server};
 
@@ -69,10 +67,12 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
     let Some(target) = (unsafe { Endpoint::from_sockaddr(addr.cast(), addr_len as usize) }) else {
         return Outcome::Forward;
     };
-    let held = match client::before_connect(fd, target) {
+    let held = match client::offer(fd, target) {
         Ok(held) => held,
         Err(reason) => {
-            note_plain(reason);
+            if socket::config::is_debug() {
+                crate::start::tell(b"libsmc-preload: connect stays on TCP: ", reason.as_bytes());
+            }
             return Outcome::Forward;
         }
     };
@@ -83,13 +83,6 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
     match outcome {
         Ok(()) => Outcome::Done(0),
         Err(errno) => Outcome::Fail(errno),
-    }
-}
-
-fn note_plain(reason: Reason) {
-    totals::fell_back(Side::Client, reason);
-    if fabric::config::is_debug() {
-        crate::start::tell(b"libsmc-preload: connect stays on TCP: ", reason.text().as_bytes());
     }
 }
 

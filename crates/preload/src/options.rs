@@ -80,7 +80,14 @@ fn needs_tcp(level: c_int, name: c_int) -> bool {
     match level {
         opt::SOL_SOCKET => name == opt::SO_ZEROCOPY,
         opt::IPPROTO_TCP => {
-            matches!(name, opt::TCP_DEFER_ACCEPT | opt::TCP_FASTOPEN_CONNECT | opt::TCP_ULP | opt::TCP_MD5SIG | opt::TCP_REPAIR)
+            matches!(
+                name,
+                opt::TCP_DEFER_ACCEPT
+                    | opt::TCP_FASTOPEN_CONNECT
+                    | opt::TCP_ULP
+                    | opt::TCP_MD5SIG
+                    | opt::TCP_REPAIR
+            )
         }
         _ => false,
     }

@@ -4,7 +4,7 @@
 
 use crate::{hook, lifecycle, process, real, stdio};
 use core::ffi::{CStr, c_char};
-use fabric::config;
+use socket::config;
 
 #[used]
 #[unsafe(link_section = ".init_array")]

@@ -17,8 +17,16 @@ use shm::sync::Ordering as Shared;
 /// listener whose connections are served by a program without the library.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Before connect(): publishes an intent if an enabled listener is at `target`. The reason if the socket stays on TCP.
-pub fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
+/// Before connect(): publishes an intent if an enabled listener is at `target`. The text of the reason if the socket
+/// stays on TCP, which is counted.
+pub fn offer(fd: i32, target: Endpoint) -> Result<Held, &'static str> {
+    before_connect(fd, target).map_err(|reason| {
+        totals::fell_back(Side::Client, reason);
+        reason.text()
+    })
+}
+
+fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let target = target.connectable();
     let owner = listener::owner_of(target)?;
     if !net::is_tcp(fd) {

@@ -260,7 +260,8 @@ fn attach_bell(conn: &Conn, index: Index, registration: &Registration) {
         let _ = kernel_ctl(epfd, Op::Mod, bell, bell_events(events), cookie);
     } else {
         let added = kernel_ctl(epfd, Op::Add, end.my_bell(), bell_events(events), cookie);
-        let bell = if added == Err(Errno::EEXIST) { second_bell(epfd, &end, events, cookie) } else { end.my_bell() };
+        let bell =
+            if added == Err(Errno::EEXIST) { second_bell(epfd, &end, events, cookie) } else { end.my_bell() };
         registration.bell.store(bell, Ordering::Relaxed);
     }
     count(conn, events, 1);
@@ -549,7 +550,7 @@ fn settle_spurious(conn: &Conn, end: &End, registration: &Registration, source: 
         Source::Bell => {
             let bell = registration.bell.load(Ordering::Relaxed);
             kernel_ctl(registration.epfd(), Op::Mod, bell, bell_events(events), cookie)
-        },
+        }
         Source::Tcp => kernel_ctl(
             registration.epfd(),
             Op::Mod,

@@ -18,7 +18,9 @@ pub mod stream;
 pub mod table;
 pub mod wait;
 
+pub use fabric::config;
 pub use os::Errno;
+pub use shm::user as buffer;
 
 /// What a hook does with its call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -150,8 +150,7 @@ fn tcp_events(conn: &Conn, end: &End, events: i16) -> i16 {
     let mut wanted = events & bits::PRI;
     if conn.phase() == Phase::Intent {
         // Until the answer TCP tells about the connect, and about a server that speaks TCP.
-        wanted |=
-            events & (READ_SIDE | if conn.has(flag::ESTABLISHED) { 0 } else { WRITE_SIDE });
+        wanted |= events & (READ_SIDE | if conn.has(flag::ESTABLISHED) { 0 } else { WRITE_SIDE });
         return wanted;
     }
     if events & READ_SIDE != 0 && end.incoming.has_ended() {

@@ -351,6 +351,9 @@ impl Transmit<'_> {
         if self.sent > 0 || total > size / 3 || self.end.is_nonblocking() || self.flags & msg::DONTWAIT != 0 {
             return Ok(true);
         }
+        if self.conn.phase() == Phase::Intent {
+            return Ok(total > EARLY_MAX || total <= self.allowance()?);
+        }
         let fits = self.end.outgoing.has_room(&self.conn.tx_cache, total);
         fits.map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))
     }
