@@ -116,6 +116,9 @@ fn fill(file: i32) -> Result<(), Reason> {
     if let Some(map) = RegistryMap::over(words) {
         map.version.store(VERSION, Relaxed);
         map.next_link_group.store(256, Relaxed);
+        for half in &map.gid {
+            half.store(os::process::random_u64(), Relaxed);
+        }
         map.magic.store(MAGIC, Release);
     }
     mem::retire(words).map_err(|_| Reason::MEM)

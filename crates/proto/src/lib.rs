@@ -14,3 +14,5 @@ pub mod conn;
 pub mod flow;
 pub mod handshake;
 pub mod verdict;
+
+pub use wire::{BufferClass, Eid};

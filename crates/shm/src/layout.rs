@@ -133,6 +133,31 @@ pub struct Mail {
     pub words: [AtomicU32; MAIL_LEN / 4],
 }
 
+impl Mail {
+    /// Puts a message in; `false` if it is longer than [`MAIL_LEN`].
+    pub fn put(&self, message: &[u8]) -> bool {
+        if message.len() > MAIL_LEN {
+            return false;
+        }
+        for (word, bytes) in self.words.iter().zip(message.chunks(4)) {
+            let mut padded = [0; 4];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            word.store(u32::from_ne_bytes(padded), Ordering::Relaxed);
+        }
+        self.len.store(message.len() as u32, Ordering::Release);
+        true
+    }
+
+    /// Copies the message out, once, before anyone looks at it; empty if there is none or its length is a lie.
+    pub fn take<'a>(&self, into: &'a mut [u8; MAIL_LEN]) -> &'a [u8] {
+        let len = self.len.load(Ordering::Acquire) as usize;
+        for (word, bytes) in self.words.iter().zip(into.chunks_exact_mut(4)) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        into.get(..len).unwrap_or_default()
+    }
+}
+
 /// Header page of a slot.
 #[derive(Debug)]
 #[repr(C)]

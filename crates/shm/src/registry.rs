@@ -161,6 +161,8 @@ pub struct RegistryMap {
     pub next_link_group: AtomicU32,
     /// Intents that no server has answered yet (a hint: crashes leave it too high).
     pub pending: AtomicU32,
+    /// GID of the ISM device that this registry is: random, the same for all its processes.
+    pub gid: [AtomicU64; 2],
     /// Counters.
     pub totals: Totals,
     /// Processes.

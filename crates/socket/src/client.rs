@@ -2,7 +2,7 @@
 //! Owns: the flush of early bytes: what the ring holds when the verdict is PLAIN goes out over TCP, in order, first.
 
 use crate::conn::{Conn, End, Held, Phase, Turned, enter, flag};
-use crate::{epoll, ready};
+use crate::{epoll, handshake, ready};
 use core::sync::atomic::Ordering;
 use fabric::connection::{self, Intent};
 use fabric::verdict::Verdict;
@@ -43,6 +43,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     side.holders.store(1, Shared::Relaxed);
     side.pid.store(os::process::cached_pid(), Shared::Relaxed);
     side.nonblocking.store(u32::from(os::fd::is_nonblocking(fd)), Shared::Relaxed);
+    handshake::propose(offered.view).inspect_err(|_| abandon(&offered))?;
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
     let intent = Intent { cookie, process: me, memfd: offered.memfd, target, inode };
     let row = connection::publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
@@ -140,11 +141,17 @@ fn became_smc(conn: &Conn, fd: i32) -> Phase {
             conn.mark(flag::ESTABLISHED);
             note_local(conn, fd);
         }
-        if let Some(end) = End::of(conn) {
+        let end = End::of(conn);
+        if let Some(end) = &end {
             end.mine().state.store(1, Shared::Relaxed);
         }
         conn.set_phase(Phase::Smc);
         epoll::intent_ended();
+        if let Some(end) = &end
+            && handshake::confirm(end.view, conn.cookie.load(Ordering::Relaxed)).is_err()
+        {
+            crate::stream::break_off(conn, end, fd);
+        }
         totals::upgraded(Side::Client);
         epoll::convert(conn, fd);
     }

@@ -85,9 +85,14 @@ impl AfterClose {
     }
 }
 
+/// Whether another process has a copy of the socket: the connection goes on there.
+fn is_held_elsewhere(conn: &Conn) -> bool {
+    End::of(conn).is_some_and(|end| end.mine().holders.load(Shared::Acquire) > 1)
+}
+
 /// Our part of a close, while the descriptor is still open.
 fn finish(conn: &Conn, fd: i32) {
-    if conn.phase() == Phase::Intent {
+    if conn.phase() == Phase::Intent && !is_held_elsewhere(conn) {
         client::retract(conn, fd, fabric::Reason::PEERDECL);
     }
     epoll::remove_all(conn);
@@ -141,6 +146,10 @@ pub(crate) fn forget(index: Index) {
 
 /// The last use in this process is over: gives slot, mapping and row back.
 pub(crate) fn let_go(conn: &Conn, was: Phase) {
+    // A fork child may have inherited a socket that another thread of the parent was just deciding: not ours to end.
+    if !matches!(was, Phase::Smc | Phase::Intent | Phase::Plain) {
+        return;
+    }
     let Some(end) = End::of(conn) else { return };
     if was == Phase::Smc {
         totals::closed(end.mine(), end.outgoing, end.incoming);
@@ -218,7 +227,7 @@ pub fn at_exit() {
         let Entry::Conn(index) = entry else { continue };
         let Some(held) = hold_index(index) else { continue };
         match held.phase() {
-            Phase::Intent => {
+            Phase::Intent if !is_held_elsewhere(&held) => {
                 client::retract(&held, fd, fabric::Reason::PEERDECL);
             }
             Phase::Smc => {

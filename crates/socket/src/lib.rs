@@ -11,6 +11,7 @@ pub mod client;
 pub mod close;
 pub mod conn;
 pub mod epoll;
+mod handshake;
 pub mod poll;
 pub mod ready;
 pub mod server;

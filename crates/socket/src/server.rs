@@ -2,7 +2,7 @@
 //! Owns: the order of a claim: find the client's intent, map its memory, open the doorbells, and only then swap the word.
 
 use crate::conn::{Conn, Phase, enter, flag};
-use crate::{close, epoll};
+use crate::{close, epoll, handshake};
 use fabric::connection::{self, RowId};
 use fabric::verdict::Verdict;
 use fabric::{Reason, attach, listener, process, registry, totals};
@@ -96,9 +96,17 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
         connection::decide(row, Verdict::Plain(Reason::SYNCERR));
         return Err(Some(Reason::SYNCERR));
     }
+    let own_cookie = net::cookie(fd).unwrap_or(0);
+    if side == Side::Server
+        && connection::verdict(row) == Verdict::Intent
+        && let Err(reason) = handshake::answer(view, own_cookie)
+    {
+        attach::done(view);
+        connection::decide(row, Verdict::Plain(reason));
+        return Err(Some(reason));
+    }
     os::pipe::drain(view.bell(side));
     take_side(fd, view, side);
-    let own_cookie = net::cookie(fd).unwrap_or(0);
     let stands = match side {
         Side::Server => connection::decide(row, Verdict::Smc),
         Side::Client => connection::verdict(row),

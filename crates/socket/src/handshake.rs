@@ -1,0 +1,78 @@
+//! The CLC handshake over the slot's mailbox: PROPOSAL before the SYN, ACCEPT with the claim, CONFIRM when the client learns.
+//!
+//! Owns: the carrier. Who says what, and what is refused with which code, is `proto::handshake`'s; the messages are
+//! those of SMC-Dv2.1 over a loopback ISM device, byte for byte. No message crosses TCP and nobody waits for one.
+
+use fabric::slot::SlotView;
+use fabric::{Reason, offer, registry};
+use proto::handshake::{Client, Dmb, Input, Local, Offer, Refusal, Server};
+use proto::{BufferClass, Eid};
+use shm::Side;
+use shm::layout::MAIL_LEN;
+use shm::sync::Ordering;
+
+/// The one user EID of the local tier.
+const EID: &str = "ISTHMUS.LOCAL";
+
+/// Places in the mailbox.
+#[derive(Clone, Copy)]
+enum Letter {
+    Proposal = 0,
+    Accept = 1,
+    Confirm = 2,
+}
+
+fn local() -> Result<Local, Reason> {
+    let map = registry::mapped().ok_or(Reason::NOSMCDDEV)?;
+    let eid = Eid::user(EID).map_err(|_| Reason::CNFERR)?;
+    let gid = [&map.gid[0], &map.gid[1]].map(|half| half.load(Ordering::Relaxed));
+    Ok(Local::loopback(gid, eid, ""))
+}
+
+/// What `side` offers: its incoming ring, named by its socket's cookie.
+fn offered(view: &SlotView, side: Side, cookie: u64) -> Offer {
+    let class = BufferClass::holding(view.incoming(side).size() as u64).unwrap_or_default();
+    Offer { dmb: Dmb { token: cookie, class }, link_group: offer::link_group(view) }
+}
+
+fn put(view: &SlotView, letter: Letter, message: &[u8]) -> Result<(), Reason> {
+    let is_put = view.header().mail[letter as usize].put(message);
+    if is_put { Ok(()) } else { Err(Reason::INTERR) }
+}
+
+/// The client's PROPOSAL, left in the slot it offers. Returns the machine that waits for the answer.
+pub(crate) fn propose(view: &SlotView) -> Result<(), Reason> {
+    let proposal = Client::new().propose(&local()?).map_err(|refusal| refusal.reason())?;
+    let mut bytes = [0; MAIL_LEN];
+    let len = proposal.emit(&mut bytes).map_err(|_| Reason::INTERR)?;
+    put(view, Letter::Proposal, &bytes[..len])
+}
+
+/// The server's answer to the PROPOSAL in the slot it is about to claim: ACCEPT, or the reason to decline.
+pub(crate) fn answer(view: &SlotView, cookie: u64) -> Result<(), Reason> {
+    let mut letter = [0; MAIL_LEN];
+    let proposal = view.header().mail[Letter::Proposal as usize].take(&mut letter);
+    let offer = offered(view, Side::Server, cookie);
+    let accept = Server::new()
+        .handle_proposal(Input::Bytes(proposal), &local()?, Ok(offer), true)
+        .map_err(|refusal| refusal.reason())?;
+    let mut bytes = [0; MAIL_LEN];
+    let len = accept.emit(&mut bytes).map_err(|_| Reason::INTERR)?;
+    put(view, Letter::Accept, &bytes[..len])
+}
+
+/// The client's look at the ACCEPT, and its CONFIRM. An error means that the server broke the protocol.
+pub(crate) fn confirm(view: &SlotView, cookie: u64) -> Result<(), Refusal> {
+    let mut letter = [0; MAIL_LEN];
+    let accept = view.header().mail[Letter::Accept as usize].take(&mut letter);
+    let local = local().map_err(|_| proto::handshake::Fault::NoDevice.refuse())?;
+    let mut client = Client::new();
+    client.propose(&local)?;
+    let offer = offered(view, Side::Client, cookie);
+    let (confirm, _agreed) = client.handle_accept(Input::Bytes(accept), &local, Ok(offer), |_| true)?;
+    let mut bytes = [0; MAIL_LEN];
+    if let Ok(len) = confirm.emit(&mut bytes) {
+        let _ = put(view, Letter::Confirm, &bytes[..len]);
+    }
+    Ok(())
+}
