@@ -200,7 +200,14 @@ fn postgresql_with_psql_and_pgbench() {
         let (data, port) = (pg.init(bed), pg.port);
         let mut s = bed.server(pg.bin.join("postgres"));
         s.arg("-D").arg(data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
-        s.args(["-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB"]);
+        s.args([
+            "-c",
+            "unix_socket_directories=",
+            "-c",
+            "fsync=off",
+            "-c",
+            "dynamic_shared_memory_type=mmap",
+        ]);
         let mut server = serve(bed, pg.as_user(&mut s), port);
         let answers = queries(bed, &pg);
         let load = pgbench(bed, &pg);

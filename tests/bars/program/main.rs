@@ -4,6 +4,7 @@
 //! `bar-load integrity|pump|churn|many|idle|verdict server|client PORT [COUNT] [SEED]`
 
 mod churn;
+mod hostile;
 mod idle;
 mod integrity;
 mod many;
@@ -29,6 +30,8 @@ fn main() {
         ["pump", "client"] => pump::client(port, seed),
         ["churn", "server"] => churn::server(port, count),
         ["churn", "client"] => churn::client(port, count),
+        ["hostile", "server"] => hostile::server(port),
+        ["hostile", "client"] => hostile::client(port, count, seed),
         ["many", "server"] => many::server(port),
         ["many", "client"] => many::client(port, count as usize),
         ["idle", "server"] => idle::server(port),

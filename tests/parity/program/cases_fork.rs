@@ -203,6 +203,7 @@ fn child_close_range(cx: &mut Cx) {
 fn in_threads(cx: &mut Cx) {
     let (p, q) = (cx.pair(), cx.pair());
     exchange(cx, p.fd, 0);
+    exchange(cx, q.fd, 1);
     cx.ask("later 0 echo 1 100000000");
     let stop = std::sync::atomic::AtomicBool::new(false);
     let good = std::thread::scope(|s| {
