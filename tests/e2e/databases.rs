@@ -3,7 +3,7 @@
 use crate::support::{
     LIMIT, assert_shown, output, programs, python, same_in_all_modes, script, serve, watch,
 };
-use isthmus_tests::{Bed, free_port, sys};
+use isthmus_tests::{Bed, free_port, sys, within};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -170,6 +170,15 @@ impl Postgres {
         data
     }
 
+    /// It listens a moment before it takes queries.
+    fn is_ready(&self, bed: &Bed) -> bool {
+        within(LIMIT, || {
+            let mut c = bed.plain(self.bin.join("pg_isready"));
+            c.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
+            bed.run(self.as_user(&mut c), "ready", LIMIT).ok()
+        })
+    }
+
     fn client(&self, bed: &Bed, program: &str) -> Command {
         let mut c = bed.client(self.bin.join(program));
         c.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "postgres"]);
@@ -209,6 +218,7 @@ fn postgresql_with_psql_and_pgbench() {
             "dynamic_shared_memory_type=mmap",
         ]);
         let mut server = serve(bed, pg.as_user(&mut s), port);
+        assert!(pg.is_ready(bed), "postgres does not take queries: {}", server.output());
         let answers = queries(bed, &pg);
         let load = pgbench(bed, &pg);
         assert!(server.alive(), "postgres ended by itself");
