@@ -10,10 +10,10 @@ use crate::slot::SlotView;
 use crate::turn::Turn;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
-use shm::SlotHeader;
 use shm::segment::{Geometry, Segment};
 use shm::slab::{Index, OnceRef, Slab};
 use shm::sync::Ordering::Acquire;
+use shm::{Side, SlotHeader};
 use wire::reason::Reason;
 
 const NAME: &CStr = c"isthmus-dmb";
@@ -252,6 +252,14 @@ pub fn give_back(index: Index, view: &'static SlotView) {
         group.free.push_front(index, view);
     } else {
         group.closing.push_back(index, view);
+    }
+}
+
+/// Lets segment and doorbells of a slot survive exec under their numbers, so that the next program can open them.
+pub fn keep_over_exec(view: &SlotView) {
+    let Some(home) = SEGMENT_TABLE.get(Index(view.home.load(Relaxed))) else { return };
+    for fd in [home.memfd.load(Relaxed), view.bell(Side::Client), view.bell(Side::Server)] {
+        let _ = os::fd::set_cloexec(fd, false);
     }
 }
 

@@ -1,9 +1,10 @@
 //! fork and the ends of a process. Owns: the counting of a child's copies before the child exists.
 
 use crate::lifecycle::is_borrowed;
+use crate::real::Buf;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
-use socket::close;
+use socket::{Outcome, close};
 
 static FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -61,6 +62,32 @@ pub unsafe extern "C-unwind" fn fork() -> c_int {
         close::after_failed_fork();
     }
     pid
+}
+
+crate::hook::hooks! {
+    fn execve [] (path: Buf, argv: Buf, envp: Buf) -> c_int {
+        before_exec()
+    }
+    fn execv [] (path: Buf, argv: Buf) -> c_int {
+        before_exec()
+    }
+    fn execvp [] (file: Buf, argv: Buf) -> c_int {
+        before_exec()
+    }
+    fn execvpe [] (file: Buf, argv: Buf, envp: Buf) -> c_int {
+        before_exec()
+    }
+    fn fexecve [] (fd: c_int, argv: Buf, envp: Buf) -> c_int {
+        before_exec()
+    }
+}
+
+/// The execl family is built on these inside libc and passes by; its users go on over TCP or not at all.
+fn before_exec() -> Outcome {
+    if crate::lifecycle::is_active() && !is_borrowed() {
+        close::before_exec();
+    }
+    Outcome::Forward
 }
 
 fn leave(status: c_int) -> ! {

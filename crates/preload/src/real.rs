@@ -148,6 +148,11 @@ reals! {
     fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int = __NR_fcntl(fd, cmd, arg);
     fn fcntl64(fd: c_int, cmd: c_int, arg: usize) -> c_int = __NR_fcntl(fd, cmd, arg);
     fn ioctl(fd: c_int, request: u64, arg: usize) -> c_int = __NR_ioctl(fd, request, arg);
+    fn execve(path: Buf, argv: Buf, envp: Buf) -> c_int = __NR_execve(path, argv, envp);
+    fn execv(path: Buf, argv: Buf) -> c_int = __NR_execve(path, argv, 0);
+    fn execvp(file: Buf, argv: Buf) -> c_int = __NR_execve(file, argv, 0);
+    fn execvpe(file: Buf, argv: Buf, envp: Buf) -> c_int = __NR_execve(file, argv, envp);
+    fn fexecve(fd: c_int, argv: Buf, envp: Buf) -> c_int = __NR_execveat(fd, c"".as_ptr(), argv, envp, 0x1000);
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) -> c_int
         = __NR_setsockopt(fd, level, name, value, len);
 }

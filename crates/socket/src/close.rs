@@ -221,6 +221,28 @@ pub fn after_fork_in_child() {
     }
 }
 
+/// Before exec: a connection whose descriptor goes on into the next program must be found there. Early bytes go out;
+/// memory that is ours stays open. (What the server's side needs is the client's to keep.)
+pub fn before_exec() {
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(index) = entry else { continue };
+        let Some(held) = hold_index(index) else { continue };
+        if os::fd::is_cloexec(fd) {
+            continue;
+        }
+        if held.phase() == Phase::Intent && !is_held_elsewhere(&held) {
+            client::retract(&held, fd, fabric::Reason::PEERDECL);
+        }
+        let is_ours = held.side() == Side::Client && !held.has(flag::ATTACHED);
+        if is_ours
+            && matches!(held.phase(), Phase::Smc | Phase::Intent)
+            && let Some(end) = End::of(&held)
+        {
+            offer::keep_over_exec(end.view);
+        }
+    }
+}
+
 /// When the process ends on its own: early bytes go out, unread bytes are answered by RST. The kernel does the rest.
 pub fn at_exit() {
     for (fd, entry) in table::entries() {
