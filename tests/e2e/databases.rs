@@ -247,7 +247,8 @@ fn queries(bed: &mut Bed, pg: &Postgres) -> Vec<String> {
         format!("{:?} {} {}", outcome.status, outcome.out, outcome.err)
     };
     let answers = sql.iter().enumerate().map(answer).collect();
-    bed.assert_carrier(3_500_000, "");
+    // About 3.0 to 4 MB, by how the kernel cuts the stream.
+    bed.assert_carrier(2_500_000, "");
     answers
 }
 

@@ -53,7 +53,10 @@ pub fn open(row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
     if !TABLE.has_memory() {
         TABLE.adopt(mem::map_private(TABLE.memory_len()).map_err(|_| Reason::MEM)?);
     }
-    let (index, attached) = match known(nonce) {
+    if nonce == 0 {
+        return Err(Reason::SYNCERR);
+    }
+    let (index, attached) = match known(nonce, owner) {
         Some(attached) => attached,
         None => attach(owner_pid, row.memfd.load(shm::sync::Ordering::Relaxed) as i32, nonce, owner)?,
     };
@@ -69,8 +72,11 @@ fn all() -> impl Iterator<Item = (Index, &'static Attached)> {
     (0..TABLE.made()).filter_map(|index| Some((Index(index), TABLE.get(Index(index))?)))
 }
 
-fn known(nonce: u64) -> Option<(Index, &'static Attached)> {
-    all().find(|(_, attached)| attached.nonce.load(Relaxed) == nonce)
+/// A client's row may name its own segments only.
+fn known(nonce: u64, owner: ProcessId) -> Option<(Index, &'static Attached)> {
+    all().find(|(_, attached)| {
+        attached.nonce.load(Relaxed) == nonce && attached.owner.load(Relaxed) == word(owner)
+    })
 }
 
 fn view_of(

@@ -111,7 +111,7 @@ impl SlotView {
                 continue;
             }
             let number = self.header.sides[side].bell.load(shm::sync::Ordering::Acquire) as i32;
-            let Ok(fd) = os::pipe::open_of(owner, number) else { return false };
+            let Ok(fd) = os::pipe::open_bell_of(owner, number) else { return false };
             bell.store(fd, Ordering::Relaxed);
         }
         true

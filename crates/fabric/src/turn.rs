@@ -15,6 +15,10 @@ impl Patience for Yielding {
     fn is_alive(&self, pid: u32) -> bool {
         os::process::exists(pid)
     }
+
+    fn now_ns(&self) -> u64 {
+        os::time::monotonic_ns()
+    }
 }
 
 /// Private memory is copied by fork: an owner with another process id is a leftover.
@@ -27,6 +31,11 @@ impl Patience for Private {
 
     fn is_alive(&self, pid: u32) -> bool {
         pid == os::process::cached_pid()
+    }
+
+    // Nobody outside this process can write the word: its holder is believed for as long as it takes.
+    fn now_ns(&self) -> u64 {
+        0
     }
 }
 

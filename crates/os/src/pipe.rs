@@ -22,6 +22,17 @@ pub fn create() -> Result<i32> {
     crate::fd::raise(both_ways?)
 }
 
+/// Opens the doorbell that is descriptor `fd` of process `pid`. Errors: as [`open_of`]; EINVAL if it is no pipe, since the
+/// number comes from memory that the peer writes.
+pub fn open_bell_of(pid: u32, fd: i32) -> Result<i32> {
+    let opened = open_of(pid, fd)?;
+    if crate::fd::is_pipe(opened) {
+        return Ok(opened);
+    }
+    crate::fd::close(opened);
+    Err(Errno::EINVAL)
+}
+
 /// Opens descriptor `fd` of process `pid` anew, read-write and non-blocking, at a high number.
 /// Errors: EACCES or ENOENT where /proc does not let us (another user, another pid namespace, hidepid).
 pub fn open_of(pid: u32, fd: i32) -> Result<i32> {
@@ -65,7 +76,8 @@ pub fn ring(fd: i32) {
 /// Takes whatever rings are pending.
 pub fn drain(fd: i32) {
     let mut rings = [0u8; 512];
-    loop {
+    // A pipe holds 64 KiB; a peer that refills it faster than it is drained gets no more of our time.
+    for _ in 0..128 {
         // SAFETY: `rings` is writable for its length.
         let got = check(unsafe { syscall!(nr::__NR_read, fd, rings.as_mut_ptr(), rings.len()) });
         if got != Ok(rings.len()) {

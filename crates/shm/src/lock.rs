@@ -22,9 +22,17 @@ impl Owner {
     }
 }
 
-/// The same thread already holds the lock: a signal handler interrupted it.
+/// Why a lock is not to be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reentered;
+pub enum Denied {
+    /// The same thread already holds it: a signal handler interrupted it.
+    Reentered,
+    /// The same living owner for longer than any holder needs: the word lies.
+    Stuck,
+}
+
+/// Longest time one owner is believed: holders copy at most a ring's worth of bytes.
+const PATIENCE_NS: u64 = 2_000_000_000;
 
 /// How to wait and whom to believe alive: supplied by the caller, since this room makes no system call.
 pub trait Patience {
@@ -32,6 +40,8 @@ pub trait Patience {
     fn give_way(&self);
     /// Whether process `pid` still exists.
     fn is_alive(&self, pid: u32) -> bool;
+    /// A monotonic clock in nanoseconds.
+    fn now_ns(&self) -> u64;
 }
 
 /// The lock word, zero when free.
@@ -57,7 +67,7 @@ impl SideLock {
 
     /// Takes the lock, waiting as long as a living owner holds it.
     #[inline]
-    pub fn lock(&self, me: Owner, patience: &impl Patience) -> Result<(), Reentered> {
+    pub fn lock(&self, me: Owner, patience: &impl Patience) -> Result<(), Denied> {
         if self.try_take(0, me) { Ok(()) } else { self.lock_slow(me, patience) }
     }
 
@@ -67,16 +77,24 @@ impl SideLock {
     }
 
     #[cold]
-    fn lock_slow(&self, me: Owner, patience: &impl Patience) -> Result<(), Reentered> {
+    fn lock_slow(&self, me: Owner, patience: &impl Patience) -> Result<(), Denied> {
         let mut attempts = 0u32;
+        let mut believed = (0u64, 0u64);
         loop {
             let held = self.0.load(Ordering::Relaxed);
             if held == me.0 {
-                return Err(Reentered);
+                return Err(Denied::Reentered);
             }
-            let is_dead = held != 0
-                && attempts % ATTEMPTS_BEFORE_ASKING == ATTEMPTS_BEFORE_ASKING - 1
-                && !patience.is_alive(Owner::pid_of(held));
+            let is_time_to_ask = held != 0 && attempts % ATTEMPTS_BEFORE_ASKING == ATTEMPTS_BEFORE_ASKING - 1;
+            let is_dead = is_time_to_ask && !patience.is_alive(Owner::pid_of(held));
+            if is_time_to_ask && !is_dead {
+                let now = patience.now_ns();
+                if believed.0 != held {
+                    believed = (held, now);
+                } else if now.saturating_sub(believed.1) > PATIENCE_NS {
+                    return Err(Denied::Stuck);
+                }
+            }
             if (held == 0 || is_dead) && self.try_take(held, me) {
                 return Ok(());
             }
@@ -108,6 +126,28 @@ mod tests {
         fn is_alive(&self, _: u32) -> bool {
             false
         }
+        fn now_ns(&self) -> u64 {
+            0
+        }
+    }
+
+    /// Believes everybody alive, and a second passes at every look at the clock.
+    struct Watching(core::sync::atomic::AtomicU64);
+    impl Patience for Watching {
+        fn give_way(&self) {}
+        fn is_alive(&self, _: u32) -> bool {
+            true
+        }
+        fn now_ns(&self) -> u64 {
+            self.0.fetch_add(1_000_000_000, core::sync::atomic::Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn a_word_that_names_a_living_process_for_ever_is_not_waited_for() {
+        let lock = SideLock::new();
+        lock.lock(Owner::new(1, 7), &Dead).unwrap();
+        assert_eq!(lock.lock(Owner::new(8, 2), &Watching(0.into())), Err(Denied::Stuck));
     }
 
     #[test]
@@ -121,7 +161,7 @@ mod tests {
     fn a_signal_handler_is_told_that_its_own_thread_holds_the_lock() {
         let lock = SideLock::new();
         lock.lock(Owner::new(7, 2), &Dead).unwrap();
-        assert_eq!(lock.lock(Owner::new(7, 2), &Dead), Err(Reentered));
+        assert_eq!(lock.lock(Owner::new(7, 2), &Dead), Err(Denied::Reentered));
         lock.unlock();
         assert_eq!(lock.lock(Owner::new(7, 2), &Dead), Ok(()));
     }

@@ -75,6 +75,9 @@ impl Patience for Spin {
     fn is_alive(&self, _: u32) -> bool {
         true
     }
+    fn now_ns(&self) -> u64 {
+        0
+    }
 }
 
 #[test]

@@ -60,6 +60,7 @@ pub enum Refused {
 pub struct Segment {
     at: NonNull<u8>,
     geometry: Geometry,
+    nonce: u64,
 }
 
 // SAFETY: an address of shared memory; all access goes through atomics and raw copies.
@@ -74,7 +75,7 @@ impl Segment {
         if !geometry.is_sane() || geometry.len() > size_of_val(memory) || !is_aligned {
             return None;
         }
-        let segment = Segment { at: NonNull::from(memory).cast(), geometry };
+        let segment = Segment { at: NonNull::from(memory).cast(), geometry, nonce };
         let header = segment.header();
         header.slots.store(geometry.slots, Ordering::Relaxed);
         header.ring_size.store(geometry.ring_size, Ordering::Relaxed);
@@ -90,8 +91,11 @@ impl Segment {
         if len < PAGE || !memory.as_ptr().addr().is_multiple_of(PAGE) {
             return Err(Refused::Geometry);
         }
-        let mut segment =
-            Segment { at: NonNull::from(memory).cast(), geometry: Geometry { slots: 0, ring_size: 0 } };
+        let mut segment = Segment {
+            at: NonNull::from(memory).cast(),
+            geometry: Geometry { slots: 0, ring_size: 0 },
+            nonce,
+        };
         let header = segment.header();
         if header.magic.load(Ordering::Acquire) != MAGIC {
             return Err(Refused::Foreign);
@@ -123,9 +127,9 @@ impl Segment {
         self.geometry
     }
 
-    /// The random number in its header, as written by its maker.
+    /// The random number it was made with, or checked against; the one in shared memory is not read again.
     pub fn nonce(&self) -> u64 {
-        self.header().nonce.load(Ordering::Relaxed)
+        self.nonce
     }
 
     fn slot_at(&self, slot: u32) -> Option<NonNull<u8>> {

@@ -151,7 +151,7 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
         return;
     }
     let Some(end) = End::of(conn) else { return };
-    if was == Phase::Smc {
+    if was == Phase::Smc && !conn.has(flag::COUNTED) {
         totals::closed(end.mine(), end.outgoing, end.incoming);
     }
     let is_last = end.mine().holders.load(Shared::Acquire) == 1;
@@ -257,6 +257,11 @@ pub fn at_exit() {
                     let is_last = end.mine().holders.load(Shared::Acquire) <= 1;
                     if is_last && end.incoming.used() != Ok(0) {
                         net::reset_on_close(fd);
+                    }
+                    // The destructor and _exit both come here; each connection is counted once.
+                    if is_last && !held.has(flag::COUNTED) {
+                        held.mark(flag::COUNTED);
+                        totals::closed(end.mine(), end.outgoing, end.incoming);
                     }
                 }
             }

@@ -10,7 +10,7 @@ use fabric::slot::SlotView;
 use fabric::turn::{Turn, Yielding, me};
 use os::Errno;
 use shm::layout::Traffic;
-use shm::lock::SideLock;
+use shm::lock::{Denied, SideLock};
 use shm::slab::{Index, Slab};
 use shm::{Ring, RxCache, Side, SideBlock, TxCache};
 
@@ -67,6 +67,10 @@ pub mod flag {
     pub const ATTACHED: u32 = 256;
     /// O_ASYNC is on: the doorbell raises the program's signal.
     pub const SIGNAL_DRIVEN: u32 = 512;
+    /// What this side moved has been added to the totals.
+    pub const COUNTED: u32 = 1024;
+    /// Our direction went back to TCP.
+    pub const DEMOTED: u32 = 2048;
     /// We asked to be rung for data and have not drained the doorbell since.
     pub const ASKED_DATA: u32 = 16;
     /// The same for space.
@@ -284,10 +288,13 @@ impl End {
 pub(crate) struct Turned(&'static SideLock);
 
 impl Turned {
-    /// EAGAIN if a signal handler interrupted the same call in the same thread.
+    /// EAGAIN if a signal handler interrupted the same call in the same thread; ECONNRESET if the word lies.
     #[inline]
     pub(crate) fn take(traffic: &'static Traffic) -> Result<Self, Errno> {
-        traffic.lock.lock(me(), &Yielding).map_err(|_| Errno::EAGAIN)?;
+        traffic.lock.lock(me(), &Yielding).map_err(|denied| match denied {
+            Denied::Reentered => Errno::EAGAIN,
+            Denied::Stuck => Errno::ECONNRESET,
+        })?;
         Ok(Turned(&traffic.lock))
     }
 }

@@ -490,6 +490,9 @@ fn effective(registration: &Registration, source: Source, raised: u32) -> Option
         && let Some(end) = End::of(&conn)
     {
         ready::note_tcp(&conn, &end, end_of_stream(fd, raised, events));
+        if raised & bits::IN != 0 && ready::is_contradicted_by_tcp(&conn, &end, fd) {
+            crate::stream::break_off(&conn, &end, fd);
+        }
     }
     if conn.phase() == Phase::Intent && client::refresh(&conn, fd) == Phase::Plain {
         // Converted to a registration of the bare TCP socket: the kernel will report what is left to report.

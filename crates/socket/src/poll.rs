@@ -80,7 +80,7 @@ impl Round<'_> {
             self.private[at] = PollFd { fd, events, revents: 0 };
             self.private[count + at] = PollFd { fd: -1, events: 0, revents: 0 };
             let Some((conn, end)) = resolve(fd) else { continue };
-            self.private[at].events = tcp_events(&conn, &end, events);
+            self.private[at].events = tcp_events(&conn, events);
             self.private[count + at] = PollFd { fd: end.my_bell(), events: bits::IN, revents: 0 };
             change_waiters(&conn, events, 1);
             ready::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
@@ -146,14 +146,15 @@ fn change_waiters(conn: &Conn, events: i16, by: i32) {
     }
 }
 
-fn tcp_events(conn: &Conn, end: &End, events: i16) -> i16 {
+fn tcp_events(conn: &Conn, events: i16) -> i16 {
     let mut wanted = events & bits::PRI;
     if conn.phase() == Phase::Intent {
         // Until the answer TCP tells about the connect, and about a server that speaks TCP.
         wanted |= events & (READ_SIDE | if conn.has(flag::ESTABLISHED) { 0 } else { WRITE_SIDE });
         return wanted;
     }
-    if events & READ_SIDE != 0 && end.incoming.has_ended() {
+    // TCP bytes come after a move back to TCP, or from a peer that lies; the level tells which.
+    if events & READ_SIDE != 0 {
         wanted |= bits::IN;
     }
     // Also who asks for nothing is told of a reset, and a killed peer shows as FIN first.
@@ -165,6 +166,9 @@ fn tcp_events(conn: &Conn, end: &End, events: i16) -> i16 {
 
 /// What the program would see: rings, and what TCP just told.
 fn level(conn: &Conn, end: &End, fd: i32, told: i16) -> i16 {
+    if told & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, fd) {
+        crate::stream::break_off(conn, end, fd);
+    }
     let told = told & !(bits::IN | bits::RDNORM | bits::OUT | bits::WRNORM);
     ready::note_tcp(conn, end, u32::from(told as u16));
     let mut level = ready::levels(conn, end, fd) as i16 | told;

@@ -93,6 +93,15 @@ pub(crate) fn note_tcp(conn: &Conn, end: &End, events: u32) {
     }
 }
 
+/// Whether TCP brings bytes while the ring is empty and its producer never said that it moved there: the marker is
+/// stored before the first such byte is sent, so the ring's words lie.
+pub(crate) fn is_contradicted_by_tcp(conn: &Conn, end: &End, fd: i32) -> bool {
+    conn.phase() == crate::conn::Phase::Smc
+        && os::net::tcp_input(fd) == os::net::TcpInput::Data
+        && end.incoming.used() == Ok(0)
+        && !end.incoming.is_at_end()
+}
+
 /// TCP has ended. A peer that went without a word and left our bytes unread was killed: TCP would have sent a reset.
 pub(crate) fn note_end(conn: &Conn, end: &End) {
     if conn.has(flag::TCP_ENDED) {

@@ -103,7 +103,7 @@ impl Receive<'_> {
     #[inline]
     fn take<'a>(&mut self, rest: &mut Rest<'a, impl Iterator<Item = Sink<'a>>>) -> Result<usize, Outcome> {
         let traffic = &self.end.mine().rx.0;
-        let turned = Turned::take(traffic).map_err(Outcome::Fail)?;
+        let turned = Turned::take(traffic).map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         let mut count = 0;
         while let Some(sink) = rest.next_part() {
             let step = if self.flags & msg::TRUNC != 0 {
@@ -137,7 +137,8 @@ impl Receive<'_> {
     }
 
     fn peek<'a>(&self, sinks: impl Iterator<Item = Sink<'a>>) -> Result<usize, Outcome> {
-        let _turned = Turned::take(&self.end.mine().rx.0).map_err(Outcome::Fail)?;
+        let _turned = Turned::take(&self.end.mine().rx.0)
+            .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         let mut count = 0;
         for sink in sinks {
             let seen = if self.flags & msg::TRUNC != 0 {
@@ -184,8 +185,16 @@ impl Receive<'_> {
         if self.conn.has(flag::TCP_ENDED) {
             return true;
         }
-        if may_wait || net::tcp_input(self.fd) != TcpInput::Ended {
+        if may_wait {
             return false;
+        }
+        match net::tcp_input(self.fd) {
+            TcpInput::Ended => {}
+            TcpInput::Data if ready::is_contradicted_by_tcp(self.conn, &self.end, self.fd) => {
+                break_off(self.conn, &self.end, self.fd);
+                return true;
+            }
+            _ => return false,
         }
         ready::note_end(self.conn, &self.end);
         true
@@ -284,10 +293,18 @@ impl Transmit<'_> {
         let theirs = self.end.theirs().closed.load(Ordering::Relaxed);
         let is_gone = theirs & ClosedBy::CLOSE != 0
             || (self.conn.has(flag::TCP_ENDED) && !wait::is_half_closed_by_peer(&self.end));
-        if is_gone || self.end.outgoing.has_ended() {
+        if is_gone || self.has_moved() {
             return Err(Outcome::Forward);
         }
         Ok(())
+    }
+
+    /// Whether this direction went back to TCP. That is the writer's own doing: the shared marker counts only where
+    /// another process may have set it.
+    #[inline]
+    fn has_moved(&self) -> bool {
+        self.conn.has(flag::DEMOTED)
+            || (self.end.outgoing.has_ended() && self.end.mine().holders.load(Ordering::Relaxed) > 1)
     }
 
     fn pipe_error(&self) -> Outcome {
@@ -309,7 +326,7 @@ impl Transmit<'_> {
             return Ok(false);
         }
         let traffic = &self.end.mine().tx.0;
-        let _turned = Turned::take(traffic).map_err(Outcome::Fail)?;
+        let _turned = Turned::take(traffic).map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         // Asked again with the turn taken: the flush of early bytes takes it too, and ends the phase.
         if !matches!(self.conn.phase(), Phase::Smc | Phase::Intent) {
             return Err(Outcome::Forward);
@@ -429,6 +446,11 @@ impl Transmit<'_> {
     }
 }
 
+/// The turn was refused: a lying lock word ends the connection, re-entry from a signal handler does not.
+fn refused(conn: &Conn, end: &End, fd: i32, errno: Errno) -> Outcome {
+    if errno == Errno::ECONNRESET { break_off(conn, end, fd) } else { Outcome::Fail(errno) }
+}
+
 /// The peer lied: its connection ends with a reset, here and there.
 pub(crate) fn break_off(conn: &Conn, end: &End, fd: i32) -> Outcome {
     conn.mark(flag::RESET | flag::RESET_TOLD | flag::TCP_ENDED | flag::TCP_GONE);
@@ -447,7 +469,8 @@ fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
         _ => return Outcome::Forward,
     }
     let Ok(_turned) = Turned::take(&end.mine().tx.0) else { return Outcome::Fail(Errno::EAGAIN) };
-    if !end.outgoing.has_ended() {
+    if !end.outgoing.has_ended() || !conn.has(flag::DEMOTED) {
+        conn.mark(flag::DEMOTED);
         end.outgoing.mark_end();
         if end.outgoing.words().data_wait.0.take_ring() {
             end.ring_peer();

@@ -57,6 +57,10 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
 /// Sleeps until the wish may have come true or TCP has something to say; the caller looks for itself.
 /// Errors: EINTR (a signal handler without SA_RESTART ran), EAGAIN (time is up).
 pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
+    // The copy of O_NONBLOCK in the slot is the peer's to overwrite: before a sleep the kernel is asked.
+    if os::fd::is_nonblocking(fd) {
+        return Err(Errno::EAGAIN);
+    }
     let waiters = match wish {
         Wish::Data => &conn.rx_waiters,
         Wish::Space => &conn.tx_waiters,
@@ -117,7 +121,7 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         let timeout = limit.slice_ms(most).ok_or(Errno::EAGAIN)?;
         let mut fds = [
             PollFd { fd: end.my_bell(), events: bits::IN, revents: 0 },
-            PollFd { fd, events: tcp_events(conn, end, wish), revents: 0 },
+            PollFd { fd, events: tcp_events(end, wish), revents: 0 },
         ];
         os::poll::wait(&mut fds, timeout)?;
         if is_granted(conn, end, wish) {
@@ -127,6 +131,10 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
             return Err(Errno::EBADF);
         }
         ready::note_tcp(conn, end, u32::from(fds[1].revents as u16));
+        if fds[1].revents & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, fd) {
+            crate::stream::break_off(conn, end, fd);
+            return Err(Errno::ECONNRESET);
+        }
         if fds[1].revents != 0 {
             return Ok(());
         }
@@ -153,11 +161,10 @@ pub(crate) fn is_half_closed_by_peer(end: &End) -> bool {
     closed & shm::ClosedBy::WRITE != 0 && closed & shm::ClosedBy::CLOSE == 0
 }
 
-fn tcp_events(conn: &Conn, end: &End, wish: Wish) -> i16 {
+fn tcp_events(end: &End, wish: Wish) -> i16 {
     match wish {
-        // An unanswered client also learns from TCP bytes that the server speaks TCP.
-        Wish::Data if conn.phase() == Phase::Intent => bits::RDHUP | bits::IN,
-        Wish::Data => bits::RDHUP,
+        // TCP bytes tell an unanswered client that the server speaks TCP, and later that the peer lies about its ring.
+        Wish::Data => bits::RDHUP | bits::IN,
         // A half-closed peer still reads; its FIN is old news.
         Wish::Space if is_half_closed_by_peer(end) => 0,
         Wish::Space => bits::RDHUP,
