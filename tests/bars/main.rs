@@ -5,6 +5,7 @@
 //! BARS_CHURN_ROUNDS=20 BARS_MANY=1000 BARS_VERDICTS=100000.
 
 mod fallback;
+mod hostile;
 
 use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, within};
 use std::process::Command;

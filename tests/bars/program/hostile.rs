@@ -7,7 +7,7 @@ use isthmus_tests::sys;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use testkit::{Random, Stream};
 
@@ -30,15 +30,15 @@ pub(crate) fn server(port: u16) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Talks for `ms` milliseconds on all its connections; one line each.
-pub(crate) fn client(port: u16, ms: u64, seed: u64) -> Result<String, String> {
+/// Talks for `ms` milliseconds on all its connections; one line each. At most `window` bytes wait for their echo.
+pub(crate) fn client(port: u16, ms: u64, seed: u64, window: u64) -> Result<String, String> {
     let end = Instant::now() + Duration::from_millis(ms);
     let conns: Vec<TcpStream> = (0..CONNECTIONS).map(|_| connect(port)).collect::<Result<_, _>>()?;
     let over = AtomicBool::new(false);
     let lines: Vec<String> = std::thread::scope(|s| {
         let (over, conns) = (&over, &conns);
         let talks: Vec<_> =
-            conns.iter().zip(0u64..).map(|(c, n)| s.spawn(move || talk(c, seed + n, end, over))).collect();
+            conns.iter().zip(0u64..).map(|(c, n)| s.spawn(move || talk(c, seed + n, end, window))).collect();
         s.spawn(move || cut(conns, end + Duration::from_millis(1500), over));
         let lines = talks.into_iter().map(|t| t.join().unwrap_or_else(|_| "panicked".into())).collect();
         over.store(true, Relaxed);
@@ -57,20 +57,26 @@ fn cut(conns: &[TcpStream], at: Instant, over: &AtomicBool) {
     }
 }
 
-fn talk(conn: &TcpStream, seed: u64, end: Instant, over: &AtomicBool) -> String {
+fn talk(conn: &TcpStream, seed: u64, end: Instant, window: u64) -> String {
+    let got = AtomicU64::new(0);
     std::thread::scope(|s| {
-        let writer = s.spawn(move || write_until(conn, seed, end, over));
+        let writer =
+            s.spawn(|| write_until(conn, seed, end, |sent| sent - got.load(Relaxed).min(sent) < window));
         let mut stream = Stream::new(seed);
-        let how = read_until_end(conn.as_raw_fd(), &mut stream, seed);
+        let how = read_until_end(conn.as_raw_fd(), &mut stream, seed, &got);
         let sent = writer.join().unwrap_or(u64::MAX);
         format!("sent {sent} got {} then {how}", stream.offset())
     })
 }
 
-fn write_until(mut conn: &TcpStream, seed: u64, end: Instant, over: &AtomicBool) -> u64 {
+fn write_until(mut conn: &TcpStream, seed: u64, end: Instant, may_send: impl Fn(u64) -> bool) -> u64 {
     let (mut stream, mut random) = (Stream::new(seed), Random::new(seed));
     let mut buf = vec![0u8; 3_000];
-    while Instant::now() < end && !over.load(Relaxed) {
+    while Instant::now() < end {
+        if !may_send(stream.offset()) {
+            std::thread::yield_now();
+            continue;
+        }
         let n = random.size(buf.len());
         stream.fill(&mut buf[..n]);
         if conn.write_all(&buf[..n]).is_err() {
@@ -85,7 +91,7 @@ fn write_until(mut conn: &TcpStream, seed: u64, end: Instant, over: &AtomicBool)
 }
 
 /// Every second client connection waits in poll.
-fn read_until_end(fd: i32, stream: &mut Stream, seed: u64) -> String {
+fn read_until_end(fd: i32, stream: &mut Stream, seed: u64, got: &AtomicU64) -> String {
     let mut buf = vec![0u8; 20_000];
     let mut random = Random::new(seed);
     let mut wrong = String::new();
@@ -102,8 +108,38 @@ fn read_until_end(fd: i32, stream: &mut Stream, seed: u64) -> String {
                 {
                     wrong = format!(" wrong byte at {at}");
                 }
+                got.store(stream.offset(), Relaxed);
             }
             Err(e) => return format!("{e}{wrong}"),
         }
     }
+}
+
+/// Opens one connection after the other for `ms` milliseconds, twenty at a time, and exchanges a message on each.
+/// Nothing waits longer than its time limit; the line says how many exchanges went well.
+pub(crate) fn opener(port: u16, ms: u64, seed: u64) -> Result<String, String> {
+    let end = Instant::now() + Duration::from_millis(ms);
+    let mut random = Random::new(seed);
+    let mut open = std::collections::VecDeque::new();
+    let (mut well, mut tried) = (0, 0);
+    while Instant::now() < end {
+        let conn = connect(port)?;
+        tried += 1;
+        well += u64::from(exchange(&conn, seed + tried, 1 + random.below(3_000)).is_some());
+        open.push_back(conn);
+        if open.len() > 20 {
+            open.pop_front();
+        }
+    }
+    Ok(format!("{well} of {tried} exchanges"))
+}
+
+fn exchange(mut conn: &TcpStream, seed: u64, size: usize) -> Option<()> {
+    conn.set_read_timeout(Some(Duration::from_millis(400))).ok()?;
+    conn.set_write_timeout(Some(Duration::from_millis(400))).ok()?;
+    let (mut message, mut back) = (vec![0; size], vec![0; size]);
+    Stream::new(seed).fill(&mut message);
+    conn.write_all(&message).ok()?;
+    conn.read_exact(&mut back).ok()?;
+    (message == back).then_some(())
 }
