@@ -5,7 +5,7 @@ use crate::listener::store_endpoint;
 use crate::process::ProcessId;
 use crate::registry;
 use crate::slot::SlotView;
-use crate::verdict::{self, Verdict};
+use crate::verdict::{self, Generation, Verdict};
 use os::net::Endpoint;
 use shm::Side;
 use shm::registry::{CONNECTION_BUCKETS, ConnectionRow, ROWS, RegistryMap};
@@ -15,9 +15,24 @@ use wire::reason::Reason;
 /// Key of a row that is being written.
 const BUSY: u64 = u64::MAX;
 
-/// A connection's row: bucket and place.
+/// A connection's row, and which of its uses is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RowId(pub u32);
+pub struct RowId {
+    place: u32,
+    generation: Generation,
+}
+
+impl RowId {
+    /// Packs it into one word.
+    pub fn word(self) -> u64 {
+        u64::from(self.generation.number()) << 32 | u64::from(self.place)
+    }
+
+    /// Unpacks it.
+    pub fn from_word(word: u64) -> Self {
+        RowId { place: word as u32, generation: Generation::from_number((word >> 32) as u32) }
+    }
+}
 
 /// What a client offers.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +55,7 @@ fn bucket_of(cookie: u64) -> usize {
 }
 
 fn row_in(map: &RegistryMap, id: RowId) -> Option<&ConnectionRow> {
-    map.connections.get(id.0 as usize / ROWS).map(|rows| &rows[id.0 as usize % ROWS])
+    map.connections.get(id.place as usize / ROWS).map(|rows| &rows[id.place as usize % ROWS])
 }
 
 /// The row with this number.
@@ -53,8 +68,7 @@ pub fn publish(intent: &Intent, view: &SlotView) -> Result<RowId, Reason> {
     let map = registry::existing()?;
     let bucket = bucket_of(intent.cookie);
     let place = take_place(map, bucket).ok_or(Reason::MAX_DMB)?;
-    let id = RowId((bucket * ROWS + place) as u32);
-    let row = row_in(map, id).ok_or(Reason::MAX_DMB)?;
+    let row = &map.connections[bucket][place];
     row.nonce.store(view.segment().nonce(), Relaxed);
     row.server_cookie.store(0, Relaxed);
     row.owner_pid.store(os::process::cached_pid(), Relaxed);
@@ -67,10 +81,10 @@ pub fn publish(intent: &Intent, view: &SlotView) -> Result<RowId, Reason> {
     side.inode.store(intent.inode, Relaxed);
     store_endpoint(&row.sides[Side::Server as usize].at, intent.target);
     row.sides[Side::Server as usize].inode.store(0, Relaxed);
-    row.verdict.store(Verdict::Intent.word(), Relaxed);
+    let generation = verdict::begin(&row.verdict);
     map.pending.fetch_add(1, Relaxed);
     map.keys[bucket].0[place].store(intent.cookie, Release);
-    Ok(id)
+    Ok(RowId { place: (bucket * ROWS + place) as u32, generation })
 }
 
 fn take_place(map: &RegistryMap, bucket: usize) -> Option<usize> {
@@ -83,7 +97,8 @@ fn take_place(map: &RegistryMap, bucket: usize) -> Option<usize> {
             if key == BUSY || !is_abandoned(map, row) || !grab(*place, key) {
                 return false;
             }
-            if verdict::decide(&row.verdict, Verdict::Plain(Reason::SYNCERR)).is_ok() {
+            let generation = Generation::of(row.verdict.load(Acquire));
+            if verdict::decide(&row.verdict, generation, Verdict::Plain(Reason::SYNCERR)).is_ok() {
                 map.pending.fetch_sub(1, AcqRel);
             }
             true
@@ -110,8 +125,12 @@ pub fn any_pending() -> bool {
 pub fn find(cookie: u64) -> Option<RowId> {
     let map = registry::mapped()?;
     let bucket = bucket_of(cookie);
-    let place = (0..ROWS).find(|place| map.keys[bucket].0[*place].load(Acquire) == cookie)?;
-    Some(RowId((bucket * ROWS + place) as u32))
+    let keys = &map.keys[bucket].0;
+    let place = (0..ROWS).find(|place| keys[*place].load(Acquire) == cookie)?;
+    let generation = Generation::of(map.connections[bucket][place].verdict.load(Acquire));
+    // The row may have changed hands between the two looks; then the generation is not this connection's.
+    (keys[place].load(Acquire) == cookie)
+        .then_some(RowId { place: (bucket * ROWS + place) as u32, generation })
 }
 
 /// Decides a row; returns the verdict that stands.
@@ -119,7 +138,7 @@ pub fn decide(id: RowId, wanted: Verdict) -> Verdict {
     let (Some(map), Some(row)) = (registry::mapped(), row(id)) else {
         return Verdict::Plain(Reason::SYNCERR);
     };
-    match verdict::decide(&row.verdict, wanted) {
+    match verdict::decide(&row.verdict, id.generation, wanted) {
         Ok(()) => {
             map.pending.fetch_sub(1, AcqRel);
             wanted
@@ -131,7 +150,7 @@ pub fn decide(id: RowId, wanted: Verdict) -> Verdict {
 /// The verdict of a row as it stands.
 #[inline]
 pub fn verdict(id: RowId) -> Verdict {
-    row(id).map_or(Verdict::Plain(Reason::SYNCERR), |row| verdict::read(&row.verdict))
+    row(id).map_or(Verdict::Plain(Reason::SYNCERR), |row| verdict::read(&row.verdict, id.generation))
 }
 
 /// Writes down who is at `side` and where.
@@ -147,7 +166,7 @@ pub fn note_side(id: RowId, side: Side, process: ProcessId, at: Endpoint, inode:
 /// One side is gone for good; the last one frees the row.
 pub fn close_side(id: RowId, client_cookie: u64, side: Side) {
     let (Some(map), Some(row)) = (registry::mapped(), row(id)) else { return };
-    let key = &map.keys[id.0 as usize / ROWS].0[id.0 as usize % ROWS];
+    let key = &map.keys[id.place as usize / ROWS].0[id.place as usize % ROWS];
     if key.load(Acquire) != client_cookie {
         return;
     }

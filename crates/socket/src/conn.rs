@@ -88,7 +88,7 @@ pub struct Conn {
     /// Calls in progress.
     calls: AtomicU32,
     /// Registry row; meaningful from Intent or the server's claim on.
-    row: AtomicU32,
+    row: AtomicU64,
     view: AtomicU32,
     /// Cookie of the client's socket, key of the row; for listeners their own.
     pub(crate) cookie: AtomicU64,
@@ -121,7 +121,7 @@ impl Conn {
             side: AtomicU8::new(0),
             fds: AtomicU32::new(0),
             calls: AtomicU32::new(0),
-            row: AtomicU32::new(0),
+            row: AtomicU64::new(0),
             view: AtomicU32::new(u32::MAX),
             cookie: AtomicU64::new(0),
             flags: AtomicU32::new(0),
@@ -178,13 +178,13 @@ impl Conn {
     /// Ties the socket to a row and a slot.
     pub(crate) fn tie(&self, side: Side, row: RowId, view: Index, cookie: u64) {
         self.side.store(side as u8, Ordering::Relaxed);
-        self.row.store(row.0, Ordering::Relaxed);
+        self.row.store(row.word(), Ordering::Relaxed);
         self.cookie.store(cookie, Ordering::Relaxed);
         self.view.store(view.0, Ordering::Release);
     }
 
     pub(crate) fn row(&self) -> RowId {
-        RowId(self.row.load(Ordering::Relaxed))
+        RowId::from_word(self.row.load(Ordering::Relaxed))
     }
 
     pub(crate) fn view_index(&self) -> Index {

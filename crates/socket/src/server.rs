@@ -120,7 +120,11 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
     }
     let is_ours = stands == Verdict::Smc && (side == Side::Client || claimed_by(row, own_cookie));
     if !is_ours {
-        view.header().sides[side as usize].holders.fetch_sub(1, AcqRel);
+        // The client may have given the slot to another connection by now, which starts from zero.
+        if view.header().client_cookie.load(Relaxed) == cookie {
+            let holders = &view.header().sides[side as usize].holders;
+            let _ = holders.fetch_update(AcqRel, Relaxed, |holders| holders.checked_sub(1));
+        }
         attach::done(view);
         return Err(match stands {
             Verdict::Plain(reason) => Some(reason),
