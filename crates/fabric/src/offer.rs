@@ -159,7 +159,14 @@ fn group_for(peer: ProcessId, ring_size: u32) -> Option<(Index, &'static Group)>
 
 /// A slot used before whose two sides are gone.
 fn recycle(group: &Group) -> Option<(Index, &'static SlotView)> {
-    group.free.pop_front().or_else(|| {
+    let free = group.free.pop_front().filter(|(index, view)| {
+        let is_let_go = is_let_go(view.header());
+        if !is_let_go {
+            group.closing.push_back(*index, view);
+        }
+        is_let_go
+    });
+    free.or_else(|| {
         for _ in 0..CLOSING_LOOKS {
             let (index, view) = group.closing.pop_front()?;
             if is_let_go(view.header()) {

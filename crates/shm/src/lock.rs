@@ -44,6 +44,33 @@ pub trait Patience {
     fn now_ns(&self) -> u64;
 }
 
+/// For how long, and over how many looks without a break, the word has named the same owner.
+#[derive(Default)]
+struct Believed {
+    word: u64,
+    looks: u32,
+    since_ns: u64,
+}
+
+/// A stopped or frozen waiter makes no looks: time alone proves nothing.
+const LOOKS_BEFORE_DOUBT: u32 = 2000;
+
+impl Believed {
+    fn look(&mut self, word: u64) {
+        if word != self.word {
+            *self = Believed { word, ..Believed::default() };
+        }
+        self.looks = self.looks.saturating_add(1);
+    }
+
+    fn is_too_long(&mut self, now_ns: u64) -> bool {
+        if self.since_ns == 0 {
+            self.since_ns = now_ns;
+        }
+        self.looks > LOOKS_BEFORE_DOUBT && now_ns.saturating_sub(self.since_ns) > PATIENCE_NS
+    }
+}
+
 /// The lock word, zero when free.
 #[derive(Debug)]
 #[repr(transparent)]
@@ -79,21 +106,17 @@ impl SideLock {
     #[cold]
     fn lock_slow(&self, me: Owner, patience: &impl Patience) -> Result<(), Denied> {
         let mut attempts = 0u32;
-        let mut believed = (0u64, 0u64);
+        let mut believed = Believed::default();
         loop {
             let held = self.0.load(Ordering::Relaxed);
+            believed.look(held);
             if held == me.0 {
                 return Err(Denied::Reentered);
             }
             let is_time_to_ask = held != 0 && attempts % ATTEMPTS_BEFORE_ASKING == ATTEMPTS_BEFORE_ASKING - 1;
             let is_dead = is_time_to_ask && !patience.is_alive(Owner::pid_of(held));
-            if is_time_to_ask && !is_dead {
-                let now = patience.now_ns();
-                if believed.0 != held {
-                    believed = (held, now);
-                } else if now.saturating_sub(believed.1) > PATIENCE_NS {
-                    return Err(Denied::Stuck);
-                }
+            if is_time_to_ask && !is_dead && believed.is_too_long(patience.now_ns()) {
+                return Err(Denied::Stuck);
             }
             if (held == 0 || is_dead) && self.try_take(held, me) {
                 return Ok(());

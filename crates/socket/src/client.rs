@@ -41,6 +41,8 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     os::pipe::drain(offered.view.bell(Side::Client));
     let side = &offered.view.header().sides[Side::Client as usize];
     side.holders.store(1, Shared::Relaxed);
+    // The server's first hold is taken for it: it writes nothing into the slot before it has won the word.
+    offered.view.header().sides[Side::Server as usize].holders.store(1, Shared::Relaxed);
     side.pid.store(os::process::cached_pid(), Shared::Relaxed);
     side.nonblocking.store(u32::from(os::fd::is_nonblocking(fd)), Shared::Relaxed);
     handshake::propose(offered.view).inspect_err(|_| abandon(&offered))?;
@@ -66,7 +68,9 @@ pub(crate) fn expect_answer(conn: &Conn) {
 }
 
 fn abandon(offered: &offer::Offer) {
-    offered.view.header().sides[Side::Client as usize].holders.store(0, Shared::Release);
+    for side in &offered.view.header().sides {
+        side.holders.store(0, Shared::Release);
+    }
     offer::give_back(offered.index, offered.view);
 }
 
@@ -198,11 +202,15 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
 fn flush(end: &End, fd: i32) {
     let cache = shm::RxCache::new();
     let mut bytes = [0u8; 4096];
-    while let Ok(count @ 1..) = end.outgoing.peek(&cache, 0, bytes.as_mut_slice().into()) {
+    let mut left = 2 * ready::EARLY_MAX;
+    while left > 0
+        && let Ok(count @ 1..) = end.outgoing.peek(&cache, 0, bytes.as_mut_slice().into())
+    {
         if !send_all(fd, &bytes[..count]) {
             return;
         }
         let _ = end.outgoing.discard(&cache, count);
+        left = left.saturating_sub(count);
     }
 }
 

@@ -62,17 +62,14 @@ pub fn before_close(fd: i32) -> AfterClose {
 }
 
 fn close_conn(held: &Held, fd: i32) -> AfterClose {
-    if held.fds() > 1 {
-        table::clear(fd);
-        held.drop_fd();
+    // Two threads may close two duplicates, or the same number: who takes the entry out counts, and who counts last ends it.
+    if table::clear(fd) != Entry::Conn(held.index()) || !held.drop_fd() {
         return AfterClose(None);
     }
     let listener = (held.phase() == Phase::Listening)
         .then(|| Some((held.cookie.load(Ordering::Relaxed), net::local(fd).ok()?)))
         .flatten();
     finish(held, fd);
-    table::clear(fd);
-    held.drop_fd();
     AfterClose(listener)
 }
 
@@ -85,14 +82,16 @@ impl AfterClose {
     }
 }
 
-/// Whether another process has a copy of the socket: the connection goes on there.
-fn is_held_elsewhere(conn: &Conn) -> bool {
-    End::of(conn).is_some_and(|end| end.mine().holders.load(Shared::Acquire) > 1)
+/// Whether another process published the intent: it will answer for the early bytes, and may have use for shared memory
+/// yet. (Counting holders would not do: children that were killed are counted for ever.)
+fn is_copy(conn: &Conn) -> bool {
+    connection::row(conn.row())
+        .is_some_and(|row| row.owner_pid.load(Shared::Relaxed) != os::process::cached_pid())
 }
 
 /// Our part of a close, while the descriptor is still open.
 fn finish(conn: &Conn, fd: i32) {
-    if conn.phase() == Phase::Intent && !is_held_elsewhere(conn) {
+    if conn.phase() == Phase::Intent && !is_copy(conn) {
         client::retract(conn, fd, fabric::Reason::PEERDECL);
     }
     epoll::remove_all(conn);
@@ -144,6 +143,21 @@ pub(crate) fn forget(index: Index) {
     }
 }
 
+/// Gives this process's hold of the side back; `true` for the last. The flags are up before the count is zero.
+fn drop_holder(end: &End) -> bool {
+    let holders = &end.mine().holders;
+    let mut count = holders.load(Shared::Acquire);
+    loop {
+        if count <= 1 {
+            say_closed(end);
+        }
+        match holders.compare_exchange(count, count.saturating_sub(1), Shared::AcqRel, Shared::Acquire) {
+            Ok(_) => return count <= 1,
+            Err(now) => count = now,
+        }
+    }
+}
+
 /// The last use in this process is over: gives slot, mapping and row back.
 pub(crate) fn let_go(conn: &Conn, was: Phase) {
     // A fork child may have inherited a socket that another thread of the parent was just deciding: not ours to end.
@@ -154,11 +168,16 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
     if was == Phase::Smc && !conn.has(flag::COUNTED) {
         totals::closed(end.mine(), end.outgoing, end.incoming);
     }
-    let is_last = end.mine().holders.load(Shared::Acquire) == 1;
-    if is_last {
-        say_closed(&end);
+    let is_last = drop_holder(&end);
+    if is_last && end.side == Side::Client && was == Phase::Plain {
+        // No server ever took the hold that was kept for it.
+        end.theirs().holders.store(0, Shared::Release);
     }
-    end.mine().holders.fetch_sub(1, Shared::AcqRel);
+    if was == Phase::Intent && is_last {
+        connection::decide(conn.row(), fabric::verdict::Verdict::Plain(fabric::Reason::PEERDECL));
+        epoll::intent_ended();
+        end.theirs().holders.store(0, Shared::Release);
+    }
     let cookie = conn.cookie.load(Ordering::Relaxed);
     match end.side {
         Side::Client if !conn.has(flag::ATTACHED) => offer::give_back(conn.view_index(), end.view),
@@ -230,7 +249,7 @@ pub fn before_exec() {
         if os::fd::is_cloexec(fd) {
             continue;
         }
-        if held.phase() == Phase::Intent && !is_held_elsewhere(&held) {
+        if held.phase() == Phase::Intent && !is_copy(&held) {
             client::retract(&held, fd, fabric::Reason::PEERDECL);
         }
         let is_ours = held.side() == Side::Client && !held.has(flag::ATTACHED);
@@ -249,7 +268,7 @@ pub fn at_exit() {
         let Entry::Conn(index) = entry else { continue };
         let Some(held) = hold_index(index) else { continue };
         match held.phase() {
-            Phase::Intent if !is_held_elsewhere(&held) => {
+            Phase::Intent if !is_copy(&held) => {
                 client::retract(&held, fd, fabric::Reason::PEERDECL);
             }
             Phase::Smc => {

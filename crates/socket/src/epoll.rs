@@ -9,6 +9,7 @@ use crate::conn::{Conn, End, Phase, flag, hold, hold_index};
 use crate::table::{self, Entry};
 use crate::{Outcome, client, ready, server};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use fabric::turn::Turn;
 use os::epoll::{Event, Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
 use shm::slab::{Index, Slab};
@@ -23,6 +24,7 @@ const WRITE_SIDE: u32 = bits::OUT | bits::WRNORM | bits::WRBAND;
 
 static REGISTRATION_TABLE: Slab<Registration> = Slab::new(REGISTRATIONS);
 static SET_TABLE: Slab<Set> = Slab::new(SETS);
+static SETS_TURN: Turn = Turn::new();
 /// Unanswered intents of this process: only then waits are sliced.
 static INTENTS: AtomicU32 = AtomicU32::new(0);
 static BATCHES: AtomicU64 = AtomicU64::new(1);
@@ -48,6 +50,8 @@ struct Registration {
     next: AtomicU32,
     /// ONESHOT has been delivered.
     is_fired: AtomicU32,
+    /// The process that made it.
+    pid: AtomicU32,
     /// The doorbell's number in the set, or a duplicate's; -1 while there is none.
     bell: AtomicI32,
     /// The wait call that delivered it last, and where in its answer.
@@ -73,6 +77,7 @@ impl Registration {
             data: AtomicU64::new(0),
             next: AtomicU32::new(0),
             is_fired: AtomicU32::new(0),
+            pid: AtomicU32::new(0),
             bell: AtomicI32::new(-1),
             batch: AtomicU64::new(0),
             place: AtomicU32::new(0),
@@ -190,12 +195,14 @@ fn set_of(epfd: i32) -> Option<Index> {
 }
 
 fn set_for(epfd: i32) -> Option<Index> {
+    // Two threads may add the first two sockets of a set at once.
+    let _turn = SETS_TURN.take()?;
     if let Some(index) = set_of(epfd) {
         return Some(index);
     }
     if !SET_TABLE.has_memory() {
-        SET_TABLE.adopt(os::mem::map_private(SET_TABLE.memory_len()).ok()?);
         REGISTRATION_TABLE.adopt(os::mem::map_private(REGISTRATION_TABLE.memory_len()).ok()?);
+        SET_TABLE.adopt(os::mem::map_private(SET_TABLE.memory_len()).ok()?);
     }
     let (index, set) = SET_TABLE.take(|| Set { fds: AtomicU32::new(0), epfd: AtomicI32::new(-1) })?;
     set.fds.store(1, Ordering::Relaxed);
@@ -216,7 +223,7 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
         // The kernel knows best whether it is still there: closing every descriptor removes it silently.
         kernel_ctl(epfd, Op::Add, fd, tcp_events(conn.phase(), events), 0)?;
         let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);
-        drop_registration(conn, stale);
+        drop_registration(conn, stale, true);
     }
     if matches!(table::get(epfd), Entry::Conn(_)) {
         return Ok(Outcome::Forward);
@@ -232,6 +239,7 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     registration.events.store(events, Ordering::Release);
     registration.is_fired.store(0, Ordering::Relaxed);
     registration.bell.store(-1, Ordering::Relaxed);
+    registration.pid.store(os::process::cached_pid(), Ordering::Relaxed);
     let cookie = registration.cookie(index, Source::Tcp);
     if let Err(errno) = kernel_ctl(epfd, Op::Add, fd, tcp_events(conn.phase(), events), cookie) {
         registration.generation.fetch_add(1, Ordering::AcqRel);
@@ -323,15 +331,21 @@ fn uncount(conn: &Conn, registration: &Registration) {
 fn delete(conn: &Conn, epfd: i32, fd: i32) -> Result<Outcome, Errno> {
     let Some((_, registration)) = find(conn, epfd, fd) else { return Ok(Outcome::Forward) };
     kernel_ctl(epfd, Op::Del, fd, 0, 0)?;
-    drop_registration(conn, registration);
+    drop_registration(conn, registration, true);
     Ok(Outcome::Done(0))
 }
 
 /// Takes a registration off its connection and its doorbell out of the set. The caller has the turn.
-fn drop_registration(conn: &Conn, gone: &'static Registration) {
+///
+/// A fork child that only closes its copies must not touch a set it shares with its parent: there the record lives on.
+/// What the program itself asks for (`by_program`) it gets.
+fn drop_registration(conn: &Conn, gone: &'static Registration, by_program: bool) {
+    let is_own = gone.pid.load(Ordering::Relaxed) == os::process::cached_pid();
     let bell = gone.bell.swap(-1, Ordering::Relaxed);
     if bell >= 0 {
-        let _ = kernel_ctl(gone.epfd(), Op::Del, bell, 0, 0);
+        if is_own || by_program {
+            let _ = kernel_ctl(gone.epfd(), Op::Del, bell, 0, 0);
+        }
         if End::of(conn).is_some_and(|end| end.my_bell() != bell) {
             os::fd::close(bell);
         }
@@ -357,7 +371,7 @@ pub(crate) fn remove_all(conn: &Conn) {
     }
     let Some(_turn) = conn.registrations_turn.take() else { return };
     while let Some((_, registration)) = of_conn(conn).next() {
-        drop_registration(conn, registration);
+        drop_registration(conn, registration, false);
     }
 }
 
@@ -388,7 +402,7 @@ pub(crate) fn close_set(index: Index) {
         if let Some(conn) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
             && let Some(_turn) = conn.registrations_turn.take()
         {
-            drop_registration(&conn, registration);
+            drop_registration(&conn, registration, false);
         }
     }
     SET_TABLE.give_back(index);
@@ -411,9 +425,13 @@ pub(crate) fn convert(conn: &Conn, _fd: i32) {
         } else {
             let data = registration.data.load(Ordering::Relaxed);
             let fired = registration.is_fired.load(Ordering::Acquire) != 0;
-            drop_registration(conn, registration);
+            drop_registration(conn, registration, true);
             let wanted = if fired { bits::ONESHOT } else { events };
-            let _ = kernel_ctl(epfd, Op::Mod, fd, wanted, data);
+            if kernel_ctl(epfd, Op::Mod, fd, wanted, data) == Err(Errno::EINVAL) {
+                // EPOLLEXCLUSIVE cannot be modified.
+                let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);
+                let _ = kernel_ctl(epfd, Op::Add, fd, wanted, data);
+            }
         }
     }
 }
@@ -467,11 +485,15 @@ pub fn translate(epfd: i32, events: &mut [Event]) -> usize {
             continue;
         }
         let Some((level, data)) = effective(registration, source, raised) else { continue };
+        // Another thread may be translating the same registration: its mark is checked before it is believed.
         if registration.batch.load(Ordering::Relaxed) == batch {
             let place = registration.place.load(Ordering::Relaxed) as usize;
-            let merged = events[place].events | level;
-            events[place].events = merged;
-            continue;
+            if let Some(seen) = events[..kept].get_mut(place)
+                && { seen.data } == data
+            {
+                seen.events |= level;
+                continue;
+            }
         }
         registration.batch.store(batch, Ordering::Relaxed);
         registration.place.store(kept as u32, Ordering::Relaxed);
@@ -536,6 +558,7 @@ fn plain_now(fd: i32, events: u32, data: u64) -> Option<(u32, u64)> {
 /// Nothing to report after all: the doorbell is made quiet, a spent ONESHOT record is loaded again.
 fn settle_spurious(conn: &Conn, end: &End, registration: &Registration, source: Source) {
     if source == Source::Bell {
+        ready::note_rung(conn);
         ready::rearm(conn, end, false, false);
     }
     let events = registration.events();

@@ -48,8 +48,21 @@ pub(crate) fn propose(view: &SlotView) -> Result<(), Reason> {
     put(view, Letter::Proposal, &bytes[..len])
 }
 
+/// An ACCEPT that is sent once the claim has been won: until then the slot may become another connection's.
+pub(crate) struct Answer {
+    bytes: [u8; MAIL_LEN],
+    len: usize,
+}
+
+impl Answer {
+    /// Puts it into the mailbox.
+    pub(crate) fn send(&self, view: &SlotView) {
+        let _ = put(view, Letter::Accept, &self.bytes[..self.len]);
+    }
+}
+
 /// The server's answer to the PROPOSAL in the slot it is about to claim: ACCEPT, or the reason to decline.
-pub(crate) fn answer(view: &SlotView, cookie: u64) -> Result<(), Reason> {
+pub(crate) fn answer(view: &SlotView, cookie: u64) -> Result<Answer, Reason> {
     let mut letter = [0; MAIL_LEN];
     let proposal = view.header().mail[Letter::Proposal as usize].take(&mut letter);
     let offer = offered(view, Side::Server, cookie);
@@ -58,13 +71,17 @@ pub(crate) fn answer(view: &SlotView, cookie: u64) -> Result<(), Reason> {
         .map_err(|refusal| refusal.reason())?;
     let mut bytes = [0; MAIL_LEN];
     let len = accept.emit(&mut bytes).map_err(|_| Reason::INTERR)?;
-    put(view, Letter::Accept, &bytes[..len])
+    Ok(Answer { bytes, len })
 }
 
-/// The client's look at the ACCEPT, and its CONFIRM. An error means that the server broke the protocol.
+/// The client's look at the ACCEPT, and its CONFIRM; nothing if the letter is still on its way, for the verdict word
+/// decides. An error means that the server broke the protocol.
 pub(crate) fn confirm(view: &SlotView, cookie: u64) -> Result<(), Refusal> {
     let mut letter = [0; MAIL_LEN];
     let accept = view.header().mail[Letter::Accept as usize].take(&mut letter);
+    if accept.is_empty() {
+        return Ok(());
+    }
     let local = local().map_err(|_| proto::handshake::Fault::NoDevice.refuse())?;
     let mut client = Client::new();
     client.propose(&local)?;

@@ -106,6 +106,11 @@ impl Round<'_> {
         for at in 0..count {
             let PollFd { fd, events, .. } = self.fds[at];
             let told = self.private[at].revents;
+            if self.private[count + at].revents != 0
+                && let Some(conn) = crate::conn::hold(fd)
+            {
+                ready::note_rung(&conn);
+            }
             let revents = if self.private[count + at].fd < 0 {
                 told
             } else {

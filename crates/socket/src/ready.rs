@@ -12,15 +12,21 @@ use shm::ring::PeerMisbehaved;
 /// Most bytes written before the server has answered: what a fresh TCP send buffer surely takes if it never does.
 pub(crate) const EARLY_MAX: usize = 16 * 1024;
 
-/// Whether a reader would get bytes (or must look at TCP).
+/// Whether a reader would get `wanted` bytes (or must look at TCP). The reader's cache is left alone: it belongs to
+/// whoever has the turn.
 #[inline]
-pub(crate) fn has_data(conn: &Conn, end: &End) -> bool {
-    let wanted = conn.rcvlowat.load(Ordering::Relaxed) as usize;
-    match end.incoming.available_now(&conn.rx_cache) {
+pub(crate) fn has_bytes(end: &End, wanted: usize) -> bool {
+    match end.incoming.used() {
         Ok(0) => end.incoming.is_at_end(),
-        Ok(bytes) => bytes >= wanted.min(end.incoming.size()) || end.incoming.has_ended(),
+        Ok(bytes) => bytes >= wanted.min(end.incoming.size() / 2) || end.incoming.has_ended(),
         Err(PeerMisbehaved) => true,
     }
+}
+
+/// Whether readiness calls report input: SO_RCVLOWAT bytes.
+#[inline]
+pub(crate) fn has_data(conn: &Conn, end: &End) -> bool {
+    has_bytes(end, conn.rcvlowat.load(Ordering::Relaxed) as usize)
 }
 
 /// Whether a writer would get on: a third of the ring is free, as TCP has it.
@@ -148,20 +154,26 @@ pub(crate) fn ask_for_next_edge(conn: &Conn, end: &End) {
 fn ask(conn: &Conn, end: &End, data: bool, space: bool) {
     if conn.epoll_edge.load(Ordering::Acquire) > 0 {
         // Every arrival is an edge, also while earlier bytes are unread. Space is asked for when a send finds none.
-        conn.mark(flag::ASKED_DATA);
         end.incoming.words().data_wait.0.arm_sticky();
-    } else if data {
         conn.mark(flag::ASKED_DATA);
+    } else if data {
         end.incoming.words().data_wait.0.arm();
+        conn.mark(flag::ASKED_DATA);
     }
     if space {
-        conn.mark(flag::ASKED_SPACE);
         end.outgoing.words().space_wait.0.arm();
+        conn.mark(flag::ASKED_SPACE);
     }
 }
 
 /// Rings our own doorbell: other sleepers of this process look again.
 pub(crate) fn kick(conn: &Conn, end: &End) {
-    conn.mark(flag::KICKED);
+    // Rung first, marked after: a mark without a ring costs a look, a ring without a mark would never be drained.
     os::pipe::ring(end.my_bell());
+    conn.mark(flag::KICKED);
+}
+
+/// Someone saw the doorbell readable: whoever rang, it must be drained.
+pub(crate) fn note_rung(conn: &Conn) {
+    conn.mark(flag::KICKED);
 }

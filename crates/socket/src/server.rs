@@ -89,7 +89,10 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
     let Found { row, cookie, side } = find(fd, !is_unshared).ok_or(None)?;
     let opened = attach::open(row);
     let (index, view) = opened.inspect_err(|reason| {
-        connection::decide(row, Verdict::Plain(*reason));
+        if connection::decide(row, Verdict::Plain(*reason)) == Verdict::Smc {
+            // Another process answered before, and we cannot follow: better a reset than a peer that waits for ever.
+            net::abort(fd);
+        }
     })?;
     if view.header().client_cookie.load(Relaxed) != cookie {
         attach::done(view);
@@ -97,51 +100,53 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
         return Err(Some(Reason::SYNCERR));
     }
     let own_cookie = net::cookie(fd).unwrap_or(0);
-    if side == Side::Server
-        && connection::verdict(row) == Verdict::Intent
-        && let Err(reason) = handshake::answer(view, own_cookie)
-    {
-        attach::done(view);
-        connection::decide(row, Verdict::Plain(reason));
-        return Err(Some(reason));
-    }
-    os::pipe::drain(view.bell(side));
-    take_side(fd, view, side);
-    let stands = match side {
-        Side::Server => connection::decide(row, Verdict::Smc),
-        Side::Client => connection::verdict(row),
-    };
-    if stands == Verdict::Intent {
-        // The client's end, come from another process before the server has answered.
-        conn.mark(flag::ATTACHED | flag::ESTABLISHED);
-        tie(conn, fd, side, row, index, cookie);
-        crate::client::expect_answer(conn);
-        return Ok(Phase::Intent);
-    }
-    let is_ours = stands == Verdict::Smc && (side == Side::Client || claimed_by(row, own_cookie));
-    if !is_ours {
-        // The client may have given the slot to another connection by now, which starts from zero.
-        if view.header().client_cookie.load(Relaxed) == cookie {
-            let holders = &view.header().sides[side as usize].holders;
-            let _ = holders.fetch_update(AcqRel, Relaxed, |holders| holders.checked_sub(1));
+    let answer = match side {
+        Side::Server if connection::verdict(row) == Verdict::Intent => {
+            Some(handshake::answer(view, own_cookie))
         }
-        attach::done(view);
-        return Err(match stands {
-            Verdict::Plain(reason) => Some(reason),
-            _ => Some(Reason::SYNCERR),
-        });
+        _ => None,
+    };
+    let stands = match (side, &answer) {
+        (Side::Client, _) => connection::verdict(row),
+        (Side::Server, Some(Err(reason))) => connection::decide(row, Verdict::Plain(*reason)),
+        (Side::Server, _) => connection::decide(row, Verdict::Smc),
+    };
+    match stands {
+        Verdict::Plain(reason) => {
+            attach::done(view);
+            return Err(Some(reason));
+        }
+        Verdict::Intent => {
+            // The client's end, come from another process before the server has answered.
+            take_side(fd, view, side, false);
+            conn.mark(flag::ATTACHED | flag::ESTABLISHED);
+            tie(conn, fd, side, row, index, cookie);
+            crate::client::expect_answer(conn);
+            return Ok(Phase::Intent);
+        }
+        Verdict::Smc => {}
     }
+    let is_first = side == Side::Server && is_first_claim(row, own_cookie)?;
+    take_side(fd, view, side, is_first);
     conn.mark(flag::ATTACHED | flag::ESTABLISHED);
     conn.rcvlowat.store(net::rcvlowat(fd), core::sync::atomic::Ordering::Relaxed);
     tie(conn, fd, side, row, index, cookie);
-    if side == Side::Server {
-        view.header().server_cookie.store(own_cookie, Release);
-        // A client that waits for the answer with a full early ring sleeps on its doorbell.
-        if view.incoming(Side::Server).words().space_wait.0.take_ring() {
-            os::pipe::ring(view.bell(Side::Client));
-        }
+    if is_first {
+        welcome(view, own_cookie, answer.and_then(Result::ok));
     }
     Ok(Phase::Smc)
+}
+
+/// The claim is won, and the slot is ours: what was put off until now.
+fn welcome(view: &fabric::slot::SlotView, own_cookie: u64, answer: Option<handshake::Answer>) {
+    if let Some(answer) = answer {
+        answer.send(view);
+    }
+    view.header().server_cookie.store(own_cookie, Release);
+    // A client that waits for the answer with a full early ring sleeps on its doorbell.
+    if view.incoming(Side::Server).words().space_wait.0.take_ring() {
+        os::pipe::ring(view.bell(Side::Client));
+    }
 }
 
 struct Found {
@@ -161,28 +166,37 @@ fn find(fd: i32, may_be_client: bool) -> Option<Found> {
     }
     let (local, peer) = (net::local(fd).ok()?.unmapped(), net::peer(fd).ok()?.unmapped());
     let client = diag::lookup(peer, local).ok()?;
+    let row = connection::find(client.cookie)?;
     if client.uid != os::process::euid() {
+        // This process has changed its user since it listened: the client must not wait for an answer.
+        connection::decide(row, Verdict::Plain(Reason::PEERDECL));
         return None;
     }
-    let row = connection::find(client.cookie)?;
     Some(Found { row, cookie: client.cookie, side: Side::Server })
 }
 
-fn take_side(fd: i32, view: &fabric::slot::SlotView, side: Side) {
-    let side = &view.header().sides[side as usize];
-    side.holders.fetch_add(1, AcqRel);
-    side.pid.store(os::process::cached_pid(), Relaxed);
-    side.nonblocking.store(u32::from(os::fd::is_nonblocking(fd)), Relaxed);
-    side.state.store(1, Relaxed);
+/// `is_first`: the hold was taken by the client already, and rings for the slot's last connection may be pending. (A
+/// process that joins must not drain: another may sleep on the doorbell.)
+fn take_side(fd: i32, view: &fabric::slot::SlotView, side: Side, is_first: bool) {
+    let block = &view.header().sides[side as usize];
+    if is_first {
+        os::pipe::drain(view.bell(side));
+    } else {
+        block.holders.fetch_add(1, AcqRel);
+    }
+    block.pid.store(os::process::cached_pid(), Relaxed);
+    block.nonblocking.store(u32::from(os::fd::is_nonblocking(fd)), Relaxed);
+    block.state.store(1, Relaxed);
 }
 
-/// Only one server socket can hold a row; several processes may share that socket.
-fn claimed_by(row: RowId, cookie: u64) -> bool {
-    connection::row(row).is_some_and(|row| {
-        row.server_cookie
-            .compare_exchange(0, cookie, AcqRel, Relaxed)
-            .map_or_else(|seen| seen == cookie, |_| true)
-    })
+/// Only one server socket can hold a row; several processes may share that socket. Whether this is the first of them.
+fn is_first_claim(row: RowId, cookie: u64) -> Result<bool, Option<Reason>> {
+    let row = connection::row(row).ok_or(Some(Reason::SYNCERR))?;
+    match row.server_cookie.compare_exchange(0, cookie, AcqRel, Relaxed) {
+        Ok(_) => Ok(true),
+        Err(seen) if seen == cookie => Ok(false),
+        Err(_) => Err(Some(Reason::SYNCERR)),
+    }
 }
 
 /// A socket that came from another process (exec, SCM_RIGHTS): decided at its first use, whichever end it is.

@@ -77,7 +77,7 @@ impl Receive<'_> {
                 Err(outcome) => return self.partial_or(outcome),
             }
             let is_enough = self.got > 0 && self.got >= self.target();
-            if is_enough || (self.total == 0 && ready::has_data(self.conn, &self.end)) {
+            if is_enough || (self.total == 0 && ready::has_bytes(&self.end, 1)) {
                 return Outcome::Done(self.got);
             }
             if let Step::Return(outcome) = self.on_empty() {
@@ -94,6 +94,11 @@ impl Receive<'_> {
         }
         let low_water = self.conn.rcvlowat.load(core::sync::atomic::Ordering::Relaxed) as usize;
         low_water.min(self.total)
+    }
+
+    /// How many bytes are worth waking up for: any, but a peek that waits for all takes none on the way.
+    fn wanted(&self) -> usize {
+        if self.flags & msg::PEEK != 0 { self.target().max(1) } else { 1 }
     }
 
     fn partial_or(&self, outcome: Outcome) -> Outcome {
@@ -160,7 +165,7 @@ impl Receive<'_> {
         let may_wait = self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking();
         if is_shut || self.has_tcp_ended(may_wait) {
             // Bytes published before TCP ended are in the ring by now.
-            return if ready::has_data(self.conn, &self.end) {
+            return if ready::has_bytes(&self.end, 1) && self.flags & msg::PEEK == 0 {
                 Step::Retry
             } else {
                 self.leave(self.ended(is_shut))
@@ -169,12 +174,13 @@ impl Receive<'_> {
         if !may_wait {
             return self.leave(Outcome::Fail(Errno::EAGAIN));
         }
-        if wait::spin(self.conn, &self.end, Wish::Data) {
+        let wish = Wish::Data(self.wanted());
+        if wait::spin(self.conn, &self.end, wish) {
             return Step::Retry;
         }
         let fd = self.fd;
         let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(net::timeout_ns(fd, opt::SO_RCVTIMEO)));
-        match wait::sleep(self.conn, &self.end, self.fd, Wish::Data, limit) {
+        match wait::sleep(self.conn, &self.end, self.fd, wish, limit) {
             Ok(()) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
@@ -483,7 +489,7 @@ fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
 pub fn readable_bytes(fd: i32) -> Option<usize> {
     let conn = in_use(fd)?;
     let end = End::of(&conn)?;
-    let bytes = end.incoming.available_now(&conn.rx_cache).unwrap_or(0);
+    let bytes = end.incoming.used().unwrap_or(0);
     // After the peer has moved to TCP the rest is there.
     let rest = if end.incoming.has_ended() { net::readable_bytes(fd) } else { 0 };
     Some(bytes + rest)

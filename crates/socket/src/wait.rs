@@ -24,7 +24,8 @@ const HALF_CLOSED_SLICE_MS: i32 = 200;
 /// What the caller waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
-    Data,
+    /// At least so many bytes.
+    Data(usize),
     Space,
 }
 
@@ -49,7 +50,7 @@ impl Limit {
 
 fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
     match wish {
-        Wish::Data => ready::has_data(conn, end),
+        Wish::Data(wanted) => ready::has_bytes(end, wanted),
         Wish::Space => ready::has_space(conn, end),
     }
 }
@@ -62,7 +63,7 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
         return Err(Errno::EAGAIN);
     }
     let waiters = match wish {
-        Wish::Data => &conn.rx_waiters,
+        Wish::Data(_) => &conn.rx_waiters,
         Wish::Space => &conn.tx_waiters,
     };
     waiters.fetch_add(1, Ordering::AcqRel);
@@ -113,7 +114,7 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if conn.phase() == Phase::Intent && client::refresh(conn, fd) != Phase::Intent {
             return Ok(());
         }
-        ready::rearm(conn, end, wish == Wish::Data, wish == Wish::Space);
+        ready::rearm(conn, end, wish != Wish::Space, wish == Wish::Space);
         if is_granted(conn, end, wish) {
             return Ok(());
         }
@@ -124,6 +125,9 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
             PollFd { fd, events: tcp_events(end, wish), revents: 0 },
         ];
         os::poll::wait(&mut fds, timeout)?;
+        if fds[0].revents != 0 {
+            ready::note_rung(conn);
+        }
         if is_granted(conn, end, wish) {
             return Ok(());
         }
@@ -164,7 +168,7 @@ pub(crate) fn is_half_closed_by_peer(end: &End) -> bool {
 fn tcp_events(end: &End, wish: Wish) -> i16 {
     match wish {
         // TCP bytes tell an unanswered client that the server speaks TCP, and later that the peer lies about its ring.
-        Wish::Data => bits::RDHUP | bits::IN,
+        Wish::Data(_) => bits::RDHUP | bits::IN,
         // A half-closed peer still reads; its FIN is old news.
         Wish::Space if is_half_closed_by_peer(end) => 0,
         Wish::Space => bits::RDHUP,
