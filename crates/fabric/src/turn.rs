@@ -5,7 +5,10 @@ use shm::lock::{Owner, Patience, SideLock};
 
 /// How this project waits for a lock: give the core away, and ask the kernel whether the owner still lives.
 #[derive(Clone, Copy, Debug)]
-pub struct Yielding;
+pub struct Yielding {
+    /// No other process has a copy of the socket: an owner elsewhere is a lie, and counts as dead.
+    pub is_exclusive: bool,
+}
 
 impl Patience for Yielding {
     fn give_way(&self) {
@@ -13,7 +16,7 @@ impl Patience for Yielding {
     }
 
     fn is_alive(&self, pid: u32) -> bool {
-        os::process::exists(pid)
+        if self.is_exclusive { pid == os::process::cached_pid() } else { os::process::exists(pid) }
     }
 
     fn now_ns(&self) -> u64 {

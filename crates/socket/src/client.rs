@@ -57,6 +57,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     };
     held.tie(Side::Client, row, offered.index, cookie);
     held.rcvlowat.store(net::rcvlowat(fd), Ordering::Relaxed);
+    held.note_exclusive();
     expect_answer(&held);
     Ok(held)
 }
@@ -178,7 +179,7 @@ pub(crate) fn retract(conn: &Conn, fd: i32, reason: Reason) -> Phase {
 fn become_plain(conn: &Conn, fd: i32) -> Phase {
     let Some(end) = End::of(conn) else { return conn.phase() };
     // Writers of other threads wait here until the early bytes are out, and find the new phase then.
-    let Ok(turned) = Turned::take(&end.mine().tx.0) else { return conn.phase() };
+    let Ok(turned) = Turned::take(conn, &end.mine().tx.0) else { return conn.phase() };
     if conn.phase() == Phase::Intent {
         flush(&end, fd);
         conn.set_phase(Phase::Plain);

@@ -158,6 +158,22 @@ fn drop_holder(end: &End) -> bool {
     }
 }
 
+/// This process is about to lose its copy without a close(): whoever else has one goes on. Once per connection, and
+/// never for the last, whose end TCP tells.
+fn leave_to_others(conn: &Conn) {
+    let Some(end) = End::of(conn) else { return };
+    if !matches!(conn.phase(), Phase::Smc | Phase::Intent | Phase::Plain)
+        || conn.has(flag::COUNTED | flag::LEFT)
+    {
+        return;
+    }
+    let holders = &end.mine().holders;
+    let left = holders.fetch_update(Shared::AcqRel, Shared::Acquire, |count| (count > 1).then(|| count - 1));
+    if left.is_ok() {
+        conn.mark(flag::LEFT);
+    }
+}
+
 /// The last use in this process is over: gives slot, mapping and row back.
 pub(crate) fn let_go(conn: &Conn, was: Phase) {
     // A fork child may have inherited a socket that another thread of the parent was just deciding: not ours to end.
@@ -165,10 +181,10 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
         return;
     }
     let Some(end) = End::of(conn) else { return };
-    if was == Phase::Smc && !conn.has(flag::COUNTED) {
+    if was == Phase::Smc && !conn.has(flag::COUNTED | flag::LEFT) {
         totals::closed(end.mine(), end.outgoing, end.incoming);
     }
-    let is_last = drop_holder(&end);
+    let is_last = !conn.has(flag::LEFT) && drop_holder(&end);
     if is_last && end.side == Side::Client && was == Phase::Plain {
         // No server ever took the hold that was kept for it.
         end.theirs().holders.store(0, Shared::Release);
@@ -247,6 +263,7 @@ pub fn before_exec() {
         let Entry::Conn(index) = entry else { continue };
         let Some(held) = hold_index(index) else { continue };
         if os::fd::is_cloexec(fd) {
+            leave_to_others(&held);
             continue;
         }
         if held.phase() == Phase::Intent && !is_copy(&held) {
@@ -286,5 +303,6 @@ pub fn at_exit() {
             }
             _ => {}
         }
+        leave_to_others(&held);
     }
 }

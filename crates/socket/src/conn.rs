@@ -69,6 +69,8 @@ pub mod flag {
     pub const SIGNAL_DRIVEN: u32 = 512;
     /// What this side moved has been added to the totals.
     pub const COUNTED: u32 = 1024;
+    /// This process's hold of the side was given back before the last close (exit, exec).
+    pub const LEFT: u32 = 4096;
     /// Our direction went back to TCP.
     pub const DEMOTED: u32 = 2048;
     /// We asked to be rung for data and have not drained the doorbell since.
@@ -108,6 +110,8 @@ pub struct Conn {
     pub(crate) epoll_in: AtomicU32,
     pub(crate) epoll_out: AtomicU32,
     pub(crate) epoll_edge: AtomicU32,
+    /// The era (see `close`) in which this process was known to be the only one with the socket; 0 for never.
+    exclusive_era: AtomicU64,
     /// SO_RCVLOWAT.
     pub(crate) rcvlowat: AtomicU32,
     /// The descriptor last used, for work done on nobody's behalf.
@@ -136,6 +140,7 @@ impl Conn {
             epoll_in: AtomicU32::new(0),
             epoll_out: AtomicU32::new(0),
             epoll_edge: AtomicU32::new(0),
+            exclusive_era: AtomicU64::new(0),
             rcvlowat: AtomicU32::new(1),
             last_fd: AtomicI32::new(-1),
         }
@@ -143,6 +148,7 @@ impl Conn {
 
     fn reset(&self, phase: Phase) {
         self.deadline_ns.store(0, Ordering::Relaxed);
+        self.exclusive_era.store(0, Ordering::Relaxed);
         self.view.store(u32::MAX, Ordering::Relaxed);
         self.flags.store(0, Ordering::Relaxed);
         self.tx_cache.reset();
@@ -173,6 +179,17 @@ impl Conn {
     #[inline]
     pub fn side(&self) -> Side {
         if self.side.load(Ordering::Relaxed) == 0 { Side::Client } else { Side::Server }
+    }
+
+    /// Remembers that no other process has a copy of the socket so far.
+    pub(crate) fn note_exclusive(&self) {
+        self.exclusive_era.store(crate::close::era(), Ordering::Relaxed);
+    }
+
+    /// Whether no other process can have got a copy of the socket.
+    #[inline]
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.exclusive_era.load(Ordering::Relaxed) == crate::close::era()
     }
 
     /// Ties the socket to a row and a slot.
@@ -290,8 +307,9 @@ pub(crate) struct Turned(&'static SideLock);
 impl Turned {
     /// EAGAIN if a signal handler interrupted the same call in the same thread; ECONNRESET if the word lies.
     #[inline]
-    pub(crate) fn take(traffic: &'static Traffic) -> Result<Self, Errno> {
-        traffic.lock.lock(me(), &Yielding).map_err(|denied| match denied {
+    pub(crate) fn take(conn: &Conn, traffic: &'static Traffic) -> Result<Self, Errno> {
+        let patience = Yielding { is_exclusive: conn.is_exclusive() };
+        traffic.lock.lock(me(), &patience).map_err(|denied| match denied {
             Denied::Reentered => Errno::EAGAIN,
             Denied::Stuck => Errno::ECONNRESET,
         })?;

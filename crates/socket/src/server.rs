@@ -132,6 +132,9 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
     conn.rcvlowat.store(net::rcvlowat(fd), core::sync::atomic::Ordering::Relaxed);
     tie(conn, fd, side, row, index, cookie);
     if is_first {
+        if is_unshared {
+            conn.note_exclusive();
+        }
         welcome(view, own_cookie, answer.and_then(Result::ok));
     }
     Ok(Phase::Smc)

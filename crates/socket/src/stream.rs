@@ -108,7 +108,8 @@ impl Receive<'_> {
     #[inline]
     fn take<'a>(&mut self, rest: &mut Rest<'a, impl Iterator<Item = Sink<'a>>>) -> Result<usize, Outcome> {
         let traffic = &self.end.mine().rx.0;
-        let turned = Turned::take(traffic).map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
+        let turned = Turned::take(self.conn, traffic)
+            .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         let mut count = 0;
         while let Some(sink) = rest.next_part() {
             let step = if self.flags & msg::TRUNC != 0 {
@@ -142,7 +143,7 @@ impl Receive<'_> {
     }
 
     fn peek<'a>(&self, sinks: impl Iterator<Item = Sink<'a>>) -> Result<usize, Outcome> {
-        let _turned = Turned::take(&self.end.mine().rx.0)
+        let _turned = Turned::take(self.conn, &self.end.mine().rx.0)
             .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         let mut count = 0;
         for sink in sinks {
@@ -332,7 +333,8 @@ impl Transmit<'_> {
             return Ok(false);
         }
         let traffic = &self.end.mine().tx.0;
-        let _turned = Turned::take(traffic).map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
+        let _turned = Turned::take(self.conn, traffic)
+            .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         // Asked again with the turn taken: the flush of early bytes takes it too, and ends the phase.
         if !matches!(self.conn.phase(), Phase::Smc | Phase::Intent) {
             return Err(Outcome::Forward);
@@ -474,7 +476,7 @@ fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
         Phase::Smc | Phase::Intent => {}
         _ => return Outcome::Forward,
     }
-    let Ok(_turned) = Turned::take(&end.mine().tx.0) else { return Outcome::Fail(Errno::EAGAIN) };
+    let Ok(_turned) = Turned::take(conn, &end.mine().tx.0) else { return Outcome::Fail(Errno::EAGAIN) };
     if !end.outgoing.has_ended() || !conn.has(flag::DEMOTED) {
         conn.mark(flag::DEMOTED);
         end.outgoing.mark_end();
