@@ -56,7 +56,7 @@ static TURN: Turn = Turn::new();
 static SEGMENT_TABLE: Slab<Offered> = Slab::new(SEGMENTS);
 static GROUP_TABLE: Slab<Group> = Slab::new(GROUPS);
 static SEGMENT_VALUES: Slab<Segment> = Slab::new(SEGMENTS);
-/// Set in a fork child: what the parent offers is the parent's to hand out.
+/// First group made by this process: in a fork child, what the parent offers is the parent's to hand out.
 static FIRST_GROUP: AtomicU32 = AtomicU32::new(0);
 
 impl List {

@@ -40,7 +40,7 @@ fn put(view: &SlotView, letter: Letter, message: &[u8]) -> Result<(), Reason> {
     if is_put { Ok(()) } else { Err(Reason::INTERR) }
 }
 
-/// The client's PROPOSAL, left in the slot it offers. Returns the machine that waits for the answer.
+/// The client's PROPOSAL, left in the slot it offers.
 pub(crate) fn propose(view: &SlotView) -> Result<(), Reason> {
     let proposal = Client::new().propose(&local()?).map_err(|refusal| refusal.reason())?;
     let mut bytes = [0; MAIL_LEN];
