@@ -1,0 +1,39 @@
+//! The ways that a profile's bytes can take between two processes of one host. One name each, used on the command line,
+//! in reports and in JSON alike.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What `smc_bench compare` compares.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Path {
+    /// TCP over 127.0.0.1
+    TcpLoopback,
+    /// TCP between two network namespaces, veth pairs and a bridge between them
+    TcpVeth,
+    /// AF_UNIX stream sockets
+    Unix,
+    /// TCP programs under smc_run
+    Smc,
+    /// The kernel's own SMC, where it has one
+    AfSmc,
+    /// TCP over loopback, redirected by a BPF sockmap
+    Sockmap,
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Path::TcpLoopback => "tcp-loopback",
+            Path::TcpVeth => "tcp-veth",
+            Path::Unix => "unix",
+            Path::Smc => "smc",
+            Path::AfSmc => "af-smc",
+            Path::Sockmap => "sockmap",
+        })
+    }
+}
