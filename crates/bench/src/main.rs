@@ -12,6 +12,7 @@ mod demo;
 mod install;
 mod path;
 mod plan;
+mod profile;
 mod report;
 mod result;
 mod smcss;
