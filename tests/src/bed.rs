@@ -9,6 +9,7 @@ use crate::sys;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Which ends of the connections run with the library.
@@ -206,8 +207,23 @@ fn loopback_bytes() -> u64 {
     line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// A port nobody listens on now.
+/// A port nobody listens on now, below the range that the kernel takes clients' ports from: there a connection of
+/// another test could be faster than the server that is meant to listen.
 pub fn free_port() -> u16 {
-    let l = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("bind");
-    l.local_addr().expect("local address").port()
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 10_000;
+    let span = first_client_port().saturating_sub(FIRST).max(1);
+    for _ in 0..span {
+        let spread = std::process::id().wrapping_mul(131).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(FIRST + spread % span).expect("a port");
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("every port from {FIRST} on is taken");
+}
+
+fn first_client_port() -> u32 {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    range.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(32_768)
 }
