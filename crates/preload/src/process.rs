@@ -41,7 +41,9 @@ extern "C" fn before() {
     close::before_fork();
 }
 
-extern "C" fn in_parent() {}
+extern "C" fn in_parent() {
+    close::after_fork_in_parent();
+}
 
 extern "C" fn in_child() {
     close::after_fork_in_child();

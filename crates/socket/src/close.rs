@@ -15,7 +15,7 @@ use shm::{ClosedBy, Side};
 /// How often this process has forked.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Changes with every fork, in parent and child: equal eras mean "nobody can have got a copy of the socket since".
+/// Changes with every fork, before and after it: equal eras mean "nobody can have got a copy of the socket since".
 pub(crate) fn era() -> u64 {
     u64::from(os::process::cached_pid()) << 32 | u64::from(FORKS.load(Ordering::Acquire))
 }
@@ -233,23 +233,36 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
 }
 
 /// Before fork(): the child's copies are counted first, so that neither side ever takes itself for the last by mistake.
+/// What another thread ties from here on carries the new era, and is counted by the child.
 pub fn before_fork() {
     FORKS.fetch_add(1, Ordering::AcqRel);
-    for end in tied().filter_map(End::of) {
+    let era = era();
+    for end in tied().filter(|conn| conn.tied_era() != era).filter_map(End::of) {
         end.mine().holders.fetch_add(1, Shared::AcqRel);
     }
 }
 
-/// In the parent after a fork() that failed.
+/// In the parent after fork(), successful or not: what was known to be unshared while the fork was under way may be shared.
+pub fn after_fork_in_parent() {
+    FORKS.fetch_add(1, Ordering::AcqRel);
+}
+
+/// In the parent after a fork() that failed, and after [`after_fork_in_parent`].
 pub fn after_failed_fork() {
-    for end in tied().filter_map(End::of) {
+    let now = era();
+    let is_counted = |conn: &&Conn| conn.tied_era() != now && conn.tied_era() != now - 1;
+    for end in tied().filter(is_counted).filter_map(End::of) {
         end.mine().holders.fetch_sub(1, Shared::AcqRel);
     }
 }
 
 /// In the child after fork().
 pub fn after_fork_in_child() {
+    let era_of_parent = era();
     os::process::refresh_pid();
+    for end in tied().filter(|conn| conn.tied_era() == era_of_parent).filter_map(End::of) {
+        end.mine().holders.fetch_add(1, Shared::AcqRel);
+    }
     offer::after_fork();
     for (_, conn) in all() {
         conn.forget_other_threads();

@@ -1,10 +1,11 @@
 //! A socket this process takes part in. Owns: its phase, and when its memory may serve another socket.
 //!
 //! All fields are atomics: several threads may be in calls on the socket, and another may close it. A call holds the
-//! connection through [`Held`]; the object is recycled when no descriptor and no call refers to it.
+//! connection through [`Held`]; the object is recycled when no descriptor and no call refers to it, by whoever turns
+//! its count of uses from zero to [`FREE`]: a late look at a recycled object changes nothing.
 
 use crate::table::{self, Entry};
-use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use fabric::connection::RowId;
 use fabric::slot::SlotView;
 use fabric::turn::{Turn, Yielding, me};
@@ -16,6 +17,11 @@ use shm::{Ring, RxCache, Side, SideBlock, TxCache};
 
 /// Most sockets one process tracks at once; more stay on TCP.
 const SOCKETS: u32 = 1 << 17;
+
+/// The count of uses: calls in progress in the lower half, descriptors above, and a bit for an object that is nobody's.
+const CALL: u64 = 1;
+const FD: u64 = 1 << 32;
+const FREE: u64 = 1 << 63;
 
 static TABLE: Slab<Conn> = Slab::new(SOCKETS);
 
@@ -85,10 +91,8 @@ pub mod flag {
 pub struct Conn {
     phase: AtomicU8,
     side: AtomicU8,
-    /// Descriptors of this process that refer to it.
-    fds: AtomicU32,
-    /// Calls in progress.
-    calls: AtomicU32,
+    /// Descriptors of this process that refer to it, calls in progress, and whether it is in use at all.
+    uses: AtomicU64,
     /// Registry row; meaningful from Intent or the server's claim on.
     row: AtomicU64,
     view: AtomicU32,
@@ -114,8 +118,8 @@ pub struct Conn {
     exclusive_era: AtomicU64,
     /// SO_RCVLOWAT.
     pub(crate) rcvlowat: AtomicU32,
-    /// The descriptor last used, for work done on nobody's behalf.
-    pub(crate) last_fd: AtomicI32,
+    /// The era in which it was tied to its slot: a fork that was under way has not counted the child's copy.
+    tied_era: AtomicU64,
 }
 
 impl Conn {
@@ -123,8 +127,7 @@ impl Conn {
         Conn {
             phase: AtomicU8::new(0),
             side: AtomicU8::new(0),
-            fds: AtomicU32::new(0),
-            calls: AtomicU32::new(0),
+            uses: AtomicU64::new(FREE),
             row: AtomicU64::new(0),
             view: AtomicU32::new(u32::MAX),
             cookie: AtomicU64::new(0),
@@ -142,7 +145,7 @@ impl Conn {
             epoll_edge: AtomicU32::new(0),
             exclusive_era: AtomicU64::new(0),
             rcvlowat: AtomicU32::new(1),
-            last_fd: AtomicI32::new(-1),
+            tied_era: AtomicU64::new(0),
         }
     }
 
@@ -161,7 +164,6 @@ impl Conn {
         }
         self.epoll_edge.store(0, Ordering::Relaxed);
         self.rcvlowat.store(1, Ordering::Relaxed);
-        self.fds.store(1, Ordering::Relaxed);
         self.set_phase(phase);
     }
 
@@ -197,7 +199,13 @@ impl Conn {
         self.side.store(side as u8, Ordering::Relaxed);
         self.row.store(row.word(), Ordering::Relaxed);
         self.cookie.store(cookie, Ordering::Relaxed);
+        self.tied_era.store(crate::close::era(), Ordering::Relaxed);
         self.view.store(view.0, Ordering::Release);
+    }
+
+    /// The era in which it was tied.
+    pub(crate) fn tied_era(&self) -> u64 {
+        self.tied_era.load(Ordering::Relaxed)
     }
 
     pub(crate) fn row(&self) -> RowId {
@@ -232,30 +240,34 @@ impl Conn {
 
     /// One more descriptor of this process refers to the socket (dup and its kin).
     pub(crate) fn add_fd(&self) {
-        self.fds.fetch_add(1, Ordering::AcqRel);
+        self.uses.fetch_add(FD, Ordering::AcqRel);
     }
 
     /// One fewer; `true` for the last.
     pub(crate) fn drop_fd(&self) -> bool {
-        self.fds.fetch_sub(1, Ordering::AcqRel) == 1
+        fds_of(self.uses.fetch_sub(FD, Ordering::AcqRel)) == 1
     }
 
     /// In a fork child: the threads that were in calls here exist in the parent only.
     pub(crate) fn forget_other_threads(&self) {
-        for counter in [&self.calls, &self.rx_waiters, &self.tx_waiters] {
-            counter.store(0, Ordering::Relaxed);
-        }
+        self.rx_waiters.store(0, Ordering::Relaxed);
+        self.tx_waiters.store(0, Ordering::Relaxed);
+        self.uses.fetch_and(!(FD - CALL), Ordering::Relaxed);
     }
 
     /// Whether another call than the asking one is in progress.
     pub(crate) fn is_in_other_calls(&self) -> bool {
-        self.calls.load(Ordering::Acquire) > 1
+        self.uses.load(Ordering::Acquire) & (FD - CALL) > 1
     }
 
     /// Descriptors of this process that refer to it.
     pub(crate) fn fds(&self) -> u32 {
-        self.fds.load(Ordering::Acquire)
+        fds_of(self.uses.load(Ordering::Acquire))
     }
+}
+
+fn fds_of(uses: u64) -> u32 {
+    ((uses & !FREE) / FD) as u32
 }
 
 /// One side of a tied connection: everything a data call needs, resolved once.
@@ -341,7 +353,7 @@ impl core::ops::Deref for Held {
 impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
-        if self.conn.calls.fetch_sub(1, Ordering::AcqRel) == 1 && self.conn.fds() == 0 {
+        if self.conn.uses.fetch_sub(CALL, Ordering::AcqRel) == CALL {
             recycle(self.index, self.conn);
         }
     }
@@ -367,8 +379,9 @@ pub fn hold(fd: i32) -> Option<Held> {
 #[inline]
 pub(crate) fn hold_index(index: Index) -> Option<Held> {
     let conn = TABLE.get(index)?;
-    conn.calls.fetch_add(1, Ordering::AcqRel);
-    Some(Held { conn, index })
+    let held = Held { conn, index };
+    // Whether it is anybody's is told by the same word: a free one is let go again, and stays free.
+    if conn.uses.fetch_add(CALL, Ordering::AcqRel) & FREE != 0 { None } else { Some(held) }
 }
 
 /// Enters a new socket into the table. `None` without memory: it stays on TCP.
@@ -378,14 +391,14 @@ pub(crate) fn enter(fd: i32, phase: Phase) -> Option<Held> {
     }
     let (index, conn) = TABLE.take(Conn::new)?;
     conn.reset(phase);
-    conn.last_fd.store(fd, Ordering::Relaxed);
-    conn.calls.fetch_add(1, Ordering::AcqRel);
+    // Added, not stored: a late look at the object's last life may hold it for a moment.
+    conn.uses.fetch_add((FD + CALL).wrapping_sub(FREE), Ordering::AcqRel);
     let held = Held { conn, index };
     match table::set(fd, Entry::Conn(index)) {
         Some(Entry::Conn(old)) => crate::close::forget(old),
         Some(_) => {}
         None => {
-            conn.fds.store(0, Ordering::Relaxed);
+            conn.drop_fd();
             return None;
         }
     }
@@ -393,10 +406,10 @@ pub(crate) fn enter(fd: i32, phase: Phase) -> Option<Held> {
 }
 
 fn recycle(index: Index, conn: &'static Conn) {
-    // Two last holders may arrive here together: the one that takes the phase does the work.
-    let was = Phase::from_raw(conn.phase.swap(Phase::Free as u8, Ordering::AcqRel));
-    if was != Phase::Free {
-        crate::close::let_go(conn, was);
+    // Two last holders may arrive here together, and one of them late: who frees the word does the work.
+    if conn.uses.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        crate::close::let_go(conn, conn.phase());
+        conn.set_phase(Phase::Free);
         TABLE.give_back(index);
     }
 }

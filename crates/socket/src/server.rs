@@ -32,18 +32,29 @@ pub fn after_accept(fd: i32) {
 /// Before something only TCP can do, or that needs the bare socket: an undecided socket stays on TCP for good.
 pub fn refuse(fd: i32) {
     let Some(conn) = crate::conn::hold(fd) else { return };
-    match conn.phase() {
-        Phase::Accepted => {
-            if let Some(Found { row, .. }) = find(fd, false) {
-                connection::decide(row, Verdict::Plain(Reason::OPTUNSUPP));
-            }
-            conn.set_phase(Phase::Plain);
-        }
-        Phase::Intent => {
-            crate::client::retract(&conn, fd, Reason::OPTUNSUPP);
-        }
-        _ => {}
+    if conn.phase() == Phase::Accepted {
+        refuse_accepted(&conn, fd);
     }
+    if conn.phase() == Phase::Intent {
+        crate::client::retract(&conn, fd, Reason::OPTUNSUPP);
+    }
+}
+
+fn refuse_accepted(conn: &Conn, fd: i32) {
+    {
+        let Some(_turn) = conn.registrations_turn.take() else { return };
+        if conn.phase() != Phase::Accepted {
+            return;
+        }
+        let stands =
+            find(fd, false).map(|found| connection::decide(found.row, Verdict::Plain(Reason::OPTUNSUPP)));
+        if stands != Some(Verdict::Smc) {
+            conn.set_phase(Phase::Plain);
+            return;
+        }
+    }
+    // Another process that shares the socket has said SMC: this one follows.
+    decide(conn, fd);
 }
 
 /// A listener that needs TCP bytes to do its work is enabled no more.

@@ -5,6 +5,7 @@
 
 use crate::conn::{Conn, End, Held, Phase, Turned, flag, hold};
 use crate::ready::EARLY_MAX;
+use crate::table::{self, Entry};
 use crate::wait::{Limit, Wish};
 use crate::{Outcome, client, ready, server, wait};
 use os::net::{self, TcpInput, msg, opt};
@@ -46,7 +47,16 @@ pub fn receive<'a>(
     }
     let Some(end) = End::of(&conn) else { return Outcome::Forward };
     let mut call = Receive { conn: &conn, end, fd, flags, total, got: 0, limit: None };
-    call.run(sinks)
+    still_ours(&conn, fd, call.run(sinks))
+}
+
+/// A call that goes to libc late (it slept, say) must not hit whoever has the number by now.
+#[inline]
+fn still_ours(conn: &Held, fd: i32, outcome: Outcome) -> Outcome {
+    if outcome == Outcome::Forward && table::get(fd) != Entry::Conn(conn.index()) {
+        return Outcome::Fail(Errno::EBADF);
+    }
+    outcome
 }
 
 struct Receive<'c> {
@@ -256,24 +266,15 @@ pub fn transmit<'a>(fd: i32, sources: impl Iterator<Item = Source<'a>>, total: u
         // Urgent data marks a place in the TCP stream, so the direction moves there first.
         return demote_for(&conn, &end, fd);
     }
-    let mut call = Transmit { conn: &conn, end, fd, flags, sent: 0, limit: None };
-    if total == 0 {
-        return call.check_open().err().unwrap_or(Outcome::Done(0));
+    let mut call = Transmit { conn: &conn, end, fd, flags, sent: 0, limit: None, is_pipe_broken: false };
+    let outcome = still_ours(&conn, fd, call.run(sources, total));
+    // The program's handler may never return: nothing is held while it runs.
+    let is_pipe_broken = call.is_pipe_broken;
+    drop(conn);
+    if is_pipe_broken {
+        process::raise_on_self(SIGPIPE);
     }
-    let mut sources = sources;
-    let mut current = None;
-    while call.sent < total {
-        match call.push(&mut sources, &mut current, total) {
-            Ok(true) => {}
-            Ok(false) => {
-                if let Step::Return(outcome) = call.on_full() {
-                    return outcome;
-                }
-            }
-            Err(outcome) => return call.partial_or(outcome),
-        }
-    }
-    Outcome::Done(call.sent)
+    outcome
 }
 
 struct Transmit<'c> {
@@ -283,19 +284,40 @@ struct Transmit<'c> {
     flags: i32,
     sent: usize,
     limit: Option<Limit>,
+    /// SIGPIPE is due.
+    is_pipe_broken: bool,
 }
 
 impl Transmit<'_> {
+    fn run<'a>(&mut self, mut sources: impl Iterator<Item = Source<'a>>, total: usize) -> Outcome {
+        if total == 0 {
+            return self.check_open().err().unwrap_or(Outcome::Done(0));
+        }
+        let mut current = None;
+        while self.sent < total {
+            match self.push(&mut sources, &mut current, total) {
+                Ok(true) => {}
+                Ok(false) => {
+                    if let Step::Return(outcome) = self.on_full() {
+                        return outcome;
+                    }
+                }
+                Err(outcome) => return self.partial_or(outcome),
+            }
+        }
+        Outcome::Done(self.sent)
+    }
+
     fn partial_or(&self, outcome: Outcome) -> Outcome {
         if self.sent > 0 { Outcome::Done(self.sent) } else { outcome }
     }
 
     /// EPIPE after our own shutdown; after the peer's close TCP itself answers, as it would have.
     #[inline]
-    fn check_open(&self) -> Result<(), Outcome> {
-        if self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::WRITE != 0 || self.conn.has(flag::RESET)
-        {
-            return Err(self.pipe_error());
+    fn check_open(&mut self) -> Result<(), Outcome> {
+        let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::WRITE != 0;
+        if is_shut || self.conn.has(flag::RESET) {
+            return Err(self.broken(is_shut));
         }
         let theirs = self.end.theirs().closed.load(Ordering::Relaxed);
         let is_gone = theirs & ClosedBy::CLOSE != 0
@@ -314,10 +336,13 @@ impl Transmit<'_> {
             || (self.end.outgoing.has_ended() && self.end.mine().holders.load(Ordering::Relaxed) > 1)
     }
 
-    fn pipe_error(&self) -> Outcome {
-        if self.flags & msg::NOSIGNAL == 0 && self.sent == 0 {
-            process::raise_on_self(SIGPIPE);
+    /// As TCP has it: a reset is told once, by whichever call comes first; then, and after our own shutdown, EPIPE.
+    fn broken(&mut self, is_shut: bool) -> Outcome {
+        if !is_shut && self.sent == 0 && !self.conn.has(flag::RESET_TOLD) {
+            self.conn.mark(flag::RESET_TOLD);
+            return Outcome::Fail(Errno::ECONNRESET);
         }
+        self.is_pipe_broken = self.flags & msg::NOSIGNAL == 0 && self.sent == 0;
         Outcome::Fail(Errno::EPIPE)
     }
 
