@@ -10,7 +10,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word of every segment: "ISTHMUS\x01" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMUS\x01");
 /// Layout version; ends that differ stay on TCP.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Size of the segment header and of each slot header.
 pub const PAGE: usize = 4096;
 /// Room for one CLC message in a slot's mailbox.
@@ -67,6 +67,9 @@ pub struct Traffic {
     pub stalls: AtomicU64,
     /// Calls by size.
     pub sizes: [AtomicU32; BUCKETS],
+    /// Sleepers of all processes that hold the side: blocked calls, polls and epoll registrations. A process that is
+    /// killed leaves it too high, which costs a look now and then.
+    pub sleepers: AtomicU32,
 }
 
 impl Traffic {
@@ -200,6 +203,7 @@ impl SlotHeader {
                 traffic.lock.unlock();
                 traffic.requests.store(0, Ordering::Relaxed);
                 traffic.stalls.store(0, Ordering::Relaxed);
+                traffic.sleepers.store(0, Ordering::Relaxed);
                 for bucket in &traffic.sizes {
                     bucket.store(0, Ordering::Relaxed);
                 }

@@ -171,6 +171,7 @@ fn leave_to_others(conn: &Conn) {
     let left = holders.fetch_update(Shared::AcqRel, Shared::Acquire, |count| (count > 1).then(|| count - 1));
     if left.is_ok() {
         conn.mark(flag::LEFT);
+        ready::count_registrations_again(conn, &end, -1);
     }
 }
 
@@ -237,8 +238,16 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
 pub fn before_fork() {
     FORKS.fetch_add(1, Ordering::AcqRel);
     let era = era();
-    for end in tied().filter(|conn| conn.tied_era() != era).filter_map(End::of) {
-        end.mine().holders.fetch_add(1, Shared::AcqRel);
+    for conn in tied().filter(|conn| conn.tied_era() != era) {
+        copied(conn, 1);
+    }
+}
+
+/// One more process, or one fewer, has what this one has of the connection.
+fn copied(conn: &Conn, by: i32) {
+    if let Some(end) = End::of(conn) {
+        end.mine().holders.fetch_add(by as u32, Shared::AcqRel);
+        ready::count_registrations_again(conn, &end, by);
     }
 }
 
@@ -251,8 +260,8 @@ pub fn after_fork_in_parent() {
 pub fn after_failed_fork() {
     let now = era();
     let is_counted = |conn: &&Conn| conn.tied_era() != now && conn.tied_era() != now - 1;
-    for end in tied().filter(is_counted).filter_map(End::of) {
-        end.mine().holders.fetch_sub(1, Shared::AcqRel);
+    for conn in tied().filter(is_counted) {
+        copied(conn, -1);
     }
 }
 
@@ -260,8 +269,8 @@ pub fn after_failed_fork() {
 pub fn after_fork_in_child() {
     let era_of_parent = era();
     os::process::refresh_pid();
-    for end in tied().filter(|conn| conn.tied_era() == era_of_parent).filter_map(End::of) {
-        end.mine().holders.fetch_add(1, Shared::AcqRel);
+    for conn in tied().filter(|conn| conn.tied_era() == era_of_parent) {
+        copied(conn, 1);
     }
     offer::after_fork();
     for (_, conn) in all() {

@@ -364,6 +364,16 @@ impl Held {
     pub fn index(&self) -> Index {
         self.index
     }
+
+    /// Goes on holding without the object: for calls that keep their notes in an array of the kernel's.
+    pub(crate) fn park(self) -> Index {
+        core::mem::ManuallyDrop::new(self).index
+    }
+
+    /// Takes up a hold that was parked.
+    pub(crate) fn unpark(index: Index) -> Option<Held> {
+        Some(Held { conn: TABLE.get(index)?, index })
+    }
 }
 
 /// The connection behind `fd`, held for a call.

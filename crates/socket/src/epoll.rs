@@ -294,19 +294,11 @@ fn announce(conn: &Conn, end: &End, fd: i32, events: u32) {
 
 /// Adds (`by` 1) or removes (-1) a registration's wishes at its connection.
 fn count(conn: &Conn, events: u32, by: i32) {
-    let change = |counter: &AtomicU32| {
-        counter.fetch_add(by as u32, Ordering::AcqRel);
-    };
-    if events & bits::ET != 0 {
-        change(&conn.epoll_edge);
-        return;
-    }
-    if events & READ_SIDE != 0 {
-        change(&conn.epoll_in);
-    }
-    if events & WRITE_SIDE != 0 {
-        change(&conn.epoll_out);
-    }
+    let counted = |is_wished: bool| if is_wished { by } else { 0 };
+    let is_edge = events & bits::ET != 0;
+    let data = counted(!is_edge && events & READ_SIDE != 0);
+    let space = counted(!is_edge && events & WRITE_SIDE != 0);
+    ready::count_registrations(conn, End::of(conn).as_ref(), data, space, counted(is_edge));
 }
 
 fn modify(conn: &Conn, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {

@@ -1,18 +1,22 @@
 //! poll and select over our sockets. Owns: the private array in which each of them stands as doorbell and TCP socket.
 //!
-//! The program's array is written only when the call is over.
+//! The program's array is written only when the call is over. What the rings say needs no system call: if nothing but
+//! sockets of ours is asked for, the kernel is asked only by a call that sleeps.
 
 use crate::conn::{Conn, End, Held, Phase, flag};
 use crate::stream::in_use;
+use crate::wait::{self, Patience};
 use crate::{client, epoll, ready};
-use core::sync::atomic::Ordering;
 use os::Errno;
 use os::mem::Scratch;
 use os::poll::{PollFd, bits};
+use shm::slab::Index;
+use shm::sync::Ordering as Shared;
 
 const ON_STACK: usize = 64;
 const READ_SIDE: i16 = bits::IN | bits::RDNORM | bits::RDHUP;
 const WRITE_SIDE: i16 = bits::OUT | bits::WRNORM | bits::WRBAND;
+const NONE: PollFd = PollFd { fd: -1, events: 0, revents: 0 };
 
 /// How the real waiting is done: private entries and a time limit in nanoseconds (`None`: for ever).
 pub trait Sleep {
@@ -27,33 +31,70 @@ pub fn concerns_us(fds: &[PollFd]) -> bool {
 
 /// poll(2) over `fds`. Returns the number of entries with events.
 pub fn poll(fds: &mut [PollFd], timeout_ns: Option<u64>, sleep: &mut impl Sleep) -> Result<usize, Errno> {
-    let mut on_stack = [PollFd { fd: -1, events: 0, revents: 0 }; 2 * ON_STACK];
+    if let Some(ready) = at_a_glance(fds, timeout_ns) {
+        return Ok(ready);
+    }
+    let mut on_stack = [NONE; 3 * ON_STACK];
     if fds.len() <= ON_STACK {
         return Round { fds, private: &mut on_stack }.run(timeout_ns, sleep);
     }
-    let mut scratch = Scratch::for_poll(2 * fds.len()).map_err(|_| Errno::ENOMEM)?;
+    let mut scratch = Scratch::for_poll(3 * fds.len()).map_err(|_| Errno::ENOMEM)?;
     Round { fds, private: scratch.poll_entries() }.run(timeout_ns, sleep)
+}
+
+/// The answer without the kernel, after a short spin if the call may sleep: only if every entry is a socket of ours whose
+/// TCP connection is not known to have ended, and one of them is ready by its rings.
+fn at_a_glance(fds: &mut [PollFd], timeout_ns: Option<u64>) -> Option<usize> {
+    const MOST: usize = 8;
+    if fds.len() > MOST || !fds.iter().all(is_the_rings_business) {
+        return None;
+    }
+    let look = |fds: &mut [PollFd]| {
+        let mut ready = 0;
+        for entry in fds {
+            let (conn, end) = resolve(entry.fd)?;
+            entry.revents = level(&conn, &end, entry.fd, 0) & (entry.events | bits::ERR | bits::HUP);
+            ready += usize::from(entry.revents != 0);
+        }
+        (ready > 0).then_some(ready)
+    };
+    let first = crate::conn::hold(fds.first()?.fd)?;
+    look(fds).or_else(|| if timeout_ns == Some(0) { None } else { wait::spin_for(&first, || look(fds)) })
+}
+
+fn is_the_rings_business(entry: &PollFd) -> bool {
+    let is_open = |conn: &Conn, end: &End| {
+        let closed = [end.mine(), end.theirs()].map(|side| side.closed.load(Shared::Acquire));
+        conn.phase() == Phase::Smc
+            && closed == [0, 0]
+            && !conn.has(flag::TCP_ENDED | flag::RESET | flag::DEMOTED)
+    };
+    entry.events & bits::PRI == 0
+        && resolve(entry.fd).is_some_and(|(conn, end)| is_open(&conn, &end) && !end.incoming.has_ended())
 }
 
 struct Round<'a> {
     fds: &'a mut [PollFd],
-    /// The TCP socket or foreign descriptor of entry `i` at `i`, its doorbell at `fds.len() + i`.
+    /// Of entry `i`: at `i` the TCP socket or foreign descriptor, at `fds.len() + i` its doorbell, at `2 * fds.len() + i`
+    /// the connection that is held meanwhile and what it waits for.
     private: &'a mut [PollFd],
 }
 
 impl Round<'_> {
     fn run(&mut self, timeout_ns: Option<u64>, sleep: &mut impl Sleep) -> Result<usize, Errno> {
         let limit = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
-        let mut is_first = true;
+        let (mut is_first, mut patience) = (true, Patience::default());
+        let slept_from = os::time::cycles();
         loop {
-            let now_ready = self.prepare();
+            let now_ready = self.prepare(&mut patience);
             let left = limit.map(|end| end.saturating_sub(os::time::monotonic_ns()));
             let is_over = left == Some(0) && !is_first;
             is_first = false;
-            let sliced = self.bounded(if now_ready || is_over { Some(0) } else { left });
+            let at_once = now_ready.is_ready || is_over;
+            let sliced = bounded(if at_once { Some(0) } else { left }, now_ready.slice_ms);
             let count = self.fds.len() * 2;
             let slept = sleep.sleep(&mut self.private[..count], sliced);
-            self.relax();
+            self.relax(slept_from);
             slept?;
             let ready = self.collect();
             if ready > 0 || is_over || timeout_ns == Some(0) {
@@ -62,41 +103,48 @@ impl Round<'_> {
         }
     }
 
-    /// Unanswered intents are looked at now and then, however long the program wants to sleep.
-    fn bounded(&self, left: Option<u64>) -> Option<u64> {
-        let slice = u64::try_from(epoll::slice_ms()).ok().map(|ms| ms * 1_000_000);
-        match (left, slice) {
-            (Some(left), Some(slice)) => Some(left.min(slice)),
-            (left, slice) => left.or(slice),
-        }
-    }
-
-    /// Fills the private array and asks to be rung. Returns whether something is ready already.
-    fn prepare(&mut self) -> bool {
-        let mut is_ready = false;
+    /// Fills the private array and asks to be rung.
+    fn prepare(&mut self, patience: &mut Patience) -> Prepared {
+        let mut prepared = Prepared { is_ready: false, slice_ms: epoll::slice_ms() };
         let count = self.fds.len();
         for at in 0..count {
             let PollFd { fd, events, .. } = self.fds[at];
             self.private[at] = PollFd { fd, events, revents: 0 };
-            self.private[count + at] = PollFd { fd: -1, events: 0, revents: 0 };
+            self.private[count + at] = NONE;
+            self.private[2 * count + at] = NONE;
             let Some((conn, end)) = resolve(fd) else { continue };
             self.private[at].events = tcp_events(&conn, events);
-            self.private[count + at] = PollFd { fd: end.my_bell(), events: bits::IN, revents: 0 };
-            change_waiters(&conn, events, 1);
-            ready::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
-            is_ready |= level(&conn, &end, fd, 0) & events != 0;
+            change_waiters(&conn, &end, events, 1);
+            let is_loud = ready::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
+            prepared.is_ready |= level(&conn, &end, fd, 0) & events != 0;
+            if is_loud {
+                prepared.slice_ms = patience.next_ms();
+            } else {
+                self.private[count + at] = PollFd { fd: end.my_bell(), events: bits::IN, revents: 0 };
+            }
+            self.private[2 * count + at] = PollFd { fd: conn.park().0 as i32, events, revents: 0 };
         }
-        is_ready
+        prepared
     }
 
-    fn relax(&self) {
+    /// Whose connection entry `at` is.
+    fn held(&self, at: usize) -> Option<(Held, i16)> {
+        let PollFd { fd, events, .. } = self.private[2 * self.fds.len() + at];
+        (fd >= 0).then(|| Some((Held::unpark(Index(fd as u32))?, events))).flatten()
+    }
+
+    fn relax(&mut self, slept_from: u64) {
         let count = self.fds.len();
         for at in 0..count {
-            if self.private[count + at].fd >= 0
-                && let Some(conn) = crate::conn::hold(self.fds[at].fd)
-            {
-                change_waiters(&conn, self.fds[at].events, -1);
+            let Some((conn, events)) = self.held(at) else { continue };
+            if self.private[count + at].revents != 0 {
+                ready::note_rung(&conn);
             }
+            if let Some(end) = End::of(&conn) {
+                change_waiters(&conn, &end, events, -1);
+                ready::leave(&conn, &end);
+            }
+            wait::learn(&conn, slept_from);
         }
     }
 
@@ -106,12 +154,7 @@ impl Round<'_> {
         for at in 0..count {
             let PollFd { fd, events, .. } = self.fds[at];
             let told = self.private[at].revents;
-            if self.private[count + at].revents != 0
-                && let Some(conn) = crate::conn::hold(fd)
-            {
-                ready::note_rung(&conn);
-            }
-            let revents = if self.private[count + at].fd < 0 {
+            let revents = if self.private[2 * count + at].fd < 0 {
                 told
             } else {
                 match resolve(fd) {
@@ -129,6 +172,21 @@ impl Round<'_> {
     }
 }
 
+/// What a look before a sleep found.
+struct Prepared {
+    is_ready: bool,
+    /// Longest sleep in milliseconds, negative for no bound: unanswered intents are looked at now and then.
+    slice_ms: i32,
+}
+
+fn bounded(left: Option<u64>, slice_ms: i32) -> Option<u64> {
+    let slice = u64::try_from(slice_ms).ok().map(|ms| ms * 1_000_000);
+    match (left, slice) {
+        (Some(left), Some(slice)) => Some(left.min(slice)),
+        (left, slice) => left.or(slice),
+    }
+}
+
 fn resolve(fd: i32) -> Option<(Held, End)> {
     if fd < 0 {
         return None;
@@ -138,17 +196,9 @@ fn resolve(fd: i32) -> Option<(Held, End)> {
     Some((conn, end))
 }
 
-fn change_waiters(conn: &Conn, events: i16, by: i32) {
-    let change = |counter: &core::sync::atomic::AtomicU32| {
-        let _ =
-            counter.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_add_signed(by));
-    };
-    if events & READ_SIDE != 0 {
-        change(&conn.rx_waiters);
-    }
-    if events & WRITE_SIDE != 0 {
-        change(&conn.tx_waiters);
-    }
+fn change_waiters(conn: &Conn, end: &End, events: i16, by: i32) {
+    let counted = |side: i16| if events & side != 0 { by } else { 0 };
+    ready::count_sleepers(conn, end, counted(READ_SIDE), counted(WRITE_SIDE));
 }
 
 fn tcp_events(conn: &Conn, events: i16) -> i16 {

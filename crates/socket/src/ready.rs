@@ -5,9 +5,11 @@
 //! which asks again for all sleepers and rings for those whose wish has come true meanwhile.
 
 use crate::conn::{Conn, End, Phase, flag};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use os::epoll::bits;
+use shm::layout::Traffic;
 use shm::ring::PeerMisbehaved;
+use shm::sync::Ordering as Shared;
 
 /// Most bytes written before the server has answered: what a fresh TCP send buffer surely takes if it never does.
 pub(crate) const EARLY_MAX: usize = 16 * 1024;
@@ -48,7 +50,7 @@ pub(crate) fn is_worth_ringing(end: &End) -> bool {
 /// `EPOLLIN` and `EPOLLOUT` as the rings have it, with what TCP was seen to say.
 pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     let mut level = 0;
-    let closed = end.mine().closed.load(shm::sync::Ordering::Relaxed);
+    let closed = end.mine().closed.load(Shared::Relaxed);
     let is_read_shut = closed & shm::ClosedBy::READ != 0;
     if is_read_shut || conn.has(flag::TCP_ENDED) || has_input(conn, end, fd) {
         level |= bits::IN | bits::RDNORM;
@@ -81,11 +83,11 @@ pub fn note_signal_driven(fd: i32, on: bool) {
     os::fd::copy_signal_driven(fd, end.my_bell(), on);
     if on {
         conn.mark(flag::SIGNAL_DRIVEN);
-        conn.epoll_edge.fetch_add(1, Ordering::AcqRel);
+        count_registrations(&conn, Some(&end), 0, 0, 1);
         rearm(&conn, &end, false, false);
     } else {
         conn.unmark(flag::SIGNAL_DRIVEN);
-        conn.epoll_edge.fetch_sub(1, Ordering::AcqRel);
+        count_registrations(&conn, Some(&end), 0, 0, -1);
     }
 }
 
@@ -113,7 +115,7 @@ pub(crate) fn note_end(conn: &Conn, end: &End) {
     if conn.has(flag::TCP_ENDED) {
         return;
     }
-    let said = end.theirs().closed.load(shm::sync::Ordering::Acquire);
+    let said = end.theirs().closed.load(Shared::Acquire);
     if said & (shm::ClosedBy::WRITE | shm::ClosedBy::CLOSE) == 0 && end.outgoing.used() != Ok(0) {
         conn.mark(flag::RESET | flag::TCP_GONE);
     }
@@ -127,28 +129,91 @@ fn may_have_rung(conn: &Conn, end: &End) -> bool {
         || (conn.has(flag::ASKED_SPACE) && !end.outgoing.words().space_wait.0.is_armed())
 }
 
-/// Drains the doorbell if need be, asks to be rung for everything that sleepers of this process wait for, and rings
+/// Counts blocked calls and polls of this process that sleep for data and for space.
+pub(crate) fn count_sleepers(conn: &Conn, end: &End, data: i32, space: i32) {
+    for (private, traffic, by) in
+        [(&conn.rx_waiters, &end.mine().rx.0, data), (&conn.tx_waiters, &end.mine().tx.0, space)]
+    {
+        if by != 0 {
+            private.fetch_add(by as u32, Ordering::AcqRel);
+            count_shared(traffic, by);
+        }
+    }
+}
+
+/// Counts registrations in epoll sets. An edge is asked for in both directions.
+pub(crate) fn count_registrations(conn: &Conn, end: Option<&End>, data: i32, space: i32, edge: i32) {
+    for (private, by) in [(&conn.epoll_in, data), (&conn.epoll_out, space), (&conn.epoll_edge, edge)] {
+        private.fetch_add(by as u32, Ordering::AcqRel);
+    }
+    if let Some(end) = end {
+        count_shared(&end.mine().rx.0, data + edge);
+        count_shared(&end.mine().tx.0, space + edge);
+    }
+}
+
+/// What this process's registrations have counted in the slot: a fork copies them, an exec leaves them behind.
+pub(crate) fn count_registrations_again(conn: &Conn, end: &End, times: i32) {
+    let of = |counter: &AtomicU32| counter.load(Ordering::Acquire) as i32;
+    let edge = of(&conn.epoll_edge);
+    count_shared(&end.mine().rx.0, times * (of(&conn.epoll_in) + edge));
+    count_shared(&end.mine().tx.0, times * (of(&conn.epoll_out) + edge));
+}
+
+fn count_shared(traffic: &Traffic, by: i32) {
+    if by != 0 {
+        traffic.sleepers.fetch_add(by as u32, Shared::AcqRel);
+    }
+}
+
+/// Whether others than the asking sleeper sleep for this direction. The slot's count is believed only if another process
+/// may hold the side: it is the peer's to overwrite.
+fn sleeps_another(conn: &Conn, end: &End, private: u32, traffic: &Traffic, is_mine: bool) -> bool {
+    private > u32::from(is_mine)
+        || (is_shared(conn, end) && traffic.sleepers.load(Shared::Acquire) > u32::from(is_mine))
+}
+
+/// Whether another process may hold this side as well.
+fn is_shared(conn: &Conn, end: &End) -> bool {
+    !conn.is_exclusive() && end.mine().holders.load(Shared::Acquire) > 1
+}
+
+/// Drains the doorbell if need be, asks to be rung for everything that sleepers of this side wait for, and rings
 /// for them at once if it is there already. `mine_rx` and `mine_tx` say what the caller itself waits for: it looks
-/// for itself and is not rung for.
-pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) {
+/// for itself and is not rung for. Returns whether the doorbell was rung: then it tells the caller nothing.
+pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) -> bool {
     if may_have_rung(conn, end) {
         conn.unmark(flag::KICKED | flag::ASKED_DATA | flag::ASKED_SPACE);
         os::pipe::drain(end.my_bell());
     }
-    let others_rx = conn.rx_waiters.load(Ordering::Acquire) > u32::from(mine_rx)
-        || conn.epoll_in.load(Ordering::Acquire) > 0;
-    let others_tx = conn.tx_waiters.load(Ordering::Acquire) > u32::from(mine_tx)
-        || conn.epoll_out.load(Ordering::Acquire) > 0;
+    let private_rx = conn.rx_waiters.load(Ordering::Acquire) + conn.epoll_in.load(Ordering::Acquire);
+    let private_tx = conn.tx_waiters.load(Ordering::Acquire) + conn.epoll_out.load(Ordering::Acquire);
+    let others_rx = sleeps_another(conn, end, private_rx, &end.mine().rx.0, mine_rx);
+    let others_tx = sleeps_another(conn, end, private_tx, &end.mine().tx.0, mine_tx);
     ask(conn, end, others_rx || mine_rx, others_tx || mine_tx);
-    if (others_rx && has_data(conn, end)) || (others_tx && has_space(conn, end)) {
+    let is_loud = (others_rx && has_data(conn, end)) || (others_tx && has_space(conn, end));
+    if is_loud {
         kick(conn, end);
+    }
+    is_loud
+}
+
+/// A sleeper of this side goes: whatever it drained may have been meant for others.
+pub(crate) fn leave(conn: &Conn, end: &End) {
+    let private = [&conn.rx_waiters, &conn.tx_waiters].map(|count| count.load(Ordering::Acquire));
+    if private != [0, 0] || is_shared(conn, end) {
+        rearm(conn, end, false, false);
     }
 }
 
 /// After an edge was reported: asks for the next one. The doorbell is drained only if no level depends on it.
 pub(crate) fn ask_for_next_edge(conn: &Conn, end: &End) {
     let has_levels = conn.epoll_in.load(Ordering::Acquire) + conn.epoll_out.load(Ordering::Acquire) > 0;
-    if has_levels { ask(conn, end, false, false) } else { rearm(conn, end, false, false) }
+    if has_levels {
+        ask(conn, end, false, false);
+    } else {
+        rearm(conn, end, false, false);
+    }
 }
 
 fn ask(conn: &Conn, end: &End, data: bool, space: bool) {

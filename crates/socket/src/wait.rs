@@ -62,46 +62,45 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
     if os::fd::is_nonblocking(fd) {
         return Err(Errno::EAGAIN);
     }
-    let waiters = match wish {
-        Wish::Data(_) => &conn.rx_waiters,
-        Wish::Space => &conn.tx_waiters,
-    };
-    waiters.fetch_add(1, Ordering::AcqRel);
+    let (data, space) = if wish == Wish::Space { (0, 1) } else { (1, 0) };
+    ready::count_sleepers(conn, end, data, space);
     let slept_from = os::time::cycles();
     let mut outcome = sleep_once(conn, end, fd, wish, limit);
     while outcome == Err(Errno::EINTR) && limit.0.is_none() && os::process::all_handlers_restart() {
         outcome = sleep_once(conn, end, fd, wish, limit);
     }
-    waiters.fetch_sub(1, Ordering::AcqRel);
+    ready::count_sleepers(conn, end, -data, -space);
     learn(conn, slept_from);
-    let others = conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire);
-    if others > 0 {
-        ready::kick(conn, end);
-    }
+    ready::leave(conn, end);
     outcome
 }
 
 /// The short wait before a sleep: whether the wish came true.
 pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
-    if conn.phase() == Phase::Intent {
-        // The server has yet to be woken and to accept: that takes longer than any spin.
-        os::process::yield_now();
-        return is_granted(conn, end, wish);
-    }
-    for _ in 0..conn.spin.load(Ordering::Relaxed) {
+    spin_for(conn, || is_granted(conn, end, wish).then_some(())).is_some()
+}
+
+/// Looks again and again for as long as `conn`'s window allows.
+pub(crate) fn spin_for<T>(conn: &Conn, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    // An unanswered client does not spin: the server has yet to be woken and to accept.
+    let rounds = if conn.phase() == Phase::Intent { 0 } else { conn.spin.load(Ordering::Relaxed) };
+    for _ in 0..rounds {
         for _ in 0..PAUSES {
-            if is_granted(conn, end, wish) {
-                return true;
+            if let Some(found) = look() {
+                return Some(found);
             }
             core::hint::spin_loop();
         }
         os::process::yield_now();
     }
-    is_granted(conn, end, wish)
+    if conn.phase() == Phase::Intent {
+        os::process::yield_now();
+    }
+    look()
 }
 
 /// KVM's halt-polling rule: a short sleep grows the window back, a long one shrinks it.
-fn learn(conn: &Conn, slept_from: u64) {
+pub(crate) fn learn(conn: &Conn, slept_from: u64) {
     // About 2 to 4 cycles of the counter per nanosecond; the comparison is coarse on purpose.
     let is_short = os::time::cycles().wrapping_sub(slept_from) < SHORT_SLEEP_NS * 3;
     let window = conn.spin.load(Ordering::Relaxed);
@@ -110,18 +109,22 @@ fn learn(conn: &Conn, slept_from: u64) {
 }
 
 fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
+    let mut patience = Patience::default();
     loop {
         if conn.phase() == Phase::Intent && client::refresh(conn, fd) != Phase::Intent {
             return Ok(());
         }
-        ready::rearm(conn, end, wish != Wish::Space, wish == Wish::Space);
+        let is_loud = ready::rearm(conn, end, wish != Wish::Space, wish == Wish::Space);
         if is_granted(conn, end, wish) {
             return Ok(());
         }
-        let most = longest_sleep(conn, end, wish);
+        let (most, bell) = match (is_loud, longest_sleep(conn, end, wish)) {
+            (true, _) => (patience.next_ms(), -1),
+            (false, most) => (most, end.my_bell()),
+        };
         let timeout = limit.slice_ms(most).ok_or(Errno::EAGAIN)?;
         let mut fds = [
-            PollFd { fd: end.my_bell(), events: bits::IN, revents: 0 },
+            PollFd { fd: bell, events: bits::IN, revents: 0 },
             PollFd { fd, events: tcp_events(end, wish), revents: 0 },
         ];
         os::poll::wait(&mut fds, timeout)?;
@@ -142,10 +145,30 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if fds[1].revents != 0 {
             return Ok(());
         }
-        if conn.phase() != Phase::Intent && most > 0 && client::peer_socket_is_gone(conn, fd) {
+        if !is_loud && conn.phase() != Phase::Intent && most > 0 && client::peer_socket_is_gone(conn, fd) {
             conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
             return Ok(());
         }
+    }
+}
+
+/// How long to sleep while the doorbell rings for somebody else and so says nothing: yields first, for the other is most
+/// likely on its way, then longer and longer.
+#[derive(Default)]
+pub(crate) struct Patience(u32);
+
+impl Patience {
+    const YIELDS: u32 = 8;
+    const LONGEST_MS: i32 = 16;
+
+    /// Milliseconds for the next sleep.
+    pub(crate) fn next_ms(&mut self) -> i32 {
+        self.0 += 1;
+        if self.0 <= Self::YIELDS {
+            os::process::yield_now();
+            return 0;
+        }
+        (1 << (self.0 - Self::YIELDS - 1).min(4)).min(Self::LONGEST_MS)
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) const CASES: &[Case] = &[
     any("fork.prefork_accept", prefork_accept),
     any("fork.child_listens_inherited", child_connects),
     any("fork.writers_in_two_processes", writers_in_two_processes),
+    any("fork.reader_and_writer_apart", reader_and_writer_apart),
+    any("fork.poller_and_writer_apart", poller_and_writer_apart),
     case("fork.spawn_with_live_connection", spawn_with_live_connection),
     case("fork.child_close_range", child_close_range),
     case("fork.in_threads", in_threads),
@@ -169,6 +171,35 @@ fn writers_in_two_processes(cx: &mut Cx) {
     say!("read {} torn {torn} parent wrote {}", show(r), writer.join().expect("writer"));
     say!("child {}", sys::wait(pid));
     cx.answer();
+}
+
+/// One process reads what the other process wrote and the peer sent back: each sleeps for something else.
+fn reader_and_writer_apart(cx: &mut Cx) {
+    const BYTES: usize = 4 << 20;
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    cx.ask(&format!("later 0 echo 0 {BYTES}"));
+    let pid = sys::fork(|| (!write_all(p.fd, &pattern(BYTES)).contains(&BYTES.to_string())).into());
+    say!("back: {}", read_all(p.fd, BYTES));
+    say!("child {}", sys::wait(pid));
+    exchange(cx, p.fd, 0);
+}
+
+/// The same with a reader that waits in epoll.
+fn poller_and_writer_apart(cx: &mut Cx) {
+    const BYTES: usize = 4 << 20;
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    let ep = sys::epoll();
+    sys::ep_add(ep, p.fd, libc::EPOLLIN, 7).expect("add");
+    cx.ask(&format!("later 0 echo 0 {BYTES}"));
+    let pid = sys::fork(|| (!write_all(p.fd, &pattern(BYTES)).contains(&BYTES.to_string())).into());
+    let (mut left, mut buf) = (BYTES, vec![0; 65536]);
+    while left > 0 && sys::ep_wait(ep, 10_000).is_ok_and(|events| !events.is_empty()) {
+        left -= sys::read(p.fd, &mut buf).expect("read");
+    }
+    say!("{left} bytes missing");
+    say!("child {}", sys::wait(pid));
 }
 
 fn spawn_with_live_connection(cx: &mut Cx) {
