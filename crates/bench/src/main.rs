@@ -11,6 +11,7 @@ mod crew;
 mod demo;
 mod install;
 mod path;
+mod paths;
 mod plan;
 mod profile;
 mod report;
@@ -70,6 +71,9 @@ enum Command {
     /// One end of a measured pair; started by the commands above
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// Parts of this program that it starts itself
+    #[command(hide = true, subcommand)]
+    Inner(paths::inner::Inner),
 }
 
 #[derive(Args)]
@@ -96,7 +100,7 @@ struct Options {
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("smc_bench: {error:#}");
             ExitCode::FAILURE
@@ -104,16 +108,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
+fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Demo(options) => demo::demo(&options),
+        Command::Inner(inner) => return inner.run(),
+        Command::Demo(options) => demo::demo(&options)?,
         Command::Rr { options, request, response } => {
-            compare(&options, Workload { request, response, ..REQUEST_RESPONSE })
+            compare(&options, Workload { request, response, ..REQUEST_RESPONSE })?;
         }
-        Command::Stream { options, size } => compare(&options, Workload { request: size, ..STREAM }),
-        Command::Crr { options } => compare(&options, CONNECT_AND_CLOSE),
-        Command::Worker(args) => worker::work(&args),
+        Command::Stream { options, size } => compare(&options, Workload { request: size, ..STREAM })?,
+        Command::Crr { options } => compare(&options, CONNECT_AND_CLOSE)?,
+        Command::Worker(args) => worker::work(&args)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn compare(options: &Options, workload: Workload) -> anyhow::Result<()> {

@@ -1,0 +1,72 @@
+//! The parts of this program that it starts as processes of their own; no part of what users are promised.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::cell::{Cell, Executor, Server};
+use crate::path::Path;
+
+use super::{Pairs, enter, guard, net};
+
+/// Which part.
+#[derive(Subcommand)]
+pub(crate) enum Inner {
+    /// Keep a program, and end it when standard input ends
+    Guard(guard::Options),
+    /// Become a program in given surroundings
+    Enter(enter::Options),
+    /// Make and hold two connected network namespaces
+    Net(net::Options),
+    /// Measure one cell and print its run as JSON
+    Cell(CellOptions),
+}
+
+/// A cell, and the engine to measure it with.
+#[derive(Args)]
+pub(crate) struct CellOptions {
+    #[arg(long)]
+    path: Path,
+    #[arg(long)]
+    profile: String,
+    #[arg(long, default_value_t = 1)]
+    conns: u32,
+    #[arg(long, default_value_t = 1.0, value_parser = crate::seconds)]
+    seconds: f64,
+    #[arg(long, default_value = "threads")]
+    server: Server,
+    /// Another program with the engine's command line
+    #[arg(long)]
+    engine: Option<PathBuf>,
+}
+
+impl Inner {
+    /// Does the part's work.
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        match self {
+            Inner::Guard(options) => return guard::guard(options),
+            Inner::Enter(options) => enter::enter(options)?,
+            Inner::Net(options) => net::hold(options)?,
+            Inner::Cell(options) => cell(options)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn cell(options: &CellOptions) -> anyhow::Result<()> {
+    let mut pairs =
+        options.engine.clone().map_or_else(Pairs::new, |engine| Ok(Pairs::with_engine(engine)))?;
+    let run = pairs.run(&Cell {
+        profile: options.profile.clone(),
+        connections: options.conns,
+        path: options.path,
+        server: options.server,
+        duration: Duration::from_secs_f64(options.seconds),
+        variables: [].into(),
+        environment: [].into(),
+    })?;
+    println!("{}", serde_json::to_string_pretty(&run)?);
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! The paths of a comparison, set up and measured: a slave and a master of the benchmark engine over each of them.
+//!
+//! Owns every process, namespace and folder that it makes: dropping [`Pairs`] leaves nothing, and neither does the death
+//! of this program, whatever killed it (see [`guard`]).
+
+mod enter;
+mod guard;
+pub(crate) mod inner;
+pub(crate) mod launch;
+mod net;
+mod pair;
+pub(crate) mod sockets;
+mod tree;
+mod way;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow};
+
+use crate::cell::{Cell, Executor};
+use crate::install::Install;
+use crate::path::Path;
+use crate::result::Run;
+
+use way::Way;
+
+/// Measures cells with pairs of processes. What a path needs is set up when it is first used, and once.
+pub(crate) struct Pairs {
+    install: Install,
+    /// Program of both ends: ours, or one that understands the same command line.
+    engine: PathBuf,
+    /// The error is one sentence: why this host has not got the path.
+    ways: BTreeMap<Path, Result<Way, String>>,
+}
+
+impl Pairs {
+    /// With the engine of this very program.
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        Ok(Self::with_engine(std::env::current_exe().context("where is this program?")?))
+    }
+
+    /// With another engine of the same command line.
+    pub(crate) fn with_engine(engine: PathBuf) -> Self {
+        Self { install: Install::find(), engine, ways: BTreeMap::new() }
+    }
+
+    /// Whether this host has `path`; else one sentence why not.
+    pub(crate) fn available(&mut self, path: Path) -> Result<(), String> {
+        self.way(path).map(|_| ())
+    }
+
+    fn way(&mut self, path: Path) -> Result<Way, String> {
+        let install = &self.install;
+        let set_up = || set_up(path, install).map_err(|error| format!("{error:#}"));
+        self.ways.entry(path).or_insert_with(set_up).clone()
+    }
+}
+
+fn set_up(path: Path, install: &Install) -> anyhow::Result<Way> {
+    match path {
+        Path::TcpLoopback => Ok(Way::loopback()),
+        Path::TcpVeth => Way::veth(),
+        Path::Unix => Ok(Way::unix()),
+        Path::Smc => Way::smc(install),
+        Path::AfSmc => Way::af_smc(),
+        Path::Sockmap => Err(anyhow!("redirection by a BPF sockmap is not there yet")),
+    }
+}
+
+impl Executor for Pairs {
+    fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
+        let way = self.way(cell.path).map_err(|reason| anyhow!("no {} here: {reason}", cell.path))?;
+        let smcss = self.install.smcss().filter(|_| way.asks_smcss);
+        pair::run(&self.engine, cell, &way, smcss)
+    }
+}

@@ -1,0 +1,190 @@
+//! One run: a slave, a master, a look at their connections in between, and what both wrote.
+//!
+//! The engine's command line is the contract: the slave says `slave listens on port N` first, both write a [`Run`] as
+//! JSON. Nothing here waits without a limit.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use clap::ValueEnum;
+use serde::de::DeserializeOwned;
+
+use crate::cell::Cell;
+use crate::result::{Connections, Run, Usage};
+
+use super::launch::Guarded;
+use super::sockets::look;
+use super::way::Way;
+
+/// Beyond the planned time: starting, closing and reporting of a thousand processes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest warm-up; windows, rings and spin budgets settle within one second.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// Between two looks whether the master still runs.
+const PAUSE: Duration = Duration::from_millis(10);
+/// What the slave says first, before the number.
+const LISTENS: &str = "slave listens on port ";
+
+/// Measures `cell` once with `engine` over `way`. `smcss` tells what the connections ran over.
+pub(super) fn run(engine: &Path, cell: &Cell, way: &Way, smcss: Option<&Path>) -> anyhow::Result<Run> {
+    let folder = tempfile::Builder::new().prefix("smc_bench-").tempdir().context("no place for results")?;
+    let pair = Pair { engine, cell, way, folder: folder.path() };
+    let mut slave = pair.start(&way.server, pair.for_slave())?;
+    let port = listening_port(&slave.line(PATIENCE)?)?;
+    let mut master = pair.start(&way.client, pair.for_master(port))?;
+    let seen = pair.look_in_time(&slave, &mut master, port, smcss);
+    let ended = master.finish(PATIENCE);
+    // A master that failed most often did so because its slave did; both are heard.
+    if let Err(error) = ended {
+        let complaint = slave.complaint();
+        return Err(anyhow!(
+            "{error}{}",
+            if complaint.is_empty() { complaint } else { format!("; slave{complaint}") }
+        ));
+    }
+    slave.finish(PATIENCE)?;
+    let mut run: Run = pair.read("master")?;
+    run.server = pair.read::<Served>("slave")?.server;
+    run.connections = seen.or(run.connections);
+    Ok(run)
+}
+
+/// Of the slave's JSON, the part that the master cannot know.
+#[derive(serde::Deserialize)]
+struct Served {
+    server: Option<Usage>,
+}
+
+struct Pair<'a> {
+    engine: &'a Path,
+    cell: &'a Cell,
+    way: &'a Way,
+    folder: &'a Path,
+}
+
+impl Pair<'_> {
+    fn start(&self, place: &super::launch::Place, arguments: Vec<OsString>) -> anyhow::Result<Guarded> {
+        let mut place = place.clone();
+        place.environment.extend(self.cell.environment.clone());
+        place.scratch = Some(self.folder.to_owned());
+        place.start(self.engine, arguments)
+    }
+
+    fn for_slave(&self) -> Vec<OsString> {
+        let server = self.cell.server.to_possible_value().map(|value| value.get_name().to_owned());
+        let words = ["-s", "--once", "-P", "0", "--server"].map(OsString::from);
+        words.into_iter().chain(server.map(OsString::from)).chain(self.json("slave")).collect()
+    }
+
+    fn for_master(&self, port: u16) -> Vec<OsString> {
+        let words = ["-m", &self.cell.profile, "-P", &port.to_string()].map(OsString::from);
+        let variables = variables(self.cell, self.way);
+        let variables =
+            variables.iter().flat_map(|(key, value)| ["--var".into(), format!("{key}={value}").into()]);
+        words.into_iter().chain(self.json("master")).chain(variables).collect()
+    }
+
+    fn json(&self, end: &str) -> [OsString; 2] {
+        ["--json".into(), self.folder.join(end).into()]
+    }
+
+    fn read<T: DeserializeOwned>(&self, end: &str) -> anyhow::Result<T> {
+        let text = std::fs::read_to_string(self.folder.join(end))
+            .with_context(|| format!("the {end} left no result"))?;
+        serde_json::from_str(&text).with_context(|| format!("the {end}'s result is unreadable"))
+    }
+
+    /// Looks late in the measured transaction, when every connection has had its turn to decide; if starting took so
+    /// long that none is open, then again. None if the master ends before one was seen.
+    fn look_in_time(
+        &self,
+        slave: &Guarded,
+        master: &mut Guarded,
+        port: u16,
+        smcss: Option<&Path>,
+    ) -> Option<Connections> {
+        let counted = (self.way.counting)(port);
+        let mut next = Instant::now() + warm_up(self.cell) + self.cell.duration.mul_f64(0.8);
+        while master.is_alive() && next.elapsed() < PATIENCE {
+            if next.elapsed().is_zero() {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            let seen = look(&slave.processes(), counted, smcss);
+            if seen.total > 0 {
+                return Some(seen);
+            }
+            next = Instant::now() + self.cell.duration.mul_f64(0.1).max(PAUSE);
+        }
+        None
+    }
+}
+
+/// What the profile is told; the cell's own variables win.
+fn variables(cell: &Cell, way: &Way) -> Vec<(String, String)> {
+    let in_ms = |duration: Duration| format!("{}ms", duration.as_millis());
+    let own = [
+        ("h", way.host.to_owned()),
+        ("proto", way.protocol.to_owned()),
+        ("nprocs", cell.connections.to_string()),
+        ("duration", in_ms(cell.duration)),
+        ("warmup", in_ms(warm_up(cell))),
+    ];
+    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
+    let own = own.filter(|(key, _)| !cell.variables.contains_key(key));
+    own.chain(cell.variables.clone()).collect()
+}
+
+fn warm_up(cell: &Cell) -> Duration {
+    (cell.duration / 2).min(WARM_UP)
+}
+
+fn listening_port(line: &str) -> anyhow::Result<u16> {
+    let port = line.trim().strip_prefix(LISTENS).and_then(|port| port.parse().ok());
+    port.with_context(|| format!("a slave said \"{line}\" and not where it listens"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Server;
+    use std::collections::BTreeMap;
+
+    fn cell() -> Cell {
+        Cell {
+            profile: "rr".into(),
+            connections: 7,
+            path: crate::path::Path::Unix,
+            server: Server::Epoll,
+            duration: Duration::from_millis(1500),
+            variables: BTreeMap::from([("size".into(), "3".into()), ("warmup".into(), "9".into())]),
+            environment: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn the_profile_is_told_everything_and_the_cell_has_the_last_word() {
+        let told = variables(&cell(), &Way::unix());
+        let told: BTreeMap<&str, &str> = told.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let wanted = [("duration", "1500ms"), ("h", "127.0.0.1"), ("nprocs", "7"), ("proto", "unix")];
+        assert!(wanted.iter().all(|(key, value)| told.get(key) == Some(value)), "{told:?}");
+        assert_eq!((told["size"], told["warmup"], told.len()), ("3", "9", 6));
+    }
+
+    #[test]
+    fn both_command_lines_are_the_engines() {
+        let (cell, way) = (cell(), Way::unix());
+        let pair = Pair { engine: Path::new("e"), cell: &cell, way: &way, folder: Path::new("/f") };
+        let text = |words: Vec<OsString>| words.join(" ".as_ref()).into_string().expect("text");
+        assert_eq!(text(pair.for_slave()), "-s --once -P 0 --server epoll --json /f/slave");
+        assert!(text(pair.for_master(5)).starts_with("-m rr -P 5 --json /f/master --var "));
+    }
+
+    #[test]
+    fn a_slave_says_its_port_or_is_refused() {
+        assert_eq!(listening_port("slave listens on port 4711\n").expect("a port"), 4711);
+        assert!(listening_port("hello").expect_err("no port").to_string().contains("hello"));
+    }
+}

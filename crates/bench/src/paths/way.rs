@@ -1,0 +1,112 @@
+//! What a path needs to be set up: where its ends run, what the profile is told, how its connections are counted.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+
+use anyhow::{Context, bail};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType};
+
+use crate::install::Install;
+
+use super::launch::Place;
+use super::net::{self, Net};
+use super::sockets::Counted;
+
+/// Where ends on one network meet.
+const LOOPBACK: &str = "127.0.0.1";
+/// AF_SMC of <linux/socket.h>.
+const AF_SMC: u16 = 43;
+
+/// How the connections of a path are counted, once the control port is known.
+type Counting = fn(u16) -> Counted;
+
+/// A path that is ready to be used.
+#[derive(Clone)]
+pub(super) struct Way {
+    /// The profile's $h.
+    pub(super) host: &'static str,
+    /// The profile's $proto.
+    pub(super) protocol: &'static str,
+    /// Where the slave runs.
+    pub(super) server: Place,
+    /// Where the master runs.
+    pub(super) client: Place,
+    /// Which connections are the data's.
+    pub(super) counting: Counting,
+    /// Whether smcss has a say.
+    pub(super) asks_smcss: bool,
+    /// Lives as long as the way.
+    _net: Option<Rc<Net>>,
+}
+
+impl Way {
+    /// TCP over loopback.
+    pub(super) fn loopback() -> Self {
+        Self {
+            host: LOOPBACK,
+            protocol: "tcp",
+            server: Place::default(),
+            client: Place::default(),
+            counting: Counted::TcpExcept,
+            asks_smcss: false,
+            _net: None,
+        }
+    }
+
+    /// AF_UNIX streams; the control connection is TCP over loopback.
+    pub(super) fn unix() -> Self {
+        Self { protocol: "unix", counting: |_| Counted::Unix, ..Self::loopback() }
+    }
+
+    /// TCP programs under our smc_run.
+    pub(super) fn smc(install: &Install) -> anyhow::Result<Self> {
+        let place = Place::with_smc(install)?;
+        Ok(Self { server: place.clone(), client: place, asks_smcss: true, ..Self::loopback() })
+    }
+
+    /// TCP between two namespaces.
+    pub(super) fn veth() -> anyhow::Result<Self> {
+        let net = Net::new()?;
+        let at = |namespaces| Place { namespaces: Some(namespaces), ..Place::default() };
+        Ok(Self {
+            host: net::SERVER,
+            server: at(net.server()),
+            client: at(net.client()),
+            _net: Some(Rc::new(net)),
+            ..Self::loopback()
+        })
+    }
+
+    /// TCP programs under the smc_run of smc-tools, on a kernel with SMC.
+    pub(super) fn af_smc() -> anyhow::Result<Self> {
+        probe_af_smc()?;
+        let smc_run = foreign_smc_run().context(
+            "this kernel has SMC, but the smc_run of smc-tools is not on the PATH (Debian package smc-tools)",
+        )?;
+        let place = Place { wrapper: vec![smc_run.into()], ..Place::default() };
+        let counting: Counting = Counted::SmcExcept;
+        Ok(Self { server: place.clone(), client: place, counting, asks_smcss: true, ..Self::loopback() })
+    }
+}
+
+/// The kernel loads the module for it, if it has one.
+fn probe_af_smc() -> anyhow::Result<()> {
+    match rustix::net::socket(AddressFamily::from_raw(AF_SMC), SocketType::STREAM, None) {
+        Ok(_) => Ok(()),
+        Err(Errno::AFNOSUPPORT) => bail!("this kernel has no SMC (CONFIG_SMC)"),
+        Err(error) => bail!("this kernel opens no SMC socket: {error}"),
+    }
+}
+
+/// On the PATH, and not ours: it says so with -v.
+fn foreign_smc_run() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join("smc_run")).filter(|file| file.is_file()).find(
+        |file| {
+            let said = Command::new(file).arg("-v").stdin(Stdio::null()).stderr(Stdio::null()).output();
+            said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains("smc-tools"))
+        },
+    )
+}

@@ -1,0 +1,178 @@
+//! Paths as `smc_bench` sets them up, with a stand-in for the engine that only keeps to its command line. What is asked
+//! above all: that nothing is left, however a run ends.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Keeps to the engine's command line: a slave that serves until the master's result is there. $FAKE says what else.
+const ENGINE: &str = r#"#!/bin/sh
+json= role= args="$*"
+while [ $# -gt 0 ]; do
+  case $1 in -s) role=slave ;; -m) role=master ;; --json) json=$2 ;; esac
+  shift
+done
+echo "$args" > "$HERE/$role.args"
+if [ $role = slave ]; then
+  [ "$FAKE" = mute ] && exit 3
+  echo $$ > "$HERE/slave.pid"
+  echo "slave listens on port 4711"
+  [ "$FAKE" = hang ] && { (trap '' HUP TERM; setsid sleep 300) & }
+  while [ ! -e "${json%slave}master" ]; do sleep 0.02; done
+  echo '{"server": {"cpu_ns": 7, "system_ns": 0, "voluntary_switches": 0, "involuntary_switches": 0}}' > "$json"
+else
+  [ "$FAKE" = fail ] && { echo "no such profile" >&2; exit 1; }
+  [ "$FAKE" = hang ] && { touch "$HERE/hanging"; sleep 300; }
+  cat > "$json.part" <<END
+{"profile": "x", "strands": 1, "elapsed_ns": 5, "operations": 4, "transactions": 2, "bytes_sent": 1, "bytes_received": 1,
+ "latency": {"counts_ns": []}, "client": {"cpu_ns": 3, "system_ns": 0, "voluntary_switches": 0,
+ "involuntary_switches": 0}, "server": null, "host": null, "connections": null, "errors": 0}
+END
+  mv "$json.part" "$json"
+fi
+"#;
+
+/// A folder with the engine in it; temporary folders of runs are made there as well.
+struct Bed {
+    folder: TempDir,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let engine = folder.path().join("engine");
+        fs::write(&engine, ENGINE).expect("written");
+        fs::set_permissions(&engine, fs::Permissions::from_mode(0o755)).expect("its owner may");
+        fs::create_dir(folder.path().join("tmp")).expect("created");
+        Self { folder }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    fn cell(&self, path: &str, fake: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+        command.args(["inner", "cell", "--profile", "rr", "--seconds", "0.05", "--path", path, "--engine"]);
+        command.arg(self.file("engine")).stdin(Stdio::null());
+        command.env("FAKE", fake).env("HERE", self.folder.path()).env("TMPDIR", self.file("tmp"));
+        command
+    }
+
+    fn run(&self, path: &str, fake: &str) -> Output {
+        self.cell(path, fake).output().expect("the program starts")
+    }
+
+    /// No process names this folder any more, and no temporary folder is in it.
+    fn is_clean(&self) -> bool {
+        let name = self.folder.path().to_string_lossy().into_owned();
+        fs::read_dir(self.file("tmp")).expect("it is there").next().is_none()
+            && processes(|pid| environment_of(pid).contains(&name)).is_empty()
+    }
+}
+
+fn environment_of(pid: &Path) -> String {
+    fs::read(pid.join("environ"))
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
+}
+
+/// Folders in /proc of processes that satisfy `wanted`.
+fn processes(wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
+    entries.filter(|path| path.join("stat").exists() && wanted(path)).collect()
+}
+
+fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn both_results_become_one() {
+    let bed = Bed::new();
+    let output = bed.run("tcp-loopback", "");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a run as JSON");
+    assert_eq!((run["client"]["cpu_ns"].as_u64(), run["server"]["cpu_ns"].as_u64()), (Some(3), Some(7)));
+    let (slave, master) = (bed.text("slave.args"), bed.text("master.args"));
+    assert!(slave.starts_with("-s --once -P 0 --server threads --json "), "{slave}");
+    assert!(master.contains("-m rr -P 4711 ") && master.contains("--var nprocs=1"), "{master}");
+    assert!(bed.is_clean());
+}
+
+#[test]
+fn a_master_that_fails_is_quoted() {
+    let bed = Bed::new();
+    let output = bed.run("unix", "fail");
+    assert!(!output.status.success() && stderr(&output).contains("no such profile"), "{}", stderr(&output));
+    assert!(bed.is_clean());
+}
+
+#[test]
+fn a_slave_that_ends_at_once_is_an_error() {
+    let bed = Bed::new();
+    let output = bed.run("tcp-loopback", "mute");
+    assert!(!output.status.success() && stderr(&output).contains("ended too early"), "{}", stderr(&output));
+    assert!(bed.is_clean());
+}
+
+/// SIGKILL leaves the program no time for anything; SIGINT is what Ctrl-C sends.
+#[test]
+fn nothing_is_left_when_the_program_is_killed() {
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::INT] {
+        let bed = Bed::new();
+        let mut program =
+            bed.cell("tcp-loopback", "hang").stdout(Stdio::null()).spawn().expect("the program starts");
+        assert!(within(Duration::from_secs(20), || bed.file("hanging").exists()), "the master never ran");
+        let pid = rustix::process::Pid::from_child(&program);
+        rustix::process::kill_process(pid, signal).expect("it runs");
+        program.wait().expect("it ends");
+        assert!(within(Duration::from_secs(20), || bed.is_clean()), "left after {signal:?}");
+    }
+}
+
+/// Both ends of the stand-in run in namespaces of their own, and these are gone afterwards.
+#[test]
+fn namespaces_end_with_the_program() {
+    let bed = Bed::new();
+    let mut program =
+        bed.cell("tcp-veth", "hang").stderr(Stdio::piped()).spawn().expect("the program starts");
+    let started = within(Duration::from_secs(20), || {
+        bed.file("hanging").exists() || matches!(program.try_wait(), Ok(Some(_)))
+    });
+    assert!(started, "neither namespaces nor a reason");
+    if !bed.file("hanging").exists() {
+        let output = program.wait_with_output().expect("it has ended");
+        println!("skipped: {}", stderr(&output));
+        assert!(stderr(&output).contains("no tcp-veth here"), "{}", stderr(&output));
+        return;
+    }
+    let network = |pid: &Path| fs::read_link(pid.join("ns/net")).ok();
+    let slave = network(&Path::new("/proc").join(bed.text("slave.pid").trim())).expect("it runs");
+    let own = network(Path::new("/proc/self")).expect("own network");
+    assert_ne!(slave, own, "the slave has a network of its own");
+    program.kill().expect("it runs");
+    program.wait().expect("it ends");
+    let is_gone = || processes(|pid| network(pid).is_some_and(|seen| seen == slave)).is_empty();
+    assert!(within(Duration::from_secs(20), || bed.is_clean() && is_gone()), "left behind");
+}
