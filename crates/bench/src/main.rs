@@ -7,6 +7,7 @@
 #![allow(dead_code, reason = "the parts of the comparison land one by one")]
 
 mod cell;
+mod compare;
 mod crew;
 mod demo;
 mod install;
@@ -32,6 +33,10 @@ use crate::socket::Transport;
 use crate::worker::{ServerKind, WorkerArgs};
 use crate::workload::{CONNECT_AND_CLOSE, REQUEST_RESPONSE, STREAM, Workload};
 
+/// Of the commands that compare.
+const STATUSES: &str = "Exit status: 0 all was measured; 1 something could not be measured or written, or is below its \
+                        floor; 2 the command line is wrong; 130 Ctrl-C (what was measured is shown all the same)";
+
 /// Compare TCP, AF_UNIX and SMC on this host.
 #[derive(Parser)]
 #[command(name = "smc_bench", version, arg_required_else_help = true)]
@@ -42,6 +47,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Several ways side by side: speed, latency and CPU, with charts
+    #[command(after_help = STATUSES)]
+    Compare(compare::options::Compare),
+    /// Sizes of messages from a byte to a mebibyte, several ways side by side
+    #[command(after_help = STATUSES)]
+    Sweep(compare::options::Sized),
+    /// SMC with buffers of 16 KiB to 1 MiB
+    #[command(after_help = STATUSES)]
+    Buffers(compare::options::Sized),
+    /// Show again what a comparison saved with --json
+    Report(report::Again),
     /// Half a minute: request-response and streaming, 1 and 50 connections, three ways
     Demo(demo::Options),
     /// Request and response over connections that stay open
@@ -111,18 +127,22 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Inner(inner) => return inner.run(),
+        Command::Compare(options) => return compare::compare(&options, &mut paths::Pairs::new()?),
+        Command::Sweep(options) => return compare::sweep(&options, &mut paths::Pairs::new()?),
+        Command::Buffers(options) => return compare::buffers(&options, &mut paths::Pairs::new()?),
+        Command::Report(options) => return report::again(&options),
         Command::Demo(options) => demo::demo(&options)?,
         Command::Rr { options, request, response } => {
-            compare(&options, Workload { request, response, ..REQUEST_RESPONSE })?;
+            measure(&options, Workload { request, response, ..REQUEST_RESPONSE })?;
         }
-        Command::Stream { options, size } => compare(&options, Workload { request: size, ..STREAM })?,
-        Command::Crr { options } => compare(&options, CONNECT_AND_CLOSE)?,
+        Command::Stream { options, size } => measure(&options, Workload { request: size, ..STREAM })?,
+        Command::Crr { options } => measure(&options, CONNECT_AND_CLOSE)?,
         Command::Worker(args) => worker::work(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn compare(options: &Options, workload: Workload) -> anyhow::Result<()> {
+fn measure(options: &Options, workload: Workload) -> anyhow::Result<()> {
     let cells: Vec<Cell> = options
         .transport
         .iter()

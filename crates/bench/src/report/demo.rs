@@ -1,4 +1,4 @@
-//! Results for people: one table, one line about SMC-D, the beginning of what smcss printed.
+//! Results of the short commands for people: one table, one line about SMC-D, the beginning of what smcss printed.
 
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 

@@ -1,0 +1,171 @@
+//! Is anybody else at work on this host? Looked at before and during every run, so that a report can say how far its
+//! numbers are to be believed.
+//!
+//! The invariant: a machine that cannot be looked at is never called quiet, and never called busy.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Above this share of all CPU time in others' hands a run counts as disturbed. Ticks of 10 ms in runs of some
+/// seconds can tell 1 %; a desktop in idle uses 2 %; 5 % of two CPUs is a tenth of one, which moves a median.
+pub(crate) const LIMIT: f64 = 0.05;
+/// Between two looks while waiting.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Counters of the host since its start, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Glance {
+    /// User, nice and system time of all CPUs.
+    pub(crate) work: Duration,
+    /// Interrupts and soft interrupts: nobody can say whose.
+    pub(crate) interrupts: Duration,
+    /// Time that the hypervisor gave to others.
+    pub(crate) steal: Duration,
+    /// Idle, and waiting for I/O.
+    pub(crate) idle: Duration,
+    /// User and system time of this process and all its descendants, dead ones included.
+    pub(crate) own: Duration,
+    /// The same of all other processes that can be seen.
+    pub(crate) foreign: Duration,
+    /// Time in which somebody waited for a CPU: /proc/pressure/cpu, `some`. None where the kernel does not tell.
+    pub(crate) pressure: Option<Duration>,
+    /// Processes that want to run now, this one excepted: /proc/loadavg.
+    pub(crate) runnable: u32,
+    /// When, on a clock that only grows.
+    pub(crate) at: Duration,
+}
+
+/// The host as the measuring loop sees it.
+pub(crate) trait Host {
+    /// A clock that only grows; its zero is the start of the comparison.
+    fn now(&self) -> Duration;
+    /// Looks; None where /proc tells nothing.
+    fn look(&mut self) -> Option<Glance>;
+    /// Sleeps.
+    fn pause(&mut self, duration: Duration);
+}
+
+/// What others did between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Interference {
+    /// Share of all CPU time that others used, 0 to 1: processes that are not ours, and the hypervisor's other guests.
+    pub(crate) others: f64,
+    /// The hypervisor's part of it.
+    pub(crate) steal: f64,
+    /// Share of the time in which somebody waited for a CPU. Meaningful only while nothing of ours runs.
+    pub(crate) pressure: Option<f64>,
+    /// Processes other than this one that wanted to run at the second look.
+    pub(crate) runnable: u32,
+}
+
+impl Interference {
+    /// None if the clock of the CPUs stood still between the two looks.
+    pub(crate) fn between(before: &Glance, after: &Glance) -> Option<Self> {
+        let since = |counter: fn(&Glance) -> Duration| counter(after).saturating_sub(counter(before));
+        let (work, steal) = (since(|g| g.work), since(|g| g.steal));
+        let all = work + steal + since(|g| g.interrupts) + since(|g| g.idle);
+        let share = |part: Duration| part.as_secs_f64() / all.as_secs_f64();
+        // Two witnesses: /proc/stat sees through containers, but counts in ticks and may leave soft interrupts in the
+        // processes' times; the processes themselves are exact, but not all can be seen. The graver one counts.
+        let others = work.saturating_sub(since(|g| g.own)).max(since(|g| g.foreign));
+        let waited = before.pressure.zip(after.pressure);
+        let pressure = waited.map(|(before, after)| after.saturating_sub(before).as_secs_f64());
+        (!all.is_zero()).then(|| Self {
+            others: share(others + steal).min(1.0),
+            steal: share(steal),
+            pressure: pressure.map(|waited| waited / since(|g| g.at).as_secs_f64()).filter(|p| p.is_finite()),
+            runnable: after.runnable,
+        })
+    }
+
+    /// Whether a run under it proves nothing.
+    pub(crate) fn is_disturbing(&self) -> bool {
+        self.others > LIMIT
+    }
+
+    /// Whether to begin now, said of a time in which nothing of ours ran.
+    fn is_quiet(&self) -> bool {
+        !self.is_disturbing() && self.pressure.is_none_or(|pressure| pressure <= LIMIT)
+    }
+}
+
+/// Looks at the host for `window` while nothing of ours runs; if it is busy, looks again and again until it is quiet,
+/// until `limit` is used up, or until `stop` says so. Returns the last look and what was seen; takes what it waited
+/// from `limit`.
+pub(crate) fn settle(
+    host: &mut dyn Host,
+    window: Duration,
+    limit: &mut Duration,
+    stop: &dyn Fn() -> bool,
+) -> Option<(Glance, Interference)> {
+    loop {
+        let before = host.look()?;
+        host.pause(window);
+        let after = host.look()?;
+        let seen = Interference::between(&before, &after);
+        if limit.is_zero() || seen.is_none_or(|seen| seen.is_quiet()) || stop() {
+            return seen.map(|seen| (before, seen));
+        }
+        let began = host.now();
+        host.pause(PATIENCE.min(*limit));
+        *limit = limit.saturating_sub(window + (host.now() - began));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::mock::{MockHost, glance};
+
+    #[test]
+    fn own_work_is_no_interference() {
+        let all_ours = Interference::between(&Glance::default(), &glance(80, 80, 0)).expect("time passed");
+        assert_eq!((all_ours.others, all_ours.is_disturbing()), (0.0, false));
+        let half = Interference::between(&Glance::default(), &glance(80, 30, 0)).expect("time passed");
+        assert_eq!((half.others, half.is_disturbing()), (0.5, true));
+    }
+
+    #[test]
+    fn the_hypervisor_and_visible_processes_count() {
+        let stolen = Interference::between(&Glance::default(), &glance(50, 50, 10)).expect("time passed");
+        assert_eq!((stolen.others, stolen.steal), (0.1, 0.1));
+        let hidden = Glance { foreign: Duration::from_secs(20), ..glance(50, 50, 0) };
+        let seen = Interference::between(&Glance::default(), &hidden).expect("time passed");
+        assert_eq!(seen.others, 0.2, "the processes say more than /proc/stat");
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_tells_nothing() {
+        let one = glance(1, 1, 0);
+        assert_eq!(Interference::between(&one, &one), None);
+    }
+
+    #[test]
+    fn waiting_ends_with_quiet() {
+        let mut host = MockHost::default();
+        host.set_others([0.4, 0.4, 0.4, 0.4, 0.0]);
+        let mut limit = Duration::from_secs(60);
+        let (_, seen) = settle(&mut host, Duration::from_secs(1), &mut limit, &|| false).expect("seen");
+        assert!(!seen.is_disturbing());
+        assert_eq!(limit, Duration::from_secs(60 - 4), "twice a look and a pause");
+    }
+
+    #[test]
+    fn waiting_ends_with_the_limit_and_with_a_stop() {
+        let mut host = MockHost::default();
+        host.set_others([0.4; 100]);
+        let mut limit = Duration::from_secs(5);
+        let seen = settle(&mut host, Duration::from_secs(1), &mut limit, &|| false);
+        assert!(limit.is_zero() && seen.is_some_and(|(_, seen)| seen.is_disturbing()));
+        let mut limit = Duration::from_secs(60);
+        let seen = settle(&mut host, Duration::from_secs(1), &mut limit, &|| true);
+        assert!(limit == Duration::from_secs(60) && seen.is_some_and(|(_, seen)| seen.is_disturbing()));
+    }
+
+    #[test]
+    fn a_host_that_tells_nothing_is_neither() {
+        let mut host = MockHost::default().blind();
+        assert_eq!(settle(&mut host, Duration::from_secs(1), &mut Duration::from_secs(9), &|| false), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! From a job to a report: measures, puts the study together, shows it, and says by its exit status how it went.
+//!
+//! The invariant: whatever was measured is shown, however the measurement ended.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::compare::World;
+use crate::compare::goals::{self, Goal};
+use crate::compare::machine::Machine;
+use crate::compare::measure::Bench;
+use crate::compare::options::Common;
+use crate::compare::plan::Plan;
+use crate::compare::procfs::Procfs;
+use crate::compare::progress::{self, Progress};
+use crate::compare::quiet::Host as _;
+use crate::compare::study::{Axis, Ending, Study};
+use crate::compare::summary::Reading;
+use crate::report;
+
+/// The exit status of a program that Ctrl-C ended, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+/// What to do, whatever it is called.
+pub(super) struct Job {
+    /// Heading of the report, unless the user has one.
+    pub(super) title: &'static str,
+    /// What its charts stand on.
+    pub(super) axis: Axis,
+    /// What to measure.
+    pub(super) plan: Plan,
+    /// What to reach.
+    pub(super) goals: Vec<Goal>,
+    /// What the reader should know beforehand.
+    pub(super) notes: Vec<String>,
+}
+
+/// Measures and shows.
+pub(super) fn run(job: Job, common: &Common, world: &mut dyn World) -> anyhow::Result<ExitCode> {
+    common.files.doubts().iter().for_each(|doubt| progress::say(doubt));
+    let stop = on_ctrl_c().context("cannot take signals")?;
+    let (machine, started) =
+        (Machine::read(), humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
+    let (mut host, mut progress) = (Procfs::new(), Progress::new(&job.plan));
+    let mut bench = Bench {
+        executor: world,
+        host: &mut host,
+        stop: &|| stop.load(Ordering::Relaxed),
+        tell: &mut |news| progress.tell(news),
+        wait: common.wait(),
+    };
+    let measured = bench.measure(&job.plan);
+    progress.end();
+    let study = Study {
+        title: common.files.title.clone().unwrap_or_else(|| job.title.into()),
+        command: command_line(std::env::args()),
+        version: env!("CARGO_PKG_VERSION").into(),
+        started,
+        seconds: host.now().as_secs_f64(),
+        machine,
+        plan: job.plan,
+        axis: job.axis,
+        samples: measured.samples,
+        failures: measured.failures,
+        ending: measured.ending,
+        notes: job.notes,
+        goals: job.goals,
+        extras: vec![],
+    };
+    let is_shown = report::show(&study, &common.files);
+    Ok(status(&study, is_shown))
+}
+
+/// Documented in `--help`: 0 all well, 1 something is missing or below its floor, 130 Ctrl-C.
+fn status(study: &Study, is_shown: bool) -> ExitCode {
+    let judged = goals::judge(&Reading::new(study));
+    let is_broken = judged.iter().any(|row| row.verdict == goals::Verdict::BelowFloor);
+    match study.ending {
+        Ending::Interrupted => ExitCode::from(INTERRUPTED),
+        _ if !study.failures.is_empty() || !is_shown || is_broken => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// The first signal ends the measurement after the run that is under way, the second one this process.
+fn on_ctrl_c() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// As a shell would take it, the program by its bare name.
+fn command_line(args: impl Iterator<Item = String>) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:+@%".contains(c);
+    let quoted = |arg: String| match arg.is_empty() || !arg.chars().all(is_plain) {
+        true => format!("'{}'", arg.replace('\'', r"'\''")),
+        false => arg,
+    };
+    let args: Vec<String> = args.skip(1).map(quoted).collect();
+    format!("smc_bench {}", args.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::mock::{MockExecutor, plan, study};
+    use crate::path::Path;
+
+    #[test]
+    fn the_exit_status_tells_how_it_went() {
+        let plan = plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]);
+        let good = study(plan.clone(), &mut MockExecutor::default());
+        let is =
+            |status: ExitCode, expected: ExitCode| assert_eq!(format!("{status:?}"), format!("{expected:?}"));
+        is(status(&good, true), ExitCode::SUCCESS);
+        is(status(&good, false), ExitCode::FAILURE);
+        is(status(&Study { ending: Ending::OutOfTime, ..good.clone() }, true), ExitCode::SUCCESS);
+        is(status(&Study { ending: Ending::Interrupted, ..good }, true), ExitCode::from(130));
+        let mut executor = MockExecutor::default();
+        executor.fail("rr 1 smc", "no");
+        is(status(&study(plan, &mut executor), true), ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn a_row_below_its_floor_fails() {
+        let pace = goals::Pace {
+            duration: std::time::Duration::from_secs(1),
+            rounds: 1,
+            warm_up: std::time::Duration::ZERO,
+        };
+        let (plan, goals) = goals::suite(&pace, Path::TcpVeth);
+        let study = Study { goals, ..study(plan, &mut MockExecutor::default()) };
+        assert_eq!(format!("{:?}", status(&study, true)), format!("{:?}", ExitCode::FAILURE));
+    }
+
+    #[test]
+    fn a_command_line_can_be_pasted() {
+        let args = ["/opt/bin/smc_bench", "compare", "--title", "it's", "--conns=1,10", ""];
+        let line = command_line(args.iter().map(ToString::to_string));
+        assert_eq!(line, r"smc_bench compare --title 'it'\''s' --conns=1,10 ''");
+    }
+}

@@ -1,0 +1,65 @@
+//! What the commands choose.
+
+use super::*;
+use crate::compare::mock::MockExecutor;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Program {
+    #[command(flatten)]
+    compare: Compare,
+}
+
+fn chosen(
+    args: &[&str],
+    can: fn(Path) -> Result<(), String>,
+) -> anyhow::Result<(Vec<Path>, Path, Vec<String>)> {
+    let program = Program::parse_from(["compare"].iter().chain(args));
+    paths(&program.compare.common, &QUICK_PATHS, &mut Here(MockExecutor::default(), can))
+}
+
+/// A host with the paths that the function says.
+struct Here(MockExecutor, fn(Path) -> Result<(), String>);
+
+impl Executor for Here {
+    fn run(&mut self, cell: &crate::cell::Cell) -> anyhow::Result<crate::result::Run> {
+        self.0.run(cell)
+    }
+}
+
+impl World for Here {
+    fn available(&mut self, path: Path) -> Result<(), String> {
+        (self.1)(path)
+    }
+}
+
+fn not_veth(path: Path) -> Result<(), String> {
+    if path == Path::TcpVeth { Err("only root may make network namespaces".into()) } else { Ok(()) }
+}
+
+#[test]
+fn what_does_not_work_here_is_left_out_and_named() {
+    let (paths, baseline, notes) = chosen(&[], not_veth).expect("most of them work");
+    assert_eq!((paths, baseline), (vec![Path::TcpLoopback, Path::Unix, Path::Smc], Path::TcpLoopback));
+    assert_eq!(notes, ["tcp-veth was left out: only root may make network namespaces"]);
+}
+
+#[test]
+fn what_the_user_wants_is_tried() {
+    let (paths, baseline, notes) = chosen(&["--paths", "smc,tcp-veth,smc"], not_veth).expect("said");
+    assert_eq!((paths, baseline, notes.len()), (vec![Path::Smc, Path::TcpVeth], Path::TcpVeth, 0));
+    let (paths, baseline, _) = chosen(&["--paths", "smc,unix"], not_veth).expect("said");
+    assert_eq!((paths, baseline), (vec![Path::Smc, Path::Unix], Path::Smc));
+}
+
+#[test]
+fn a_baseline_is_measured_even_if_it_was_not_listed() {
+    let (paths, baseline, _) = chosen(&["--paths", "smc", "--baseline", "unix"], |_| Ok(())).expect("said");
+    assert_eq!((paths, baseline), (vec![Path::Unix, Path::Smc], Path::Unix));
+}
+
+#[test]
+fn where_nothing_works_that_is_the_error() {
+    let error = chosen(&[], |_| Err("no sockets".into())).expect_err("nothing works").to_string();
+    assert!(error.contains("tcp-veth was left out: no sockets") && error.contains("; smc"), "{error}");
+}

@@ -1,0 +1,176 @@
+//! What may be said about a study: the warnings that come first, the sentence that sums up, and the refusal to sum up.
+//!
+//! The invariant: no verdict is given on runs that others disturbed.
+
+use std::collections::BTreeMap;
+
+use crate::compare::metric::Metric;
+use crate::compare::plan::{Contender, Turn};
+use crate::compare::quiet::Interference;
+use crate::compare::study::{Ending, Sample, Study, connections};
+use crate::compare::summary::{Line, Reading};
+use crate::path::Path;
+
+/// Of so many runs one may be disturbed: medians bear that, and a cron job must not cost an hour's work.
+const ONE_OF: usize = 4;
+
+/// What stands above everything else: connections that did not use SMC, cells that failed, and how it ended.
+pub(crate) fn warnings(study: &Study) -> Vec<String> {
+    let paths: Vec<Path> = [Path::Smc, Path::AfSmc].into_iter().collect();
+    let mut all: Vec<String> = paths.iter().filter_map(|path| fallback(study, *path)).collect();
+    all.extend(paths.iter().filter_map(|path| untold(study, *path)));
+    all.extend(failures(study));
+    match study.ending {
+        Ending::Complete => {}
+        Ending::Interrupted => all.push(format!("interrupted after {}", runs(study))),
+        Ending::OutOfTime => {
+            all.push(format!("ended after {}: another round would have taken too long", runs(study)))
+        }
+    }
+    all
+}
+
+fn runs(study: &Study) -> String {
+    format!("{} of {} runs", study.samples.len(), study.plan.runs())
+}
+
+fn over(study: &Study, path: Path) -> impl Iterator<Item = &Sample> {
+    study.samples.iter().filter(move |one| study.contender(one.turn).is_some_and(|(_, who)| who.path == path))
+}
+
+/// `12 of 50 smc connections stayed on TCP: 0x03010000 (12)`
+fn fallback(study: &Study, path: Path) -> Option<String> {
+    let (mut total, mut plain, mut of_runs, mut all_runs) = (0, 0, 0, 0);
+    let mut codes = BTreeMap::<&str, u32>::new();
+    for seen in over(study, path).filter_map(|sample| sample.run.connections.as_ref()) {
+        total += seen.total;
+        plain += seen.plain();
+        of_runs += usize::from(seen.plain() > 0);
+        all_runs += 1;
+        for (code, count) in &seen.fallback {
+            *codes.entry(code).or_default() += count;
+        }
+    }
+    let named: Vec<String> = codes.iter().map(|(code, count)| format!("{code} ({count})")).collect();
+    let why = if named.is_empty() { "nobody could tell why".into() } else { named.join(", ") };
+    let when = if all_runs > 1 { format!(" in {of_runs} of {all_runs} runs") } else { String::new() };
+    (plain > 0).then(|| format!("{plain} of {total} {path} connections stayed on TCP{when}: {why}"))
+}
+
+/// Connections that live for one transaction are gone before anybody could look: they are not missed.
+fn untold(study: &Study, path: Path) -> Option<String> {
+    let all = over(study, path).count();
+    let untold = over(study, path).filter(|sample| sample.run.connections.is_none()).count();
+    (untold > 0).then(|| {
+        format!(
+            "nobody could tell whether {path} connections used SMC in {untold} of {all} runs: is smcss there?"
+        )
+    })
+}
+
+/// A sentence per reason: what is wrong with a path is wrong with all its cells.
+fn failures(study: &Study) -> Vec<String> {
+    let mut by_reason: Vec<(&str, Vec<Turn>)> = vec![];
+    for failure in &study.failures {
+        match by_reason.iter_mut().find(|(reason, _)| *reason == failure.reason) {
+            Some((_, turns)) => turns.push(failure.turn),
+            None => by_reason.push((&failure.reason, vec![failure.turn])),
+        }
+    }
+    let sentence = |(reason, turns): &(&str, Vec<Turn>)| {
+        let more = if turns.len() > 1 { format!(" and {} more", turns.len() - 1) } else { String::new() };
+        format!("{}{more} could not be measured: {reason}", study.name(turns[0]))
+    };
+    by_reason.iter().map(sentence).collect()
+}
+
+/// Why no verdict is given on these runs, or None if one may be.
+pub(crate) fn refusal<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<String> {
+    let samples: Vec<&Sample> = samples.into_iter().collect();
+    let disturbed = || samples.iter().filter(|sample| sample.is_disturbed());
+    let shares = disturbed().filter_map(|sample| sample.interference.map(|seen| seen.others));
+    let worst = shares.fold(0.0, f64::max);
+    (disturbed().count() * ONE_OF > samples.len()).then(|| {
+        format!(
+            "no verdict: {}{:.0} % of the CPU was used by others during {} of {} runs",
+            if disturbed().count() > 1 { "up to " } else { "" },
+            worst * 100.0,
+            disturbed().count(),
+            samples.len()
+        )
+    })
+}
+
+/// How calm the host was, for the description of the run.
+pub(crate) fn calm(study: &Study) -> String {
+    let seen: Vec<&Interference> =
+        study.samples.iter().filter_map(|sample| sample.interference.as_ref()).collect();
+    if seen.is_empty() {
+        return "what others did on this host could not be seen".into();
+    }
+    let most = |read: fn(&Interference) -> f64| seen.iter().map(|one| read(one)).fold(0.0, f64::max) * 100.0;
+    let disturbed = study.samples.iter().filter(|sample| sample.is_disturbed()).count();
+    format!(
+        "others used at most {:.1} % of the CPU during a run (stolen by the hypervisor: {:.1} %); {disturbed} of {} runs count as disturbed",
+        most(|one| one.others),
+        most(|one| one.steal),
+        study.samples.len()
+    )
+}
+
+/// The sentences that sum up, or the refusal to.
+pub(crate) fn headline(reading: &Reading<'_>) -> Vec<String> {
+    if let Some(refusal) = refusal(&reading.study.samples) {
+        return vec![refusal];
+    }
+    let mut seen: Vec<(&str, &Contender)> = vec![];
+    let lines = reading.lines();
+    for line in &lines {
+        seen.push((&line.group.setting.profile, &line.group.baseline));
+    }
+    seen.dedup();
+    seen.iter().filter_map(|(profile, baseline)| sentence(reading, &lines, profile, baseline)).collect()
+}
+
+/// `rr1c-200x1000 over smc: 21.5 times the transactions per second of tcp-veth on 1 connection, 9.8 times on 50`
+fn sentence(
+    reading: &Reading<'_>,
+    lines: &[Line<'_>],
+    profile: &str,
+    baseline: &Contender,
+) -> Option<String> {
+    let of_profile =
+        |line: &&Line<'_>| line.group.setting.profile == profile && line.group.baseline == *baseline;
+    let hero =
+        lines.iter().filter(of_profile).map(|line| line.contender).find(|who| who.path == Path::Smc)?;
+    let chosen = lines.iter().filter(of_profile).filter(|line| line.contender == hero);
+    let mut parts = vec![];
+    for line in chosen {
+        let metric = reading.main_metric(line.turn.group);
+        let Some(times) = line.times_better(metric) else { continue };
+        let what = if parts.is_empty() { noun(metric, baseline) } else { String::new() };
+        let count = connections(line.group.setting.connections);
+        parts.push(format!("{} times{what} on {count}", figure(times)));
+    }
+    (!parts.is_empty()).then(|| format!("{profile} over {hero}: {}", parts.join(", ")))
+}
+
+fn noun(metric: Metric, baseline: &Contender) -> String {
+    format!(" the {} of {baseline}", metric.about().title)
+}
+
+/// Three significant digits, as many as a median of a few rounds deserves; below 0.01 fewer.
+pub(crate) fn figure(value: f64) -> String {
+    let whole = value.abs().max(0.01).log10().floor() as i32;
+    let unit = 10_f64.powi(whole - 2);
+    // Rounding may carry into the next power: 9.996 is 10.0.
+    let rounded = (value / unit).round() * unit;
+    match rounded.abs() {
+        size if size >= 99.95 => format!("{rounded:.0}"),
+        size if size >= 9.995 => format!("{rounded:.1}"),
+        _ => format!("{rounded:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Verdicts on studies that no machine measured.
+
+use std::time::Duration;
+
+use super::*;
+use crate::cell::Cell;
+use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study, study_on};
+
+fn faster(cell: &Cell, _: usize) -> crate::result::Run {
+    let times = if cell.path == Path::Smc { 21.5 } else { 1.0 };
+    let connections = cell.connections;
+    let run = if cell.profile == "str" { stream(times, 1000.0) } else { run(1000.0 * times, 10.0) };
+    connected(run, connections, if cell.path == Path::Smc { connections } else { 0 }, &[])
+}
+
+#[test]
+fn a_quiet_study_is_summed_up() {
+    let plan = plan(&["rr", "str"], &[1, 50], &[Path::TcpVeth, Path::Smc]);
+    let study = study(plan, &mut MockExecutor::new(faster));
+    assert_eq!(warnings(&study), Vec::<String>::new());
+    assert_eq!(
+        headline(&Reading::new(&study)),
+        [
+            "rr over smc: 21.5 times the transactions per second of tcp-veth on 1 connection, 21.5 times on 50 connections",
+            "str over smc: 21.5 times the throughput of tcp-veth on 1 connection, 21.5 times on 50 connections",
+        ]
+    );
+}
+
+#[test]
+fn a_busy_machine_gets_no_verdict() {
+    let plan = plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]);
+    let mut executor = MockExecutor::new(faster).taking(Duration::from_secs(1));
+    let mut host = executor.host();
+    host.set_others([0.0, 0.36, 0.0, 0.24, 0.0, 0.12]);
+    let study = study_on(plan, &mut executor, &mut host);
+    let expected = "no verdict: up to 30 % of the CPU was used by others during 3 of 6 runs";
+    assert_eq!(headline(&Reading::new(&study)), [expected]);
+    assert!(calm(&study).contains("3 of 6 runs count as disturbed"), "{}", calm(&study));
+}
+
+#[test]
+fn one_disturbed_run_of_many_is_borne() {
+    let plan = plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]);
+    let mut executor = MockExecutor::new(faster).taking(Duration::from_secs(1));
+    let mut host = executor.host();
+    host.set_others([0.0, 0.36]);
+    let study = study_on(plan, &mut executor, &mut host);
+    assert_eq!(refusal(&study.samples), None);
+    let one = refusal(&study.samples[..1]).expect("alone it is the majority");
+    assert_eq!(one, "no verdict: 30 % of the CPU was used by others during 1 of 1 runs");
+}
+
+#[test]
+fn connections_that_fell_back_come_first() {
+    let plan = plan(&["rr"], &[50], &[Path::TcpVeth, Path::Smc]);
+    let codes = [("0x03010000", 10), ("0x0301000a", 2)];
+    let mut executor = MockExecutor::new(move |cell, before| {
+        let fell_back = cell.path == Path::Smc && before == 1;
+        let run = run(1000.0, 10.0);
+        if fell_back { connected(run, 50, 38, &codes) } else { connected(run, 50, 50, &[]) }
+    });
+    executor.fail("rr 50 tcp-veth", "no right to make a namespace");
+    let study = study(plan, &mut executor);
+    let expected = [
+        "12 of 150 smc connections stayed on TCP in 1 of 3 runs: 0x03010000 (10), 0x0301000a (2)",
+        "rr, 50 connections over tcp-veth could not be measured: no right to make a namespace",
+    ];
+    assert_eq!(warnings(&study), expected);
+    assert_eq!(headline(&Reading::new(&study)), Vec::<String>::new(), "nothing to compare with");
+}
+
+#[test]
+fn what_nobody_could_tell_is_said() {
+    let plan = plan(&["rr"], &[1], &[Path::Smc]);
+    let blind = |_: &Cell, _| crate::result::Run { connections: None, ..run(1000.0, 10.0) };
+    let warned = warnings(&study(plan.clone(), &mut MockExecutor::new(blind)));
+    assert!(warned.len() == 1 && warned[0].contains("in 3 of 3 runs"), "{warned:?}");
+    let nameless = |_: &Cell, _| connected(run(1000.0, 10.0), 1, 0, &[]);
+    let warned = warnings(&study(plan, &mut MockExecutor::new(nameless)));
+    assert_eq!(warned, ["3 of 3 smc connections stayed on TCP in 3 of 3 runs: nobody could tell why"]);
+}
+
+#[test]
+fn the_same_reason_is_said_once() {
+    let plan = plan(&["rr"], &[1, 10, 50], &[Path::TcpVeth, Path::Smc]);
+    let mut executor = MockExecutor::default();
+    for cell in ["rr 1 smc", "rr 10 smc", "rr 50 smc"] {
+        executor.fail(cell, "no library here");
+    }
+    executor.fail("rr 10 tcp-veth", "no bridge");
+    let expected = [
+        "rr, 1 connection over smc and 2 more could not be measured: no library here",
+        "rr, 10 connections over tcp-veth could not be measured: no bridge",
+    ];
+    let mut warned = warnings(&study(plan, &mut executor));
+    warned.sort();
+    assert_eq!(warned, expected);
+}
+
+#[test]
+fn an_early_end_is_said() {
+    let plan = plan(&["rr"], &[1], &[Path::TcpVeth]);
+    let mut executor = MockExecutor::default();
+    executor.stop_after(2);
+    assert_eq!(warnings(&study(plan, &mut executor)), ["interrupted after 2 of 3 runs"]);
+}
+
+#[test]
+fn figures_have_three_digits() {
+    let shown = [0.0, 0.094, 0.996, 3.816, 9.9999, 21.54, 99.96, 163.2, 4_166_667.0].map(figure);
+    assert_eq!(shown, ["0.00", "0.09", "1.00", "3.82", "10.0", "21.5", "100", "163", "4170000"]);
+}

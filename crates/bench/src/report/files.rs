@@ -1,0 +1,111 @@
+//! The files of a report, and what is said when one cannot be written.
+//!
+//! The invariant: a file that fails takes no other with it, and the results have been printed before.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::compare::options::Files;
+use crate::compare::study::Study;
+use crate::report::{csv, json, print};
+
+/// A file name that means stdout.
+const STDOUT: &str = "-";
+
+type Render = fn(&Study) -> anyhow::Result<String>;
+
+impl Files {
+    fn wanted(&self) -> impl Iterator<Item = (&Path, Render)> {
+        let all = [(&self.json, json::emit as Render), (&self.csv, csv::emit as Render)];
+        all.into_iter().filter_map(|(file, render)| Some((file.as_deref()?, render)))
+    }
+
+    /// Whether JSON or CSV goes to stdout, where the text would be in its way.
+    pub(crate) fn takes_stdout(&self) -> bool {
+        self.wanted().any(|(file, _)| file == Path::new(STDOUT))
+    }
+
+    /// What will probably go wrong when results are to be written, before anything has been measured.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        let doubt = |file: &Path| {
+            let error = try_to_write(file).err()?;
+            Some(format!("{} cannot be written ({error}): results will be printed only", file.display()))
+        };
+        self.wanted().filter_map(|(file, _)| doubt(file)).collect()
+    }
+
+    /// Writes what was asked for; one sentence for each file that could not be written.
+    pub(crate) fn save(&self, study: &Study) -> Vec<String> {
+        let save = |file: &Path, render: Render| -> anyhow::Result<()> { Ok(write(file, &render(study)?)?) };
+        let sentence = |file: &Path, error: anyhow::Error| {
+            format!("cannot write {}: {error:#}; the results are in the text all the same", file.display())
+        };
+        self.wanted().filter_map(|(file, render)| Some(sentence(file, save(file, render).err()?))).collect()
+    }
+}
+
+fn write(file: &Path, text: &str) -> io::Result<()> {
+    if file == Path::new(STDOUT) {
+        return print(text);
+    }
+    let mut opened = fs::File::create(file)?;
+    opened.write_all(text.as_bytes())?;
+    match opened.sync_all() {
+        // A pipe or a device has nothing to sync.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Leaves everything as it was.
+fn try_to_write(file: &Path) -> io::Result<()> {
+    if file == Path::new(STDOUT) {
+        return Ok(());
+    }
+    let is_new = !file.exists();
+    OpenOptions::new().append(true).create(true).open(file)?;
+    if is_new { fs::remove_file(file) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::mock::{MockExecutor, plan, study};
+    use crate::path::Path as Way;
+
+    fn example() -> Study {
+        study(plan(&["rr"], &[1], &[Way::TcpVeth, Way::Smc]), &mut MockExecutor::default())
+    }
+
+    #[test]
+    fn a_full_disk_is_one_sentence_and_spares_the_others() {
+        let folder = tempfile::tempdir().expect("a folder for tests");
+        let csv = folder.path().join("x.csv");
+        let files = Files { json: Some("/dev/full".into()), csv: Some(csv.clone()), ..Files::default() };
+        let errors = files.save(&example());
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].starts_with("cannot write /dev/full: No space left"), "{errors:?}");
+        assert!(fs::read_to_string(csv).is_ok_and(|text| text.starts_with("profile,connections,")));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_known_beforehand() {
+        let folder = tempfile::tempdir().expect("a folder for tests");
+        let file = folder.path().join("absent/x.json");
+        let files = Files { json: Some(file), csv: Some(folder.path().join("x.csv")), ..Files::default() };
+        let doubts = files.doubts();
+        assert!(doubts.len() == 1 && doubts[0].contains("No such file or directory"), "{doubts:?}");
+        assert_eq!(fs::read_dir(folder.path()).map(Iterator::count).ok(), Some(0), "nothing is left behind");
+    }
+
+    #[test]
+    fn an_old_file_survives_the_look_at_it() {
+        let folder = tempfile::tempdir().expect("a folder for tests");
+        let file = folder.path().join("x.csv");
+        fs::write(&file, "old").expect("written");
+        let files = Files { csv: Some(file.clone()), ..Files::default() };
+        assert!(files.doubts().is_empty());
+        assert_eq!(fs::read_to_string(file).ok().as_deref(), Some("old"));
+    }
+}

@@ -1,0 +1,92 @@
+//! A study as JSON and back. Beside the study itself, which is all that is read back, stands a summary for programs
+//! that do not want to count.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::compare::study::Study;
+use crate::report::csv::{self, Record};
+
+/// What the file says of itself. The number grows when an old reader would misread a new file.
+const FORMAT: &str = "smc_bench study 1";
+
+#[derive(Serialize)]
+struct Document<'a> {
+    format: &'static str,
+    summary: Vec<Record>,
+    study: &'a Study,
+}
+
+#[derive(Deserialize)]
+struct Saved {
+    format: String,
+    study: Study,
+}
+
+/// The whole file.
+pub(crate) fn emit(study: &Study) -> anyhow::Result<String> {
+    let document = Document { format: FORMAT, summary: csv::records(study), study };
+    Ok(serde_json::to_string(&document)? + "\n")
+}
+
+/// The study in `text`.
+pub(crate) fn parse(text: &str) -> anyhow::Result<Study> {
+    let saved: Saved = serde_json::from_str(text).context("this is not what --json saves")?;
+    if saved.format != FORMAT {
+        bail!("its format is \"{}\", this program reads \"{FORMAT}\"", saved.format);
+    }
+    Ok(saved.study)
+}
+
+/// The study in a file.
+pub(crate) fn load(file: &Path) -> anyhow::Result<Study> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    parse(&text).with_context(|| format!("cannot read {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::mock::{MockExecutor, connected, plan, run, study};
+    use crate::path::Path;
+
+    #[test]
+    fn what_is_saved_is_what_is_loaded() {
+        let plan = plan(&["rr"], &[1, 50], &[Path::TcpVeth, Path::Smc]);
+        let model =
+            |_: &crate::cell::Cell, n| connected(run(1000.0 / (n as f64 + 3.0), 0.1), 50, 49, &[("0x1", 1)]);
+        let mut executor = MockExecutor::new(model);
+        executor.fail("rr 50 smc", "why not");
+        let study = study(plan, &mut executor);
+        let text = emit(&study).expect("a study can be saved");
+        assert_eq!(parse(&text).expect("and loaded"), study);
+        assert_eq!(emit(&parse(&text).expect("it loads")).expect("it saves"), text);
+    }
+
+    #[test]
+    fn the_summary_has_a_row_per_metric() {
+        let plan = plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]);
+        let text = emit(&study(plan, &mut MockExecutor::default())).expect("saved");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let first = &value["summary"][0];
+        assert_eq!(
+            (first["metric"].as_str(), first["value"].as_f64()),
+            (Some("rate"), Some(1000.0)),
+            "{first}"
+        );
+    }
+
+    #[test]
+    fn other_files_are_refused_in_a_sentence() {
+        let error = |text: &str| format!("{:#}", parse(text).expect_err("no study"));
+        assert!(error("[1, 2]").starts_with("this is not what --json saves"));
+        let study = study(plan(&["rr"], &[1], &[Path::Smc]), &mut MockExecutor::default());
+        let newer = emit(&study).expect("saved").replace(FORMAT, "smc_bench study 2");
+        assert_eq!(
+            error(&newer),
+            format!("its format is \"smc_bench study 2\", this program reads \"{FORMAT}\"")
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! Snapshots of the text. A change of a snapshot is a change that people see.
+
+use super::*;
+use crate::cell::Cell;
+use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study};
+use crate::compare::plan::Plan;
+use crate::path::Path;
+
+fn model(cell: &Cell, round: usize) -> crate::result::Run {
+    let (times, cost) = match cell.path {
+        Path::Smc => (9.0, 0.1),
+        Path::Unix => (1.8, 0.6),
+        _ => (1.0, 1.0),
+    };
+    let machine = [1.0, 1.03, 0.96][round];
+    let times = times * machine;
+    let run = if cell.profile.starts_with("str") {
+        stream(20.0 * times, 25_000.0 * cost)
+    } else {
+        run(20_000.0 * times, 40.0 * cost)
+    };
+    connected(run, cell.connections, if cell.path == Path::Smc { cell.connections } else { 0 }, &[])
+}
+
+fn example() -> Plan {
+    plan(&["rr1c-200x1000", "str-readx30k"], &[1, 50], &[Path::TcpVeth, Path::Unix, Path::Smc])
+}
+
+#[test]
+fn a_comparison_reads_like_this() {
+    let study = study(example(), &mut MockExecutor::new(model));
+    let text = text(&study);
+    let expected = include_str!("compare.txt");
+    assert_eq!(text, expected, "\n{text}");
+}
+
+#[test]
+fn the_first_line_tells_who_fell_back() {
+    let fall_back = |cell: &Cell, n| connected(model(cell, n), 50, 38, &[("0x03010000", 12)]);
+    let text = text(&study(plan(&["rr"], &[50], &[Path::Smc]), &mut MockExecutor::new(fall_back)));
+    let first = text.lines().next();
+    assert_eq!(first, Some("36 of 150 smc connections stayed on TCP in 3 of 3 runs: 0x03010000 (36)"));
+}
+
+#[test]
+fn nothing_measured_is_still_a_report() {
+    let mut executor = MockExecutor::default();
+    executor.fail("rr 1 smc", "no sockets");
+    let text = text(&study(plan(&["rr"], &[1], &[Path::Smc]), &mut executor));
+    assert!(text.starts_with("rr, 1 connection over smc could not be measured: no sockets\n"), "{text}");
+    assert!(text.contains("machine: 2 x Example CPU"), "{text}");
+}
+
+#[test]
+fn an_extra_table_stands_at_the_end() {
+    let extra = Extra {
+        title: "Idle connections".into(),
+        header: owned(&["connections", "memory"]),
+        rows: vec![owned(&["1000", "12 MiB"])],
+    };
+    let study = Study { extras: vec![extra], ..study(example(), &mut MockExecutor::new(model)) };
+    let text = text(&study);
+    assert!(text.contains("Idle connections\n") && text.contains("12 MiB"), "{text}");
+}
