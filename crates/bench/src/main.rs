@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(dead_code, reason = "the parts of the comparison land one by one")]
 
+mod app;
 mod cell;
 mod compare;
 mod crew;
@@ -84,6 +85,8 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
+    /// A real server with its own load generator, plain and under smc_run
+    App(app::Options),
     /// One end of a measured pair; started by the commands above
     #[command(hide = true)]
     Worker(WorkerArgs),
@@ -131,6 +134,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Sweep(options) => return compare::sweep(&options, &mut paths::Pairs::new()?),
         Command::Buffers(options) => return compare::buffers(&options, &mut paths::Pairs::new()?),
         Command::Report(options) => return report::again(&options),
+        Command::App(options) => app::app(&options)?,
         Command::Demo(options) => demo::demo(&options)?,
         Command::Rr { options, request, response } => {
             measure(&options, Workload { request, response, ..REQUEST_RESPONSE })?;

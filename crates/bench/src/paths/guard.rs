@@ -1,10 +1,12 @@
 //! `smc_bench inner guard`: the process between this program and a program that it measures.
 //!
 //! Owns the promise that nothing outlives a run. Its standard input is a pipe whose other end only the program at the
-//! top holds, so that however that one ends (Drop, Ctrl-C, SIGKILL), the guard reads the end of the pipe. Then it stops
-//! what it guards, and every descendant, daemons included: as a subreaper it inherits whoever loses its parent.
+//! top holds, so that however that one ends (Ctrl-C, SIGKILL), the guard reads the end of the pipe; a byte in it says
+//! that the program is not wanted any more. Then it stops what it guards, and every descendant, daemons included: as a
+//! subreaper it inherits whoever loses its parent.
 
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -20,8 +22,8 @@ use super::tree;
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Between two looks at what is left of the descendants.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Exit status if the guard was told to end before the program did.
-const ABANDONED: u8 = 124;
+/// Exit status if the program was stopped.
+const STOPPED: u8 = 124;
 
 /// What to guard.
 #[derive(Args)]
@@ -45,20 +47,32 @@ pub(crate) fn guard(options: &Options) -> anyhow::Result<ExitCode> {
     let [program, arguments @ ..] = options.program.as_slice() else { bail!("nothing to guard") };
     let child = Command::new(program).args(arguments).stdin(Stdio::null()).spawn();
     let mut child = child.with_context(|| format!("cannot start {}", program.to_string_lossy()))?;
-    let ended = until_it_ends(&mut child)?;
-    if ended.is_none() && options.gently {
+    let end = end_of(&mut child)?;
+    if options.gently && !matches!(end, End::Itself(_)) {
         stop_gently(&child)?;
     }
     end_descendants();
-    if let Some(scratch) = options.scratch.as_ref().filter(|_| ended.is_none()) {
-        // The program at the top may have removed it already.
+    if let (End::Abandoned, Some(scratch)) = (&end, &options.scratch) {
+        // Several guards may have the same folder, and the first one has removed it.
         let _ = std::fs::remove_dir_all(scratch);
     }
-    Ok(ended.map_or(ExitCode::from(ABANDONED), exit_code))
+    Ok(match end {
+        End::Itself(status) => exit_code(status),
+        End::Unwanted | End::Abandoned => ExitCode::from(STOPPED),
+    })
 }
 
-/// None if standard input ended first.
-fn until_it_ends(child: &mut Child) -> anyhow::Result<Option<ExitStatus>> {
+/// Why a program ends.
+enum End {
+    /// It did by itself.
+    Itself(ExitStatus),
+    /// The program at the top said so.
+    Unwanted,
+    /// The program at the top has gone.
+    Abandoned,
+}
+
+fn end_of(child: &mut Child) -> anyhow::Result<End> {
     let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let stdin = std::io::stdin();
     loop {
@@ -68,10 +82,11 @@ fn until_it_ends(child: &mut Child) -> anyhow::Result<Option<ExitStatus>> {
             outcome => outcome.context("cannot wait for the program")?,
         };
         if !fds[0].revents().is_empty() {
-            return Ok(Some(child.wait()?));
+            return Ok(End::Itself(child.wait()?));
         }
         if !fds[1].revents().is_empty() {
-            return Ok(None);
+            let said = stdin.lock().read(&mut [0]).unwrap_or(0);
+            return Ok(if said > 0 { End::Unwanted } else { End::Abandoned });
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) enum Inner {
     Enter(enter::Options),
     /// Make and hold two connected network namespaces
     Net(net::Options),
+    /// Load memcached
+    MemcachedLoad(crate::app::loader::Options),
     /// Measure one cell and print its run as JSON
     Cell(CellOptions),
 }
@@ -49,6 +51,7 @@ impl Inner {
             Inner::Guard(options) => return guard::guard(options),
             Inner::Enter(options) => enter::enter(options)?,
             Inner::Net(options) => net::hold(options)?,
+            Inner::MemcachedLoad(options) => crate::app::loader::load(options)?,
             Inner::Cell(options) => cell(options)?,
         }
         Ok(ExitCode::SUCCESS)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -207,7 +207,10 @@ impl Guarded {
     }
 
     fn end(&mut self) {
-        drop(self.guard.stdin.take());
+        if let Some(mut pipe) = self.guard.stdin.take() {
+            // A guard that does not listen any more has ended.
+            let _ = pipe.write_all(b".");
+        }
         // The guard ends for certain: its patience has a limit.
         let _ = self.guard.wait();
     }

@@ -1,0 +1,143 @@
+//! `smc_bench app`: real servers with their own load generators, as they are and under smc_run, taking turns.
+//!
+//! Servers listen at 127.0.0.1 on a free port; their data is in a private folder that is gone afterwards, as is every
+//! process, however the run ends ([`crate::paths`] sees to that).
+
+mod application;
+pub(crate) mod comparison;
+pub(crate) mod loader;
+mod memcached;
+mod nginx;
+mod postgres;
+mod programs;
+mod redis;
+mod server;
+mod slice;
+mod table;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+
+use crate::install::Install;
+use crate::path::Path;
+use crate::paths::launch::Place;
+
+use application::{Application, Load};
+use comparison::{Comparison, Line, Slice};
+use slice::Bench;
+
+pub(crate) use table::table;
+
+/// What can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// redis-server with redis-benchmark
+    Redis,
+    /// nginx with wrk
+    Nginx,
+    /// PostgreSQL with pgbench
+    Postgres,
+    /// memcached with memtier_benchmark, or the loader of this program
+    Memcached,
+}
+
+impl Name {
+    fn find(self) -> anyhow::Result<Box<dyn Application>> {
+        Ok(match self {
+            Name::Redis => Box::new(redis::Redis::find()?),
+            Name::Nginx => Box::new(nginx::Nginx::find()?),
+            Name::Postgres => Box::new(postgres::Postgres::find()?),
+            Name::Memcached => Box::new(memcached::Memcached::find()?),
+        })
+    }
+
+    fn text(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// What, and how much of it.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The server
+    name: Name,
+    /// Length of one measured slice; a second of warm-up comes before each
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    seconds: u16,
+    /// How often each way has its turn; medians are printed
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// Connections of the load generator [default: 50 for redis and memcached, 100 for nginx, 10 for postgres]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    conns: Option<u32>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures and prints.
+pub(crate) fn app(options: &Options) -> anyhow::Result<()> {
+    let comparison = compare(options)?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&comparison)?);
+    } else {
+        print!("{}", table(&comparison));
+    }
+    Ok(())
+}
+
+/// Measures every test, plain and under smc_run, in turns.
+pub(crate) fn compare(options: &Options) -> anyhow::Result<Comparison> {
+    let application = options.name.find()?;
+    let folder =
+        tempfile::Builder::new().prefix("smc_bench-").tempdir().context("no place for the server's data")?;
+    application.prepare(folder.path()).with_context(|| format!("cannot prepare {}", options.name.text()))?;
+    let connections = options.conns.unwrap_or(application.connections());
+    let load = Load { connections, seconds: options.seconds, rate: None };
+    let install = Install::find();
+    let (ways, notes) = ways(&install);
+    let bench = Bench {
+        application: application.as_ref(),
+        folder: folder.path(),
+        load,
+        smcss: install.smcss().map(std::path::Path::to_owned),
+    };
+    Ok(Comparison {
+        application: options.name.text(),
+        version: application.version(),
+        connections,
+        seconds: options.seconds,
+        lines: rounds(&bench, &ways, options.rounds)?,
+        notes,
+    })
+}
+
+/// Plain, and under smc_run if that is here.
+fn ways(install: &Install) -> (Vec<(Path, Place)>, Vec<String>) {
+    let plain = (Path::TcpLoopback, Place::default());
+    match Place::with_smc(install) {
+        Ok(smc) => (vec![plain, (Path::Smc, smc)], vec![]),
+        Err(error) => (vec![plain], vec![format!("SMC was not measured: {error:#}")]),
+    }
+}
+
+fn rounds(bench: &Bench<'_>, ways: &[(Path, Place)], rounds: u16) -> anyhow::Result<Vec<Line>> {
+    let tests = bench.application.tests();
+    let mut taken: Vec<Vec<Slice>> = vec![vec![]; tests.len() * ways.len()];
+    for round in 1..=rounds {
+        for (nth, (path, place)) in ways.iter().enumerate() {
+            eprintln!("round {round} of {rounds}: {path}");
+            for (test, slice) in bench.slices(place)?.into_iter().enumerate() {
+                taken[test * ways.len() + nth].push(slice);
+            }
+        }
+    }
+    let names = tests.iter().flat_map(|test| ways.iter().map(move |(path, _)| (*test, *path)));
+    let line = |((test, path), rounds): ((&str, Path), Vec<Slice>)| Line {
+        test: test.to_owned(),
+        path,
+        median: Slice::median(&rounds),
+        rounds,
+    };
+    Ok(names.zip(taken).map(line).collect())
+}
