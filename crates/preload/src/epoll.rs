@@ -1,17 +1,20 @@
-//! epoll_ctl and the waits. Owns: the loop around libc's own wait while everything reported was of no interest.
+//! epoll_ctl and the waits. Owns: that every sleep is in libc's own function, with the program's signal mask.
 
 use crate::hook::{self, hooks};
 use crate::real::{Events, Mask, Time, forward};
 use core::ffi::c_int;
 use os::epoll::{Event, Op};
-use os::time::monotonic_ns;
-use socket::{Outcome, epoll as ours, table};
+use socket::epoll::Kernel;
+use socket::{Errno, Outcome, epoll as ours, table};
 
 fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
+    if op == 1 {
+        ours::note_nested(fd);
+    }
+    if table::get(fd) == table::Entry::Empty && op == 1 && crate::lifecycle::is_active() {
+        ours::note_early(fd);
+    }
     if table::get(fd) == table::Entry::Empty {
-        if op == 1 && crate::lifecycle::is_active() {
-            socket::epoll::note_early(fd);
-        }
         return Outcome::Forward;
     }
     let op = match op {
@@ -28,38 +31,32 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     ours::ctl(epfd, op, fd, events, data)
 }
 
-/// Waits through `libc_wait(timeout in ns, None for ever)` until something of interest to the program remains.
+/// Waits in one of libc's functions.
+struct LibcWait<W>(W);
+
+impl<W: FnMut(Events, c_int, Option<u64>) -> c_int> Kernel for LibcWait<W> {
+    fn wait(&mut self, events: &mut [Event], timeout_ns: Option<u64>) -> Result<usize, Errno> {
+        let room = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
+        usize::try_from((self.0)(events.as_mut_ptr(), room, timeout_ns)).map_err(|_| hook::last())
+    }
+}
+
+/// Waits through `libc_wait(array, room, timeout in ns, None for ever)` and our own looks at the rings.
 fn wait(
     epfd: c_int,
     events: Events,
+    max: c_int,
     timeout_ns: Option<u64>,
-    libc_wait: impl Fn(Option<u64>) -> c_int,
+    libc_wait: impl FnMut(Events, c_int, Option<u64>) -> c_int,
 ) -> Outcome {
-    if !ours::is_ours(epfd) {
+    let Ok(room @ 1..) = usize::try_from(max) else { return Outcome::Forward };
+    if events.is_null() || !ours::is_ours(epfd) {
         return Outcome::Forward;
     }
-    let end = timeout_ns.map(|ns| monotonic_ns().saturating_add(ns));
-    loop {
-        let left = end.map(|end| end.saturating_sub(monotonic_ns()));
-        let slice = u64::try_from(ours::slice_ms()).ok().map(|ms| ms * 1_000_000);
-        let sliced = match (left, slice) {
-            (Some(left), Some(slice)) => Some(left.min(slice)),
-            (left, slice) => left.or(slice),
-        };
-        let got = libc_wait(sliced);
-        let Ok(got) = usize::try_from(got) else { return Outcome::Fail(hook::last()) };
-        // SAFETY: libc wrote `got` events into the program's array. (Event is packed on x86-64, so alignment is 1 there;
-        // elsewhere the program's array is aligned as C requires.)
-        let reported = unsafe { core::slice::from_raw_parts_mut(events, got) };
-        let kept = ours::translate(epfd, reported);
-        let is_over = left == Some(0) || (got == 0 && sliced == left && left.is_some());
-        if kept > 0 || is_over {
-            return Outcome::Done(kept);
-        }
-        if got == 0 {
-            ours::tick(epfd);
-        }
-    }
+    // SAFETY: the program's array of `max` events, its own to be written. (Event is packed on x86-64, so alignment is 1
+    // there; elsewhere the program's array is aligned as C requires.) What is read of it was written before.
+    let room = unsafe { core::slice::from_raw_parts_mut(events, room) };
+    ours::wait(epfd, room, timeout_ns, &mut LibcWait(libc_wait))
 }
 
 fn to_ms(timeout_ns: Option<u64>) -> c_int {
@@ -76,23 +73,25 @@ hooks! {
     }
     fn epoll_wait [] (epfd: c_int, events: Events, max: c_int, timeout: c_int) -> c_int {
         // SAFETY: the program's own arguments but for the time limit.
-        wait(epfd, events, from_ms(timeout), |ns| unsafe { forward::epoll_wait(epfd, events, max, to_ms(ns)) })
+        wait(epfd, events, max, from_ms(timeout), |into, room, ns| unsafe {
+            forward::epoll_wait(epfd, into, room, to_ms(ns))
+        })
     }
     fn epoll_pwait [] (epfd: c_int, events: Events, max: c_int, timeout: c_int, mask: Mask) -> c_int {
-        wait(epfd, events, from_ms(timeout), |ns| {
-            // SAFETY: the program's own arguments but for the time limit.
-            unsafe { forward::epoll_pwait(epfd, events, max, to_ms(ns), mask) }
+        wait(epfd, events, max, from_ms(timeout), |into, room, ns| {
+            // SAFETY: the program's own arguments but for room and time limit.
+            unsafe { forward::epoll_pwait(epfd, into, room, to_ms(ns), mask) }
         })
     }
     fn epoll_pwait2 [] (epfd: c_int, events: Events, max: c_int, timeout: Time, mask: Mask) -> c_int {
         // SAFETY: a non-null time is the program's to read.
         let given = unsafe { timeout.as_ref() }
             .map(|time| time[0].max(0) as u64 * 1_000_000_000 + time[1].max(0) as u64);
-        wait(epfd, events, given, |ns| {
+        wait(epfd, events, max, given, |into, room, ns| {
             let time = ns.map(|ns| [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64]);
             let time = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
             // SAFETY: the program's own arguments but for the time limit.
-            unsafe { forward::epoll_pwait2(epfd, events, max, time, mask) }
+            unsafe { forward::epoll_pwait2(epfd, into, room, time, mask) }
         })
     }
 }

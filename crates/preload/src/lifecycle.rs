@@ -28,6 +28,7 @@ pub(crate) fn is_borrowed() -> bool {
 }
 
 fn listened(fd: c_int) {
+    leave_fresh(fd);
     if is_active() && table::get(fd) == Entry::Empty {
         let _ = server::after_listen(fd);
     }
@@ -49,6 +50,14 @@ fn accepted(listener: c_int, fd: c_int) {
     server::after_accept(fd);
 }
 
+/// A socket that was only watched so far is not ours to watch any more.
+fn leave_fresh(fd: c_int) {
+    if socket::epoll::is_fresh(fd) {
+        socket::epoll::release_fresh(fd);
+        closing::before_close(fd).run();
+    }
+}
+
 /// connect() to AF_UNSPEC dissolves the connection and leaves the descriptor open for another.
 fn is_dissolving(addr: Buf, addr_len: u32) -> bool {
     // SAFETY: the program passed an address of this length; the family comes first.
@@ -57,10 +66,12 @@ fn is_dissolving(addr: Buf, addr_len: u32) -> bool {
 
 fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
     if is_active() && matches!(table::get(fd), Entry::Conn(_)) && is_dissolving(addr, addr_len) {
+        socket::epoll::release_fresh(fd);
         closing::before_close(fd).run();
         return Outcome::Forward;
     }
-    if !is_active() || table::get(fd) != Entry::Empty {
+    let is_new = table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd);
+    if !is_active() || !is_new {
         return Outcome::Forward;
     }
     // SAFETY: the program passed an address of this length.
@@ -73,6 +84,7 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
             if socket::config::is_debug() {
                 crate::start::tell(b"libsmc-preload: connect stays on TCP: ", reason.as_bytes());
             }
+            leave_fresh(fd);
             return Outcome::Forward;
         }
     };

@@ -106,6 +106,8 @@ pub struct SideBlock {
     pub pid: AtomicU32,
     /// SMC connection state as smcss numbers it.
     pub state: AtomicU32,
+    /// Processes that wait on an epoll set which they inherited and in which the socket is.
+    pub set_sharers: AtomicU32,
     /// Receiving calls of this side.
     pub rx: Line<Traffic>,
     /// Sending calls of this side.
@@ -199,6 +201,7 @@ impl SlotHeader {
             side.closed.store(0, Ordering::Relaxed);
             side.pid.store(0, Ordering::Relaxed);
             side.state.store(0, Ordering::Relaxed);
+            side.set_sharers.store(0, Ordering::Relaxed);
             for traffic in [&side.rx.0, &side.tx.0] {
                 traffic.lock.unlock();
                 traffic.requests.store(0, Ordering::Relaxed);

@@ -49,7 +49,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
     let intent = Intent { cookie, process: me, memfd: offered.memfd, target, inode };
     let row = connection::publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
-    let Some(held) = enter(fd, Phase::Intent) else {
+    let Some(held) = fresh(fd).or_else(|| enter(fd, Phase::Intent)) else {
         connection::decide(row, Verdict::Plain(Reason::MEM));
         connection::close_side(row, cookie, Side::Client);
         abandon(&offered);
@@ -59,7 +59,16 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     held.rcvlowat.store(net::rcvlowat(fd), Ordering::Relaxed);
     held.note_exclusive();
     expect_answer(&held);
+    if held.phase() == Phase::Fresh {
+        held.set_phase(Phase::Intent);
+        epoll::offered(&held);
+    }
     Ok(held)
+}
+
+/// The socket, if an epoll set has it already.
+fn fresh(fd: i32) -> Option<Held> {
+    crate::conn::hold(fd).filter(|held| held.phase() == Phase::Fresh)
 }
 
 /// The intent stands; from now on the answer is waited for.
@@ -158,7 +167,7 @@ fn became_smc(conn: &Conn, fd: i32) -> Phase {
             crate::stream::break_off(conn, end, fd);
         }
         totals::upgraded(Side::Client);
-        epoll::convert(conn, fd);
+        epoll::convert(conn);
     }
     conn.phase()
 }
@@ -189,7 +198,7 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
         }
         drop(turned);
         if let Ok(_turn) = registration_turn(conn) {
-            epoll::convert(conn, fd);
+            epoll::convert(conn);
         }
         // Sleepers of this process look again and go to libc.
         if conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire) > 0 {

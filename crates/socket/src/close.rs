@@ -27,6 +27,7 @@ pub fn before_shutdown(fd: i32, how: i32) {
         return;
     }
     let Some(end) = End::of(&conn) else { return };
+    epoll::note_news();
     let bits = match how {
         0 => ClosedBy::READ,
         1 => ClosedBy::WRITE,

@@ -41,6 +41,8 @@ pub enum Phase {
     Smc = 4,
     /// TCP, for good.
     Plain = 5,
+    /// In an epoll set before it is connected: not decided yet whether it is ours.
+    Fresh = 6,
 }
 
 impl Phase {
@@ -52,6 +54,7 @@ impl Phase {
             3 => Phase::Intent,
             4 => Phase::Smc,
             5 => Phase::Plain,
+            6 => Phase::Fresh,
             _ => Phase::Free,
         }
     }
@@ -118,6 +121,8 @@ pub struct Conn {
     exclusive_era: AtomicU64,
     /// SO_RCVLOWAT.
     pub(crate) rcvlowat: AtomicU32,
+    /// Sends that found no space while an edge-triggered set watched.
+    stalls: AtomicU32,
     /// The era in which it was tied to its slot: a fork that was under way has not counted the child's copy.
     tied_era: AtomicU64,
 }
@@ -145,6 +150,7 @@ impl Conn {
             epoll_edge: AtomicU32::new(0),
             exclusive_era: AtomicU64::new(0),
             rcvlowat: AtomicU32::new(1),
+            stalls: AtomicU32::new(0),
             tied_era: AtomicU64::new(0),
         }
     }
@@ -201,6 +207,16 @@ impl Conn {
         self.cookie.store(cookie, Ordering::Relaxed);
         self.tied_era.store(crate::close::era(), Ordering::Relaxed);
         self.view.store(view.0, Ordering::Release);
+    }
+
+    /// A send found no space.
+    pub(crate) fn note_stall(&self) {
+        self.stalls.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often a send has found no space.
+    pub(crate) fn stalls(&self) -> u32 {
+        self.stalls.load(Ordering::Acquire)
     }
 
     /// The era in which it was tied.
@@ -392,6 +408,12 @@ pub(crate) fn hold_index(index: Index) -> Option<Held> {
     let held = Held { conn, index };
     // Whether it is anybody's is told by the same word: a free one is let go again, and stays free.
     if conn.uses.fetch_add(CALL, Ordering::AcqRel) & FREE != 0 { None } else { Some(held) }
+}
+
+/// Looks by number, without a hold: what is seen is a hint. (Objects and slots stay readable for ever.)
+#[inline]
+pub(crate) fn peek_index(index: Index) -> Option<&'static Conn> {
+    TABLE.get(index)
 }
 
 /// Enters a new socket into the table. `None` without memory: it stays on TCP.

@@ -26,7 +26,7 @@ pub trait Sleep {
 
 /// Whether any entry is a socket of ours; `false` sends the call to libc as it is.
 pub fn concerns_us(fds: &[PollFd]) -> bool {
-    fds.iter().any(|entry| entry.fd >= 0 && in_use(entry.fd).is_some())
+    fds.iter().any(|entry| entry.fd >= 0 && (in_use(entry.fd).is_some() || epoll::is_ours(entry.fd)))
 }
 
 /// poll(2) over `fds`. Returns the number of entries with events.
@@ -112,7 +112,10 @@ impl Round<'_> {
             self.private[at] = PollFd { fd, events, revents: 0 };
             self.private[count + at] = NONE;
             self.private[2 * count + at] = NONE;
-            let Some((conn, end)) = resolve(fd) else { continue };
+            let Some((conn, end)) = resolve(fd) else {
+                epoll::prepare_to_be_polled(fd);
+                continue;
+            };
             self.private[at].events = tcp_events(&conn, events);
             change_waiters(&conn, &end, events, 1);
             let is_loud = ready::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);

@@ -206,22 +206,22 @@ pub(crate) fn leave(conn: &Conn, end: &End) {
     }
 }
 
-/// After an edge was reported: asks for the next one. The doorbell is drained only if no level depends on it.
-pub(crate) fn ask_for_next_edge(conn: &Conn, end: &End) {
-    let has_levels = conn.epoll_in.load(Ordering::Acquire) + conn.epoll_out.load(Ordering::Acquire) > 0;
-    if has_levels {
-        ask(conn, end, false, false);
-    } else {
-        rearm(conn, end, false, false);
-    }
+/// Whether a registration for `events` needs nothing to be rung: the words are armed, and nothing rung is pending.
+pub(crate) fn is_armed_for(conn: &Conn, end: &End, events: u32) -> bool {
+    let wants_data = events & (bits::ET | bits::IN | bits::RDNORM | bits::RDHUP) != 0;
+    let wants_space = events & bits::ET == 0 && events & (bits::OUT | bits::WRNORM | bits::WRBAND) != 0;
+    !conn.has(flag::KICKED)
+        && (!wants_data || end.incoming.words().data_wait.0.is_armed())
+        && (!wants_space || end.outgoing.words().space_wait.0.is_armed())
 }
 
 fn ask(conn: &Conn, end: &End, data: bool, space: bool) {
-    if conn.epoll_edge.load(Ordering::Acquire) > 0 {
-        // Every arrival is an edge, also while earlier bytes are unread. Space is asked for when a send finds none.
+    if conn.has(flag::SIGNAL_DRIVEN) {
+        // Every arrival raises the signal, also while earlier bytes are unread.
         end.incoming.words().data_wait.0.arm_sticky();
         conn.mark(flag::ASKED_DATA);
-    } else if data {
+    } else if data || conn.epoll_edge.load(Ordering::Acquire) > 0 {
+        // (For an edge, space is asked for when a send finds none.)
         end.incoming.words().data_wait.0.arm();
         conn.mark(flag::ASKED_DATA);
     }

@@ -86,7 +86,7 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
         }
     };
     conn.set_phase(phase);
-    epoll::convert(conn, fd);
+    epoll::convert(conn);
     phase
 }
 

@@ -465,6 +465,7 @@ impl Transmit<'_> {
             }
         }
         if self.conn.epoll_edge.load(core::sync::atomic::Ordering::Acquire) > 0 {
+            self.conn.note_stall();
             self.conn.mark(flag::ASKED_SPACE);
             self.end.outgoing.words().space_wait.0.arm();
             if ready::has_space(self.conn, &self.end) {

@@ -12,8 +12,8 @@ use os::poll::{PollFd, bits};
 /// Spin rounds of a fresh connection, and at most. A round is [`PAUSES`] pauses and a yield. A fresh one starts small:
 /// most short connections end before a spin pays, and a busy one has grown its window after three exchanges.
 pub(crate) const SPIN_START: u32 = 2;
-const SPIN_MAX: u32 = 16;
-const PAUSES: u32 = 50;
+pub(crate) const SPIN_MAX: u32 = 16;
+pub(crate) const PAUSES: u32 = 50;
 /// A sleep shorter than this would have been worth a spin.
 const SHORT_SLEEP_NS: u64 = 50_000;
 /// How long a sleep may last before an unanswered intent is looked at again.
@@ -101,11 +101,15 @@ pub(crate) fn spin_for<T>(conn: &Conn, mut look: impl FnMut() -> Option<T>) -> O
 
 /// KVM's halt-polling rule: a short sleep grows the window back, a long one shrinks it.
 pub(crate) fn learn(conn: &Conn, slept_from: u64) {
-    // About 2 to 4 cycles of the counter per nanosecond; the comparison is coarse on purpose.
-    let is_short = os::time::cycles().wrapping_sub(slept_from) < SHORT_SLEEP_NS * 3;
     let window = conn.spin.load(Ordering::Relaxed);
-    let next = if is_short { (window * 2).clamp(2, SPIN_MAX) } else { window / 2 };
+    let next = if is_short(slept_from) { (window * 2).clamp(2, SPIN_MAX) } else { window / 2 };
     conn.spin.store(next, Ordering::Relaxed);
+}
+
+/// Whether a sleep that began at `slept_from` cycles would have been worth a spin.
+pub(crate) fn is_short(slept_from: u64) -> bool {
+    // About 2 to 4 cycles of the counter per nanosecond; the comparison is coarse on purpose.
+    os::time::cycles().wrapping_sub(slept_from) < SHORT_SLEEP_NS * 3
 }
 
 fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {

@@ -34,6 +34,8 @@ pub(crate) const CASES: &[Case] = &[
     any("epoll.reset", reset),
     case("epoll.registered_before_use", registered_before_use),
     any("epoll.registered_before_connect", registered_before_connect),
+    case("epoll.level_before_connect", level_before_connect),
+    any("epoll.watched_before_listen", watched_before_listen),
     any("epoll.nonblocking_connect", nonblocking_connect),
     any("epoll.accept_loop", accept_loop),
     any("epoll.accept_loop_edge", accept_loop_edge),
@@ -272,6 +274,7 @@ fn close_without_delete(cx: &mut Cx) {
     say!("number reused {}", r == p.fd);
     say!("add new owner -> {}", show(ep_add(ep, r, EPOLLIN, 3)));
     say!("pipe write {}", show(sys::write(w, b"x")));
+    settle();
     say!("both {}", ep_show(ep, 3000));
     cx.watch(q.fd);
 }
@@ -378,6 +381,50 @@ fn registered_before_connect(cx: &mut Cx) {
     cx.peer("recv 9 9");
     cx.peer("send 9 def");
     say!("data {}", ep_show(ep, 3000));
+}
+
+/// As proxies do it: the set first, then connect(), then everything through the set.
+fn level_before_connect(cx: &mut Cx) {
+    let port = cx.listening_peer();
+    let fd = sys::tcp(libc::SOCK_NONBLOCK);
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, fd, EPOLLIN | EPOLLRDHUP, 1)));
+    say!("again -> {}", show(ep_add(ep, fd, EPOLLIN, 1)));
+    say!("mod -> {}", show(ep_mod(ep, fd, EPOLLOUT, 2)));
+    let r = show(sys::connect(fd, port));
+    say!("connect in progress or done: {}", r == "0" || r == "EINPROGRESS");
+    say!("connected {}", ep_show(ep, 3000));
+    cx.ask("accept 9");
+    say!("write -> {}", show(sys::write(fd, b"sixteen-bytes-ok")));
+    cx.peer("recv 9 16");
+    say!("mod -> {}", show(ep_mod(ep, fd, EPOLLIN | EPOLLRDHUP, 3)));
+    cx.peer("send 9 sixteen-bytes-ok");
+    say!("data {}", ep_show(ep, 3000));
+    read_some(fd, 16);
+    say!("drained {}", ep_show(ep, 20));
+    cx.peer("close 9");
+    say!("end {}", ep_show(ep, 3000));
+    cx.watch(fd);
+}
+
+/// A socket that goes into a set first and becomes a listener.
+fn watched_before_listen(cx: &mut Cx) {
+    let l = sys::tcp_listener(0);
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, l, EPOLLIN, 1)));
+    say!("unconnected {}", ep_show(ep, 20));
+    sys::bind(l, 0).expect("bind");
+    say!("listen -> {}", show(sys::listen(l, 16)));
+    say!("quiet {}", ep_show(ep, 20));
+    let port = sys::port_of(l);
+    cx.ask(&format!("connect 5 {port}"));
+    say!("knock {}", ep_show(ep, 3000));
+    let s = sys::accept(l).expect("accept") as Fd;
+    cx.peer("send 5 abc");
+    read_some(s, 9);
+    say!("mod -> {}", show(ep_mod(ep, l, EPOLLIN | EPOLLOUT, 2)));
+    say!("del -> {}", show(ep_del(ep, l)));
+    say!("del again -> {}", show(ep_del(ep, l)));
 }
 
 fn nonblocking_connect(cx: &mut Cx) {

@@ -1,0 +1,41 @@
+//! epoll sets that hold our sockets. Owns: the registrations, and what a wait reports.
+//!
+//! The program's own kernel set stays the authority: it holds the TCP socket (for FIN, RST and, before the answer, for
+//! everything) and the doorbell, both with a cookie of ours as data. After a wait, cookies are turned back: readiness
+//! is computed from the rings, the records of one socket are merged, and the program's own data is put in. So nested sets,
+//! several waiters, sets shared by fork and signals work as the kernel has them.
+//!
+//! A wait looks at the rings first: members that lately had something to report are looked at without a system call, and
+//! need no ring of their doorbell while the program is busy. The rest, and all before a sleep, are armed.
+
+mod ctl;
+mod registration;
+mod set;
+mod wait;
+
+pub(crate) use ctl::{convert, offered, remove_all};
+pub use ctl::{ctl, is_fresh, note_early, release_fresh};
+pub use set::note_nested;
+pub(crate) use set::{close_set, share_set};
+pub use wait::{Kernel, is_ours, wait};
+pub(crate) use wait::{note_news, prepare_to_be_polled, slice_ms};
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use os::epoll::bits;
+
+const FLAGS: u32 = bits::ET | bits::ONESHOT | bits::EXCLUSIVE | bits::WAKEUP;
+const READ_SIDE: u32 = bits::IN | bits::RDNORM | bits::RDHUP;
+const WRITE_SIDE: u32 = bits::OUT | bits::WRNORM | bits::WRBAND;
+
+/// Unanswered intents of this process: only then waits are sliced.
+static INTENTS: AtomicU32 = AtomicU32::new(0);
+
+/// A client's intent is unanswered: waits look at it now and then.
+pub(crate) fn intent_began() {
+    INTENTS.fetch_add(1, Ordering::AcqRel);
+}
+
+/// An intent was answered or given up.
+pub(crate) fn intent_ended() {
+    let _ = INTENTS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
+}

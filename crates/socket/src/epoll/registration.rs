@@ -1,0 +1,197 @@
+//! One socket in one set. Owns: the cookie that stands for a registration in the kernel's records, and what of an edge
+//! has been reported.
+
+use super::READ_SIDE;
+use super::set::Set;
+use crate::conn::{Conn, End, Phase, flag};
+use crate::ready;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use fabric::connection;
+use fabric::verdict::Verdict;
+use os::epoll::bits;
+use shm::slab::{Index, Slab};
+use shm::sync::Ordering as Shared;
+
+const REGISTRATIONS: u32 = 1 << 18;
+/// Marks the cookies; no user-space pointer has these upper bits.
+const MAGIC: u64 = 0x15C0 << 48;
+
+pub(super) static TABLE: Slab<Registration> = Slab::new(REGISTRATIONS);
+
+/// A socket in a set.
+pub(super) struct Registration {
+    /// Odd while live; counts uses, so that an old cookie is told from a new one.
+    pub(super) generation: AtomicU32,
+    pub(super) set: AtomicU32,
+    pub(super) conn: AtomicU32,
+    pub(super) fd: AtomicI32,
+    pub(super) events: AtomicU32,
+    pub(super) data: AtomicU64,
+    /// Next of the same connection, plus one.
+    pub(super) next: AtomicU32,
+    /// ONESHOT has been delivered.
+    pub(super) is_fired: AtomicU32,
+    /// The process that made it.
+    pub(super) pid: AtomicU32,
+    /// The doorbell's number in the set, or a duplicate's; -1 while there is none.
+    pub(super) bell: AtomicI32,
+    /// The wait call that delivered it last, and where in its answer.
+    pub(super) batch: AtomicU64,
+    pub(super) place: AtomicU32,
+    /// Where it stands among the set's members.
+    pub(super) position: AtomicU32,
+    /// Sleeps of the set since it last had something to report.
+    pub(super) age: AtomicU32,
+    /// EPOLLET: what was last reported: bytes that had arrived, sends that had found no space; and whether the level is
+    /// to be reported whatever has been.
+    seen_bytes: AtomicU64,
+    seen_stalls: AtomicU32,
+    is_fresh: AtomicU32,
+}
+
+/// Which of the two kernel records of a registration an event comes from, or our own look at the rings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    Bell = 0,
+    Tcp = 1,
+    Rings = 2,
+}
+
+impl Registration {
+    pub(super) fn new() -> Self {
+        Registration {
+            generation: AtomicU32::new(0),
+            set: AtomicU32::new(0),
+            conn: AtomicU32::new(0),
+            fd: AtomicI32::new(-1),
+            events: AtomicU32::new(0),
+            data: AtomicU64::new(0),
+            next: AtomicU32::new(0),
+            is_fired: AtomicU32::new(0),
+            pid: AtomicU32::new(0),
+            bell: AtomicI32::new(-1),
+            batch: AtomicU64::new(0),
+            place: AtomicU32::new(0),
+            position: AtomicU32::new(0),
+            age: AtomicU32::new(0),
+            seen_bytes: AtomicU64::new(0),
+            seen_stalls: AtomicU32::new(0),
+            is_fresh: AtomicU32::new(0),
+        }
+    }
+
+    /// Begins a life: live, and with everything to report.
+    pub(super) fn begin(&self, set: Index, conn: Index, fd: i32) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.set.store(set.0, Ordering::Relaxed);
+        self.conn.store(conn.0, Ordering::Relaxed);
+        self.fd.store(fd, Ordering::Relaxed);
+        self.bell.store(-1, Ordering::Relaxed);
+        self.pid.store(os::process::cached_pid(), Ordering::Relaxed);
+    }
+
+    /// What EPOLL_CTL_ADD and EPOLL_CTL_MOD ask for.
+    pub(super) fn ask(&self, events: u32, data: u64) {
+        self.data.store(data, Ordering::Relaxed);
+        self.events.store(events, Ordering::Release);
+        self.is_fired.store(0, Ordering::Release);
+        self.is_fresh.store(1, Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn events(&self) -> u32 {
+        self.events.load(Ordering::Acquire)
+    }
+
+    pub(super) fn fd(&self) -> i32 {
+        self.fd.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        self.generation.load(Ordering::Acquire) & 1 == 1
+    }
+
+    pub(super) fn is_fired(&self) -> bool {
+        self.is_fired.load(Ordering::Acquire) != 0
+    }
+
+    pub(super) fn cookie(&self, index: Index, source: Source) -> u64 {
+        let generation = u64::from(self.generation.load(Ordering::Relaxed) & 0xffff);
+        MAGIC | generation << 32 | u64::from(index.0) << 1 | source as u64
+    }
+
+    /// Whether `data`, which the kernel reported in `set`, is the cookie of this life.
+    pub(super) fn is_meant_by(&self, data: u64, set: Index) -> bool {
+        let generation = self.generation.load(Ordering::Acquire);
+        generation & 1 == 1
+            && u64::from(generation & 0xffff) == data >> 32 & 0xffff
+            && self.set.load(Ordering::Relaxed) == set.0
+    }
+
+    pub(super) fn epfd(&self) -> i32 {
+        Set::get(Index(self.set.load(Ordering::Relaxed))).map_or(-1, Set::epfd)
+    }
+
+    /// Whether the rings have something to report. A hint: neither the connection nor the registration is held.
+    #[inline]
+    pub(super) fn is_pending(&self, conn: &Conn, end: &End) -> bool {
+        if self.is_fired() {
+            return false;
+        }
+        match conn.phase() {
+            Phase::Smc => {}
+            Phase::Intent => return connection::verdict(conn.row()) != Verdict::Intent,
+            _ => return false,
+        }
+        let events = self.events();
+        if events & (bits::ET | bits::ONESHOT) != 0 && end.mine().set_sharers.load(Shared::Relaxed) > 0 {
+            // Another process waits on the same set: who gets an edge is the kernel's to say.
+            return false;
+        }
+        if events & bits::ET != 0 {
+            return self.is_fresh.load(Ordering::Relaxed) != 0 || self.has_edge(conn, end);
+        }
+        (events & READ_SIDE != 0 && (ready::has_data(conn, end) || conn.has(flag::TCP_ENDED | flag::RESET)))
+            || (events & super::WRITE_SIDE != 0 && ready::has_space(conn, end))
+    }
+
+    /// EPOLLET: whether something has come since the last report.
+    pub(super) fn has_edge(&self, conn: &Conn, end: &End) -> bool {
+        let bytes = end.incoming.words().producer.0.prod.load(Shared::Relaxed);
+        bytes != self.seen_bytes.load(Ordering::Relaxed)
+            || (conn.stalls() != self.seen_stalls.load(Ordering::Relaxed) && ready::has_space(conn, end))
+    }
+
+    /// EPOLLET: whether there is news since the last report; from now on there is none.
+    pub(super) fn take_edge(&self, conn: &Conn, end: &End) -> bool {
+        let is_fresh = self.is_fresh.swap(0, Ordering::AcqRel) != 0;
+        let has_edge = self.has_edge(conn, end);
+        let bytes = end.incoming.words().producer.0.prod.load(Shared::Acquire);
+        self.seen_bytes.store(bytes, Ordering::Relaxed);
+        if ready::has_space(conn, end) {
+            self.seen_stalls.store(conn.stalls(), Ordering::Relaxed);
+        }
+        is_fresh || has_edge
+    }
+}
+
+/// The registration that a kernel record belongs to; `None` if the data is the program's own.
+pub(super) fn decode(data: u64) -> Option<(Index, &'static Registration, Source)> {
+    if data & (0xffff << 48) != MAGIC {
+        return None;
+    }
+    let index = Index((data as u32) >> 1);
+    let registration = TABLE.get(index)?;
+    Some((index, registration, if data & 1 == 0 { Source::Bell } else { Source::Tcp }))
+}
+
+/// All registrations of a connection.
+pub(super) fn of_conn(conn: &Conn) -> impl Iterator<Item = (Index, &'static Registration)> {
+    let mut next = conn.registrations.load(Ordering::Acquire);
+    core::iter::from_fn(move || {
+        let index = Index(next.checked_sub(1)?);
+        let registration = TABLE.get(index)?;
+        next = registration.next.load(Ordering::Acquire);
+        Some((index, registration))
+    })
+}

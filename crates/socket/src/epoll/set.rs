@@ -1,0 +1,312 @@
+//! An epoll set of the program's with sockets of ours. Owns: the order of its members: first those that lately had
+//! something to report, which every wait looks at; the rest are armed, and the kernel tells.
+
+use super::registration::{self, Registration};
+use crate::table::{self, Entry};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use fabric::turn::Turn;
+use os::Errno;
+use shm::slab::{Index, OnceRef, Slab};
+
+const SETS: u32 = 1 << 14;
+const LEAF: usize = 512;
+const LEAVES: usize = 512;
+/// So many sleeps without a report, and a member is left to the kernel.
+const OLD_AGE: u32 = 8;
+
+static TABLE: Slab<Set> = Slab::new(SETS);
+static MAKING: Turn = Turn::new();
+
+/// An epoll set that has (had) sockets of ours.
+pub(super) struct Set {
+    /// Descriptors of this process that refer to it.
+    fds: AtomicU32,
+    /// One of them.
+    epfd: AtomicI32,
+    /// Taken for every change of the order, and for a look at it.
+    turn: Turn,
+    members: [OnceRef<[AtomicU64; LEAF]>; LEAVES],
+    len: AtomicU32,
+    /// The first so many members are looked at by every wait.
+    recent: AtomicU32,
+    /// Where the next look begins, so that no member starves another.
+    start: AtomicU32,
+    /// Threads asleep in the kernel's wait.
+    pub(super) sleepers: AtomicU32,
+    /// Watched by another set: it may be waited for without our knowledge.
+    is_nested: AtomicU32,
+    /// The process that waits on it; a fork's child that does so too says so at every member.
+    pid: AtomicU32,
+    is_inherited: AtomicU32,
+    /// Rounds to spin before sleeping.
+    pub(super) spin: AtomicU32,
+    /// When the kernel was last asked, in cycles.
+    pub(super) asked_kernel: AtomicU64,
+    /// What of this process's own doings the kernel has been asked about since.
+    pub(super) news: AtomicU32,
+}
+
+impl Set {
+    fn new() -> Self {
+        Set {
+            fds: AtomicU32::new(0),
+            epfd: AtomicI32::new(-1),
+            turn: Turn::new(),
+            members: [const { OnceRef::new() }; LEAVES],
+            len: AtomicU32::new(0),
+            recent: AtomicU32::new(0),
+            start: AtomicU32::new(0),
+            sleepers: AtomicU32::new(0),
+            is_nested: AtomicU32::new(0),
+            pid: AtomicU32::new(0),
+            is_inherited: AtomicU32::new(0),
+            spin: AtomicU32::new(0),
+            asked_kernel: AtomicU64::new(0),
+            news: AtomicU32::new(0),
+        }
+    }
+
+    pub(super) fn get(index: Index) -> Option<&'static Set> {
+        TABLE.get(index)
+    }
+
+    /// Number of the set behind `epfd`.
+    #[inline]
+    pub(super) fn index_of(epfd: i32) -> Option<Index> {
+        match table::get(epfd) {
+            Entry::Epoll(index) => Some(index),
+            _ => None,
+        }
+    }
+
+    /// The set behind `epfd`, made if need be; and whether it was.
+    pub(super) fn of(epfd: i32) -> Result<(Index, bool), Errno> {
+        // Two threads may add the first two sockets of a set at once.
+        let _turn = MAKING.take().ok_or(Errno::ENOMEM)?;
+        if let Some(index) = Self::index_of(epfd) {
+            return Ok((index, false));
+        }
+        if !TABLE.has_memory() {
+            registration::TABLE.adopt(os::mem::map_private(registration::TABLE.memory_len())?);
+            TABLE.adopt(os::mem::map_private(TABLE.memory_len())?);
+        }
+        let (index, set) = TABLE.take(Set::new).ok_or(Errno::ENOMEM)?;
+        set.begin(epfd);
+        table::set(epfd, Entry::Epoll(index)).ok_or(Errno::ENOMEM)?;
+        Ok((index, true))
+    }
+
+    fn begin(&self, epfd: i32) {
+        self.fds.store(1, Ordering::Relaxed);
+        self.epfd.store(epfd, Ordering::Relaxed);
+        self.pid.store(os::process::cached_pid(), Ordering::Relaxed);
+        self.spin.store(crate::wait::SPIN_START, Ordering::Relaxed);
+        for zero in
+            [&self.len, &self.recent, &self.start, &self.sleepers, &self.is_nested, &self.is_inherited]
+        {
+            zero.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes back a set that turned out to be no epoll descriptor.
+    pub(super) fn unmake(index: Index, epfd: i32) {
+        table::clear(epfd);
+        TABLE.give_back(index);
+    }
+
+    pub(super) fn epfd(&self) -> i32 {
+        self.epfd.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody may wait for the set while this thread is busy with what it reported.
+    pub(super) fn is_watched(&self) -> bool {
+        self.sleepers.load(Ordering::SeqCst) > 0
+            || self.is_nested.load(Ordering::Relaxed) != 0
+            || self.is_inherited.load(Ordering::Relaxed) != 0
+    }
+
+    /// At a wait: `true` for the first in a fork's child.
+    pub(super) fn is_newly_inherited(&self) -> bool {
+        let me = os::process::cached_pid();
+        if self.pid.load(Ordering::Relaxed) == me || self.pid.swap(me, Ordering::AcqRel) == me {
+            return false;
+        }
+        self.is_inherited.store(1, Ordering::Relaxed);
+        self.sleepers.store(0, Ordering::Relaxed);
+        true
+    }
+
+    fn cell(&self, position: u32) -> Option<&AtomicU64> {
+        let position = position as usize;
+        self.members.get(position / LEAF)?.get().map(|leaf| &leaf[position % LEAF])
+    }
+
+    fn place(&self, position: u32, member: Index) {
+        if let (Some(cell), Some(registration)) = (self.cell(position), registration::TABLE.get(member)) {
+            cell.store(u64::from(member.0), Ordering::Release);
+            registration.position.store(position, Ordering::Relaxed);
+        }
+    }
+
+    fn swap(&self, a: u32, b: u32) {
+        let at = |position| self.cell(position).map(|cell| Index(cell.load(Ordering::Relaxed) as u32));
+        if let (Some(x), Some(y)) = (at(a), at(b)) {
+            self.place(b, x);
+            self.place(a, y);
+        }
+    }
+
+    /// Takes a member in, among the recent ones. `false` without memory.
+    pub(super) fn add(&self, member: Index) -> bool {
+        let Some(_turn) = self.turn.take() else { return false };
+        let position = self.len.load(Ordering::Relaxed);
+        let Some(leaf) = self.members.get(position as usize / LEAF) else { return false };
+        if leaf.get().is_none() {
+            let made = os::mem::map_private(LEAF * 8).ok();
+            let Some(made) = made.and_then(|memory| <&'static [AtomicU64; LEAF]>::try_from(memory).ok())
+            else {
+                return false;
+            };
+            leaf.set(made);
+        }
+        self.place(position, member);
+        self.len.store(position + 1, Ordering::Release);
+        self.promote_at(position);
+        true
+    }
+
+    /// Takes a member out.
+    pub(super) fn remove(&self, registration: &Registration) {
+        let Some(_turn) = self.turn.take() else { return };
+        let Some(last) = self.len.load(Ordering::Relaxed).checked_sub(1) else { return };
+        let mut position = registration.position.load(Ordering::Relaxed);
+        if !self.member(position).is_some_and(|(_, member)| core::ptr::eq(member, registration)) {
+            return;
+        }
+        let recent = self.recent.load(Ordering::Relaxed);
+        if position < recent {
+            self.swap(position, recent - 1);
+            self.recent.store(recent - 1, Ordering::Relaxed);
+            position = recent - 1;
+        }
+        self.swap(position, last);
+        self.len.store(last, Ordering::Release);
+    }
+
+    fn promote_at(&self, position: u32) {
+        let recent = self.recent.load(Ordering::Relaxed);
+        if position >= recent {
+            self.swap(position, recent);
+            self.recent.store(recent + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// A member had something to report: every wait looks at it for a while.
+    pub(super) fn promote(&self, registration: &Registration) {
+        registration.age.store(0, Ordering::Relaxed);
+        if registration.position.load(Ordering::Relaxed) >= self.recent.load(Ordering::Relaxed)
+            && let Some(_turn) = self.turn.take()
+        {
+            self.promote_at(registration.position.load(Ordering::Relaxed));
+        }
+    }
+
+    /// How many members every wait looks at.
+    pub(super) fn recent(&self) -> u32 {
+        self.recent.load(Ordering::Relaxed)
+    }
+
+    fn member(&self, position: u32) -> Option<(Index, &'static Registration)> {
+        let index = Index(self.cell(position)?.load(Ordering::Acquire) as u32);
+        Some((index, registration::TABLE.get(index)?))
+    }
+
+    /// Looks at the recent members, beginning where the last look ended, until `found` is full. Returns how many it holds.
+    pub(super) fn look(&self, found: &mut [u32], is_wanted: impl Fn(&'static Registration) -> bool) -> usize {
+        let Some(_turn) = self.turn.take() else { return 0 };
+        let recent = self.recent.load(Ordering::Relaxed);
+        let start = self.start.load(Ordering::Relaxed);
+        let mut count = 0;
+        for step in 0..recent {
+            let position = (start.wrapping_add(step)) % recent;
+            let Some((index, registration)) = self.member(position) else { continue };
+            if is_wanted(registration) {
+                found[count] = index.0;
+                count += 1;
+                if count == found.len() {
+                    self.start.store(position + 1, Ordering::Relaxed);
+                    break;
+                }
+            }
+        }
+        count
+    }
+
+    /// Before a sleep: `arm` for every recent member; it says whether there is something to report, which ends it. Those
+    /// that had nothing for long leave the recent ones.
+    pub(super) fn arm_all(&self, arm: impl Fn(&'static Registration) -> bool) -> bool {
+        let Some(_turn) = self.turn.take() else { return true };
+        let mut position = 0;
+        while position < self.recent.load(Ordering::Relaxed) {
+            let Some((_, registration)) = self.member(position) else { break };
+            if arm(registration) {
+                return true;
+            }
+            if registration.age.fetch_add(1, Ordering::Relaxed) >= OLD_AGE {
+                let recent = self.recent.load(Ordering::Relaxed);
+                self.swap(position, recent - 1);
+                self.recent.store(recent - 1, Ordering::Relaxed);
+            } else {
+                position += 1;
+            }
+        }
+        false
+    }
+
+    /// All members, as of now.
+    pub(super) fn members(&self) -> impl Iterator<Item = (Index, &'static Registration)> {
+        let mut position = 0;
+        core::iter::from_fn(move || {
+            if position >= self.len.load(Ordering::Acquire) {
+                return None;
+            }
+            position += 1;
+            self.member(position - 1)
+        })
+    }
+}
+
+/// Another set watches this one.
+pub fn note_nested(epfd: i32) {
+    if let Some(set) = Set::index_of(epfd).and_then(Set::get) {
+        set.is_nested.store(1, Ordering::Relaxed);
+    }
+}
+
+/// A dup of an epoll descriptor.
+pub(crate) fn share_set(index: Index) {
+    if let Some(set) = TABLE.get(index) {
+        set.fds.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A descriptor of a set was closed; with the last one its registrations go.
+pub(crate) fn close_set(index: Index) {
+    let Some(set) = TABLE.get(index) else { return };
+    if set.fds.fetch_sub(1, Ordering::AcqRel) > 1 {
+        // The other numbers are in the table; any of them serves for epoll_ctl.
+        if let Some((fd, _)) = table::entries().find(|(_, entry)| *entry == Entry::Epoll(index)) {
+            set.epfd.store(fd, Ordering::Relaxed);
+        }
+        return;
+    }
+    set.epfd.store(-1, Ordering::Relaxed);
+    // Each step takes the first one out; a turn that is refused (a signal handler closes the set) must not hold us here.
+    for _ in 0..set.len.load(Ordering::Acquire) {
+        if let Some((_, registration)) = set.members().next() {
+            super::ctl::forget(registration);
+            set.remove(registration);
+        }
+    }
+    TABLE.give_back(index);
+}

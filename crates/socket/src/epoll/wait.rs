@@ -1,0 +1,373 @@
+//! The waits. Owns: the order of looks: rings first, the kernel when they have nothing to say or has not been asked for a
+//! while; and that no thread sleeps before every member is armed.
+
+use super::ctl::{fire, meant, reload};
+use super::registration::{self, Registration, Source};
+use super::set::Set;
+use super::{INTENTS, READ_SIDE, WRITE_SIDE};
+use crate::conn::{Conn, End, Phase, flag, hold_index};
+use crate::wait::{PAUSES, Patience, SPIN_MAX, is_short};
+use crate::{Outcome, client, ready};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use os::epoll::{Event, bits};
+use os::{Errno, net};
+use shm::slab::Index;
+use shm::sync::Ordering as Shared;
+
+static BATCHES: AtomicU64 = AtomicU64::new(1);
+/// Counts what this process did itself that the kernel has to report.
+static NEWS: AtomicU32 = AtomicU32::new(0);
+/// While the rings keep a program busy, the kernel is asked for everything else about every 20 microseconds.
+const KERNEL_EVERY_CYCLES: u64 = 60_000;
+/// Most members reported by one look.
+const FOUND_MAX: usize = 128;
+
+/// How the kernel is asked: room for its events, and a time limit in nanoseconds (`None`: for ever).
+pub trait Kernel {
+    /// As epoll_pwait2(2), with whatever signal mask the call came with.
+    fn wait(&mut self, events: &mut [Event], timeout_ns: Option<u64>) -> Result<usize, Errno>;
+}
+
+/// The program's array, and how much of it is filled.
+struct Answer<'a> {
+    events: &'a mut [Event],
+    kept: usize,
+    batch: u64,
+}
+
+/// Whether waits on `epfd` are for [`wait`].
+#[inline]
+pub fn is_ours(epfd: i32) -> bool {
+    Set::index_of(epfd).is_some()
+}
+
+/// epoll_wait and its kin on a set of ours.
+pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &mut impl Kernel) -> Outcome {
+    let Some((index, set)) = Set::index_of(epfd).and_then(|index| Some((index, Set::get(index)?))) else {
+        return Outcome::Forward;
+    };
+    if set.is_newly_inherited() {
+        for (_, registration) in set.members() {
+            with_end(registration, |_, end| end.mine().set_sharers.fetch_add(1, Shared::AcqRel));
+        }
+    }
+    let mut answer = Answer { events, kept: 0, batch: BATCHES.fetch_add(1, Ordering::Relaxed) };
+    if collect(set, &mut answer) || (timeout_ns != Some(0) && spin(set, &mut answer)) {
+        if is_kernel_due(set) {
+            tick(set);
+            answer.ask(index, set, kernel, Some(0)).unwrap_or(false);
+        }
+        return leave(set, &answer);
+    }
+    sleep(index, set, &mut answer, timeout_ns, kernel)
+}
+
+/// What the rings have to report, into the answer; whether it was anything.
+fn collect(set: &Set, answer: &mut Answer<'_>) -> bool {
+    if set.recent() == 0 {
+        return false;
+    }
+    let mut found = [0u32; FOUND_MAX];
+    let room = (answer.events.len() - answer.kept).min(FOUND_MAX);
+    if room == 0 {
+        return true;
+    }
+    let count = set.look(&mut found[..room], |registration| {
+        with_end(registration, |conn, end| registration.is_pending(conn, end)).unwrap_or(false)
+    });
+    for index in &found[..count] {
+        if let Some(registration) = registration::TABLE.get(Index(*index)) {
+            registration.age.store(0, Ordering::Relaxed);
+            answer.take(registration, Source::Rings, 0);
+        }
+    }
+    answer.kept > 0
+}
+
+fn with_end<T>(registration: &Registration, then: impl FnOnce(&Conn, &End) -> T) -> Option<T> {
+    let conn = crate::conn::peek_index(Index(registration.conn.load(Ordering::Relaxed)))?;
+    End::of(conn).map(|end| then(conn, &end))
+}
+
+/// The short wait before a sleep, as `wait::spin`, over all recent members.
+fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
+    let looks = (PAUSES / set.recent().max(1)).max(1);
+    if set.recent() == 0 {
+        return false;
+    }
+    for _ in 0..set.spin.load(Ordering::Relaxed) {
+        for _ in 0..looks {
+            if collect(set, answer) {
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        os::process::yield_now();
+    }
+    collect(set, answer)
+}
+
+/// Whether the kernel may have something to say: it had when it was asked last, a shutdown() may have made some, or
+/// it was long ago.
+fn is_kernel_due(set: &Set) -> bool {
+    let now = os::time::cycles();
+    now.wrapping_sub(set.asked_kernel.load(Ordering::Relaxed)) > KERNEL_EVERY_CYCLES
+        || set.news.load(Ordering::Relaxed) != NEWS.load(Ordering::Acquire)
+}
+
+/// This process did something to a socket that the kernel will report.
+pub(crate) fn note_news() {
+    NEWS.fetch_add(1, Ordering::AcqRel);
+}
+
+/// A call that reports something leaves members unarmed, for its thread will look at them again; but others may sleep.
+fn leave(set: &Set, answer: &Answer<'_>) -> Outcome {
+    if set.is_watched() {
+        set.arm_all(|registration| {
+            arm(registration);
+            false
+        });
+    }
+    Outcome::Done(answer.kept)
+}
+
+/// Asks to be rung for what the registration waits for; whether it is there already.
+fn arm(registration: &Registration) -> bool {
+    with_end(registration, |conn, end| {
+        if registration.is_fired() || !registration.is_live() {
+            return false;
+        }
+        if registration.is_pending(conn, end) {
+            return true;
+        }
+        if !ready::is_armed_for(conn, end, registration.events()) {
+            ready::rearm(conn, end, false, false);
+        }
+        let is_shared = end.mine().set_sharers.load(Shared::Relaxed) > 0;
+        if is_shared && registration.events() & bits::ET != 0 && registration.has_edge(conn, end) {
+            ready::kick(conn, end);
+        }
+        registration.is_pending(conn, end)
+    })
+    .unwrap_or(false)
+}
+
+fn sleep(
+    index: Index,
+    set: &Set,
+    answer: &mut Answer<'_>,
+    timeout_ns: Option<u64>,
+    kernel: &mut impl Kernel,
+) -> Outcome {
+    let end = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
+    let mut patience = Patience::default();
+    let slept_from = os::time::cycles();
+    loop {
+        let left = end.map(|end| end.saturating_sub(os::time::monotonic_ns()));
+        set.sleepers.fetch_add(1, Ordering::SeqCst);
+        let is_there = set.arm_all(arm);
+        let slice = u64::try_from(slice_ms()).ok().map(|ms| ms * 1_000_000);
+        let sliced = match (left, slice) {
+            _ if is_there => Some(0),
+            (Some(left), Some(slice)) => Some(left.min(slice)),
+            (left, slice) => left.or(slice),
+        };
+        let asked = answer.ask(index, set, kernel, sliced);
+        set.sleepers.fetch_sub(1, Ordering::SeqCst);
+        let is_empty = match asked {
+            Ok(was_rung) => !was_rung,
+            Err(errno) => return Outcome::Fail(errno),
+        };
+        if is_there || answer.kept == 0 {
+            collect(set, answer);
+        }
+        if answer.kept > 0 {
+            learn(set, slept_from);
+            return leave(set, answer);
+        }
+        if left == Some(0) || (is_empty && sliced == left && left.is_some()) {
+            return Outcome::Done(0);
+        }
+        if is_empty {
+            tick(set);
+        } else {
+            // Rung, but not for us: somebody else's level keeps the doorbell loud.
+            pause(&mut patience);
+        }
+    }
+}
+
+fn pause(patience: &mut Patience) {
+    let ms = patience.next_ms();
+    if ms > 0 {
+        let _ = os::poll::wait_raw(&mut [], ms);
+    }
+}
+
+/// As `wait::learn`, for the set.
+fn learn(set: &Set, slept_from: u64) {
+    let window = set.spin.load(Ordering::Relaxed);
+    let next = if is_short(slept_from) { (window * 2).clamp(2, SPIN_MAX) } else { window / 2 };
+    set.spin.store(next, Ordering::Relaxed);
+}
+
+/// Longest single sleep of a wait, in milliseconds; -1 for no bound.
+pub(crate) fn slice_ms() -> i32 {
+    if INTENTS.load(Ordering::Acquire) > 0 { crate::wait::SLICE_MS } else { -1 }
+}
+
+/// Looks at unanswered intents in the set.
+fn tick(set: &Set) {
+    if INTENTS.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    for (_, registration) in set.members() {
+        if let Some(conn) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
+            && conn.phase() == Phase::Intent
+        {
+            client::refresh(&conn, registration.fd());
+        }
+    }
+}
+
+/// Before somebody sleeps on the set by other means (poll, select): its members are armed, and what is there already
+/// makes it readable.
+pub(crate) fn prepare_to_be_polled(epfd: i32) {
+    let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
+    set.arm_all(|registration| {
+        if arm(registration) {
+            with_end(registration, ready::kick);
+        }
+        false
+    });
+}
+
+impl Answer<'_> {
+    /// Asks the kernel for what the answer has room for. Whether it told anything, of interest or not.
+    fn ask(
+        &mut self,
+        index: Index,
+        set: &Set,
+        kernel: &mut impl Kernel,
+        timeout_ns: Option<u64>,
+    ) -> Result<bool, Errno> {
+        let from = self.kept;
+        if from == self.events.len() {
+            return Ok(false);
+        }
+        let news = NEWS.load(Ordering::Acquire);
+        let got = kernel.wait(&mut self.events[from..], timeout_ns)?;
+        set.asked_kernel.store(os::time::cycles(), Ordering::Relaxed);
+        set.news.store(news, Ordering::Relaxed);
+        for at in from..from + got {
+            let Event { events: raised, data } = self.events[at];
+            match meant(data, index) {
+                None => {
+                    set.asked_kernel.store(0, Ordering::Relaxed);
+                    self.put(raised, data);
+                }
+                Some(Some((registration, source))) => {
+                    if source == Source::Tcp {
+                        set.asked_kernel.store(0, Ordering::Relaxed);
+                    }
+                    set.promote(registration);
+                    self.take(registration, source, raised);
+                }
+                Some(None) => {}
+            }
+        }
+        Ok(got > 0)
+    }
+
+    fn put(&mut self, events: u32, data: u64) {
+        self.events[self.kept] = Event { events, data };
+        self.kept += 1;
+    }
+
+    /// Enters what the program is to see of `registration`, once.
+    fn take(&mut self, registration: &Registration, source: Source, raised: u32) {
+        let Some((level, data)) = effective(registration, source, raised) else { return };
+        // Another thread may be reporting the same registration: its mark is checked before it is believed.
+        if registration.batch.load(Ordering::Relaxed) == self.batch {
+            let place = registration.place.load(Ordering::Relaxed) as usize;
+            if let Some(seen) = self.events[..self.kept].get_mut(place)
+                && { seen.data } == data
+            {
+                seen.events |= level;
+                return;
+            }
+        }
+        registration.batch.store(self.batch, Ordering::Relaxed);
+        registration.place.store(self.kept as u32, Ordering::Relaxed);
+        self.put(level, data);
+    }
+}
+
+/// What the program is to see of one record, if anything.
+fn effective(registration: &Registration, source: Source, raised: u32) -> Option<(u32, u64)> {
+    let conn = hold_index(Index(registration.conn.load(Ordering::Relaxed)))?;
+    let fd = registration.fd();
+    let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
+    if source == Source::Tcp {
+        hear_tcp(&conn, fd, raised, events);
+    }
+    if conn.phase() == Phase::Intent && client::refresh(&conn, fd) == Phase::Plain {
+        // Converted to a registration of the bare TCP socket: the kernel will report what is left to report.
+        return plain_now(fd, events, data);
+    }
+    let Some(end) = End::of(&conn) else {
+        // Not connected yet, so TCP's word is all there is.
+        let level = raised & (events | bits::ERR | bits::HUP);
+        return (conn.phase() == Phase::Fresh && once(&conn, registration, events)).then_some((level, data));
+    };
+    let mut level = ready::levels(&conn, &end, fd);
+    if conn.phase() == Phase::Intent && !conn.has(flag::ESTABLISHED) {
+        let is_connected =
+            source == Source::Tcp && raised & bits::OUT != 0 && client::is_established(&conn, fd);
+        level &= if is_connected { !0 } else { !(READ_SIDE | WRITE_SIDE) };
+    }
+    level |= if source == Source::Tcp { raised & (bits::ERR | bits::HUP | bits::PRI) } else { 0 };
+    level &= events | bits::ERR | bits::HUP;
+    if events & bits::ET != 0 && level != 0 && !registration.take_edge(&conn, &end) && source != Source::Tcp {
+        level = 0;
+    }
+    if level == 0 {
+        if source == Source::Bell {
+            ready::note_rung(&conn);
+            ready::rearm(&conn, &end, false, false);
+        }
+        reload(&conn, registration, source);
+        return None;
+    }
+    if end.mine().set_sharers.load(Shared::Relaxed) > 0 {
+        // Another process may sleep on a copy of the set.
+        ready::rearm(&conn, &end, false, false);
+    }
+    once(&conn, registration, events).then_some((level, data))
+}
+
+/// Whether the record may be reported: ONESHOT is, to one.
+fn once(conn: &Conn, registration: &Registration, events: u32) -> bool {
+    events & bits::ONESHOT == 0 || fire(conn, registration)
+}
+
+fn hear_tcp(conn: &Conn, fd: i32, raised: u32, events: u32) {
+    let Some(end) = End::of(conn) else { return };
+    ready::note_tcp(conn, &end, end_of_stream(fd, raised, events));
+    if raised & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, &end, fd) {
+        crate::stream::break_off(conn, &end, fd);
+    }
+}
+
+/// EPOLLIN from a TCP socket that carries no data means its end; from others it is taken as it is.
+fn end_of_stream(fd: i32, raised: u32, events: u32) -> u32 {
+    let is_bare_in = events & bits::EXCLUSIVE != 0 && raised & bits::IN != 0;
+    if is_bare_in && net::tcp_input(fd) == net::TcpInput::Ended { raised | bits::RDHUP } else { raised }
+}
+
+fn plain_now(fd: i32, events: u32, data: u64) -> Option<(u32, u64)> {
+    let ready = u32::from(os::poll::peek(fd, (events & 0xffff) as i16) as u16);
+    let level = ready & (events | bits::ERR | bits::HUP);
+    // An edge reported here and by the kernel again is one edge too many, which edge-triggered programs tolerate.
+    (level != 0 && events & bits::ONESHOT == 0).then_some((level, data))
+}
