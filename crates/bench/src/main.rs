@@ -11,6 +11,7 @@ mod cell;
 mod compare;
 mod crew;
 mod demo;
+mod idle;
 mod install;
 mod path;
 mod paths;
@@ -87,6 +88,8 @@ enum Command {
     },
     /// A real server with its own load generator, plain and under smc_run
     App(app::Options),
+    /// What connections cost that do nothing: CPU time and memory
+    Idle(idle::Options),
     /// One end of a measured pair; started by the commands above
     #[command(hide = true)]
     Worker(WorkerArgs),
@@ -135,6 +138,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Buffers(options) => return compare::buffers(&options, &mut paths::Pairs::new()?),
         Command::Report(options) => return report::again(&options),
         Command::App(options) => app::app(&options)?,
+        Command::Idle(options) => idle::idle(&options)?,
         Command::Demo(options) => demo::demo(&options)?,
         Command::Rr { options, request, response } => {
             measure(&options, Workload { request, response, ..REQUEST_RESPONSE })?;

@@ -2,9 +2,10 @@
 //! above all: that nothing is left, however a run ends.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -149,6 +150,79 @@ fn nothing_is_left_when_the_program_is_killed() {
         program.wait().expect("it ends");
         assert!(within(Duration::from_secs(20), || bed.is_clean()), "left after {signal:?}");
     }
+}
+
+/// Namespaces in a user namespace, which any user may have where the host allows it; what is in them runs under guards.
+struct Net {
+    holder: Child,
+    said: serde_json::Value,
+}
+
+impl Net {
+    fn new() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+        command.args(["inner", "net", "--user"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut holder = command.spawn().expect("the program starts");
+        let said = serde_json::from_str(&line_of(&mut holder)).expect("JSON");
+        Self { holder, said }
+    }
+
+    /// An end of one connection with one transaction.
+    fn start(&self, end: &str, arguments: &[&str]) -> Child {
+        let proc = format!("/proc/{}", self.holder.id());
+        let network = format!("{proc}/fd/{}", self.said["holding"][end]);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+        command.args(["inner", "guard", "--", env!("CARGO_BIN_EXE_smc_bench"), "inner", "enter"]);
+        command.args(["--user-namespace", &format!("{proc}/ns/user"), "--network", &network, "--"]);
+        command.arg(env!("CARGO_BIN_EXE_smc_bench")).args(arguments).args([
+            "--conns",
+            "1",
+            "--transactions",
+            "1",
+        ]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts")
+    }
+}
+
+fn line_of(child: &mut Child) -> String {
+    let mut line = String::new();
+    let out = child.stdout.as_mut().expect("a pipe");
+    let mut byte = [0];
+    while out.read(&mut byte).is_ok_and(|n| n > 0) && byte != *b"\n" {
+        line.push(byte[0].into());
+    }
+    line
+}
+
+/// Ends a guard or a holder as the end of the program that started it would.
+fn end(mut child: Child) {
+    drop(child.stdin.take());
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn bytes_cross_between_two_namespaces_of_any_user() {
+    let bed = Bed::new();
+    let net = Net::new();
+    if let Some(reason) = net.said["refused"].as_str() {
+        println!("skipped: {reason}");
+        return;
+    }
+    let holder = Path::new("/proc").join(net.holder.id().to_string());
+    let hub = fs::read_link(holder.join("ns/user")).expect("it runs");
+    let mut server = net.start("server", &["inner", "idle-server", "--address", "198.18.0.2:0"]);
+    let address = line_of(&mut server);
+    assert!(address.starts_with("198.18.0.2:"), "{address}");
+    let go = bed.file("go");
+    fs::write(&go, "").expect("written");
+    let go = go.to_str().expect("text");
+    let mut client = net.start("client", &["inner", "idle-client", "--address", &address, "--go", go]);
+    assert_eq!([line_of(&mut client), line_of(&mut client)], ["ready", "used"]);
+    assert_eq!(line_of(&mut server), "used");
+    [client, server, net.holder].into_iter().for_each(end);
+    let interfaces = fs::read_to_string("/proc/net/dev").expect("/proc");
+    assert!(!["bridge:", "client:", "server:"].iter().any(|name| interfaces.contains(name)), "{interfaces}");
+    assert!(processes(|pid| fs::read_link(pid.join("ns/user")).is_ok_and(|seen| seen == hub)).is_empty());
 }
 
 /// Both ends of the stand-in run in namespaces of their own, and these are gone afterwards.

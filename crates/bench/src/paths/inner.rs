@@ -20,6 +20,10 @@ pub(crate) enum Inner {
     Enter(enter::Options),
     /// Make and hold two connected network namespaces
     Net(net::Options),
+    /// Accept connections and let them idle
+    IdleServer(crate::idle::end::ServerOptions),
+    /// Open connections and let them idle
+    IdleClient(crate::idle::end::ClientOptions),
     /// Load memcached
     MemcachedLoad(crate::app::loader::Options),
     /// Measure one cell and print its run as JSON
@@ -51,6 +55,8 @@ impl Inner {
             Inner::Guard(options) => return guard::guard(options),
             Inner::Enter(options) => enter::enter(options)?,
             Inner::Net(options) => net::hold(options)?,
+            Inner::IdleServer(options) => crate::idle::end::serve(options)?,
+            Inner::IdleClient(options) => crate::idle::end::connect(options)?,
             Inner::MemcachedLoad(options) => crate::app::loader::load(options)?,
             Inner::Cell(options) => cell(options)?,
         }

@@ -137,8 +137,10 @@ fn variables(cell: &Cell, way: &Way) -> Vec<(String, String)> {
     own.chain(cell.variables.clone()).collect()
 }
 
+/// The cell's own, or half of what is measured.
 fn warm_up(cell: &Cell) -> Duration {
-    (cell.duration / 2).min(WARM_UP)
+    let own = cell.variables.get("warmup").and_then(|text| text.strip_suffix("ms")?.parse().ok());
+    own.map_or((cell.duration / 2).min(WARM_UP), Duration::from_millis)
 }
 
 fn listening_port(line: &str) -> anyhow::Result<u16> {
@@ -171,6 +173,14 @@ mod tests {
         let wanted = [("duration", "1500ms"), ("h", "127.0.0.1"), ("nprocs", "7"), ("proto", "unix")];
         assert!(wanted.iter().all(|(key, value)| told.get(key) == Some(value)), "{told:?}");
         assert_eq!((told["size"], told["warmup"], told.len()), ("3", "9", 6));
+    }
+
+    #[test]
+    fn a_warm_up_is_the_cells_or_half() {
+        let mut cell = cell();
+        assert_eq!(warm_up(&cell), Duration::from_millis(750), "9 has no unit that is used here");
+        cell.variables.insert("warmup".into(), "300ms".into());
+        assert_eq!(warm_up(&cell), Duration::from_millis(300));
     }
 
     #[test]

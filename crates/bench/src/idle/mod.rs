@@ -1,0 +1,176 @@
+//! `smc_bench idle`: what connections cost that do nothing: CPU time while they idle, and memory after some use.
+
+pub(crate) mod end;
+mod memory;
+mod table;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::install::Install;
+use crate::path::Path;
+use crate::paths::launch::{Guarded, Place};
+use crate::paths::sockets::{Counted, look};
+use crate::result::Connections;
+
+use memory::Memory;
+
+/// For opening and using all connections.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between the last use and the first look: whatever spins has given up by then.
+const SETTLING: Duration = Duration::from_millis(500);
+
+/// How many connections, for how long.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Connections, all between the same two processes
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    conns: u32,
+    /// How long to watch them idle
+    #[arg(long, default_value_t = 2.0, value_parser = crate::seconds)]
+    seconds: f64,
+    /// Transactions (200 bytes there, 1000 back) over each before that
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    transactions: u32,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// What idle connections cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Idle {
+    /// How many.
+    pub(crate) connections: u32,
+    /// Transactions over each before it idled.
+    pub(crate) transactions: u32,
+    /// One per path.
+    pub(crate) lines: Vec<Line>,
+    /// Sentences about what was not measured, and why.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What they cost on one path, both ends added up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    /// How the bytes went.
+    pub(crate) path: Path,
+    /// CPU time of all processes while nothing was sent.
+    pub(crate) cpu_ns: u64,
+    /// How long that was.
+    pub(crate) elapsed_ns: u64,
+    /// Bytes per connection, anonymous and shared memory, the latter counted once. The kernel's own is not in it.
+    pub(crate) memory_bytes: i64,
+    /// Bytes per connection as ps counts them: what both ends map counts twice.
+    pub(crate) resident_bytes: i64,
+    /// What the connections ran over.
+    pub(crate) seen: Connections,
+}
+
+/// Measures and prints.
+pub(crate) fn idle(options: &Options) -> anyhow::Result<()> {
+    let idle = measure(options)?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&idle)?);
+    } else {
+        print!("{}", table::table(&idle));
+    }
+    Ok(())
+}
+
+fn measure(options: &Options) -> anyhow::Result<Idle> {
+    let install = Install::find();
+    let (mut lines, mut notes) =
+        (vec![line(options, Path::TcpLoopback, &Place::default(), &install)?], vec![]);
+    match Place::with_smc(&install) {
+        Ok(place) => lines.push(line(options, Path::Smc, &place, &install)?),
+        Err(error) => notes.push(format!("SMC was not measured: {error:#}")),
+    }
+    Ok(Idle { connections: options.conns, transactions: options.transactions, lines, notes })
+}
+
+fn line(options: &Options, path: Path, place: &Place, install: &Install) -> anyhow::Result<Line> {
+    let mut pair = Pair::start(options, place)?;
+    let before = pair.memory();
+    pair.go()?;
+    thread::sleep(SETTLING);
+    let (cpu_before, start) = (pair.cpu_ns(), Instant::now());
+    thread::sleep(Duration::from_secs_f64(options.seconds));
+    let (cpu_ns, elapsed) = (pair.cpu_ns().saturating_sub(cpu_before), start.elapsed());
+    pair.still_runs()?;
+    let memory = pair.memory().per_connection(before, options.conns);
+    let counted = Counted::TcpAt(pair.address.port());
+    Ok(Line {
+        path,
+        cpu_ns,
+        elapsed_ns: u64::try_from(elapsed.as_nanos())?,
+        memory_bytes: memory.proportional,
+        resident_bytes: memory.resident,
+        seen: look(&pair.server.processes(), counted, install.smcss()),
+    })
+}
+
+/// Both ends.
+struct Pair {
+    server: Guarded,
+    client: Guarded,
+    address: SocketAddr,
+    go: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Pair {
+    /// Starts both; nothing is connected yet.
+    fn start(options: &Options, place: &Place) -> anyhow::Result<Self> {
+        let folder =
+            tempfile::Builder::new().prefix("smc_bench-").tempdir().context("no place for a file")?;
+        let place = Place { scratch: Some(folder.path().to_owned()), ..place.clone() };
+        let program = std::env::current_exe().context("where is this program?")?;
+        let (conns, transactions) = (options.conns.to_string(), options.transactions.to_string());
+        let usage = ["--conns", &conns, "--transactions", &transactions];
+        let mut server = place.start(&program, ["inner", "idle-server"].iter().chain(&usage))?;
+        let address: SocketAddr = server.line(PATIENCE)?.parse().context("the server said no address")?;
+        let (go, at) = (folder.path().join("go"), address.to_string());
+        let words = ["inner", "idle-client", "--address", &at, "--go"].map(std::ffi::OsString::from);
+        let words = words.into_iter().chain([go.clone().into()]).chain(usage.map(Into::into));
+        let mut client = place.start(&program, words)?;
+        client.line(PATIENCE)?;
+        Ok(Self { server, client, address, go, _folder: folder })
+    }
+
+    /// Lets the client connect, and waits until all connections have been used.
+    fn go(&mut self) -> anyhow::Result<()> {
+        std::fs::write(&self.go, "").context("cannot write the file that says go")?;
+        for end in [&mut self.client, &mut self.server] {
+            let said = end.line(PATIENCE)?;
+            if said != end::USED {
+                bail!("an end said {said:?} when it should have used its connections");
+            }
+        }
+        Ok(())
+    }
+
+    /// An end that has ended uses no CPU time, and that would look well.
+    fn still_runs(&mut self) -> anyhow::Result<()> {
+        for end in [&mut self.client, &mut self.server] {
+            if !end.is_alive() {
+                bail!("an end of the idle connections has ended{}", end.complaint());
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::of(&[self.server.processes(), self.client.processes()].concat())
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        self.server.cpu_ns() + self.client.cpu_ns()
+    }
+}
