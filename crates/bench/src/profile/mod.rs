@@ -1,6 +1,112 @@
 //! uperf's profiles: what to do over which connections, as a file in uperf's own notation.
 //!
-//! [`model`] and [`options`] hold the plain values; they know nothing of the file, except the place that an error should point at.
+//! [`model`] and [`options`] hold the plain values; they know nothing of the file, except the place that an error should
+//! point at. [`parse`] makes them from text, [`check`] refuses what could not be run, [`builtin`] has profiles of its own.
+//!
+//! A profile written for uperf means here what it means there. Letters are small letters, whatever the file says (names of
+//! directories excepted). More than uperf: `protocol=unix`; transactions have names; a transaction with a duration or
+//! iterations of 0 is left out, so that a variable can turn it off.
 
+pub(crate) mod builtin;
+mod check;
+pub(crate) mod errors;
 pub(crate) mod model;
 pub(crate) mod options;
+mod parse;
+mod suggest;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+
+use self::errors::Errors;
+use self::model::Profile;
+use self::parse::variables::Variables;
+
+/// No profile is longer; whoever names a log file or a device by mistake gets an answer, too.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Loads the built-in profile of this name, or else the file. `variables` come before the environment, and that before
+/// the defaults of a built-in profile.
+///
+/// # Errors
+///
+/// Everything that is wrong with the profile, or why the file cannot be read.
+pub(crate) fn load(name_or_path: &str, variables: &BTreeMap<String, String>) -> Result<Profile, Errors> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let given = variables;
+    if let Some(builtin) = builtin::find(name_or_path) {
+        let defaults = &builtin.defaults();
+        return parse::parse(builtin.name, builtin.text, &Variables { given, environment, defaults });
+    }
+    let text = File::open(name_or_path).and_then(text).map_err(|error| unreadable(name_or_path, &error))?;
+    parse::parse(name_or_path, &text, &Variables { given, environment, defaults: &[] })
+}
+
+/// Bytes that are no UTF-8 do no harm: they stand in comments.
+fn text(file: impl Read) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(io::Error::other(format!("it has more than {MOST_BYTES} bytes, so it is no profile")));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn unreadable(path: &str, error: &io::Error) -> Errors {
+    if error.kind() != io::ErrorKind::NotFound {
+        return Errors::whole(path, format!("cannot read this file: {error}"));
+    }
+    let names: Vec<&str> = builtin::list().iter().map(|builtin| builtin.name).collect();
+    let right = suggest::suggest(path, &names);
+    Errors::whole(path, format!("neither a file nor a built-in profile has this name: {right}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentence(path: &str) -> String {
+        load(path, &BTreeMap::new()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_without_a_place() {
+        let names: Vec<&str> = builtin::list().iter().map(|builtin| builtin.name).collect();
+        let neither = "neither a file nor a built-in profile has this name";
+        assert_eq!(sentence("pings"), format!("pings: {neither}: did you mean `ping`?"));
+        assert_eq!(sentence("./x/y.xml"), format!("./x/y.xml: {neither}: known are {}", names.join(", ")));
+        assert!(sentence("/").starts_with("/: cannot read this file: "));
+        assert_eq!(
+            sentence("/dev/zero"),
+            "/dev/zero: cannot read this file: it has more than 1048576 bytes, so it is no profile"
+        );
+        assert_eq!(
+            sentence("/dev/null"),
+            "/dev/null: there is no <group> in this profile: nothing would be done"
+        );
+    }
+
+    #[test]
+    fn foreign_letters_are_no_error() {
+        assert_eq!(text(&b"<!-- \xe4 -->"[..]).unwrap(), "<!-- \u{fffd} -->");
+    }
+
+    #[test]
+    fn a_file_is_read_like_a_built_in_profile() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/profiles/ping.xml");
+        let given = [
+            ("h", "there"),
+            ("proto", "udp"),
+            ("nprocs", "2"),
+            ("warmup", "1s"),
+            ("duration", "2s"),
+            ("size", "9"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        let profile = load(path, &given).unwrap();
+        assert_eq!(profile.groups[0].strands, 2);
+        assert_eq!(profile, load("ping", &given).unwrap());
+    }
+}

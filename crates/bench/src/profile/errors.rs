@@ -1,0 +1,82 @@
+//! What is wrong with a profile: sentences with the place that each is about. As many as there are, up to [`MOST`], so
+//! that a profile is mended in one go.
+
+use std::fmt;
+
+use super::model::Place;
+
+/// Errors that are kept; uperf gives up after as many.
+const MOST: usize = 100;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// Where; none if it is about the file as a whole.
+    pub(crate) place: Option<Place>,
+    /// What is wrong and what would be right.
+    pub(crate) sentence: String,
+}
+
+/// Everything that is wrong with one profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Errors {
+    /// The file, or the name of the built-in profile.
+    pub(crate) profile: String,
+    /// In the order of the file.
+    pub(crate) problems: Vec<Problem>,
+    /// Whether there were more than are kept.
+    pub(crate) more: bool,
+}
+
+impl Errors {
+    /// No errors yet.
+    pub(super) fn none(profile: &str) -> Self {
+        Self { profile: profile.to_owned(), problems: Vec::new(), more: false }
+    }
+
+    /// The only error is about the file as a whole.
+    pub(super) fn whole(profile: &str, sentence: impl Into<String>) -> Self {
+        let mut errors = Self::none(profile);
+        errors.add(None, sentence);
+        errors
+    }
+
+    /// One more, unless there are too many already.
+    pub(super) fn add(&mut self, place: impl Into<Option<Place>>, sentence: impl Into<String>) {
+        if self.problems.len() < MOST {
+            self.problems.push(Problem { place: place.into(), sentence: sentence.into() });
+        } else {
+            self.more = true;
+        }
+    }
+
+    /// Whether nothing is wrong.
+    pub(super) fn is_empty(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// `value` if nothing is wrong.
+    pub(super) fn or<T>(mut self, value: T) -> Result<T, Self> {
+        // What is wrong with the form of a tag is found before what is wrong with the values that it has.
+        self.problems.sort_by_key(|problem| problem.place);
+        if self.is_empty() { Ok(value) } else { Err(self) }
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Problem { place, sentence }) in self.problems.iter().enumerate() {
+            let end = if index == 0 { "" } else { "\n" };
+            match place {
+                Some(place) => write!(f, "{end}{}:{place}: {sentence}", self.profile)?,
+                None => write!(f, "{end}{}: {sentence}", self.profile)?,
+            }
+        }
+        if self.more {
+            write!(f, "\n{}: more than {MOST} errors; the rest is not shown", self.profile)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Errors {}
