@@ -1,6 +1,7 @@
 //! The text of a profile and pieces of it. A piece knows its offset, so a line and a column need only be counted for an
 //! error or a flowop.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use crate::profile::model::Place;
@@ -10,6 +11,9 @@ pub(super) struct Source<'a> {
     text: &'a str,
     /// Offsets at which lines begin; the first is 0.
     lines: Vec<usize>,
+    /// The offset that was asked for last and the characters before it in its line. Questions mostly go forward, and
+    /// counting from here keeps a long line from taking the square of its length.
+    last: Cell<(usize, usize)>,
 }
 
 /// A piece of the text.
@@ -25,7 +29,7 @@ impl<'a> Source<'a> {
     /// Looks for the lines of `text`.
     pub(super) fn new(text: &'a str) -> Self {
         let ends = text.match_indices('\n').map(|(offset, _)| offset + 1);
-        Self { text, lines: std::iter::once(0).chain(ends).collect() }
+        Self { text, lines: std::iter::once(0).chain(ends).collect(), last: Cell::default() }
     }
 
     /// All of it.
@@ -36,9 +40,13 @@ impl<'a> Source<'a> {
     /// The line and column of `offset`, which is the start of a character or the end.
     pub(super) fn place(&self, offset: usize) -> Place {
         let line = self.lines.partition_point(|&start| start <= offset);
-        let before = self.text.get(self.lines[line - 1]..offset).unwrap_or_default();
+        let start = self.lines[line - 1];
+        let (from, known) =
+            Some(self.last.get()).filter(|last| (start..=offset).contains(&last.0)).unwrap_or((start, 0));
+        let before = known + self.text.get(from..offset).unwrap_or_default().chars().count();
+        self.last.set((offset, before));
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Place { line: count(line), column: count(before.chars().count() + 1) }
+        Place { line: count(line), column: count(before + 1) }
     }
 }
 
@@ -88,6 +96,7 @@ mod tests {
         let places: Vec<String> =
             [0, 1, 4, 6, 9, 10, 11].map(|offset| source.place(offset).to_string()).into();
         assert_eq!(places, ["1:1", "1:2", "2:1", "2:2", "2:3", "2:4", "3:1"]);
+        assert_eq!([10, 4, 9].map(|offset| source.place(offset).to_string()), ["2:4", "2:1", "2:3"]);
     }
 
     #[test]
