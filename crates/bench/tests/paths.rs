@@ -225,22 +225,27 @@ fn bytes_cross_between_two_namespaces_of_any_user() {
     assert!(processes(|pid| fs::read_link(pid.join("ns/user")).is_ok_and(|seen| seen == hub)).is_empty());
 }
 
+/// Starts a run that hangs in its measured part. None, and the reason printed, where this host has not got the path.
+fn hanging(bed: &Bed, path: &str) -> Option<Child> {
+    let mut program = bed.cell(path, "hang").stderr(Stdio::piped()).spawn().expect("the program starts");
+    let started = within(Duration::from_secs(20), || {
+        bed.file("hanging").exists() || matches!(program.try_wait(), Ok(Some(_)))
+    });
+    assert!(started, "neither a run nor a reason");
+    if bed.file("hanging").exists() {
+        return Some(program);
+    }
+    let said = stderr(&program.wait_with_output().expect("it has ended"));
+    println!("skipped: {said}");
+    assert!(said.contains(&format!("no {path} here: ")) && said.lines().count() == 1, "{said}");
+    None
+}
+
 /// Both ends of the stand-in run in namespaces of their own, and these are gone afterwards.
 #[test]
 fn namespaces_end_with_the_program() {
     let bed = Bed::new();
-    let mut program =
-        bed.cell("tcp-veth", "hang").stderr(Stdio::piped()).spawn().expect("the program starts");
-    let started = within(Duration::from_secs(20), || {
-        bed.file("hanging").exists() || matches!(program.try_wait(), Ok(Some(_)))
-    });
-    assert!(started, "neither namespaces nor a reason");
-    if !bed.file("hanging").exists() {
-        let output = program.wait_with_output().expect("it has ended");
-        println!("skipped: {}", stderr(&output));
-        assert!(stderr(&output).contains("no tcp-veth here"), "{}", stderr(&output));
-        return;
-    }
+    let Some(mut program) = hanging(&bed, "tcp-veth") else { return };
     let network = |pid: &Path| fs::read_link(pid.join("ns/net")).ok();
     let slave = network(&Path::new("/proc").join(bed.text("slave.pid").trim())).expect("it runs");
     let own = network(Path::new("/proc/self")).expect("own network");
@@ -249,4 +254,22 @@ fn namespaces_end_with_the_program() {
     program.wait().expect("it ends");
     let is_gone = || processes(|pid| network(pid).is_some_and(|seen| seen == slave)).is_empty();
     assert!(within(Duration::from_secs(20), || bed.is_clean() && is_gone()), "left behind");
+}
+
+/// The BPF programs are the holder's; what could be left is the cgroup.
+#[test]
+fn a_cgroup_ends_with_the_program() {
+    let bed = Bed::new();
+    let Some(mut program) = hanging(&bed, "sockmap") else { return };
+    let cgroup =
+        fs::read_to_string(format!("/proc/{}/cgroup", bed.text("slave.pid").trim())).expect("it runs");
+    let name = cgroup.lines().find_map(|line| line.strip_prefix("0::")).expect("the unified hierarchy");
+    assert!(name.contains("smc_bench-"), "{cgroup}");
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc");
+    let top = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2")).expect("cgroup v2");
+    let folder = Path::new(top.split(' ').nth(1).expect("where")).join(name.trim_start_matches('/'));
+    assert!(folder.exists(), "{}", folder.display());
+    program.kill().expect("it runs");
+    program.wait().expect("it ends");
+    assert!(within(Duration::from_secs(20), || bed.is_clean() && !folder.exists()), "left behind");
 }

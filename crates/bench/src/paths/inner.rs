@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use crate::cell::{Cell, Executor, Server};
 use crate::path::Path;
 
-use super::{Pairs, enter, guard, net};
+use super::{Pairs, enter, guard, net, sockmap};
 
 /// Which part.
 #[derive(Subcommand)]
@@ -20,6 +20,8 @@ pub(crate) enum Inner {
     Enter(enter::Options),
     /// Make and hold two connected network namespaces
     Net(net::Options),
+    /// Redirect connections of a cgroup and hold that
+    Sockmap,
     /// Accept connections and let them idle
     IdleServer(crate::idle::end::ServerOptions),
     /// Open connections and let them idle
@@ -55,6 +57,7 @@ impl Inner {
             Inner::Guard(options) => return guard::guard(options),
             Inner::Enter(options) => enter::enter(options)?,
             Inner::Net(options) => net::hold(options)?,
+            Inner::Sockmap => sockmap::hold()?,
             Inner::IdleServer(options) => crate::idle::end::serve(options)?,
             Inner::IdleClient(options) => crate::idle::end::connect(options)?,
             Inner::MemcachedLoad(options) => crate::app::loader::load(options)?,

@@ -5,11 +5,13 @@
 
 mod enter;
 mod guard;
+mod holder;
 pub(crate) mod inner;
 pub(crate) mod launch;
 mod net;
 mod pair;
 pub(crate) mod sockets;
+mod sockmap;
 mod tree;
 mod way;
 
@@ -64,7 +66,7 @@ fn set_up(path: Path, install: &Install) -> anyhow::Result<Way> {
         Path::Unix => Ok(Way::unix()),
         Path::Smc => Way::smc(install),
         Path::AfSmc => Way::af_smc(),
-        Path::Sockmap => Err(anyhow!("redirection by a BPF sockmap is not there yet")),
+        Path::Sockmap => Way::sockmap(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a path needs to be set up: where its ends run, what the profile is told, how its connections are counted.
 
+use std::any::Any;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -13,6 +14,7 @@ use crate::install::Install;
 use super::launch::Place;
 use super::net::{self, Net};
 use super::sockets::Counted;
+use super::sockmap::Sockmap;
 
 /// Where ends on one network meet.
 const LOOPBACK: &str = "127.0.0.1";
@@ -37,8 +39,8 @@ pub(super) struct Way {
     pub(super) counting: Counting,
     /// Whether smcss has a say.
     pub(super) asks_smcss: bool,
-    /// Lives as long as the way.
-    _net: Option<Rc<Net>>,
+    /// What must live as long as the way.
+    _held: Option<Rc<dyn Any>>,
 }
 
 impl Way {
@@ -51,7 +53,7 @@ impl Way {
             client: Place::default(),
             counting: Counted::TcpExcept,
             asks_smcss: false,
-            _net: None,
+            _held: None,
         }
     }
 
@@ -74,9 +76,17 @@ impl Way {
             host: net::SERVER,
             server: at(net.server()),
             client: at(net.client()),
-            _net: Some(Rc::new(net)),
+            _held: Some(Rc::new(net)),
             ..Self::loopback()
         })
+    }
+
+    /// TCP over loopback, redirected.
+    pub(super) fn sockmap() -> anyhow::Result<Self> {
+        let sockmap = Sockmap::new()?;
+        let place = Place { cgroup: Some(sockmap.cgroup().to_owned()), ..Place::default() };
+        let held: Option<Rc<dyn Any>> = Some(Rc::new(sockmap));
+        Ok(Self { server: place.clone(), client: place, _held: held, ..Self::loopback() })
     }
 
     /// TCP programs under the smc_run of smc-tools, on a kernel with SMC.

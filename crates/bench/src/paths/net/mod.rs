@@ -1,20 +1,17 @@
 //! Two network namespaces that reach each other through a bridge, as two containers of one host do: tool's side.
 //!
-//! Owns nothing with a name. The namespaces live as long as the process that made them ([`holder`]), and that one lives
+//! Owns nothing with a name. The namespaces live as long as the process that made them ([`hold`]), and that one lives
 //! as long as the pipe to it: Drop, Ctrl-C and SIGKILL of this program all end it, and the kernel removes the rest.
 
-mod holder;
+mod hold;
 mod links;
 
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use holder::{Options, hold};
+pub(crate) use hold::{Options, hold};
 
+use super::holder::Holder;
 use super::launch::Namespaces;
 
 /// The client's address. 198.18.0.0/15 is for benchmarks (RFC 2544), and nobody else is in these namespaces.
@@ -34,7 +31,7 @@ enum Said {
 
 /// Two namespaces, held open.
 pub(crate) struct Net {
-    holder: Child,
+    holder: Holder,
     user: bool,
     client: i32,
     server: i32,
@@ -43,26 +40,11 @@ pub(crate) struct Net {
 impl Net {
     /// Makes both. The error is one sentence: why this host does not let us.
     pub(crate) fn new() -> anyhow::Result<Self> {
-        let mut command = Command::new(std::env::current_exe().context("where is this program?")?);
-        command.args(["inner", "net"]).env_remove("LD_PRELOAD");
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let holder = command.spawn().context("cannot start the holder of namespaces")?;
-        let mut net = Self { holder, user: false, client: -1, server: -1 };
-        match net.hear()? {
+        let mut holder = Holder::start("net")?;
+        match holder.hear()? {
             Said::Refused(reason) => Err(anyhow!(reason)),
-            Said::Holding { user, client, server } => {
-                (net.user, net.client, net.server) = (user, client, server);
-                Ok(net)
-            }
+            Said::Holding { user, client, server } => Ok(Self { holder, user, client, server }),
         }
-    }
-
-    /// The holder speaks or ends: it does nothing that could take long.
-    fn hear(&mut self) -> anyhow::Result<Said> {
-        let out = self.holder.stdout.take().context("a pipe was asked for")?;
-        let mut line = String::new();
-        BufReader::new(out).read_line(&mut line)?;
-        serde_json::from_str(&line).context("the holder of namespaces ended without a word")
     }
 
     /// Where clients run.
@@ -81,13 +63,5 @@ impl Net {
             user: self.user.then(|| format!("{proc}/ns/user").into()),
             network: format!("{proc}/fd/{descriptor}").into(),
         }
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        drop(self.holder.stdin.take());
-        // It only waits for the end of that pipe.
-        let _ = self.holder.wait();
     }
 }

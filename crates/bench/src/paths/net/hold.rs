@@ -12,6 +12,7 @@ use clap::Args;
 use nix::sched::CloneFlags;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use super::super::holder::one_line;
 use super::links::Links;
 use super::{CLIENT, SERVER, Said};
 
@@ -32,7 +33,7 @@ pub(crate) struct Options {
 pub(crate) fn hold(options: &Options) -> anyhow::Result<()> {
     let (said, held) = match make(options.user) {
         Ok(held) => (held.said(), Some(held)),
-        Err(error) => (Said::Refused(format!("{error:#}")), None),
+        Err(error) => (Said::Refused(one_line(&error)), None),
     };
     let mut line = serde_json::to_vec(&said)?;
     line.push(b'\n');

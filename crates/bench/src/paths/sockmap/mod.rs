@@ -1,0 +1,50 @@
+//! TCP over loopback whose bytes a BPF sockmap hands from socket to socket, past the network: tool's side.
+//!
+//! Needs root. The programs live as long as the process that loaded them ([`hold`]), and that one as long as the pipe
+//! to it; it removes the cgroup in which the redirection holds.
+
+mod assembler;
+mod cgroup;
+mod hold;
+mod programs;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use hold::hold;
+
+use super::holder::Holder;
+
+/// What the holder says in its only line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Said {
+    /// The programs work for processes in this cgroup.
+    Holding(PathBuf),
+    /// One sentence why not.
+    Refused(String),
+}
+
+/// A cgroup whose processes' connections over 127.0.0.1 are redirected.
+pub(crate) struct Sockmap {
+    _holder: Holder,
+    cgroup: PathBuf,
+}
+
+impl Sockmap {
+    /// The error is one sentence: why this host does not let us.
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let mut holder = Holder::start("sockmap")?;
+        match holder.hear()? {
+            Said::Refused(reason) => Err(anyhow!(reason)),
+            Said::Holding(cgroup) => Ok(Self { _holder: holder, cgroup }),
+        }
+    }
+
+    /// Folder of the cgroup.
+    pub(crate) fn cgroup(&self) -> &Path {
+        &self.cgroup
+    }
+}
