@@ -87,10 +87,10 @@ hooks! {
     fn writev [] (fd: c_int, iov: Buf, count: c_int) -> isize {
         transmit_vectors(fd, iov, count, 0)
     }
-    fn preadv2 [] (fd: c_int, iov: Buf, count: c_int, offset: i64, flags: c_int) -> isize {
+    fn preadv2 [preadv64v2] (fd: c_int, iov: Buf, count: c_int, offset: i64, flags: c_int) -> isize {
         if offset == -1 { receive_vectors(fd, iov, count, 0) } else { Outcome::Forward }
     }
-    fn pwritev2 [] (fd: c_int, iov: Buf, count: c_int, offset: i64, flags: c_int) -> isize {
+    fn pwritev2 [pwritev64v2] (fd: c_int, iov: Buf, count: c_int, offset: i64, flags: c_int) -> isize {
         if offset == -1 { transmit_vectors(fd, iov, count, 0) } else { Outcome::Forward }
     }
     fn recv [] (fd: c_int, buf: Buf, len: usize, flags: c_int) -> isize {

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use socket::{Outcome, close};
 
 static FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+static BARE_FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
 type AtFork =
     unsafe extern "C" fn(Option<extern "C" fn()>, Option<extern "C" fn()>, Option<extern "C" fn()>) -> c_int;
@@ -20,6 +21,7 @@ type RegisterAtFork = unsafe extern "C" fn(
 /// Finds libc's functions and asks to be told of forks made inside libc (daemon, forkpty).
 pub(crate) fn prepare() {
     FORK.store(crate::real::next(c"fork"), Ordering::Release);
+    BARE_FORK.store(crate::real::next(c"_Fork"), Ordering::Release);
     let glibc = crate::real::next(c"__register_atfork");
     if !glibc.is_null() {
         // SAFETY: glibc's function of this name has this type.
@@ -52,18 +54,38 @@ extern "C" fn in_child() {
 /// fork: libc's, whose handlers (above) do the counting; only a failed fork is ours to see.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fork() -> c_int {
-    let real = FORK.load(Ordering::Acquire);
-    if real.is_null() {
-        return crate::hook::fail(socket::Errno::ENOSYS) as c_int;
-    }
-    // SAFETY: dlsym returned fork.
-    let real = unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> c_int>(real) };
-    // SAFETY: fork has no precondition that the program does not meet itself.
-    let pid = unsafe { real() };
+    let pid = call(&FORK);
     if pid < 0 {
         close::after_failed_fork();
     }
     pid
+}
+
+/// _Fork (POSIX.1-2024, glibc 2.34): no handlers run, so the counting is done here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn _Fork() -> c_int {
+    before();
+    let pid = call(&BARE_FORK);
+    match pid {
+        0 => in_child(),
+        1.. => in_parent(),
+        _ => {
+            in_parent();
+            close::after_failed_fork();
+        }
+    }
+    pid
+}
+
+fn call(function: &AtomicPtr<c_void>) -> c_int {
+    let real = function.load(Ordering::Acquire);
+    if real.is_null() {
+        return crate::hook::fail(socket::Errno::ENOSYS) as c_int;
+    }
+    // SAFETY: dlsym returned fork or _Fork, which have this type.
+    let real = unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> c_int>(real) };
+    // SAFETY: neither has a precondition that the program does not meet itself.
+    unsafe { real() }
 }
 
 crate::hook::hooks! {

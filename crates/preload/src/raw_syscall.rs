@@ -33,6 +33,12 @@ pub unsafe extern "C-unwind" fn syscall(
             nr::__NR_recvmsg => message::recvmsg(fd, b as _, c as c_int),
             nr::__NR_sendmsg => message::sendmsg(fd, b as _, c as c_int),
             nr::__NR_sendfile => transfer::sendfile(fd, b as c_int, c as _, d),
+            nr::__NR_splice => transfer::splice(fd, b as _, c as c_int, d as _, e, f as u32),
+            nr::__NR_recvmmsg => message::recvmmsg(fd, b as _, c as u32, d as c_int, e as _) as isize,
+            nr::__NR_sendmmsg => message::sendmmsg(fd, b as _, c as u32, d as c_int) as isize,
+            nr::__NR_pselect6 => {
+                poll::pselect(a as c_int, b as _, c as _, d as _, e as _, mask(f as _)) as isize
+            }
             nr::__NR_ppoll => poll::ppoll(a as _, b as u64, c as _, d as _) as isize,
             nr::__NR_epoll_ctl => epoll::epoll_ctl(fd, b as c_int, c as c_int, d as _) as isize,
             nr::__NR_epoll_pwait => epoll::epoll_pwait(fd, b as _, c as c_int, d as c_int, e as _) as isize,
@@ -57,6 +63,15 @@ pub unsafe extern "C-unwind" fn syscall(
     result as i64
 }
 
+/// pselect6 passes its mask and the mask's length by one pointer.
+///
+/// # Safety
+/// As the system call's.
+unsafe fn mask(pair: *const [usize; 2]) -> crate::real::Mask {
+    // SAFETY: a non-null pair is the program's to read.
+    unsafe { pair.as_ref() }.map_or(core::ptr::null(), |pair| pair[0] as _)
+}
+
 /// # Safety
 /// As the system call's.
 #[cfg(target_arch = "x86_64")]
@@ -66,6 +81,7 @@ unsafe fn other(number: u32, args: [usize; 6]) -> isize {
     unsafe {
         match number {
             nr::__NR_dup2 => lifecycle::dup2(a as c_int, b as c_int) as isize,
+            nr::__NR_select => poll::select(a as c_int, b as _, c as _, d as _, args[4] as _) as isize,
             nr::__NR_poll => poll::poll(a as _, b as u64, c as c_int) as isize,
             nr::__NR_epoll_wait => epoll::epoll_wait(a as c_int, b as _, c as c_int, d as c_int) as isize,
             _ => crate::hook::from_raw(os::raw::call(number, &args)),
