@@ -1,4 +1,4 @@
-//! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_REGISTRY_DIR.
+//! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_SPIN, SMC_REGISTRY_DIR.
 //! Owns: the parsed values. They are set once, before the first hook does anything.
 
 use core::ffi::CStr;
@@ -7,6 +7,10 @@ use shm::segment::{RING_MAX, RING_MIN};
 
 /// Ring size when nobody asks for another: holds several 30 KiB writes, which smaller rings throttle (docs/performance.md).
 pub const RING_DEFAULT: u32 = 256 * 1024;
+/// Most rounds of pauses and yields before a sleep, unless SMC_SPIN says otherwise (docs/performance.md).
+const SPIN_DEFAULT: u32 = 16;
+/// More are not had: some 10 ms of spinning.
+const SPIN_LARGEST: u32 = 4096;
 /// Longest registry path with its NUL.
 pub const PATH_LEN: usize = 256;
 
@@ -14,6 +18,7 @@ static DISABLED: AtomicBool = AtomicBool::new(false);
 static DEBUG: AtomicBool = AtomicBool::new(false);
 static SNDBUF: AtomicU32 = AtomicU32::new(0);
 static RCVBUF: AtomicU32 = AtomicU32::new(0);
+static SPIN: AtomicU32 = AtomicU32::new(SPIN_DEFAULT);
 static DIRECTORY: [AtomicU8; PATH_LEN] = [const { AtomicU8::new(0) }; PATH_LEN];
 
 /// Takes over one environment variable; unknown ones are ignored.
@@ -23,6 +28,7 @@ pub fn set(name: &[u8], value: &[u8]) {
         b"SMC_DEBUG" => DEBUG.store(is_on(value), Ordering::Relaxed),
         b"SMC_SNDBUF" => SNDBUF.store(size(value), Ordering::Relaxed),
         b"SMC_RCVBUF" => RCVBUF.store(size(value), Ordering::Relaxed),
+        b"SMC_SPIN" => SPIN.store(number(value).min(SPIN_LARGEST), Ordering::Relaxed),
         b"SMC_REGISTRY_DIR" => set_directory(value),
         _ => {}
     }
@@ -30,6 +36,12 @@ pub fn set(name: &[u8], value: &[u8]) {
 
 fn is_on(value: &[u8]) -> bool {
     value.first().is_some_and(|first| *first != b'0')
+}
+
+/// Leading decimal digits; 0 without any.
+fn number(value: &[u8]) -> u32 {
+    let digits = value.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0u32, |sum, digit| sum.saturating_mul(10).saturating_add(u32::from(digit - b'0')))
 }
 
 /// `strtol` and a k or m suffix, as the original library reads it; 0 for nonsense.
@@ -72,6 +84,12 @@ pub fn sndbuf() -> u32 {
 /// SMC_RCVBUF in bytes, 0 if unset.
 pub fn rcvbuf() -> u32 {
     RCVBUF.load(Ordering::Relaxed)
+}
+
+/// Most rounds to spin before a sleep; 0 for none, not even a yield (SMC_SPIN).
+#[inline]
+pub fn spin() -> u32 {
+    SPIN.load(Ordering::Relaxed)
 }
 
 /// The buffer class for a request of `bytes`: rounded up to a power of two, 16 KiB to 1 MiB; 0 means the default.

@@ -44,7 +44,6 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     // The server's first hold is taken for it: it writes nothing into the slot before it has won the word.
     offered.view.header().sides[Side::Server as usize].holders.store(1, Shared::Relaxed);
     side.pid.store(os::process::cached_pid(), Shared::Relaxed);
-    side.nonblocking.store(u32::from(os::fd::is_nonblocking(fd)), Shared::Relaxed);
     handshake::propose(offered.view).inspect_err(|_| abandon(&offered))?;
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
     let intent = Intent { cookie, process: me, memfd: offered.memfd, target, inode };
@@ -57,6 +56,9 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     };
     held.tie(Side::Client, row, offered.index, cookie);
     held.rcvlowat.store(net::rcvlowat(fd), Ordering::Relaxed);
+    if let Some(end) = End::of(&held) {
+        held.see_nonblocking(&end, os::fd::is_nonblocking(fd));
+    }
     held.note_exclusive();
     expect_answer(&held);
     if held.phase() == Phase::Fresh {

@@ -86,6 +86,8 @@ pub mod flag {
     pub const ASKED_DATA: u32 = 16;
     /// The same for space.
     pub const ASKED_SPACE: u32 = 32;
+    /// O_NONBLOCK as this process last set or saw it.
+    pub const NONBLOCKING: u32 = 8192;
     /// We rang our own doorbell and have not drained it since.
     pub const KICKED: u32 = 64;
 }
@@ -207,6 +209,16 @@ impl Conn {
         self.cookie.store(cookie, Ordering::Relaxed);
         self.tied_era.store(crate::close::era(), Ordering::Relaxed);
         self.view.store(view.0, Ordering::Release);
+    }
+
+    /// O_NONBLOCK is on or off, for this process and for others that hold the side.
+    pub(crate) fn see_nonblocking(&self, end: &End, on: bool) {
+        if on {
+            self.mark(flag::NONBLOCKING)
+        } else {
+            self.unmark(flag::NONBLOCKING)
+        }
+        end.mine().nonblocking.store(u32::from(on), shm::sync::Ordering::Relaxed);
     }
 
     /// A send found no space.

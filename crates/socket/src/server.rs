@@ -1,7 +1,7 @@
 //! The accepting side: the decision at the first use of an accepted socket.
 //! Owns: the order of a claim: find the client's intent, map its memory, open the doorbells, and only then swap the word.
 
-use crate::conn::{Conn, Phase, enter, flag};
+use crate::conn::{Conn, End, Phase, enter, flag};
 use crate::{close, epoll, handshake};
 use fabric::connection::{self, RowId};
 use fabric::verdict::Verdict;
@@ -129,7 +129,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
         }
         Verdict::Intent => {
             // The client's end, come from another process before the server has answered.
-            take_side(fd, view, side, false);
+            take_side(view, side, false);
             conn.mark(flag::ATTACHED | flag::ESTABLISHED);
             tie(conn, fd, side, row, index, cookie);
             crate::client::expect_answer(conn);
@@ -138,7 +138,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
         Verdict::Smc => {}
     }
     let is_first = side == Side::Server && is_first_claim(row, own_cookie)?;
-    take_side(fd, view, side, is_first);
+    take_side(view, side, is_first);
     conn.mark(flag::ATTACHED | flag::ESTABLISHED);
     conn.rcvlowat.store(net::rcvlowat(fd), core::sync::atomic::Ordering::Relaxed);
     tie(conn, fd, side, row, index, cookie);
@@ -191,7 +191,7 @@ fn find(fd: i32, may_be_client: bool) -> Option<Found> {
 
 /// `is_first`: the hold was taken by the client already, and rings for the slot's last connection may be pending. (A
 /// process that joins must not drain: another may sleep on the doorbell.)
-fn take_side(fd: i32, view: &fabric::slot::SlotView, side: Side, is_first: bool) {
+fn take_side(view: &fabric::slot::SlotView, side: Side, is_first: bool) {
     let block = &view.header().sides[side as usize];
     if is_first {
         os::pipe::drain(view.bell(side));
@@ -199,7 +199,6 @@ fn take_side(fd: i32, view: &fabric::slot::SlotView, side: Side, is_first: bool)
         block.holders.fetch_add(1, AcqRel);
     }
     block.pid.store(os::process::cached_pid(), Relaxed);
-    block.nonblocking.store(u32::from(os::fd::is_nonblocking(fd)), Relaxed);
     block.state.store(1, Relaxed);
 }
 
@@ -223,6 +222,9 @@ pub fn adopt(fd: i32) {
 
 fn tie(conn: &Conn, fd: i32, side: Side, row: RowId, view: Index, cookie: u64) {
     conn.tie(side, row, view, cookie);
+    if let Some(end) = End::of(conn) {
+        conn.see_nonblocking(&end, os::fd::is_nonblocking(fd));
+    }
     let Some(me) = registry::mapped().and_then(process::me) else { return };
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
     if let Ok(at) = net::local(fd) {

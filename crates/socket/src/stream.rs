@@ -534,7 +534,7 @@ pub fn note_nonblocking(fd: i32, on: bool) {
     if let Some(conn) = hold(fd)
         && let Some(end) = End::of(&conn)
     {
-        end.mine().nonblocking.store(u32::from(on), Ordering::Relaxed);
+        conn.see_nonblocking(&end, on);
     }
 }
 

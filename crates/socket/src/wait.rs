@@ -4,15 +4,14 @@
 //! program made). No sleep without having asked to be rung and looked again.
 
 use crate::conn::{Conn, End, Phase, flag};
-use crate::{client, ready};
-use core::sync::atomic::Ordering;
+use crate::{client, config, ready};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use os::Errno;
 use os::poll::{PollFd, bits};
 
-/// Spin rounds of a fresh connection, and at most. A round is [`PAUSES`] pauses and a yield. A fresh one starts small:
+/// Spin rounds of a fresh connection; at most `SMC_SPIN`. A round is [`PAUSES`] pauses and a yield. A fresh one starts small:
 /// most short connections end before a spin pays, and a busy one has grown its window after three exchanges.
 pub(crate) const SPIN_START: u32 = 2;
-pub(crate) const SPIN_MAX: u32 = 16;
 pub(crate) const PAUSES: u32 = 50;
 /// A sleep shorter than this would have been worth a spin.
 const SHORT_SLEEP_NS: u64 = 50_000;
@@ -58,8 +57,10 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
 /// Sleeps until the wish may have come true or TCP has something to say; the caller looks for itself.
 /// Errors: EINTR (a signal handler without SA_RESTART ran), EAGAIN (time is up).
 pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
-    // The copy of O_NONBLOCK in the slot is the peer's to overwrite: before a sleep the kernel is asked.
-    if os::fd::is_nonblocking(fd) {
+    // The copy of O_NONBLOCK in the slot is the peer's to overwrite: before a sleep our own counts, or the kernel's.
+    let is_nonblocking =
+        if conn.is_exclusive() { conn.has(flag::NONBLOCKING) } else { os::fd::is_nonblocking(fd) };
+    if is_nonblocking {
         return Err(Errno::EAGAIN);
     }
     let (data, space) = if wish == Wish::Space { (0, 1) } else { (1, 0) };
@@ -83,31 +84,80 @@ pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
 /// Looks again and again for as long as `conn`'s window allows.
 pub(crate) fn spin_for<T>(conn: &Conn, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     // An unanswered client does not spin: the server has yet to be woken and to accept.
-    let rounds = if conn.phase() == Phase::Intent { 0 } else { conn.spin.load(Ordering::Relaxed) };
-    for _ in 0..rounds {
-        for _ in 0..PAUSES {
+    let rounds = if conn.phase() == Phase::Intent { 1 } else { conn.spin.load(Ordering::Relaxed) };
+    let most = config::spin();
+    for round in 0..if may_yield() { rounds.min(most) } else { 0 } {
+        // A window of one is a mere yield: its look costs next to nothing where spinning does not pay.
+        for _ in 0..if rounds > 1 { PAUSES } else { 1 } {
             if let Some(found) = look() {
+                grow(&conn.spin, round, rounds);
                 return Some(found);
             }
             core::hint::spin_loop();
         }
-        os::process::yield_now();
+        yield_now();
     }
-    if conn.phase() == Phase::Intent {
-        os::process::yield_now();
+    let found = look();
+    if found.is_some() {
+        grow(&conn.spin, rounds, rounds);
     }
-    look()
+    found
+}
+
+/// A yield that lasts longer gave the core to somebody who computes. (With 500 processes that only exchange messages it
+/// lasts some 600 microseconds; a scheduler's slice is 1.4 ms and more.) About a millisecond.
+const LONG_YIELD_CYCLES: u64 = 3_000_000;
+/// For so long nobody yields then, at first and at most: about 30 milliseconds and a second.
+const ABSTAIN_CYCLES: (u64, u64) = (100_000_000, 3_000_000_000);
+/// Until when this process does not yield, and for how long it last abstained.
+static ABSTAINS_UNTIL: AtomicU64 = AtomicU64::new(0);
+static ABSTAINED: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a yield may pay: beside somebody who computes, a sleeper is served far sooner than one who yields.
+pub(crate) fn may_yield() -> bool {
+    if config::spin() == 0 {
+        return false;
+    }
+    let until = ABSTAINS_UNTIL.load(Ordering::Relaxed);
+    until == 0 || os::time::cycles().wrapping_sub(until) as i64 > 0
+}
+
+/// Gives the core away, and learns what for.
+pub(crate) fn yield_now() {
+    let from = os::time::cycles();
+    os::process::yield_now();
+    let to = os::time::cycles();
+    if to.wrapping_sub(from) > LONG_YIELD_CYCLES {
+        let is_again = to.wrapping_sub(ABSTAINS_UNTIL.load(Ordering::Relaxed)) < ABSTAIN_CYCLES.1;
+        let last = if is_again { ABSTAINED.load(Ordering::Relaxed) } else { 0 };
+        let span = (last * 2).clamp(ABSTAIN_CYCLES.0, ABSTAIN_CYCLES.1);
+        ABSTAINED.store(span, Ordering::Relaxed);
+        ABSTAINS_UNTIL.store(to.wrapping_add(span).max(1), Ordering::Relaxed);
+    }
+}
+
+/// A spin of `rounds` rounds was worth it, in its `round`th: one that barely was gets more.
+fn grow(window: &AtomicU32, round: u32, rounds: u32) {
+    let most = config::spin();
+    if round * 2 >= rounds && rounds < most {
+        window.store((rounds * 2).min(most), Ordering::Relaxed);
+    }
 }
 
 /// KVM's halt-polling rule: a short sleep grows the window back, a long one shrinks it.
 pub(crate) fn learn(conn: &Conn, slept_from: u64) {
     let window = conn.spin.load(Ordering::Relaxed);
-    let next = if is_short(slept_from) { (window * 2).clamp(2, SPIN_MAX) } else { window / 2 };
+    let next = next_window(window, slept_from);
     conn.spin.store(next, Ordering::Relaxed);
 }
 
+/// The window after a sleep that began at `slept_from` cycles: a short one would have been worth a longer spin.
+pub(crate) fn next_window(window: u32, slept_from: u64) -> u32 {
+    if is_short(slept_from) { (window * 2).max(2).min(config::spin()) } else { (window / 2).max(1) }
+}
+
 /// Whether a sleep that began at `slept_from` cycles would have been worth a spin.
-pub(crate) fn is_short(slept_from: u64) -> bool {
+fn is_short(slept_from: u64) -> bool {
     // About 2 to 4 cycles of the counter per nanosecond; the comparison is coarse on purpose.
     os::time::cycles().wrapping_sub(slept_from) < SHORT_SLEEP_NS * 3
 }

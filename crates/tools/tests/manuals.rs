@@ -62,7 +62,7 @@ fn every_option_of_the_usage_is_described() {
 #[test]
 fn the_librarys_variables_are_described() {
     let page = page("libsmc-preload.7");
-    for variable in ["SMC_DEBUG", "SMC_SNDBUF", "SMC_RCVBUF", "SMC_DISABLE", "SMC_REGISTRY_DIR"] {
+    for variable in ["SMC_DEBUG", "SMC_SNDBUF", "SMC_RCVBUF", "SMC_DISABLE", "SMC_SPIN", "SMC_REGISTRY_DIR"] {
         assert!(page.contains(variable), "{variable}");
     }
 }

@@ -6,7 +6,7 @@ use super::registration::{self, Registration, Source};
 use super::set::Set;
 use super::{INTENTS, READ_SIDE, WRITE_SIDE};
 use crate::conn::{Conn, End, Phase, flag, hold_index};
-use crate::wait::{PAUSES, Patience, SPIN_MAX, is_short};
+use crate::wait::{PAUSES, Patience, may_yield, yield_now};
 use crate::{Outcome, client, ready};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use os::epoll::{Event, bits};
@@ -95,6 +95,9 @@ fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
     if set.recent() == 0 {
         return false;
     }
+    if !may_yield() {
+        return false;
+    }
     for _ in 0..set.spin.load(Ordering::Relaxed) {
         for _ in 0..looks {
             if collect(set, answer) {
@@ -102,7 +105,7 @@ fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
             }
             core::hint::spin_loop();
         }
-        os::process::yield_now();
+        yield_now();
     }
     collect(set, answer)
 }
@@ -207,8 +210,7 @@ fn pause(patience: &mut Patience) {
 /// As `wait::learn`, for the set.
 fn learn(set: &Set, slept_from: u64) {
     let window = set.spin.load(Ordering::Relaxed);
-    let next = if is_short(slept_from) { (window * 2).clamp(2, SPIN_MAX) } else { window / 2 };
-    set.spin.store(next, Ordering::Relaxed);
+    set.spin.store(crate::wait::next_window(window, slept_from), Ordering::Relaxed);
 }
 
 /// Longest single sleep of a wait, in milliseconds; -1 for no bound.
