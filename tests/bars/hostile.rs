@@ -33,6 +33,8 @@ const FLAGS: &[(u64, usize)] = &[(0, 4), (8, 4), (16, 4), (20, 4)];
 const NONBLOCKING: &[(u64, usize)] = &[(4, 4)];
 const BELLS: &[(u64, usize)] = &[(12, 4)];
 const LOCKS: &[(u64, usize)] = &[(128, 8), (256, 8)];
+/// Counts of sleepers for data and for space, and of processes that share an epoll set.
+const SLEEPERS: &[(u64, usize)] = &[(188, 4), (316, 4), (24, 4)];
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,6 +86,13 @@ fn strategies() -> Vec<Strategy> {
         plan("holders and closed, random", &each(&SIDES, FLAGS), Values::Random, long),
         plan("O_NONBLOCK, zero", &each(&SIDES, NONBLOCKING), Values::Zero, short),
         plan("O_NONBLOCK, random", &each(&SIDES, NONBLOCKING), Values::Random, short),
+        plan("sleepers, odd", &each(&SIDES, SLEEPERS), Values::Odd, long),
+        plan(
+            "sleepers and holders, random",
+            &each(&SIDES, &[SLEEPERS, FLAGS].concat()),
+            Values::Random,
+            long / 20,
+        ),
         plan("bell numbers, small", &each(&SIDES, BELLS), Values::Small, short),
         plan("bell numbers, random", &each(&SIDES, BELLS), Values::Random, short),
         plan("identity, random", IDENTITY, Values::Random, short),
@@ -110,7 +119,7 @@ impl Segment {
             // Made, but not written yet.
             return None;
         }
-        assert_eq!(&header[..12], b"ISTHMUS\x01\x01\0\0\0", "another layout: these tests must follow it");
+        assert_eq!(&header[..12], b"ISTHMUS\x01\x02\0\0\0", "another layout: these tests must follow it");
         let ring = u32::from_le_bytes(header[16..20].try_into().expect("four bytes"));
         let segment = Segment { memory, slot_len: PAGE + 2 * u64::from(ring) };
         RINGS.iter().all(|at| segment.word(PAGE + at, 8) != 0).then_some(segment)

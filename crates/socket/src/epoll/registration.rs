@@ -151,8 +151,12 @@ impl Registration {
         if events & bits::ET != 0 {
             return self.is_fresh.load(Ordering::Relaxed) != 0 || self.has_edge(conn, end);
         }
-        (events & READ_SIDE != 0 && (ready::has_data(conn, end) || conn.has(flag::TCP_ENDED | flag::RESET)))
-            || (events & super::WRITE_SIDE != 0 && ready::has_space(conn, end))
+        // After a move back to TCP the kernel's record of the socket tells.
+        let has_data = || ready::has_data(conn, end) && !end.incoming.is_at_end();
+        let has_ended = || conn.has(flag::TCP_ENDED | flag::RESET);
+        (events & READ_SIDE != 0 && has_ended())
+            || (events & (bits::IN | bits::RDNORM) != 0 && has_data())
+            || (events & (bits::OUT | bits::WRNORM) != 0 && ready::has_space(conn, end))
     }
 
     /// EPOLLET: whether something has come since the last report.

@@ -191,7 +191,7 @@ fn sleep(
         if left == Some(0) || (is_empty && sliced == left && left.is_some()) {
             return Outcome::Done(0);
         }
-        if is_empty {
+        if is_empty && !is_there {
             tick(set);
         } else {
             // Rung, but not for us: somebody else's level keeps the doorbell loud.
@@ -330,9 +330,8 @@ fn effective(registration: &Registration, source: Source, raised: u32) -> Option
     }
     level |= if source == Source::Tcp { raised & (bits::ERR | bits::HUP | bits::PRI) } else { 0 };
     level &= events | bits::ERR | bits::HUP;
-    if events & bits::ET != 0 && level != 0 && !registration.take_edge(&conn, &end) && source != Source::Tcp {
-        level = 0;
-    }
+    let is_new = events & bits::ET == 0 || registration.take_edge(&conn, &end) || source == Source::Tcp;
+    level = if is_new { level } else { 0 };
     if level == 0 {
         if source == Source::Bell {
             ready::note_rung(&conn);
