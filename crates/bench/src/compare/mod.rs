@@ -4,6 +4,7 @@
 //! host meanwhile, and the result is a [`study::Study`]. [`summary`] and [`verdict`] read it, `crate::report` shows it.
 //! Nothing below this file starts a process or prints a result, so all of it is tested with an executor that runs nothing.
 
+pub(crate) mod digits;
 pub(crate) mod goals;
 pub(crate) mod machine;
 pub(crate) mod measure;

@@ -101,6 +101,9 @@ pub(crate) struct Files {
     /// A row per metric
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+    /// One page with charts that needs no other file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Heading of the report
     #[arg(long)]
     pub(crate) title: Option<String>,

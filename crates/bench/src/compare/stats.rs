@@ -2,15 +2,11 @@
 //!
 //! The invariant: nothing here invents a number. Of no values there is no median, of no passes no percentile.
 
-use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::result::Latency;
-
-/// Significant digits of a latency, as in [`Latency`].
-const DIGITS: u8 = 3;
-/// Longer ones count as this long: a minute, beyond any run that is worth its numbers.
-const LONGEST_NS: u64 = 60_000_000_000;
 
 /// One number over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,33 +43,36 @@ fn between(sorted: &[f64], quantile: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (position - position.floor())
 }
 
-/// Latencies of several runs as if they had been one.
-pub(crate) struct Distribution(Histogram<u64>);
+/// Latencies of several runs as if they had been one: (nanoseconds, passes that took at most so long), ascending, never
+/// empty. The values are those of [`Latency`], so merging loses nothing.
+pub(crate) struct Distribution(Vec<(u64, u64)>);
 
 impl Distribution {
     /// None if no pass was timed.
     pub(crate) fn merged<'a>(runs: impl IntoIterator<Item = &'a Latency>) -> Option<Self> {
-        let mut all = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
-            .expect("bounds and digits are within hdrhistogram's limits");
-        for &(value, times) in runs.into_iter().flat_map(|run| &run.counts_ns) {
-            all.saturating_record_n(value, times);
+        let mut counts = BTreeMap::<u64, u64>::new();
+        for &(value, passes) in runs.into_iter().flat_map(|run| &run.counts_ns).filter(|count| count.1 > 0) {
+            *counts.entry(value).or_default() += passes;
         }
+        let mut sum = 0;
+        let ascending = counts.into_iter().map(|(value, passes)| {
+            sum += passes;
+            (value, sum)
+        });
+        let all: Vec<(u64, u64)> = ascending.collect();
         (!all.is_empty()).then_some(Self(all))
     }
 
     /// Nanoseconds that so large a part of all passes took at most.
     pub(crate) fn at_ns(&self, quantile: f64) -> f64 {
-        self.0.value_at_quantile(quantile).min(self.0.max()) as f64
-    }
-
-    /// The longest one.
-    pub(crate) fn max_ns(&self) -> f64 {
-        self.0.max() as f64
+        let wanted = (quantile * self.passes() as f64).ceil() as u64;
+        let place = self.0.partition_point(|(_, sum)| *sum < wanted);
+        self.0[place.min(self.0.len() - 1)].0 as f64
     }
 
     /// Passes that were timed.
     pub(crate) fn passes(&self) -> u64 {
-        self.0.len()
+        self.0[self.0.len() - 1].1
     }
 }
 
@@ -108,7 +107,10 @@ mod tests {
         let both = Distribution::merged([&run(&[(100, 980), (2000, 10)]), &run(&[(100, 9), (5000, 1)])]);
         let both = both.expect("passes were timed");
         assert_eq!((both.passes(), both.at_ns(0.5), both.at_ns(0.999)), (1000, 100.0, 2000.0));
-        assert!((both.max_ns() - 5000.0).abs() < 5.0, "{}", both.max_ns());
+        assert_eq!(
+            [0.0, 0.989, 0.990, 1.0].map(|quantile| both.at_ns(quantile)),
+            [100.0, 100.0, 2000.0, 5000.0]
+        );
         assert!(Distribution::merged([&run(&[])]).is_none());
     }
 }

@@ -99,6 +99,15 @@ impl<'a> Reading<'a> {
         if is_stream { Metric::Throughput } else { Metric::Rate }
     }
 
+    /// What to show of a line. Of a stream a pass is as many pieces as its profile likes: its time, and what one pass
+    /// costs, tell nothing to anybody.
+    pub(crate) fn shown(&self, line: &Line<'_>, metric: Metric) -> Option<f64> {
+        let is_of_a_pass = metric.quantile().is_some()
+            || matches!(metric, Metric::CpuPerTransaction | Metric::SwitchesPerTransaction);
+        let is_stream = self.main_metric(line.turn.group) == Metric::Throughput;
+        line.shown(metric).filter(|_| !(is_of_a_pass && is_stream))
+    }
+
     /// Every contender of every group that was measured at least once, in the order of the plan.
     pub(crate) fn lines(&self) -> Vec<Line<'a>> {
         let turns = self.study.plan.round(0);
@@ -195,6 +204,9 @@ mod tests {
         let study = study(plan, &mut MockExecutor::new(model));
         let reading = Reading::new(&study);
         assert_eq!((reading.main_metric(0), reading.main_metric(1)), (Metric::Rate, Metric::Throughput));
+        let shown: Vec<bool> =
+            reading.lines().iter().map(|line| reading.shown(line, Metric::P99).is_some()).collect();
+        assert_eq!(shown, [true, false], "a pass of a stream is not a transaction");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::compare::options::Files;
 use crate::compare::study::Study;
-use crate::report::{csv, json, print};
+use crate::report::{csv, html, json, print};
 
 /// A file name that means stdout.
 const STDOUT: &str = "-";
@@ -17,11 +17,11 @@ type Render = fn(&Study) -> anyhow::Result<String>;
 
 impl Files {
     fn wanted(&self) -> impl Iterator<Item = (&Path, Render)> {
-        let all = [(&self.json, json::emit as Render), (&self.csv, csv::emit as Render)];
+        let all = [(&self.json, json::emit as Render), (&self.csv, csv::emit), (&self.html, html::emit)];
         all.into_iter().filter_map(|(file, render)| Some((file.as_deref()?, render)))
     }
 
-    /// Whether JSON or CSV goes to stdout, where the text would be in its way.
+    /// Whether one of them goes to stdout, where the text would be in its way.
     pub(crate) fn takes_stdout(&self) -> bool {
         self.wanted().any(|(file, _)| file == Path::new(STDOUT))
     }

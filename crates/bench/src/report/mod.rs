@@ -1,10 +1,11 @@
-//! Shows a study: as text, and as JSON and CSV for programs.
+//! Shows a study: as text, as JSON and CSV for programs, as one HTML page with charts.
 //!
 //! The invariant: everything here is computed from the [`Study`] alone, so a saved one gives the same report again.
 
 mod csv;
 mod demo;
 mod files;
+mod html;
 mod json;
 mod text;
 mod units;

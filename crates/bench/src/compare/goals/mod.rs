@@ -81,6 +81,8 @@ impl Verdict {
 pub(crate) struct Judged<'a> {
     /// The row.
     pub(crate) goal: &'a Goal,
+    /// The other path.
+    pub(crate) against: String,
     /// Times better, or part of, as the bar counts; None if it was not measured.
     pub(crate) ratio: Option<Spread>,
     /// How it stands.
@@ -108,7 +110,8 @@ fn judge_one<'a>(reading: &Reading<'a>, goal: &'a Goal) -> Judged<'a> {
         }
         Some(ratio) => refusal(samples()).map_or_else(|| goal.bar.verdict(ratio.median), Verdict::Refused),
     };
-    Judged { goal, ratio, verdict }
+    let against = study.contender(goal.theirs).map(|(_, who)| who.to_string()).unwrap_or_default();
+    Judged { goal, against, ratio, verdict }
 }
 
 impl Bar {

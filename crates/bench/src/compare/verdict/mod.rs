@@ -4,15 +4,18 @@
 
 use std::collections::BTreeMap;
 
+use crate::compare::digits::{bytes, figure};
 use crate::compare::metric::Metric;
 use crate::compare::plan::{Contender, Turn};
 use crate::compare::quiet::Interference;
-use crate::compare::study::{Ending, Sample, Study, connections};
+use crate::compare::study::{Axis, Ending, Sample, Study, connections};
 use crate::compare::summary::{Line, Reading};
 use crate::path::Path;
 
 /// Of so many runs one may be disturbed: medians bear that, and a cron job must not cost an hour's work.
 const ONE_OF: usize = 4;
+/// A sentence has so many numbers at most.
+const SAID: usize = 5;
 
 /// What stands above everything else: connections that did not use SMC, cells that failed, and how it ended.
 pub(crate) fn warnings(study: &Study) -> Vec<String> {
@@ -123,53 +126,70 @@ pub(crate) fn headline(reading: &Reading<'_>) -> Vec<String> {
     if let Some(refusal) = refusal(&reading.study.samples) {
         return vec![refusal];
     }
-    let mut seen: Vec<(&str, &Contender)> = vec![];
     let lines = reading.lines();
-    for line in &lines {
-        seen.push((&line.group.setting.profile, &line.group.baseline));
+    if reading.study.axis == Axis::Buffer {
+        return lines
+            .chunk_by(|a, b| a.turn.group == b.turn.group)
+            .filter_map(|all| best(reading, all))
+            .collect();
     }
+    let of = |line: &Line<'_>| (line.group.setting.profile.clone(), line.group.baseline.clone());
+    let mut seen: Vec<(String, Contender)> = lines.iter().map(of).collect();
     seen.dedup();
-    seen.iter().filter_map(|(profile, baseline)| sentence(reading, &lines, profile, baseline)).collect()
+    let sentence = |wanted: &(String, Contender)| {
+        let own: Vec<&Line<'_>> = lines.iter().filter(|line| of(line) == *wanted).collect();
+        sentence(reading, &own)
+    };
+    seen.iter().filter_map(sentence).collect()
 }
 
-/// `rr1c-200x1000 over smc: 21.5 times the transactions per second of tcp-veth on 1 connection, 9.8 times on 50`
-fn sentence(
-    reading: &Reading<'_>,
-    lines: &[Line<'_>],
-    profile: &str,
-    baseline: &Contender,
-) -> Option<String> {
-    let of_profile =
-        |line: &&Line<'_>| line.group.setting.profile == profile && line.group.baseline == *baseline;
-    let hero =
-        lines.iter().filter(of_profile).map(|line| line.contender).find(|who| who.path == Path::Smc)?;
-    let chosen = lines.iter().filter(of_profile).filter(|line| line.contender == hero);
-    let mut parts = vec![];
-    for line in chosen {
+/// `rr1c-200x1000 over smc: 21.5 times the transactions per second of tcp-veth on 1 connection, 9.8 times on 50
+/// connections`, said of lines of one profile.
+fn sentence(reading: &Reading<'_>, lines: &[&Line<'_>]) -> Option<String> {
+    let hero = lines.iter().map(|line| line.contender).find(|who| who.path == Path::Smc)?;
+    let chosen: Vec<&&Line<'_>> = lines.iter().filter(|line| line.contender == hero).collect();
+    let part = |line: &&&Line<'_>| {
         let metric = reading.main_metric(line.turn.group);
-        let Some(times) = line.times_better(metric) else { continue };
-        let what = if parts.is_empty() { noun(metric, baseline) } else { String::new() };
-        let count = connections(line.group.setting.connections);
-        parts.push(format!("{} times{what} on {count}", figure(times)));
+        Some((figure(line.times_better(metric)?), place(line), noun(metric, &line.group.baseline)))
+    };
+    let parts: Vec<(String, String, String)> = chosen.iter().filter_map(part).collect();
+    let shown = few(&parts).into_iter().enumerate().map(|(i, (times, place, noun))| {
+        if i == 0 { format!("{times} times{noun} {place}") } else { format!("{times} times {place}") }
+    });
+    let shown: Vec<String> = shown.collect();
+    let profile = &lines.first()?.group.setting.profile;
+    (!shown.is_empty()).then(|| format!("{profile} over {hero}: {}", shown.join(", ")))
+}
+
+/// All, or of many the first, the middle and the last.
+fn few<T>(all: &[T]) -> Vec<&T> {
+    if all.len() > SAID {
+        vec![&all[0], &all[all.len() / 2], &all[all.len() - 1]]
+    } else {
+        all.iter().collect()
     }
-    (!parts.is_empty()).then(|| format!("{profile} over {hero}: {}", parts.join(", ")))
+}
+
+/// Where a ratio was measured.
+fn place(line: &Line<'_>) -> String {
+    match line.group.setting.variables.get("size") {
+        Some(size) => format!("with messages of {}", size.parse().map_or(size.clone(), bytes)),
+        None => format!("on {}", connections(line.group.setting.connections)),
+    }
+}
+
+/// Of contenders of one setting, the one that beats the baseline by most.
+fn best(reading: &Reading<'_>, lines: &[Line<'_>]) -> Option<String> {
+    let metric = reading.main_metric(lines.first()?.turn.group);
+    let times = |line: &&Line<'_>| line.times_better(metric).unwrap_or(0.0);
+    let best = lines.iter().max_by(|a, b| times(a).total_cmp(&times(b)))?;
+    let (profile, what) = (&best.group.setting.profile, noun(metric, &best.group.baseline));
+    let times = figure(best.times_better(metric)?);
+    Some(format!("{profile} {}: {times} times{what} over {}", place(best), best.contender))
 }
 
 fn noun(metric: Metric, baseline: &Contender) -> String {
     format!(" the {} of {baseline}", metric.about().title)
-}
-
-/// Three significant digits, as many as a median of a few rounds deserves; below 0.01 fewer.
-pub(crate) fn figure(value: f64) -> String {
-    let whole = value.abs().max(0.01).log10().floor() as i32;
-    let unit = 10_f64.powi(whole - 2);
-    // Rounding may carry into the next power: 9.996 is 10.0.
-    let rounded = (value / unit).round() * unit;
-    match rounded.abs() {
-        size if size >= 99.95 => format!("{rounded:.0}"),
-        size if size >= 9.995 => format!("{rounded:.1}"),
-        _ => format!("{rounded:.2}"),
-    }
 }
 
 #[cfg(test)]

@@ -105,9 +105,3 @@ fn an_early_end_is_said() {
     executor.stop_after(2);
     assert_eq!(warnings(&study(plan, &mut executor)), ["interrupted after 2 of 3 runs"]);
 }
-
-#[test]
-fn figures_have_three_digits() {
-    let shown = [0.0, 0.094, 0.996, 3.816, 9.9999, 21.54, 99.96, 163.2, 4_166_667.0].map(figure);
-    assert_eq!(shown, ["0.00", "0.09", "1.00", "3.82", "10.0", "21.5", "100", "163", "4170000"]);
-}

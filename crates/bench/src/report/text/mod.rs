@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 
+use crate::compare::digits::figure;
 use crate::compare::goals::{self, Bar, Judged};
 use crate::compare::metric::Metric;
 use crate::compare::plan::Contender;
@@ -28,7 +29,7 @@ pub(crate) fn text(study: &Study) -> String {
     }
     if !lines.is_empty() {
         parts.push(speed(&reading, &lines));
-        parts.push(cost(&lines));
+        parts.push(cost(&reading, &lines));
     }
     parts.extend(study.extras.iter().map(extra));
     parts.push(how(study).join("\n"));
@@ -93,9 +94,9 @@ fn rows(lines: &[Line<'_>], numbers: impl Fn(&Line<'_>) -> Vec<String>) -> Vec<V
     lines.iter().enumerate().map(row).collect()
 }
 
-/// The value, or nothing where no run could tell.
-fn number(line: &Line<'_>, metric: Metric) -> String {
-    line.shown(metric).map(|value| show(metric, value)).unwrap_or_default()
+/// The value, or nothing where there is none to show.
+fn number(reading: &Reading<'_>, line: &Line<'_>, metric: Metric) -> String {
+    reading.shown(line, metric).map(|value| show(metric, value)).unwrap_or_default()
 }
 
 fn speed(reading: &Reading<'_>, lines: &[Line<'_>]) -> String {
@@ -118,8 +119,8 @@ fn speed(reading: &Reading<'_>, lines: &[Line<'_>]) -> String {
         let spread = line.values.get(&metric).map(|value| value.spread);
         let range = spread.map(|all| show_range(metric, all.min, all.max)).unwrap_or_default();
         let ratio = line.times_better(metric).map(times).unwrap_or_default();
-        let numbers = [number(line, metric), range, ratio];
-        numbers.into_iter().chain(percentiles.map(|metric| number(line, metric))).collect()
+        let numbers = [number(reading, line, metric), range, ratio];
+        numbers.into_iter().chain(percentiles.map(|metric| number(reading, line, metric))).collect()
     };
     table(owned(&header), rows(lines, numbers), NAMES)
 }
@@ -133,13 +134,13 @@ fn versus(lines: &[Line<'_>]) -> String {
     }
 }
 
-fn cost(lines: &[Line<'_>]) -> String {
+fn cost(reading: &Reading<'_>, lines: &[Line<'_>]) -> String {
     let per_gigabit = [Metric::CpuPerGigabit, Metric::ServerCpuPerGigabit, Metric::HostCpuPerGigabit];
     let numbers = |line: &Line<'_>| {
         let value = line.values.get(&Metric::CpuPerGigabit).filter(|_| !line.is_baseline());
         let part = value.and_then(|value| value.ratio).map(|ratio| percent(ratio.median));
         let per_transaction = [Metric::CpuPerTransaction, Metric::SwitchesPerTransaction];
-        let numbers = per_transaction.map(|metric| number(line, metric)).into_iter();
+        let numbers = per_transaction.map(|metric| number(reading, line, metric)).into_iter();
         let us = per_gigabit.map(|metric| line.shown(metric).map(grouped).unwrap_or_default());
         numbers.chain([part.unwrap_or_default()]).chain(us).collect()
     };
@@ -169,7 +170,7 @@ pub(crate) fn bar(bar: Bar) -> [String; 2] {
 pub(crate) fn reached(judged: &Judged<'_>) -> String {
     let shown = |ratio: f64| match judged.goal.bar {
         Bar::AtLeast { .. } => times(ratio),
-        Bar::AtMost { .. } => verdict::figure(ratio),
+        Bar::AtMost { .. } => figure(ratio),
     };
     judged.ratio.map(|ratio| shown(ratio.median)).unwrap_or_default()
 }
@@ -177,17 +178,24 @@ pub(crate) fn reached(judged: &Judged<'_>) -> String {
 fn goals_table(judged: &[Judged<'_>]) -> String {
     let row = |row: &Judged<'_>| {
         let [goal, floor] = bar(row.goal.bar);
-        let spread =
-            row.ratio.map(|all| format!("{}..{}", verdict::figure(all.min), verdict::figure(all.max)));
+        let spread = row.ratio.map(|all| format!("{}..{}", figure(all.min), figure(all.max)));
         let why = match &row.verdict {
             goals::Verdict::Refused(why) | goals::Verdict::NotMeasured(why) => format!(": {why}"),
             _ => String::new(),
         };
         let verdict = format!("{}{why}", row.verdict.word());
-        vec![row.goal.name.clone(), verdict, reached(row), spread.unwrap_or_default(), goal, floor]
+        vec![
+            row.goal.name.clone(),
+            row.against.clone(),
+            verdict,
+            reached(row),
+            spread.unwrap_or_default(),
+            goal,
+            floor,
+        ]
     };
-    let header = owned(&["goal", "verdict", "reached", "min..max", "goal", "floor"]);
-    table(header, judged.iter().map(row).collect(), 2)
+    let header = owned(&["what", "against", "verdict", "reached", "min..max", "goal", "floor"]);
+    table(header, judged.iter().map(row).collect(), NAMES)
 }
 
 fn extra(extra: &Extra) -> String {

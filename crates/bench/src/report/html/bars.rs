@@ -1,0 +1,117 @@
+//! Bars as the studies have them: a group per number of connections, a bar per path, the baseline being 100 %.
+//!
+//! The invariant: bars begin at zero, and every bar says its number; the drawing adds nothing that its text
+//! alternative does not say.
+
+use maud::{Markup, html};
+
+use super::paint;
+use super::scale::Scale;
+use crate::compare::plan::Contender;
+use crate::compare::stats::Spread;
+use crate::report::units::percent;
+
+/// Width of the drawing, in its own units: that of a telephone, so that letters keep their size on one.
+pub(crate) const WIDTH: f64 = 340.0;
+/// Right ends of the names.
+const NAMES: f64 = 80.0;
+/// Where bars begin and end.
+const BARS: (f64, f64) = (86.0, 212.0);
+/// Where percents end and the numbers themselves begin: in columns of their own, which no bar and no line crosses.
+const NUMBERS: (f64, f64) = (259.0, 264.0);
+/// Height of a bar, of its row, and of the heading of a group.
+const BAR: f64 = 12.0;
+const ROW: f64 = 18.0;
+const HEADING: f64 = 26.0;
+/// Longest name that fits left of its bar.
+const FITTING: usize = 14;
+
+/// One bar.
+pub(crate) struct Bar {
+    /// Whose.
+    pub(crate) contender: Contender,
+    /// Part of the baseline, 1 being the same.
+    pub(crate) ratio: Spread,
+    /// The number itself with its unit.
+    pub(crate) shown: String,
+}
+
+/// Bars that belong together.
+pub(crate) struct Group {
+    /// Such as `50 connections`.
+    pub(crate) name: String,
+    /// In the order of the report.
+    pub(crate) bars: Vec<Bar>,
+}
+
+/// Says all of it in words, for whoever does not see the drawing.
+pub(crate) fn words(groups: &[Group]) -> String {
+    let bar = |bar: &Bar| format!("{} {} ({})", bar.contender, percent(bar.ratio.median), bar.shown);
+    let group = |group: &Group| {
+        let bars: Vec<String> = group.bars.iter().map(bar).collect();
+        format!("{}: {}.", group.name, bars.join(", "))
+    };
+    groups.iter().map(group).collect::<Vec<_>>().join(" ")
+}
+
+/// The drawing.
+pub(crate) fn draw(title: &str, groups: &[Group]) -> Markup {
+    let ratios = groups.iter().flat_map(|group| &group.bars).map(|bar| bar.ratio.max.max(1.0));
+    let scale = Scale::linear(ratios.fold(1.0, f64::max), BARS);
+    let rows: usize = groups.iter().map(|group| group.bars.len()).sum();
+    let height = rows as f64 * ROW + groups.len() as f64 * HEADING + 4.0;
+    let mut top = 0.0;
+    let groups_drawn: Vec<Markup> = groups
+        .iter()
+        .map(|group| {
+            let drawn = draw_group(group, &scale, top);
+            top += HEADING + group.bars.len() as f64 * ROW;
+            drawn
+        })
+        .collect();
+    html! {
+        svg viewBox=(format!("0 0 {WIDTH} {height:.0}")) role="img"
+            aria-label=(format!("{title}. {}", words(groups))) {
+            @for group in groups_drawn { (group) }
+        }
+    }
+}
+
+fn draw_group(group: &Group, scale: &Scale, top: f64) -> Markup {
+    let rows = top + HEADING;
+    let bottom = rows + group.bars.len() as f64 * ROW - 3.0;
+    let one = scale.at(1.0);
+    html! {
+        text.group x="0" y=(place(rows - 8.0)) { (group.name) }
+        line.base x1=(place(one)) x2=(place(one)) y1=(place(rows - 2.0)) y2=(place(bottom)) {}
+        @for (i, bar) in group.bars.iter().enumerate() { (draw_bar(bar, scale, rows + i as f64 * ROW)) }
+    }
+}
+
+fn draw_bar(bar: &Bar, scale: &Scale, top: f64) -> Markup {
+    let (middle, end) = (top + BAR / 2.0, scale.at(bar.ratio.median));
+    let (low, high) = (scale.at(bar.ratio.min), scale.at(bar.ratio.max));
+    html! {
+        text.name x=(NAMES) y=(place(middle + 4.0)) text-anchor="end" { (fitting(&bar.contender.to_string())) }
+        rect class=(paint::fill(&bar.contender)) x=(BARS.0) y=(place(top)) width=(place((end - BARS.0).max(1.0)))
+            height=(BAR) rx="2" {}
+        @if high - low > 1.0 {
+            line.spread x1=(place(low)) x2=(place(high)) y1=(place(middle)) y2=(place(middle)) {}
+        }
+        text.value x=(NUMBERS.0) y=(place(middle + 4.0)) text-anchor="end" { (percent(bar.ratio.median)) }
+        text.more x=(NUMBERS.1) y=(place(middle + 4.0)) { (bar.shown) }
+    }
+}
+
+/// Cut, if it would not fit.
+fn fitting(name: &str) -> String {
+    if name.chars().count() <= FITTING {
+        return name.into();
+    }
+    name.chars().take(FITTING - 1).chain(['…']).collect()
+}
+
+/// A place in a drawing: a tenth of a unit is finer than any screen.
+pub(crate) fn place(place: f64) -> String {
+    format!("{:.1}", if place.is_finite() { place } else { 0.0 })
+}

@@ -1,0 +1,111 @@
+//! Which drawings a study gets: those of the published studies for numbers of connections, lines for sizes.
+//!
+//! The invariant: what was not measured is not drawn.
+
+use maud::{Markup, html};
+
+use super::bars::{self, Bar, Group};
+use super::buffers;
+use super::lines::{over_size, percentiles};
+use crate::compare::metric::Metric;
+use crate::compare::study::{Axis, connections};
+use crate::compare::summary::{Line, Reading};
+use crate::profile::builtin;
+use crate::report::units::{show, workload};
+
+/// What a size is called in a profile.
+pub(crate) const SIZE: &str = "size";
+
+/// Drawings under one heading.
+pub(crate) struct Chapter {
+    /// The workload.
+    pub(crate) heading: String,
+    /// What it does, of built-in profiles.
+    pub(crate) about: Option<String>,
+    /// As they stand.
+    pub(crate) figures: Vec<Markup>,
+}
+
+/// All drawings of a study.
+pub(crate) fn chapters(reading: &Reading<'_>, lines: &[Line<'_>]) -> Vec<Chapter> {
+    let mut names: Vec<String> = lines.iter().map(|line| heading(reading, line)).collect();
+    names.dedup();
+    let chapter = |name: String| {
+        let own: Vec<&Line<'_>> = lines.iter().filter(|line| heading(reading, line) == name).collect();
+        let figures = match reading.study.axis {
+            Axis::Buffer => buffers::figures(reading, &own),
+            Axis::Size if own.iter().any(|line| line.group.setting.variables.contains_key(SIZE)) => {
+                over_size(reading, &own)
+            }
+            _ => per_connections(reading, &own),
+        };
+        let about = own.first().and_then(|line| about(&line.group.setting.profile));
+        Chapter { heading: name, about, figures }
+    };
+    names.into_iter().map(chapter).filter(|chapter| !chapter.figures.is_empty()).collect()
+}
+
+/// What a built-in profile does, without what is said of its variables.
+fn about(profile: &str) -> Option<String> {
+    let parts = builtin::find(profile)?.about.split(", ").filter(|part| !part.contains('$'));
+    let text = parts.collect::<Vec<_>>().join(", ");
+    let first = text.chars().next()?;
+    Some(format!("{}{}.", first.to_uppercase(), &text[first.len_utf8()..]))
+}
+
+fn heading(reading: &Reading<'_>, line: &Line<'_>) -> String {
+    let setting = &line.group.setting;
+    if reading.study.axis == Axis::Size { setting.profile.clone() } else { workload(setting) }
+}
+
+/// Speed, cost and distribution for each number of connections.
+fn per_connections(reading: &Reading<'_>, lines: &[&Line<'_>]) -> Vec<Markup> {
+    let Some(first) = lines.first() else { return vec![] };
+    let main = match reading.main_metric(first.turn.group) {
+        Metric::Throughput => Metric::Throughput,
+        _ => Metric::TransactionTime,
+    };
+    let mut figures: Vec<Markup> =
+        [main, Metric::CpuPerGigabit].into_iter().filter_map(|metric| normalised(lines, metric)).collect();
+    if main != Metric::Throughput {
+        figures.extend(groups(lines).iter().filter_map(|group| percentiles(group)));
+    }
+    figures
+}
+
+/// Lines of the same setting together, in their order.
+pub(crate) fn groups<'a, 'b>(lines: &[&'b Line<'a>]) -> Vec<Vec<&'b Line<'a>>> {
+    lines.chunk_by(|a, b| a.turn.group == b.turn.group).map(<[_]>::to_vec).collect()
+}
+
+fn normalised(lines: &[&Line<'_>], metric: Metric) -> Option<Markup> {
+    let bar = |line: &&Line<'_>| {
+        let value = line.values.get(&metric)?;
+        Some(Bar { contender: line.contender.clone(), ratio: value.ratio?, shown: show(metric, value.shown) })
+    };
+    let group = |lines: Vec<&Line<'_>>| -> Option<Group> {
+        let name = connections(lines.first()?.group.setting.connections);
+        Some(Group { name, bars: lines.iter().filter_map(bar).collect() })
+    };
+    let groups: Vec<Group> =
+        groups(lines).into_iter().filter_map(group).filter(|group| !group.bars.is_empty()).collect();
+    let baseline = &lines.first()?.group.baseline;
+    let (title, better) = (format!("Normalised {}", metric.about().title), better(metric));
+    (!groups.is_empty())
+        .then(|| figure(&title, &format!("{better}, {baseline} being 100 %"), &bars::draw(&title, &groups)))
+}
+
+/// As the studies say it under each of their figures.
+pub(crate) fn better(metric: Metric) -> &'static str {
+    if metric.about().lower_is_better { "Shorter is better" } else { "Longer is better" }
+}
+
+/// A drawing with its heading.
+pub(crate) fn figure(title: &str, note: &str, drawing: &Markup) -> Markup {
+    html! {
+        figure {
+            figcaption { h3 { (title) } (note) }
+            (drawing)
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A study as one HTML page: charts as the published studies have them, every number, and how it was measured.
+//!
+//! The invariant: the page needs no other file, asks for none (its own policy forbids it), and runs no script. Names
+//! that come from outside are escaped by [`maud`].
+
+mod bars;
+#[cfg(test)]
+mod browser;
+mod buffers;
+mod curve;
+#[cfg(test)]
+mod example;
+mod figures;
+mod lines;
+mod paint;
+mod scale;
+mod tables;
+mod tiles;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::compare::goals::{self, Judged};
+use crate::compare::study::Study;
+use crate::compare::summary::{Line, Reading};
+use crate::compare::verdict;
+use crate::report::text::{how, summary};
+
+/// Nothing may be fetched; the style sheet stands in the page.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+const STYLE: &str = include_str!("style.css");
+
+/// The whole page.
+pub(crate) fn emit(study: &Study) -> anyhow::Result<String> {
+    let reading = Reading::new(study);
+    let lines = reading.lines();
+    let judged = goals::judge(&reading);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                title { (study.title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (head(&reading, &lines, &judged))
+                main { (body(&reading, &lines, &judged)) }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// Warnings before everything else, then what it comes to.
+fn head(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Markup {
+    let study = reading.study;
+    let warnings = verdict::warnings(study);
+    let sentences = summary(reading, judged);
+    html! {
+        header {
+            @if !warnings.is_empty() {
+                aside.warn role="note" aria-label="Warnings" { @for warning in &warnings { p { (warning) } } }
+            }
+            h1 { (study.title) }
+            @for sentence in &sentences { p.lead { (sentence) "." } }
+            p.quiet { (study.machine.sentence()) "; " (study.started) }
+            @for note in &study.notes { p.quiet { (note) } }
+            @if judged.is_empty() && verdict::refusal(&study.samples).is_none() { (tiles::draw(reading, lines)) }
+        }
+    }
+}
+
+fn body(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Markup {
+    let study = reading.study;
+    html! {
+        @if !judged.is_empty() {
+            h2 { "Goals" }
+            (tables::goals(judged))
+        }
+        @for chapter in figures::chapters(reading, lines) {
+            section {
+                h2 { (chapter.heading) }
+                @if let Some(about) = &chapter.about { p.quiet { (about) } }
+                div.charts { @for figure in &chapter.figures { (figure) } }
+            }
+        }
+        @for extra in &study.extras {
+            h2 { (extra.title) }
+            (tables::extra(extra))
+        }
+        @if !lines.is_empty() {
+            h2 { "All numbers" }
+            (tables::numbers(reading, lines))
+        }
+        h2 { "How it was measured" }
+        (method(study))
+    }
+}
+
+fn method(study: &Study) -> Markup {
+    html! {
+        @for sentence in how(study) { p { (sentence) "." } }
+        p.quiet {
+            "Transaction time is the time of a run, times its connections, through its transactions. CPU in us/Gb is \
+             user and system time of both ends in microseconds per gigabit moved; server and host tell the same of the \
+             server alone and of the whole machine, interrupts included."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! The page as a parser sees it.
+
+use html5ever::tendril::TendrilSink;
+use html5ever::{ParseOpts, parse_document, tokenizer::TokenizerOpts};
+use markup5ever_rcdom::{Handle, NodeData, RcDom};
+
+use super::{emit, example};
+use crate::compare::mock::{MockExecutor, plan, study};
+use crate::compare::study::Study;
+use crate::path::Path;
+use crate::report::json;
+
+/// An element with its attributes and the text right in it.
+struct Element {
+    name: String,
+    attributes: Vec<(String, String)>,
+    text: String,
+}
+
+impl Element {
+    fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(one, _)| one == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// All elements in their order. A page that a parser has to mend fails the test.
+fn elements(page: &str) -> Vec<Element> {
+    let tokenizer = TokenizerOpts { exact_errors: true, ..TokenizerOpts::default() };
+    let options = ParseOpts { tokenizer, ..ParseOpts::default() };
+    let dom = parse_document(RcDom::default(), options).one(page);
+    assert_eq!(dom.errors.borrow().as_slice(), &[] as &[std::borrow::Cow<'_, str>]);
+    let mut all = vec![];
+    collect(&dom.document, &mut all);
+    all
+}
+
+fn collect(node: &Handle, all: &mut Vec<Element>) {
+    let children = node.children.borrow();
+    if let NodeData::Element { name, attrs, .. } = &node.data {
+        let text = children.iter().filter_map(|child| match &child.data {
+            NodeData::Text { contents } => Some(contents.borrow().to_string()),
+            _ => None,
+        });
+        let attributes = attrs.borrow();
+        let attributes = attributes.iter().map(|one| (one.name.local.to_string(), one.value.to_string()));
+        let (name, attributes) = (name.local.to_string(), attributes.collect());
+        all.push(Element { name, attributes, text: text.collect() });
+    }
+    children.iter().for_each(|child| collect(child, all));
+}
+
+fn examples() -> [Study; 5] {
+    [example::compared(), example::troubled(), example::swept(), example::buffered(), example::judged()]
+}
+
+#[test]
+fn every_page_is_well_formed_and_asks_for_nothing() {
+    for study in examples() {
+        let page = emit(&study).expect("a page");
+        for element in elements(&page) {
+            assert!(
+                !["script", "link", "img", "iframe"].contains(&element.name.as_str()),
+                "{}",
+                element.name
+            );
+            for (name, value) in &element.attributes {
+                assert!(!["src", "href", "style"].contains(&name.as_str()), "{name}={value}");
+                assert!(!name.starts_with("on"), "{name}={value}");
+            }
+        }
+        assert!(!page.contains("url(") && !page.contains("@import"));
+    }
+}
+
+#[test]
+fn a_page_is_the_same_after_saving_and_loading() {
+    for study in examples() {
+        let saved = json::emit(&study).expect("saved");
+        let again = json::parse(&saved).expect("loaded");
+        assert_eq!(emit(&study).expect("a page"), emit(&again).expect("a page"), "{}", study.title);
+    }
+}
+
+#[test]
+fn every_drawing_says_its_numbers_in_words() {
+    for (study, words) in [
+        (example::compared(), "1 connection: tcp-veth 100 % (54.4 us), tcp-loopback 94.1 % (49.3 us)"),
+        (example::swept(), "smc at 1 MiB: "),
+        (example::buffered(), "throughput: 33.1 % at 16 KiB, "),
+    ] {
+        let page = elements(&emit(&study).expect("a page"));
+        let drawings: Vec<&Element> = page.iter().filter(|one| one.name == "svg").collect();
+        let label = |one: &&Element| one.attribute("aria-label").expect("a text alternative").to_owned();
+        let labels: Vec<String> = drawings.iter().map(label).collect();
+        assert!(drawings.iter().all(|one| one.attribute("role") == Some("img")) && !labels.is_empty());
+        assert!(labels.iter().any(|label| label.contains(words)), "{words}: {labels:#?}");
+    }
+}
+
+#[test]
+fn warnings_come_before_everything_else() {
+    let page = elements(&emit(&example::troubled()).expect("a page"));
+    let text: Vec<&Element> = page.iter().skip_while(|one| one.name != "body").collect();
+    let names: Vec<&str> = text.iter().take(4).map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["body", "header", "aside", "p"]);
+    assert!(text[3].text.contains("smc connections stayed on TCP"), "{}", text[3].text);
+    let headline = text.iter().find(|one| one.attribute("class") == Some("lead")).expect("a headline");
+    assert!(headline.text.starts_with("no verdict: "), "{}", headline.text);
+    assert!(!text.iter().any(|one| one.attribute("class") == Some("tiles")), "no verdict, no tiles");
+}
+
+#[test]
+fn names_from_outside_stay_text() {
+    let page = elements(&emit(&example::troubled()).expect("a page"));
+    let title = page.iter().find(|one| one.name == "h1").expect("a heading");
+    assert_eq!(title.text, "<script>alert(1)</script> & more");
+}
+
+#[test]
+fn a_study_of_nothing_is_a_page() {
+    let mut executor = MockExecutor::default();
+    executor.fail("rr 1 smc", "no sockets");
+    let page = emit(&study(plan(&["rr"], &[1], &[Path::Smc]), &mut executor)).expect("a page");
+    assert!(elements(&page).iter().all(|one| one.name != "svg" && one.name != "table"));
+}
+
+#[test]
+fn without_a_baseline_there_are_no_bars_but_numbers() {
+    let mut executor = MockExecutor::default();
+    executor.fail("rr 1 tcp-veth", "no bridge");
+    let study = study(plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]), &mut executor);
+    let page = elements(&emit(&study).expect("a page"));
+    assert!(page.iter().all(|one| one.name != "rect"), "a ratio to nothing");
+    assert!(page.iter().any(|one| one.name == "polyline") && page.iter().any(|one| one.name == "table"));
+}

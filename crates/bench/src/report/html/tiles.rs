@@ -1,0 +1,58 @@
+//! What one remembers: how SMC compares with the baseline, from the worst setting to the best, one tile per profile.
+//!
+//! The invariant: a tile shows both ends of what was measured, never the best number alone.
+
+use maud::{Markup, html};
+
+use crate::compare::digits::figure;
+use crate::compare::metric::Metric;
+use crate::compare::study::Axis;
+use crate::compare::summary::{Line, Reading};
+use crate::path::Path;
+
+/// A number to remember, and what it is.
+type Fact = (String, String);
+
+/// All tiles; none where the study is about sizes.
+pub(crate) fn draw(reading: &Reading<'_>, lines: &[Line<'_>]) -> Markup {
+    let is_hero =
+        |line: &&Line<'_>| line.contender.path == Path::Smc && line.contender.environment.is_empty();
+    let heroes: Vec<&Line<'_>> = lines.iter().filter(is_hero).collect();
+    let mut profiles: Vec<&str> = heroes.iter().map(|line| line.group.setting.profile.as_str()).collect();
+    profiles.dedup();
+    let of = |profile: &str| -> Vec<&Line<'_>> {
+        heroes.iter().filter(|line| line.group.setting.profile == profile).copied().collect()
+    };
+    let tiles: Vec<(&str, Vec<Fact>)> =
+        profiles.into_iter().map(|profile| (profile, facts(reading, &of(profile)))).collect();
+    html! {
+        @if reading.study.axis == Axis::Connections && tiles.iter().any(|(_, facts)| !facts.is_empty()) {
+            ul.tiles {
+                @for (profile, facts) in tiles.iter().filter(|(_, facts)| !facts.is_empty()) {
+                    li { (profile) div { @for (number, what) in facts { p { b { (number) } span { (what) } } } } }
+                }
+            }
+        }
+    }
+}
+
+/// Speed and cost.
+fn facts(reading: &Reading<'_>, lines: &[&Line<'_>]) -> Vec<Fact> {
+    let Some(first) = lines.first() else { return vec![] };
+    let main = reading.main_metric(first.turn.group);
+    let baseline = &first.group.baseline;
+    let speed = range(lines, |line| line.times_better(main));
+    let cost = range(lines, |line| line.times_better(Metric::CpuPerGigabit).map(|times| 100.0 / times));
+    let speed = speed.map(|range| (format!("{range}x"), format!("the {} of {baseline}", main.about().title)));
+    let cost = cost.map(|range| (format!("{range} %"), "of its CPU per gigabit".to_owned()));
+    speed.into_iter().chain(cost).collect()
+}
+
+/// `2.84 to 180`, or one number where there is but one.
+fn range(lines: &[&Line<'_>], read: impl Fn(&Line<'_>) -> Option<f64>) -> Option<String> {
+    let all: Vec<f64> = lines.iter().filter_map(|line| read(line)).collect();
+    let low = all.iter().copied().reduce(f64::min)?;
+    let high = all.iter().copied().reduce(f64::max)?;
+    let (low, high) = (figure(low), figure(high));
+    Some(if low == high { high } else { format!("{low} to {high}") })
+}

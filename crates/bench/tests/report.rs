@@ -1,0 +1,90 @@
+//! Reports as people ask for them: a saved study shown again, and what is said when something cannot be read or written.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Saved by version 1 of the format; later versions go on reading it, or say that they do not.
+const SAVED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/study-1.json");
+
+fn bench(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+    command.args(args).stdin(Stdio::null()).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).expect("it was written")
+}
+
+#[test]
+fn a_saved_study_is_shown_again_in_every_form() {
+    let folder = tempfile::tempdir().expect("a folder for tests");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let [json, csv, html] = ["again.json", "x.csv", "x.html"].map(file);
+    let shown = bench(&["report", SAVED, "--json", &json, "--csv", &csv, "--html", &html]);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    let first = text(&shown.stdout).lines().next().map(str::to_owned);
+    let expected = "2 of 100 smc connections stayed on TCP in 2 of 2 runs: 0x03010000 (2)";
+    assert_eq!(first.as_deref(), Some(expected));
+    assert!(read(csv.as_ref()).starts_with("profile,connections,"));
+    assert!(read(html.as_ref()).starts_with("<!DOCTYPE html>"));
+    let again = bench(&["report", &json]);
+    assert_eq!(text(&again.stdout), text(&shown.stdout), "what was saved again says the same");
+}
+
+#[test]
+fn one_form_can_go_to_stdout_alone() {
+    let shown = bench(&["report", SAVED, "--json", "-"]);
+    assert!(shown.status.success());
+    let value: serde_json::Value = serde_json::from_slice(&shown.stdout).expect("JSON and nothing else");
+    assert_eq!(value["study"]["samples"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn a_full_disk_costs_the_file_and_not_the_results() {
+    let shown = bench(&["report", SAVED, "--html", "/dev/full"]);
+    assert_eq!(shown.status.code(), Some(1));
+    let complaint = text(&shown.stderr);
+    assert!(complaint.lines().count() == 1 && complaint.contains("cannot write /dev/full: No space left"));
+    assert!(text(&shown.stdout).contains("10.0x"), "{}", text(&shown.stdout));
+}
+
+#[test]
+fn runs_of_two_studies_are_never_in_one_table() {
+    let refused = bench(&["report", SAVED, SAVED]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0));
+    assert!(text(&refused.stderr).contains("numbers of different runs are not comparable"));
+}
+
+#[test]
+fn what_is_no_study_is_refused_in_a_sentence() {
+    let folder = tempfile::tempdir().expect("a folder for tests");
+    let file = folder.path().join("x.json");
+    for (content, complaint) in [("{}", "this is not what --json saves"), ("", "EOF while parsing")] {
+        fs::write(&file, content).expect("written");
+        let refused = bench(&["report", &file.display().to_string()]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(text(&refused.stderr).contains(complaint), "{}", text(&refused.stderr));
+    }
+    let refused = bench(&["report", "/nowhere/x.json"]);
+    assert!(text(&refused.stderr).contains("cannot read /nowhere/x.json: No such file"));
+}
+
+#[test]
+fn nonsense_on_the_command_line_is_refused_with_status_2() {
+    let nonsense: [&[&str]; 5] = [
+        &["report"],
+        &["compare", "--quick", "--full"],
+        &["compare", "--paths", "pigeon"],
+        &["sweep", "--rounds", "0"],
+        &["buffers", "--conns", "many"],
+    ];
+    for args in nonsense {
+        let refused = bench(args);
+        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0), "{args:?}");
+    }
+}
