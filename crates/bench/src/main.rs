@@ -36,8 +36,8 @@ use crate::worker::{ServerKind, WorkerArgs};
 use crate::workload::{CONNECT_AND_CLOSE, REQUEST_RESPONSE, STREAM, Workload};
 
 /// Of the commands that compare.
-const STATUSES: &str = "Exit status: 0 all was measured; 1 something could not be measured or written, or is below its \
-                        floor; 2 the command line is wrong; 130 Ctrl-C (what was measured is shown all the same)";
+const STATUSES: &str = "Exit status: 0 all was measured; 1 something could not be measured or written, or a goal is \
+                        below its floor or without a verdict; 2 the command line is wrong; 130 Ctrl-C (what was measured is shown all the same)";
 
 /// Compare TCP, AF_UNIX and SMC on this host.
 #[derive(Parser)]

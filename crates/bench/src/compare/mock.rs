@@ -77,6 +77,7 @@ impl Host for MockHost {
         if !passed.is_zero() || self.seen.at.is_zero() {
             let others = passed.mul_f64(self.others.pop_front().unwrap_or(0.0));
             self.seen.work += others;
+            self.seen.foreign += others;
             self.seen.idle += passed - others;
             self.seen.at = self.now.get();
         }

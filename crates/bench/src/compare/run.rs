@@ -11,7 +11,7 @@ use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::compare::World;
-use crate::compare::goals::{self, Goal};
+use crate::compare::goals::{self, Goal, Verdict};
 use crate::compare::machine::Machine;
 use crate::compare::measure::Bench;
 use crate::compare::options::Common;
@@ -76,10 +76,11 @@ pub(super) fn run(job: Job, common: &Common, world: &mut dyn World) -> anyhow::R
     Ok(status(&study, is_shown))
 }
 
-/// Documented in `--help`: 0 all well, 1 something is missing or below its floor, 130 Ctrl-C.
+/// Documented in `--help`: 0 all well, 1 something is missing, below its floor or without a verdict, 130 Ctrl-C.
 fn status(study: &Study, is_shown: bool) -> ExitCode {
     let judged = goals::judge(&Reading::new(study));
-    let is_broken = judged.iter().any(|row| row.verdict == goals::Verdict::BelowFloor);
+    let is_proven = |verdict: &Verdict| matches!(verdict, Verdict::Pass | Verdict::Short);
+    let is_broken = !judged.iter().all(|row| is_proven(&row.verdict));
     match study.ending {
         Ending::Interrupted => ExitCode::from(INTERRUPTED),
         _ if !study.failures.is_empty() || !is_shown || is_broken => ExitCode::FAILURE,
