@@ -22,6 +22,7 @@ mod result;
 mod smcss;
 mod socket;
 mod stats;
+mod strand;
 mod worker;
 mod workload;
 

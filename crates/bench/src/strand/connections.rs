@@ -1,0 +1,134 @@
+//! A strand's connections, and what happens to bytes that one end moved beyond the last pass that both ends did.
+
+use std::sync::Arc;
+
+use super::control::Control;
+use super::network::Network;
+use super::plan::Peer;
+use super::run::Strand;
+use super::socket::Stream;
+use super::steps::{Action, Call, Step};
+
+/// A strand's connections by their slots. Those of one name lie upon each other: the last one opened is used and closed.
+pub(crate) struct Connections<S> {
+    slots: Vec<Vec<Connection<S>>>,
+    next_id: u64,
+}
+
+/// One of them.
+pub(super) struct Connection<S> {
+    pub(super) stream: Arc<S>,
+    id: u64,
+    /// Bytes that came beyond the last common pass: the next transaction's first.
+    read_ahead: u64,
+    /// Bytes that went beyond it.
+    written_ahead: u64,
+}
+
+impl<S> Connection<S> {
+    /// How many of the `size` bytes of a call have been moved already, in the transaction before.
+    pub(super) fn take_ahead(&mut self, call: Call, size: usize) -> usize {
+        let ahead = if call.reads() { &mut self.read_ahead } else { &mut self.written_ahead };
+        if *ahead == 0 {
+            return 0;
+        }
+        let taken = usize::try_from(*ahead).unwrap_or(usize::MAX).min(size);
+        *ahead -= taken as u64;
+        taken
+    }
+}
+
+impl<S: Stream> Connections<S> {
+    /// None yet.
+    pub(crate) fn new(slots: usize) -> Self {
+        Self { slots: std::iter::repeat_with(Vec::new).take(slots).collect(), next_id: 0 }
+    }
+
+    /// One more in `slot`.
+    pub(super) fn open(&mut self, slot: usize, stream: S, control: &Control) {
+        let (id, stream) = (self.next_id, Arc::new(stream));
+        self.next_id += 1;
+        control.opened(id, stream.clone());
+        if let Some(slot) = self.slots.get_mut(slot) {
+            slot.push(Connection { stream, id, read_ahead: 0, written_ahead: 0 });
+        }
+    }
+
+    /// False if there was none in `slot`.
+    pub(super) fn close(&mut self, slot: usize, control: &Control) -> bool {
+        let Some(connection) = self.slots.get_mut(slot).and_then(Vec::pop) else { return false };
+        control.closed(connection.id);
+        true
+    }
+
+    /// All of them.
+    pub(super) fn close_all(&mut self, control: &Control) {
+        for slot in 0..self.slots.len() {
+            while self.close(slot, control) {}
+        }
+    }
+
+    /// The one in `slot` that is used.
+    pub(super) fn last(&mut self, slot: usize) -> Option<&mut Connection<S>> {
+        self.slots.get_mut(slot)?.last_mut()
+    }
+}
+
+/// What a strand was doing when its transaction ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Position {
+    /// Which step.
+    pub(super) step: usize,
+    /// Bytes of the turn that it was in.
+    pub(super) bytes: u64,
+}
+
+impl<N: Network> Strand<N> {
+    /// Books what was moved beyond the last common turn on the connections, for the next transaction. Only a slave gets
+    /// there: the master, which ends the transaction, does so between two turns.
+    pub(super) fn carry(&mut self, steps: &[Step]) {
+        if self.is_master() {
+            return;
+        }
+        let agreed = self.control.agreed(self.transaction).filter(|_| self.plan().peer == Peer::Ours);
+        let mut earlier = 0;
+        for (index, step) in steps.iter().enumerate() {
+            let done = |turns| turns_of_step(turns, super::steps::turns(steps), earlier, step.count);
+            let whole = agreed.map_or(0, |agreed| done(self.turns).saturating_sub(done(agreed)));
+            let unfinished = if index == self.position.step { self.position.bytes } else { 0 };
+            let bytes = step.bytes().unwrap_or(0) * whole + unfinished;
+            earlier += step.count;
+            let Action::Move { call, .. } = step.action else { continue };
+            if let Some(connection) = self.connections.last(step.slot) {
+                match (call.reads(), agreed) {
+                    (true, _) => connection.read_ahead += bytes,
+                    (false, Some(_)) => connection.written_ahead += bytes,
+                    // Where uperf stands nobody knows: it begins anew, and waits for all that we write.
+                    (false, None) => {}
+                }
+            }
+        }
+    }
+}
+
+/// How many of the first `turns` turns belong to a step with `count` turns a pass, `earlier` turns into a pass of `pass`.
+fn turns_of_step(turns: u64, pass: u64, earlier: u64, count: u64) -> u64 {
+    let (passes, rest) = (turns / pass.max(1), turns % pass.max(1));
+    passes * count + rest.saturating_sub(earlier).min(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::turns_of_step;
+
+    #[test]
+    fn turns_are_shared_out_among_the_steps_of_a_pass() {
+        // Three turns of the first step, one of the second.
+        for turns in 0..40 {
+            let order: Vec<usize> = [0, 0, 0, 1].into_iter().cycle().take(turns).collect();
+            let counted = |step| order.iter().filter(|&&taken| taken == step).count() as u64;
+            assert_eq!(turns_of_step(turns as u64, 4, 0, 3), counted(0), "{turns}");
+            assert_eq!(turns_of_step(turns as u64, 4, 3, 1), counted(1), "{turns}");
+        }
+    }
+}

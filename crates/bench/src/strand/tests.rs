@@ -1,0 +1,292 @@
+//! Strands over connections that a test makes up: what both ends move is what the plan says, however it ends.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use super::control::{Control, End};
+use super::network::Network;
+use super::plan::{Detail, Peer, Plan, Role};
+use super::report::StrandReport;
+use super::run::{Observer, Strand};
+use super::socket::{Readiness, Stream};
+use super::steps::Opening;
+use crate::profile::model::{Flowop, FlowopKind, Place, Transaction, Until};
+use crate::profile::options::{Options, Size};
+
+/// Bytes on their way, and whether more can come.
+#[derive(Default)]
+struct Pipe {
+    state: Mutex<(VecDeque<u8>, bool)>,
+    changed: Condvar,
+}
+
+impl Pipe {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.state.lock().expect("no test panicked");
+        if state.1 {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        state.0.extend(bytes);
+        self.changed.notify_all();
+        Ok(bytes.len())
+    }
+
+    /// Blocks, and brings less than was asked for.
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let state = self.state.lock().expect("no test panicked");
+        let mut state =
+            self.changed.wait_while(state, |state| state.0.is_empty() && !state.1).expect("no test panicked");
+        let size = state.0.len().min(buffer.len()).min(7);
+        for (byte, arrived) in buffer.iter_mut().zip(state.0.drain(..size)) {
+            *byte = arrived;
+        }
+        Ok(size)
+    }
+
+    fn end(&self) {
+        self.state.lock().expect("no test panicked").1 = true;
+        self.changed.notify_all();
+    }
+}
+
+/// One end of a pair of pipes.
+struct Fake {
+    to: Arc<Pipe>,
+    from: Arc<Pipe>,
+}
+
+impl Stream for Fake {
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.from.read(buffer)
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.to.write(bytes)
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.from.read(buffer)
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.to.write(bytes)
+    }
+
+    fn send_file(&self, _: &File, _: &mut i64, _: usize) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn wait(&self, _: Readiness, _: Duration) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn shut(&self) {
+        self.to.end();
+        self.from.end();
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+/// Has one connection to give.
+struct Once(Option<Fake>);
+
+impl Network for Once {
+    type Stream = Fake;
+
+    fn connect(&mut self, _: &Opening) -> io::Result<Fake> {
+        self.0.take().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+    }
+
+    fn accept(&mut self, _: &Opening) -> io::Result<Option<Fake>> {
+        Ok(self.0.take())
+    }
+}
+
+fn pair() -> (Once, Once) {
+    let pipes = [Arc::new(Pipe::default()), Arc::new(Pipe::default())];
+    let end = |to: usize| Once(Some(Fake { to: pipes[to].clone(), from: pipes[1 - to].clone() }));
+    (end(0), end(1))
+}
+
+fn flowop(kind: FlowopKind, size: u32, count: u64) -> Flowop {
+    let options = Options { size: Some(Size::Fixed(size)), count, ..Options::default() };
+    Flowop { kind, options, place: Place { line: 1, column: 1 } }
+}
+
+fn transaction(until: Until, flowops: Vec<Flowop>) -> Transaction {
+    Transaction { name: "t".into(), until, rate: None, flowops }
+}
+
+const ONCE: Until = Until::Iterations(1);
+
+fn opening() -> Transaction {
+    transaction(ONCE, vec![flowop(FlowopKind::Connect, 1, 1)])
+}
+
+fn closing() -> Transaction {
+    transaction(ONCE, vec![flowop(FlowopKind::Disconnect, 1, 1)])
+}
+
+/// Turns that were taken, gate by gate.
+#[derive(Clone, Default)]
+struct Gates(Arc<(Mutex<Vec<u64>>, Condvar)>);
+
+impl Observer for Gates {
+    fn at_gate(&mut self, _: usize, turns: u64) {
+        self.0.0.lock().expect("no test panicked").push(turns);
+        self.0.1.notify_all();
+    }
+}
+
+impl Gates {
+    /// Turns of the transaction before `gate`, once the strand is there.
+    fn wait(&self, gate: usize) -> u64 {
+        let gates = self.0.0.lock().expect("no test panicked");
+        self.0.1.wait_while(gates, |gates| gates.len() <= gate).expect("no test panicked")[gate]
+    }
+}
+
+/// A strand in a thread.
+struct Runner {
+    control: Arc<Control>,
+    gates: Gates,
+    thread: std::thread::JoinHandle<StrandReport>,
+}
+
+impl Runner {
+    fn start(role: Role, transactions: Vec<Transaction>, network: Once) -> Self {
+        let plan = Arc::new(Plan { role, peer: Peer::Ours, transactions, detail: Detail::default() });
+        let (control, gates) = (Arc::new(Control::default()), Gates::default());
+        let (strand_control, mut observer) = (control.clone(), gates.clone());
+        let thread =
+            std::thread::spawn(move || Strand::new(plan, strand_control, network).run(&mut observer));
+        Self { control, gates, thread }
+    }
+}
+
+/// Runs both ends of `transactions` as a master and a slave do; their reports.
+fn both_ends(transactions: &[Transaction]) -> (StrandReport, StrandReport) {
+    let (near, far) = pair();
+    let opposite = |transaction: &Transaction| {
+        let flowops = transaction.flowops.iter();
+        let flowops = flowops.map(|flowop| Flowop { kind: flowop.kind.opposite(), ..flowop.clone() });
+        Transaction { flowops: flowops.collect(), ..transaction.clone() }
+    };
+    let master = Runner::start(Role::Master, transactions.to_vec(), near);
+    let slave = Runner::start(Role::Slave, transactions.iter().map(opposite).collect(), far);
+    for number in 0..transactions.len() {
+        let turns = master.gates.wait(number);
+        if number > 0 {
+            slave.control.end(number - 1, End::After(turns));
+        }
+        let now = super::clock::now_ns();
+        slave.control.release(number, now);
+        master.control.release(number, now);
+    }
+    (master.thread.join().expect("no panic"), slave.thread.join().expect("no panic"))
+}
+
+fn rr(until: Until) -> Transaction {
+    transaction(until, vec![flowop(FlowopKind::Write, 200, 1), flowop(FlowopKind::Read, 1000, 1)])
+}
+
+const SHORT: Until = Until::Duration(Duration::from_millis(20));
+
+#[test]
+fn iterations_move_exactly_what_they_say() {
+    let (master, slave) = both_ends(&[opening(), rr(Until::Iterations(50)), closing()]);
+    assert_eq!((&master.failure, &slave.failure), (&None, &None));
+    let (m, s) = (&master.transactions[1], &slave.transactions[1]);
+    assert_eq!((m.counts.sent, m.counts.received, m.counts.operations), (10_000, 50_000, 100));
+    assert_eq!((s.counts.sent, s.counts.received, s.counts.operations), (50_000, 10_000, 100));
+    assert_eq!(m.latency.counts_ns.iter().map(|(_, count)| count).sum::<u64>(), 50);
+}
+
+#[test]
+fn after_a_duration_both_ends_go_on_at_the_same_byte() {
+    let odd = transaction(
+        Until::Iterations(3),
+        vec![flowop(FlowopKind::Write, 64, 3), flowop(FlowopKind::Read, 33, 2)],
+    );
+    let plans = [
+        rr(SHORT),
+        transaction(SHORT, vec![flowop(FlowopKind::Write, 30, 640)]),
+        transaction(SHORT, vec![flowop(FlowopKind::Recv, 30, 40)]),
+    ];
+    for timed in plans {
+        let (master, slave) = both_ends(&[opening(), timed.clone(), odd.clone(), rr(SHORT), closing()]);
+        assert_eq!((&master.failure, &slave.failure), (&None, &None), "{timed:?}");
+        let (m, s) = (master.counts(), slave.counts());
+        assert!(m.sent > 0);
+        // What the master wrote has come to the last byte; what it did not read may have been written.
+        assert_eq!(m.sent, s.received, "{timed:?}");
+        assert!(s.sent >= m.received, "{timed:?}");
+        assert_eq!(master.transactions.len(), 5);
+    }
+}
+
+#[test]
+fn a_master_tells_that_the_other_end_has_closed() {
+    let (near, far) = pair();
+    let master = Runner::start(Role::Master, vec![opening(), rr(SHORT)], near);
+    master.control.release(0, 0);
+    master.gates.wait(1);
+    drop(far);
+    master.control.release(1, super::clock::now_ns());
+    let report = master.thread.join().expect("no panic");
+    let failure = report.failure.expect("it failed");
+    assert!(failure.starts_with("write at 1:1: "), "{failure}");
+}
+
+#[test]
+fn a_slave_ends_where_the_master_closes() {
+    let (near, far) = pair();
+    let slave = Runner::start(Role::Slave, vec![opening(), rr(Until::Iterations(9))], far);
+    slave.control.release(0, 0);
+    slave.control.release(1, 0);
+    slave.gates.wait(1);
+    drop(near);
+    assert_eq!(slave.thread.join().expect("no panic").failure, None);
+}
+
+#[test]
+fn canfail_counts_and_goes_on() {
+    let mut connect = flowop(FlowopKind::Connect, 1, 4);
+    connect.options.canfail = true;
+    let (near, _far) = pair();
+    let plan = vec![transaction(ONCE, vec![connect]), transaction(Until::Iterations(9), closing().flowops)];
+    let master = Runner::start(Role::Master, plan, near);
+    master.control.release(1, 0);
+    let report = master.thread.join().expect("no panic");
+    assert_eq!(report.failure, None);
+    assert_eq!((report.counts().errors, report.transactions[0].counts.operations), (3, 4));
+    assert_eq!(report.transactions[1].counts.operations, 1);
+}
+
+#[test]
+fn a_stopped_strand_ends_though_it_is_blocked() {
+    let (near, _far) = pair();
+    let master = Runner::start(Role::Master, vec![opening(), rr(Until::Iterations(1))], near);
+    master.control.release(1, 0);
+    master.gates.wait(1);
+    master.control.stop();
+    master.control.shut();
+    assert_eq!(master.thread.join().expect("no panic").failure, None);
+}
+
+#[test]
+fn a_rate_is_not_exceeded() {
+    let mut rated = rr(Until::Duration(Duration::from_millis(50)));
+    rated.rate = std::num::NonZeroU32::new(100);
+    let (master, _) = both_ends(&[opening(), rated, closing()]);
+    // Fewer on a machine that was busy with something else.
+    assert!((1..=5).contains(&master.transactions[1].passes.count));
+}
