@@ -23,6 +23,7 @@ mod smcss;
 mod socket;
 mod stats;
 mod strand;
+mod uperf;
 mod worker;
 mod workload;
 
@@ -33,6 +34,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::plan::{Cell, Pace};
 use crate::socket::Transport;
+use crate::uperf::cli::UperfArgs;
 use crate::worker::{ServerKind, WorkerArgs};
 use crate::workload::{CONNECT_AND_CLOSE, REQUEST_RESPONSE, STREAM, Workload};
 
@@ -42,10 +44,12 @@ const STATUSES: &str = "Exit status: 0 all was measured; 1 something could not b
 
 /// Compare TCP, AF_UNIX and SMC on this host.
 #[derive(Parser)]
-#[command(name = "smc_bench", version, arg_required_else_help = true)]
+#[command(name = "smc_bench", version, arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 struct Cli {
+    #[command(flatten)]
+    uperf: UperfArgs,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand)]
@@ -122,7 +126,12 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let Cli { uperf, command } = Cli::parse();
+    let outcome = match command {
+        Some(command) => run(command),
+        None => uperf.run().map(ExitCode::from),
+    };
+    match outcome {
         Ok(code) => code,
         Err(error) => {
             eprintln!("smc_bench: {error:#}");

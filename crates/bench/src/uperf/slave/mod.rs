@@ -1,0 +1,148 @@
+//! `smc_bench -s`: waits for masters on the control port and does what they order, each in a thread of its own.
+//!
+//! No master can end it, whatever bytes it sends: a session that makes no sense is refused, one that is lost is cleared
+//! away, and the next one is served.
+
+mod order;
+mod session;
+
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use anyhow::Context;
+
+use super::exit::Exit;
+use super::output::json;
+use crate::cell::Server;
+use crate::result::{Run, Usage};
+use crate::strand::{listen_tcp, together};
+use session::{Outcome, Session};
+
+/// What the command line asks of a slave.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Control port; 0 for one that is free.
+    pub(crate) port: u16,
+    /// Serve one master, then end.
+    pub(crate) once: bool,
+    /// How strands are made.
+    pub(crate) server: Server,
+    /// Where a [`Run`] goes after each master, `-` is standard output. Of the numbers in it, those of `server` count.
+    pub(crate) json: Option<PathBuf>,
+    /// Say on standard error what is going on.
+    pub(crate) verbose: bool,
+}
+
+/// Serves masters. Returns only with an error, or after the first master if it is to serve `once`.
+pub(crate) fn run(options: &Options) -> anyhow::Result<Exit> {
+    let port = options.port;
+    let (listener, port) =
+        listen_tcp(port).with_context(|| format!("cannot listen on port {port}; another slave may"))?;
+    if options.once || options.port == 0 {
+        println!("slave listens on port {port}");
+    }
+    let house = Arc::new(House { options: options.clone(), state: Mutex::default() });
+    loop {
+        match listener.accept() {
+            Ok((guest, _)) => house.clone().receive(guest.into()),
+            // Not enough descriptors or memory right now: whoever knocked has to try again.
+            Err(error) => {
+                eprintln!("smc_bench: a master could not be accepted: {error}");
+                thread::sleep(std::time::Duration::from_millis(100));
+            }
+        }
+    }
+}
+
+/// What all sessions share.
+struct House {
+    options: Options,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Sessions that have been greeted and have not ended.
+    guests: usize,
+    /// What those came to that have ended.
+    run: Run,
+    served: usize,
+    failed: bool,
+}
+
+impl House {
+    fn receive(self: Arc<Self>, guest: TcpStream) {
+        let work = move || self.serve(guest);
+        if let Err(error) = thread::Builder::new().name("session".into()).spawn(work) {
+            eprintln!("smc_bench: a master could not be served: {error}");
+        }
+    }
+
+    fn serve(&self, guest: TcpStream) {
+        let options = &self.options;
+        let session = match Session::greet(guest, options.server) {
+            Ok(session) => session,
+            Err(reason) => {
+                eprintln!(
+                    "smc_bench: somebody at the control port is no master that can be served: {reason}"
+                );
+                return;
+            }
+        };
+        self.state().guests += 1;
+        let outcome = session.serve();
+        if let Some(failure) = &outcome.failure {
+            eprintln!("smc_bench: {failure}");
+        }
+        self.note(outcome);
+    }
+
+    /// Keeps what a session came to, and ends this program if it was the last.
+    fn note(&self, outcome: Outcome) {
+        let mut state = self.state();
+        state.guests -= 1;
+        state.served += 1;
+        state.failed |= outcome.failure.is_some();
+        let before = if self.options.once { std::mem::take(&mut state.run) } else { Run::default() };
+        state.run = both(before, outcome.run);
+        let written = self.options.json.as_deref().map_or(Ok(()), |path| json::write_value(path, &state.run));
+        if let Err(error) = &written {
+            eprintln!("smc_bench: cannot write the result: {error}");
+        }
+        if self.options.once && state.guests == 0 {
+            let failed = state.failed || written.is_err();
+            exit(if failed { Exit::Failed } else { Exit::Done });
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The main thread waits for masters and cannot be told to end; the process can.
+fn exit(exit: Exit) -> ! {
+    std::process::exit(exit.status().into())
+}
+
+/// Two groups of one master, each of which has a session.
+fn both(one: Run, other: Run) -> Run {
+    let server = match (one.server, other.server) {
+        (Some(one), Some(other)) => Some(together(one, other)),
+        (one, other) => one.or(other),
+    };
+    Run {
+        strands: one.strands + other.strands,
+        elapsed_ns: one.elapsed_ns.max(other.elapsed_ns),
+        operations: one.operations + other.operations,
+        transactions: one.transactions + other.transactions,
+        bytes_sent: one.bytes_sent + other.bytes_sent,
+        bytes_received: one.bytes_received + other.bytes_received,
+        client: Usage::default(),
+        server,
+        errors: one.errors + other.errors,
+        ..other
+    }
+}

@@ -1,0 +1,40 @@
+//! uperf's wire protocol, data version 0.3.1: C structs in the sender's own layout and byte order.
+//!
+//! Bytes to values and back, nothing else. Every message has a fixed size, so no length is ever taken from a peer;
+//! numbers of things that follow are bounded by [`super::convert`]. No bytes make this module panic.
+
+mod control;
+mod fields;
+mod handshake;
+mod order;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub(crate) use control::{Command, FromSlave, Goodbye, MAGIC_SIZE, Verdict};
+pub(crate) use fields::Order;
+pub(crate) use handshake::{Ack, Hello, OrderAck, SlaveInfo, VERSION};
+pub(crate) use order::{GroupHead, RawFlowop, TransactionHead};
+
+/// A struct of the protocol.
+pub(crate) trait Message: Sized {
+    /// Its bytes on the wire.
+    const SIZE: usize;
+    /// From [`Message::SIZE`] bytes of a peer whose integers are in `order`.
+    fn decode(bytes: &[u8], order: Order) -> Result<Self, Malformed>;
+    /// [`Message::SIZE`] bytes for a peer that reads integers in `order`.
+    fn encode(&self, order: Order) -> Vec<u8>;
+}
+
+/// What is wrong with a message, as the end of a sentence about the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed(pub(crate) &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
