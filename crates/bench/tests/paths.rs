@@ -137,6 +137,19 @@ fn a_slave_that_ends_at_once_is_an_error() {
     assert!(bed.is_clean());
 }
 
+#[test]
+fn a_master_that_hangs_is_ended() {
+    let bed = Bed::new();
+    let output =
+        bed.cell("tcp-loopback", "hang").args(["--patience", "0.3"]).output().expect("the program starts");
+    assert!(
+        !output.status.success() && stderr(&output).contains("did not end within"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(bed.is_clean());
+}
+
 /// SIGKILL leaves the program no time for anything; SIGINT is what Ctrl-C sends.
 #[test]
 fn nothing_is_left_when_the_program_is_killed() {

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::paths::launch::{Ended, Place};
+use crate::paths::launch::Place;
 
 use super::comparison::Counted;
 
@@ -79,5 +79,5 @@ pub(crate) trait Application {
     fn load(&self, test: &str, port: u16, load: &Load) -> Program;
 
     /// What the generator printed. The error says what is wrong with it.
-    fn counted(&self, ended: &Ended, load: &Load) -> anyhow::Result<Counted>;
+    fn counted(&self, printed: &str, load: &Load) -> anyhow::Result<Counted>;
 }

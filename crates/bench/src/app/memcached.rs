@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::paths::launch::Ended;
-
 use super::application::{Application, Load, Program};
 use super::comparison::{Counted, Latency};
 use super::loader::{KEYS, READS_PER_WRITE, VALUE_BYTES};
@@ -70,10 +68,10 @@ impl Application for Memcached {
         Program::new(memtier, &line)
     }
 
-    fn counted(&self, ended: &Ended, load: &Load) -> anyhow::Result<Counted> {
+    fn counted(&self, printed: &str, load: &Load) -> anyhow::Result<Counted> {
         match self.memtier {
-            Some(_) => parse(&ended.out, load.seconds),
-            None => serde_json::from_str(&ended.out).context("the loader printed no result"),
+            Some(_) => parse(printed, load.seconds),
+            None => serde_json::from_str(printed).context("the loader printed no result"),
         }
     }
 }
@@ -138,9 +136,8 @@ Totals     130866.99     13836.50    105115.89         0.38188         0.33500  
     fn the_own_loaders_result_is_read_back() {
         let own = Memcached { server: "m".into(), memtier: None, own: "b".into() };
         let counted = Counted { requests: 3, rate: 1.5, latency: Latency::default() };
-        let out = serde_json::to_string(&counted).expect("serialises");
-        let ended = Ended { status: std::process::ExitStatus::default(), out, error: String::new() };
+        let printed = serde_json::to_string(&counted).expect("serialises");
         let load = Load { connections: 1, seconds: 2, rate: None };
-        assert_eq!(own.counted(&ended, &load).expect("JSON"), counted);
+        assert_eq!(own.counted(&printed, &load).expect("JSON"), counted);
     }
 }

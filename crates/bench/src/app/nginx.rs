@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::paths::launch::Ended;
-
 use super::application::{Application, Load, Program};
 use super::comparison::{Counted, Latency};
 use super::programs::{find, version};
@@ -64,8 +62,8 @@ impl Application for Nginx {
         )
     }
 
-    fn counted(&self, ended: &Ended, _: &Load) -> anyhow::Result<Counted> {
-        parse(&ended.out)
+    fn counted(&self, printed: &str, _: &Load) -> anyhow::Result<Counted> {
+        parse(printed)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::paths::launch::{Ended, Place};
+use crate::paths::launch::Place;
 
 use super::application::{Application, Load, Program};
 use super::comparison::{Counted, Latency};
@@ -95,8 +95,8 @@ impl Application for Postgres {
         self.program("pgbench", &line)
     }
 
-    fn counted(&self, ended: &Ended, _: &Load) -> anyhow::Result<Counted> {
-        parse(&ended.out)
+    fn counted(&self, printed: &str, _: &Load) -> anyhow::Result<Counted> {
+        parse(printed)
     }
 }
 

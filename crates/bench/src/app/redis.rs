@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::paths::launch::Ended;
-
 use super::application::{Application, Load, Program};
 use super::comparison::{Counted, Latency};
 use super::programs::{find, version};
@@ -57,8 +55,8 @@ impl Application for Redis {
         Program::new(&self.benchmark, &line)
     }
 
-    fn counted(&self, ended: &Ended, load: &Load) -> anyhow::Result<Counted> {
-        parse(&ended.out, load.requests())
+    fn counted(&self, printed: &str, load: &Load) -> anyhow::Result<Counted> {
+        parse(printed, load.requests())
     }
 }
 

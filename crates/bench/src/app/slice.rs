@@ -64,8 +64,8 @@ impl Bench<'_> {
         let program = self.application.load(test, port, load);
         let mut running = client.start(&program.file, &program.arguments)?;
         let connections = self.look(&mut running, server, load);
-        let ended = running.finish(Duration::from_secs(load.seconds.into()) + PATIENCE)?;
-        Ok((self.application.counted(&ended, load)?, connections))
+        let printed = running.finish(Duration::from_secs(load.seconds.into()) + PATIENCE)?;
+        Ok((self.application.counted(&printed, load)?, connections))
     }
 
     /// Looks at every quarter until all connections have been seen; most often that is once.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use crate::cell::{Cell, Executor, Server};
@@ -48,6 +49,9 @@ pub(crate) struct CellOptions {
     /// Another program with the engine's command line
     #[arg(long)]
     engine: Option<PathBuf>,
+    /// How much longer than planned it may take, in seconds
+    #[arg(long, default_value_t = 30.0, value_parser = crate::seconds)]
+    patience: f64,
 }
 
 impl Inner {
@@ -68,8 +72,9 @@ impl Inner {
 }
 
 fn cell(options: &CellOptions) -> anyhow::Result<()> {
-    let mut pairs =
-        options.engine.clone().map_or_else(Pairs::new, |engine| Ok(Pairs::with_engine(engine)))?;
+    let own = || std::env::current_exe().context("where is this program?");
+    let engine = options.engine.clone().map_or_else(own, Ok)?;
+    let mut pairs = Pairs::with_engine(engine, Duration::from_secs_f64(options.patience));
     let run = pairs.run(&Cell {
         profile: options.profile.clone(),
         connections: options.conns,

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -108,17 +108,6 @@ fn push(arguments: &mut Vec<OsString>, option: &str, value: Option<&Path>) {
     arguments.extend(value.into_iter().flat_map(|value| [option.into(), value.into()]));
 }
 
-/// How a program ended and what it wrote.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    /// Its exit status, as the guard passes it on.
-    pub(crate) status: ExitStatus,
-    /// Standard output; lines that [`Guarded::line`] gave out are not in it.
-    pub(crate) out: String,
-    /// Standard error.
-    pub(crate) error: String,
-}
-
 /// A program that runs under a guard. Dropping it ends the program and all its descendants, and waits for that.
 pub(crate) struct Guarded {
     name: String,
@@ -172,8 +161,9 @@ impl Guarded {
         tree::cpu_ns(self.guard.id())
     }
 
-    /// Waits until it has ended by itself, and is an error if that takes longer than `limit` or its status is not 0.
-    pub(crate) fn finish(mut self, limit: Duration) -> anyhow::Result<Ended> {
+    /// What it wrote to standard output until it ended by itself, without the lines that [`Guarded::line`] gave out. An
+    /// error if that takes longer than `limit`, or its status is not 0.
+    pub(crate) fn finish(mut self, limit: Duration) -> anyhow::Result<String> {
         let deadline = Instant::now() + limit;
         let status = loop {
             if let Some(status) = self.guard.try_wait()? {
@@ -190,7 +180,7 @@ impl Guarded {
             let complaint = self.complaint();
             bail!("{} failed: {status}{complaint}", self.name);
         }
-        Ok(Ended { status, out, error: self.errors() })
+        Ok(out)
     }
 
     /// Ends it now; what it wrote to standard error, for the message of whoever failed because of it.

@@ -17,6 +17,7 @@ mod way;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
@@ -25,13 +26,16 @@ use crate::install::Install;
 use crate::path::Path;
 use crate::result::Run;
 
+use pair::Engine;
 use way::Way;
+
+/// Beyond the planned time: starting, closing and reporting of a thousand processes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures cells with pairs of processes. What a path needs is set up when it is first used, and once.
 pub(crate) struct Pairs {
     install: Install,
-    /// Program of both ends: ours, or one that understands the same command line.
-    engine: PathBuf,
+    engine: Engine,
     /// The error is one sentence: why this host has not got the path.
     ways: BTreeMap<Path, Result<Way, String>>,
 }
@@ -39,12 +43,12 @@ pub(crate) struct Pairs {
 impl Pairs {
     /// With the engine of this very program.
     pub(crate) fn new() -> anyhow::Result<Self> {
-        Ok(Self::with_engine(std::env::current_exe().context("where is this program?")?))
+        Ok(Self::with_engine(std::env::current_exe().context("where is this program?")?, PATIENCE))
     }
 
-    /// With another engine of the same command line.
-    pub(crate) fn with_engine(engine: PathBuf) -> Self {
-        Self { install: Install::find(), engine, ways: BTreeMap::new() }
+    /// With another engine of the same command line. A run may take `patience` longer than planned.
+    pub(crate) fn with_engine(program: PathBuf, patience: Duration) -> Self {
+        Self { install: Install::find(), engine: Engine { program, patience }, ways: BTreeMap::new() }
     }
 
     /// Whether this host has `path`; else one sentence why not.

@@ -4,7 +4,7 @@
 //! JSON. Nothing here waits without a limit.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
@@ -18,8 +18,6 @@ use super::launch::Guarded;
 use super::sockets::look;
 use super::way::Way;
 
-/// Beyond the planned time: starting, closing and reporting of a thousand processes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Longest warm-up; windows, rings and spin budgets settle within one second.
 const WARM_UP: Duration = Duration::from_secs(1);
 /// Between two looks whether the master still runs.
@@ -27,15 +25,16 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// What the slave says first, before the number.
 const LISTENS: &str = "slave listens on port ";
 
-/// Measures `cell` once with `engine` over `way`. `smcss` tells what the connections ran over.
-pub(super) fn run(engine: &Path, cell: &Cell, way: &Way, smcss: Option<&Path>) -> anyhow::Result<Run> {
+/// Measures `cell` once over `way`. `smcss` tells what the connections ran over.
+pub(super) fn run(engine: &Engine, cell: &Cell, way: &Way, smcss: Option<&Path>) -> anyhow::Result<Run> {
     let folder = tempfile::Builder::new().prefix("smc_bench-").tempdir().context("no place for results")?;
-    let pair = Pair { engine, cell, way, folder: folder.path() };
+    let patience = engine.patience;
+    let pair = Pair { engine: &engine.program, patience, cell, way, folder: folder.path() };
     let mut slave = pair.start(&way.server, pair.for_slave())?;
-    let port = listening_port(&slave.line(PATIENCE)?)?;
+    let port = listening_port(&slave.line(patience)?)?;
     let mut master = pair.start(&way.client, pair.for_master(port))?;
     let seen = pair.look_in_time(&slave, &mut master, port, smcss);
-    let ended = master.finish(PATIENCE);
+    let ended = master.finish(patience);
     // A master that failed most often did so because its slave did; both are heard.
     if let Err(error) = ended {
         let complaint = slave.complaint();
@@ -44,11 +43,19 @@ pub(super) fn run(engine: &Path, cell: &Cell, way: &Way, smcss: Option<&Path>) -
             if complaint.is_empty() { complaint } else { format!("; slave{complaint}") }
         ));
     }
-    slave.finish(PATIENCE)?;
+    slave.finish(patience)?;
     let mut run: Run = pair.read("master")?;
     run.server = pair.read::<Served>("slave")?.server;
     run.connections = seen.or(run.connections);
     Ok(run)
+}
+
+/// Who does the work at both ends.
+pub(super) struct Engine {
+    /// This program, or another with the engine's command line.
+    pub(super) program: PathBuf,
+    /// How long it may take beyond the planned time.
+    pub(super) patience: Duration,
 }
 
 /// Of the slave's JSON, the part that the master cannot know.
@@ -59,6 +66,7 @@ struct Served {
 
 struct Pair<'a> {
     engine: &'a Path,
+    patience: Duration,
     cell: &'a Cell,
     way: &'a Way,
     folder: &'a Path,
@@ -96,8 +104,8 @@ impl Pair<'_> {
         serde_json::from_str(&text).with_context(|| format!("the {end}'s result is unreadable"))
     }
 
-    /// Looks late in the measured transaction, when every connection has had its turn to decide; if starting took so
-    /// long that none is open, then again. None if the master ends before one was seen.
+    /// Looks late in the measured transaction, when every connection has had its turn to decide; if by then not all are
+    /// open, again until they are or the master ends. None if none was seen.
     fn look_in_time(
         &self,
         slave: &Guarded,
@@ -105,20 +113,23 @@ impl Pair<'_> {
         port: u16,
         smcss: Option<&Path>,
     ) -> Option<Connections> {
-        let counted = (self.way.counting)(port);
-        let mut next = Instant::now() + warm_up(self.cell) + self.cell.duration.mul_f64(0.8);
-        while master.is_alive() && next.elapsed() < PATIENCE {
-            if next.elapsed().is_zero() {
+        let duration = self.cell.duration;
+        let mut next = Instant::now() + warm_up(self.cell) + duration.mul_f64(0.8);
+        let end = next + duration + self.patience;
+        let mut most = Connections::default();
+        while master.is_alive() && most.total < self.cell.connections && Instant::now() < end {
+            if Instant::now() < next {
                 std::thread::sleep(PAUSE);
                 continue;
             }
-            let seen = look(&slave.processes(), counted, smcss);
-            if seen.total > 0 {
-                return Some(seen);
+            let seen = look(&slave.processes(), (self.way.counting)(port), smcss);
+            // Fewer than before: they are being closed.
+            if seen.total >= most.total {
+                most = seen;
             }
-            next = Instant::now() + self.cell.duration.mul_f64(0.1).max(PAUSE);
+            next = Instant::now() + duration.mul_f64(0.1).max(PAUSE);
         }
-        None
+        (most.total > 0).then_some(most)
     }
 }
 
@@ -186,7 +197,13 @@ mod tests {
     #[test]
     fn both_command_lines_are_the_engines() {
         let (cell, way) = (cell(), Way::unix());
-        let pair = Pair { engine: Path::new("e"), cell: &cell, way: &way, folder: Path::new("/f") };
+        let pair = Pair {
+            engine: Path::new("e"),
+            patience: WARM_UP,
+            cell: &cell,
+            way: &way,
+            folder: Path::new("/f"),
+        };
         let text = |words: Vec<OsString>| words.join(" ".as_ref()).into_string().expect("text");
         assert_eq!(text(pair.for_slave()), "-s --once -P 0 --server epoll --json /f/slave");
         assert!(text(pair.for_master(5)).starts_with("-m rr -P 5 --json /f/master --var "));
