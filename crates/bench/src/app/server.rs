@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use crate::paths::launch::{Guarded, Place};
-use crate::paths::sockets::{Counted, look};
+use crate::paths::sockets::{Counted, Watch};
 use crate::result::Connections;
 
 use super::application::Application;
@@ -69,7 +69,8 @@ impl Server {
 
     /// What clients' connections run over now.
     pub(super) fn connections(&self, smcss: Option<&Path>) -> Connections {
-        look(&self.guarded.processes(), Counted::TcpAt(self.port), smcss)
+        let watch = Watch { counted: Counted::TcpAt(self.port), smcss, namespaces: None };
+        watch.look(&self.guarded.processes())
     }
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::install::Install;
 use crate::path::Path;
 use crate::paths::launch::{Guarded, Place};
-use crate::paths::sockets::{Counted, look};
+use crate::paths::sockets::{Counted, Watch};
 use crate::result::Connections;
 
 use memory::Memory;
@@ -106,13 +106,14 @@ fn line(options: &Options, path: Path, place: &Place, install: &Install) -> anyh
     pair.still_runs()?;
     let memory = pair.memory().per_connection(before, options.conns);
     let counted = Counted::TcpAt(pair.address.port());
+    let watch = Watch { counted, smcss: install.smcss(), namespaces: None };
     Ok(Line {
         path,
         cpu_ns,
         elapsed_ns: u64::try_from(elapsed.as_nanos())?,
         memory_bytes: memory.proportional,
         resident_bytes: memory.resident,
-        seen: look(&pair.server.processes(), counted, install.smcss()),
+        seen: watch.look(&pair.server.processes()),
     })
 }
 

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use crate::cell::{Cell, Executor, Server};
 use crate::path::Path;
 
-use super::{Pairs, enter, guard, net, sockmap};
+use super::{Pairs, diag, enter, guard, net, sockmap};
 
 /// Which part.
 #[derive(Subcommand)]
@@ -21,6 +21,8 @@ pub(crate) enum Inner {
     Enter(enter::Options),
     /// Make and hold two connected network namespaces
     Net(net::Options),
+    /// Print the open TCP connections of this network namespace as JSON
+    Connections,
     /// Redirect connections of a cgroup and hold that
     Sockmap,
     /// Accept connections and let them idle
@@ -61,6 +63,7 @@ impl Inner {
             Inner::Guard(options) => return guard::guard(options),
             Inner::Enter(options) => enter::enter(options)?,
             Inner::Net(options) => net::hold(options)?,
+            Inner::Connections => diag::print()?,
             Inner::Sockmap => sockmap::hold()?,
             Inner::IdleServer(options) => crate::idle::end::serve(options)?,
             Inner::IdleClient(options) => crate::idle::end::connect(options)?,

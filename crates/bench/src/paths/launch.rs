@@ -90,7 +90,8 @@ impl Place {
         arguments
     }
 
-    fn for_enter(&self) -> Vec<OsString> {
+    /// What `inner enter` has to be told.
+    pub(super) fn for_enter(&self) -> Vec<OsString> {
         let mut arguments = vec![];
         let namespaces = self.namespaces.as_ref();
         push(&mut arguments, "--user-namespace", namespaces.and_then(|n| n.user.as_deref()));

@@ -3,6 +3,7 @@
 //! Owns every process, namespace and folder that it makes: dropping [`Pairs`] leaves nothing, and neither does the death
 //! of this program, whatever killed it (see [`guard`]).
 
+mod diag;
 mod enter;
 mod guard;
 mod holder;

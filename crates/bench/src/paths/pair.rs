@@ -15,7 +15,7 @@ use crate::cell::Cell;
 use crate::result::{Connections, Run, Usage};
 
 use super::launch::Guarded;
-use super::sockets::look;
+use super::sockets::Watch;
 use super::way::Way;
 
 /// Longest warm-up; windows, rings and spin budgets settle within one second.
@@ -104,7 +104,7 @@ impl Pair<'_> {
         serde_json::from_str(&text).with_context(|| format!("the {end}'s result is unreadable"))
     }
 
-    /// Looks late in the measured transaction, when every connection has had its turn to decide; if by then not all are
+    /// Looks in the middle of the measured transaction, when every connection has long decided; if by then not all are
     /// open, again until they are or the master ends. None if none was seen.
     fn look_in_time(
         &self,
@@ -114,7 +114,9 @@ impl Pair<'_> {
         smcss: Option<&Path>,
     ) -> Option<Connections> {
         let duration = self.cell.duration;
-        let mut next = Instant::now() + warm_up(self.cell) + duration.mul_f64(0.8);
+        let namespaces = self.way.server.namespaces.as_ref();
+        let watch = Watch { counted: (self.way.counting)(port), smcss, namespaces };
+        let mut next = Instant::now() + warm_up(self.cell) + duration / 2;
         let end = next + duration + self.patience;
         let mut most = Connections::default();
         while master.is_alive() && most.total < self.cell.connections && Instant::now() < end {
@@ -122,12 +124,12 @@ impl Pair<'_> {
                 std::thread::sleep(PAUSE);
                 continue;
             }
-            let seen = look(&slave.processes(), (self.way.counting)(port), smcss);
+            let seen = watch.look(&slave.processes());
             // Fewer than before: they are being closed.
             if seen.total >= most.total {
                 most = seen;
             }
-            next = Instant::now() + duration.mul_f64(0.1).max(PAUSE);
+            next = Instant::now() + (duration / 10).max(PAUSE);
         }
         (most.total > 0).then_some(most)
     }

@@ -1,5 +1,5 @@
-//! Connections of a program by proc(5), and how smcss says that each travels. The two are joined by inode, which both
-//! print: a port may be shared with somebody else, an inode is not.
+//! Connections of a program, and how smcss says that each travels. Both are joined by inode with what /proc/PID/fd shows:
+//! a port may be shared with somebody else, an inode is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,8 +10,10 @@ use serde::Deserialize;
 
 use crate::result::Connections;
 
-/// ESTABLISHED in /proc/net/tcp, and SS_CONNECTED in /proc/net/unix.
-const TCP_ESTABLISHED: &str = "01";
+use super::diag;
+use super::launch::Namespaces;
+
+/// SS_CONNECTED in /proc/net/unix.
 const UNIX_CONNECTED: &str = "03";
 
 /// Which connections of a server's processes count.
@@ -37,23 +39,39 @@ impl Counted {
     }
 }
 
-/// Looks at the connections that `pids` have now. Without `smcss` all of them count as plain.
-pub(crate) fn look(pids: &[u32], counted: Counted, smcss: Option<&Path>) -> Connections {
-    let inodes: BTreeSet<u64> = pids.iter().flat_map(|pid| inodes(*pid)).collect();
-    let Some(first) = pids.first() else { return Connections::default() };
-    let rows = smcss.map(rows).unwrap_or_default();
-    let rows = rows.into_iter().filter(|row| inodes.contains(&row.inode) && counted.takes(row.local.port));
-    let mut seen = modes(rows);
-    seen.total = match counted {
-        Counted::TcpExcept(_) | Counted::TcpAt(_) => tcp(*first, counted, &inodes),
-        Counted::Unix => unix(&read(*first, "net/unix"), &inodes),
-        Counted::SmcExcept(_) => seen.total,
-    };
-    seen
+/// How to look at connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watch<'a> {
+    /// Which of them count.
+    pub(crate) counted: Counted,
+    /// Who tells how they travel; without it all of them count as plain.
+    pub(crate) smcss: Option<&'a Path>,
+    /// Where the processes are, if not in our own.
+    pub(crate) namespaces: Option<&'a Namespaces>,
 }
 
-fn read(pid: u32, file: &str) -> String {
-    fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
+impl Watch<'_> {
+    /// Looks at the connections that `pids` have now.
+    pub(crate) fn look(&self, pids: &[u32]) -> Connections {
+        let inodes: BTreeSet<u64> = pids.iter().flat_map(|pid| inodes(*pid)).collect();
+        let Some(first) = pids.first() else { return Connections::default() };
+        let rows = self.smcss.map(rows).unwrap_or_default().into_iter();
+        let rows = rows.filter(|row| inodes.contains(&row.inode) && self.counted.takes(row.local.port));
+        let seen = modes(rows);
+        let total = match self.counted {
+            Counted::TcpExcept(_) | Counted::TcpAt(_) => self.tcp(&inodes),
+            Counted::Unix => unix(*first, &inodes),
+            Counted::SmcExcept(_) => return seen,
+        };
+        Connections { total: u32::try_from(total).unwrap_or(u32::MAX), ..seen }
+    }
+
+    /// A set, since sockets that come and go meanwhile may make the kernel tell of one twice.
+    fn tcp(&self, inodes: &BTreeSet<u64>) -> usize {
+        let all = diag::open(self.namespaces).unwrap_or_default().into_iter();
+        let ours = all.filter(|open| inodes.contains(&open.inode.into()) && self.counted.takes(open.port));
+        ours.map(|open| open.inode).collect::<BTreeSet<_>>().len()
+    }
 }
 
 /// Inodes of the sockets of a process.
@@ -65,30 +83,14 @@ fn inodes(pid: u32) -> Vec<u64> {
         .collect()
 }
 
-/// In the network namespace of `pid`.
-fn tcp(pid: u32, counted: Counted, inodes: &BTreeSet<u64>) -> u32 {
-    let texts = ["net/tcp", "net/tcp6"].map(|file| read(pid, file));
-    texts
-        .iter()
-        .flat_map(|text| text.lines().filter_map(established))
-        .fold(0, |sum, (inode, port)| sum + u32::from(inodes.contains(&inode) && counted.takes(port)))
-}
-
-/// Inode and local port of an open connection in a line of /proc/net/tcp.
-fn established(line: &str) -> Option<(u64, u16)> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let [_, local, _, TCP_ESTABLISHED, _, _, _, _, _, inode, ..] = words[..] else { return None };
-    let port = u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()?;
-    Some((inode.parse().ok()?, port))
-}
-
-fn unix(text: &str, inodes: &BTreeSet<u64>) -> u32 {
+fn unix(pid: u32, inodes: &BTreeSet<u64>) -> usize {
+    let text = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
     let connected = text.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_, _, _, _, _, UNIX_CONNECTED, inode, ..] = words[..] else { return None };
         inode.parse::<u64>().ok()
     });
-    connected.fold(0, |sum, inode| sum + u32::from(inodes.contains(&inode)))
+    connected.filter(|inode| inodes.contains(inode)).collect::<BTreeSet<_>>().len()
 }
 
 /// One socket of `smcss --json`; what is not used here is left out.
@@ -141,12 +143,8 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
 
-    const TCP: &str = "   1: 0100007F:1F90 0100007F:A36C 01 00000000:00000000 00:00000000 00000000     0        0 777 1 0 20 4 30 10 -1";
-
-    #[test]
-    fn a_line_of_proc_gives_inode_and_port() {
-        assert_eq!(established(TCP), Some((777, 8080)));
-        assert_eq!(established(&TCP.replace(" 01 ", " 0A ")), None, "a listener is no connection");
+    fn look(counted: Counted) -> Connections {
+        Watch { counted, smcss: None, namespaces: None }.look(&[std::process::id()])
     }
 
     #[test]
@@ -155,15 +153,14 @@ mod tests {
         let port = listener.local_addr().expect("bound").port();
         let _client = TcpStream::connect(("127.0.0.1", port)).expect("listens");
         let _server = listener.accept().expect("a client came");
-        let own = [std::process::id()];
-        assert_eq!(look(&own, Counted::TcpAt(port), None).total, 1);
+        assert_eq!(look(Counted::TcpAt(port)).total, 1);
         assert!(Counted::TcpExcept(port + 1).takes(port) && !Counted::TcpExcept(port).takes(port));
     }
 
     #[test]
     fn unix_streams_are_seen() {
         let _pair = UnixStream::pair().expect("a pair");
-        assert!(look(&[std::process::id()], Counted::Unix, None).total >= 2);
+        assert!(look(Counted::Unix).total >= 2);
     }
 
     #[test]

@@ -1,0 +1,73 @@
+//! One cell on every path with the engine itself: both ends ran, every connection took its path, and nothing is left. A
+//! path that this host lacks says so in one sentence, and its test passes.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+const CONNECTIONS: u64 = 3;
+
+fn measured(path: &str, profile: &str) -> Option<Value> {
+    let (folder, registry) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+    command.args(["inner", "cell", "--path", path, "--profile", profile, "--seconds", "0.5"]);
+    command.args(["--conns", &CONNECTIONS.to_string()]).stdin(Stdio::null());
+    command.env("TMPDIR", folder.path()).env("SMC_REGISTRY_DIR", registry.path());
+    let output = command.output().expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(std::fs::read_dir(folder.path()).expect("it is there").next().is_none(), "a folder was left");
+    if said.contains(&format!("no {path} here: ")) {
+        println!("skipped: {said}");
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    Some(serde_json::from_slice(&output.stdout).expect("JSON and nothing else"))
+}
+
+fn is_measured(path: &str, profile: &str) {
+    let Some(run) = measured(path, profile) else { return };
+    let seen = &run["connections"];
+    let over_memory = if path == "smc" { CONNECTIONS } else { 0 };
+    assert!(run["transactions"].as_u64().is_some_and(|number| number > 0), "{path} {profile}: {run}");
+    assert!(run["server"]["cpu_ns"].as_u64().is_some(), "the slave's part is in it");
+    assert_eq!(seen["total"].as_u64(), Some(CONNECTIONS), "{path} {profile}: {seen}");
+    if path != "af-smc" {
+        assert_eq!(seen["smcd"].as_u64(), Some(over_memory), "{path} {profile}: {seen}");
+    }
+}
+
+/// A request and its answer, and a stream, which a path may treat differently.
+fn works(path: &str) {
+    is_measured(path, "rr1c-200x1000");
+    is_measured(path, "stream");
+}
+
+#[test]
+fn tcp_over_loopback_is_measured() {
+    works("tcp-loopback");
+}
+
+#[test]
+fn tcp_between_namespaces_is_measured() {
+    works("tcp-veth");
+}
+
+#[test]
+fn unix_streams_are_measured() {
+    works("unix");
+}
+
+#[test]
+fn smc_is_measured() {
+    works("smc");
+}
+
+#[test]
+fn the_kernels_smc_is_measured() {
+    works("af-smc");
+}
+
+#[test]
+fn a_sockmap_is_measured() {
+    works("sockmap");
+}
