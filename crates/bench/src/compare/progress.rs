@@ -20,7 +20,8 @@ impl Progress {
     /// Says how much there is to do.
     pub(crate) fn new(plan: &Plan) -> Self {
         let cells = plan.round(0).len();
-        say(&format!("measuring {cells} cells in {} rounds: about {}", plan.rounds, time(plan.guess_all())));
+        let rounds = if plan.rounds == 1 { "once".into() } else { format!("{} times", plan.rounds) };
+        say(&format!("measuring {cells} cells, each {rounds}: about {}", time(plan.guess_all())));
         let bar = ProgressBar::new(plan.runs() as u64);
         // The template is a constant; without it the bar looks plainer, no more.
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {wide_msg}") {

@@ -90,9 +90,11 @@ fn normalised(lines: &[&Line<'_>], metric: Metric) -> Option<Markup> {
     let groups: Vec<Group> =
         groups(lines).into_iter().filter_map(group).filter(|group| !group.bars.is_empty()).collect();
     let baseline = &lines.first()?.group.baseline;
-    let (title, better) = (format!("Normalised {}", metric.about().title), better(metric));
-    (!groups.is_empty())
-        .then(|| figure(&title, &format!("{better}, {baseline} being 100 %"), &bars::draw(&title, &groups)))
+    let title = format!("Normalised {}", metric.about().title);
+    let better = better(metric);
+    let note =
+        format!("{better}, {baseline} being 100 %; thin lines lead from the lowest round to the highest");
+    (!groups.is_empty()).then(|| figure(&title, &note, &bars::draw(&title, &groups)))
 }
 
 /// As the studies say it under each of their figures.

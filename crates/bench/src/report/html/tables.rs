@@ -11,27 +11,46 @@ use crate::path::Path;
 use crate::report::text::{bar, reached};
 use crate::report::units::{grouped, percent, show, show_range, times, workload};
 
-/// Columns of numbers, with what stands above them. The speed comes before them, the cost's ratio after.
-const LATENCIES: [(Metric, &str); 5] = [
-    (Metric::P50, "p50"),
-    (Metric::P90, "p90"),
-    (Metric::P99, "p99"),
-    (Metric::P999, "p99.9"),
-    (Metric::Max, "max"),
+/// Of the table of all numbers, what stands above the columns behind the names.
+const HEADER: [&str; 14] = [
+    "Rate",
+    "Min..max",
+    "Ratio",
+    "p50",
+    "p90",
+    "p99",
+    "p99.9",
+    "max",
+    "CPU per transaction",
+    "Switches",
+    "CPU us/Gb",
+    "server us/Gb",
+    "host us/Gb",
+    "CPU ratio",
 ];
-const COSTS: [(Metric, &str); 3] = [
-    (Metric::CpuPerGigabit, "CPU us/Gb"),
-    (Metric::ServerCpuPerGigabit, "server us/Gb"),
-    (Metric::HostCpuPerGigabit, "host us/Gb"),
+/// Those of them that are a metric as it is shown everywhere.
+const SHOWN: [Metric; 7] = [
+    Metric::P50,
+    Metric::P90,
+    Metric::P99,
+    Metric::P999,
+    Metric::Max,
+    Metric::CpuPerTransaction,
+    Metric::SwitchesPerTransaction,
 ];
+/// Those whose unit is above the column.
+const COSTS: [Metric; 3] = [Metric::CpuPerGigabit, Metric::ServerCpuPerGigabit, Metric::HostCpuPerGigabit];
 
 /// A table that scrolls by itself on a narrow screen.
 fn scrolling(name: &str, table: &Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(name) tabindex="0" { (table) } }
 }
 
-/// Every contender in every setting.
+/// Every contender in every setting; columns in which nobody has a number are left out.
 pub(crate) fn numbers(reading: &Reading<'_>, lines: &[Line<'_>]) -> Markup {
+    let rows: Vec<Vec<String>> = lines.iter().map(|line| cells(reading, line)).collect();
+    let columns: Vec<usize> =
+        (0..HEADER.len()).filter(|column| rows.iter().any(|row| !row[*column].is_empty())).collect();
     let table = html! {
         table {
             caption { "Medians of the rounds; percentiles of all rounds merged; ratios of runs of the same round" }
@@ -40,44 +59,42 @@ pub(crate) fn numbers(reading: &Reading<'_>, lines: &[Line<'_>]) -> Markup {
                     th.words scope="col" { "Over" }
                     th.words scope="col" { "Workload" }
                     th scope="col" { "Conns" }
-                    th scope="col" { "Rate" }
-                    th scope="col" { "Min..max" }
-                    th scope="col" { "Ratio" }
-                    @for (_, name) in LATENCIES { th scope="col" { (name) } }
-                    th scope="col" { "CPU per transaction" }
-                    th scope="col" { "Switches" }
-                    @for (_, name) in COSTS { th scope="col" { (name) } }
-                    th scope="col" { "CPU ratio" }
+                    @for column in &columns { th scope="col" { (HEADER[*column]) } }
                 }
             }
-            tbody { @for line in lines { (row(reading, line)) } }
+            tbody {
+                @for (line, cells) in lines.iter().zip(&rows) {
+                    tr class=(emphasis(line)) {
+                        th scope="row" { (line.contender) }
+                        td.words { (workload(&line.group.setting)) }
+                        td { (line.group.setting.connections) }
+                        @for column in &columns { td { (cells[*column]) } }
+                    }
+                }
+            }
         }
     };
     scrolling("All numbers", &table)
 }
 
-fn row(reading: &Reading<'_>, line: &Line<'_>) -> Markup {
+/// Groups are set apart, and SMC's rows stand out.
+fn emphasis(line: &Line<'_>) -> String {
+    let first = if line.turn.contender == 0 { "first" } else { "" };
+    let hero = if line.contender.path == Path::Smc { "hero" } else { "" };
+    format!("{first} {hero}").trim().to_owned()
+}
+
+/// Under each of [`HEADER`].
+fn cells(reading: &Reading<'_>, line: &Line<'_>) -> Vec<String> {
     let main = reading.main_metric(line.turn.group);
     let number = |metric| reading.shown(line, metric).map(|value| show(metric, value));
     let range = line.values.get(&main).map(|value| show_range(main, value.spread.min, value.spread.max));
     let cost = line.values.get(&Metric::CpuPerGigabit).filter(|_| !line.is_baseline());
-    let first = if line.turn.contender == 0 { "first" } else { "" };
-    let hero = if line.contender.path == Path::Smc { "hero" } else { "" };
-    html! {
-        tr class=(format!("{first} {hero}").trim()) {
-            th scope="row" { (line.contender) }
-            td.words { (workload(&line.group.setting)) }
-            td { (line.group.setting.connections) }
-            td { (number(main).unwrap_or_default()) }
-            td { (range.unwrap_or_default()) }
-            td { (line.times_better(main).map(times).unwrap_or_default()) }
-            @for (metric, _) in LATENCIES { td { (number(metric).unwrap_or_default()) } }
-            td { (number(Metric::CpuPerTransaction).unwrap_or_default()) }
-            td { (number(Metric::SwitchesPerTransaction).unwrap_or_default()) }
-            @for (metric, _) in COSTS { td { (line.shown(metric).map(grouped).unwrap_or_default()) } }
-            td { (cost.and_then(|value| value.ratio).map(|ratio| percent(ratio.median)).unwrap_or_default()) }
-        }
-    }
+    let speed = [number(main), range, line.times_better(main).map(times)];
+    let costs = COSTS.map(|metric| line.shown(metric).map(grouped));
+    let ratio = cost.and_then(|value| value.ratio).map(|ratio| percent(ratio.median));
+    let all = speed.into_iter().chain(SHOWN.map(number)).chain(costs).chain([ratio]);
+    all.map(Option::unwrap_or_default).collect()
 }
 
 /// Every goal with its verdict.

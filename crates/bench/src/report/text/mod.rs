@@ -58,7 +58,14 @@ pub(crate) fn how(study: &Study) -> Vec<String> {
     ]
 }
 
-fn table(header: Vec<String>, rows: Vec<Vec<String>>, names: usize) -> String {
+/// Columns in which no row has anything are left out.
+fn table(mut header: Vec<String>, mut rows: Vec<Vec<String>>, names: usize) -> String {
+    let is_empty = |column: &usize| rows.iter().all(|row| row.get(*column).is_none_or(String::is_empty));
+    let empty: Vec<usize> = (names..header.len()).filter(is_empty).collect();
+    for line in rows.iter_mut().chain([&mut header]) {
+        let mut column = 0..;
+        line.retain(|_| column.next().is_none_or(|column| !empty.contains(&column)));
+    }
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_style(TableComponent::HeaderLines, '─').set_header(header);
     table.set_style(TableComponent::MiddleHeaderIntersections, '─');

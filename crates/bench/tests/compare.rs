@@ -1,0 +1,71 @@
+//! A comparison as people run it, with real sockets and short runs: what is written, and what Ctrl-C leaves.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Nothing to configure, no rights to have: both paths work everywhere.
+const BRIEFLY: [&str; 7] = ["compare", "--paths", "tcp-loopback,unix", "--conns", "2", "--seconds", "0.05"];
+
+fn compare(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+    command.args(BRIEFLY).args(args).stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn two_paths_stand_side_by_side_in_every_form() {
+    let folder = tempfile::tempdir().expect("a folder for tests");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (json, html) = (file("x.json"), file("x.html"));
+    let args = ["--profile", "rr1c-200x1000,str-readx30k", "--rounds", "2", "--json", &json, "--html", &html];
+    let shown = compare(&args).output().expect("the program starts");
+    let text = String::from_utf8(shown.stdout).expect("text");
+    assert!(shown.status.success(), "{text}{}", String::from_utf8_lossy(&shown.stderr));
+    for word in ["tcp-loopback", "unix", "rr1c-200x1000", "str-readx30k", "vs tcp-loopback", "machine: "] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let saved: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(json).expect("written")).expect("JSON");
+    let samples = saved["study"]["samples"].as_array().expect("a list");
+    assert_eq!(samples.len(), 2 * 2 * 2);
+    assert!(samples.iter().all(|sample| sample["run"]["transactions"].as_u64() > Some(0)), "{samples:?}");
+    assert!(fs::read_to_string(html).is_ok_and(|page| page.contains("<svg")));
+}
+
+#[test]
+fn a_profile_that_is_not_there_is_said_and_fails() {
+    let shown = compare(&["--profile", "rr1c-200x1000,dreams", "--rounds", "1"]).output().expect("it starts");
+    let text = String::from_utf8(shown.stdout).expect("text");
+    assert_eq!(shown.status.code(), Some(1), "{text}");
+    let first = text.lines().next().unwrap_or_default();
+    assert!(
+        first.contains("dreams, 2 connections over tcp-loopback and 1 more could not be measured"),
+        "{text}"
+    );
+    assert!(text.contains("rr1c-200x1000"), "the others were measured: {text}");
+}
+
+#[test]
+fn ctrl_c_ends_it_after_the_current_run_and_keeps_what_was_measured() {
+    let folder = tempfile::tempdir().expect("a folder for tests");
+    let json = folder.path().join("x.json");
+    let mut command = compare(&["--profile", "rr1c-200x1000", "--rounds", "1000", "--json"]);
+    let mut running =
+        command.arg(&json).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut news = BufReader::new(running.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    let told = news.find(|line| line.contains("round 2 of 1000"));
+    kill_process(Pid::from_child(&running), Signal::INT).expect("it runs");
+    let rest: Vec<String> = news.collect();
+    let shown = running.wait_with_output().expect("it ends");
+    assert!(told.is_some(), "{rest:?}");
+    assert_eq!(shown.status.code(), Some(130), "{rest:?}");
+    let text = String::from_utf8(shown.stdout).expect("text");
+    assert!(text.lines().any(|line| line.starts_with("interrupted after ")), "{text}");
+    let saved: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(json).expect("written")).expect("JSON");
+    let samples = saved["study"]["samples"].as_array().map_or(0, Vec::len);
+    assert!((2..1000).contains(&samples), "{samples} runs were kept");
+}
