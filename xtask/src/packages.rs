@@ -12,7 +12,7 @@ use crate::exec::{self, Run};
 use crate::workspace::Workspace;
 
 /// A program that tests look for, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 18] = [
+const PROGRAMS: [(&str, &str); 19] = [
     ("redis-server", "redis-server"),
     ("redis-benchmark", "redis-tools"),
     ("nginx", "nginx-light"),
@@ -26,6 +26,7 @@ const PROGRAMS: [(&str, &str); 18] = [
     ("curl", "curl"),
     ("musl-gcc", "musl-tools"),
     ("tshark", "tshark"),
+    ("valgrind", "valgrind"),
     ("python3", "python3"),
     ("perl", "perl"),
     ("ruby", "ruby"),

@@ -1,7 +1,7 @@
 //! Connection rows: a client's published intent, found by the server through the client's kernel cookie.
 //! Owns: the rows' life from intent to the last close, and the reclaiming of rows whose processes died.
 
-use crate::listener::store_endpoint;
+use crate::listener::{load_endpoint, store_endpoint};
 use crate::process::ProcessId;
 use crate::registry;
 use crate::slot::SlotView;
@@ -161,6 +161,18 @@ pub fn note_side(id: RowId, side: Side, process: ProcessId, at: Endpoint, inode:
     store_endpoint(&words.at, at);
     words.inode.store(inode, Relaxed);
     row.open.fetch_or(1 << side as u32, AcqRel);
+}
+
+/// Where the client meant to go.
+pub fn target(id: RowId) -> Option<Endpoint> {
+    row(id).map(|row| load_endpoint(&row.sides[Side::Server as usize].at))
+}
+
+/// Writes down where the client is, which it knows once it is connected.
+pub fn note_client_address(id: RowId, at: Endpoint) {
+    if let Some(row) = row(id) {
+        store_endpoint(&row.sides[Side::Client as usize].at, at);
+    }
 }
 
 /// One side is gone for good; the last one frees the row.

@@ -309,9 +309,7 @@ fn text(words: &[AtomicU32; 4]) -> [u8; 16] {
 }
 
 fn endpoint(words: &EndpointWords) -> Endpoint {
-    let family_port = words.family_port.load(Relaxed);
-    let (family, port) = ((family_port >> 16) as u16, family_port as u16);
-    Endpoint { family, port, scope: 0, addr: text(&words.addr) }
+    crate::listener::load_endpoint(words)
 }
 
 #[cfg(test)]

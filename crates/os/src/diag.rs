@@ -81,7 +81,8 @@ fn borrow_socket() -> Result<i32> {
     let cached = CACHED.swap(0, Ordering::AcqRel);
     if cached != 0 {
         let fd = (cached as u32) as i32 - 1;
-        if (cached >> 32) as u32 == crate::process::pid() {
+        // (A vfork child has the parent's memory and a copy of its descriptors: it asks while the parent waits.)
+        if (cached >> 32) as u32 == crate::process::cached_pid() {
             return Ok(fd);
         }
         // Inherited by fork: the parent's answers would come to us.
@@ -94,7 +95,7 @@ fn borrow_socket() -> Result<i32> {
 }
 
 fn return_socket(fd: i32) {
-    let word = u64::from(crate::process::pid()) << 32 | (fd + 1) as u64;
+    let word = u64::from(crate::process::cached_pid()) << 32 | (fd + 1) as u64;
     if CACHED.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         crate::fd::close(fd);
     }
@@ -146,7 +147,9 @@ fn ask(fd: i32, local: Endpoint, remote: Endpoint) -> Result<Found> {
     // SAFETY: the answer is writable for its size; longer messages are cut by the kernel.
     let got =
         check(unsafe { syscall!(nr::__NR_recvfrom, fd, &raw mut answer, size_of::<Answer>(), 0, 0, 0) })?;
-    read_answer(&answer, got)
+    let found = read_answer(&answer, got)?;
+    // An answer to somebody else's question, should the descriptor have got about.
+    if answer.id.sport_be == request.id.sport_be { Ok(found) } else { Err(Errno::EINVAL) }
 }
 
 fn read_answer(answer: &Answer, got: usize) -> Result<Found> {

@@ -8,6 +8,8 @@ use crate::{Result, check};
 pub mod opt {
     pub const SOL_SOCKET: i32 = 1;
     pub const SO_TYPE: i32 = 3;
+    /// A value of SO_TYPE.
+    pub const SOCK_STREAM: i32 = 1;
     pub const SO_ERROR: i32 = 4;
     pub const SO_SNDBUF: i32 = 7;
     pub const SO_RCVBUF: i32 = 8;
@@ -182,9 +184,8 @@ fn int_option(fd: i32, name: i32) -> i32 {
 
 /// Whether `fd` is a TCP stream socket over IPv4 or IPv6.
 pub fn is_tcp(fd: i32) -> bool {
-    let domain = int_option(fd, opt::SO_DOMAIN);
-    (domain == i32::from(AF_INET) || domain == i32::from(AF_INET6))
-        && int_option(fd, opt::SO_PROTOCOL) == opt::IPPROTO_TCP
+    // The number 6 is also a raw socket's and netlink's, which are no streams.
+    int_option(fd, opt::SO_PROTOCOL) == opt::IPPROTO_TCP && int_option(fd, opt::SO_TYPE) == opt::SOCK_STREAM
 }
 
 /// Whether `fd` is a listening socket.

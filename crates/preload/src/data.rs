@@ -1,26 +1,19 @@
 //! read, write and their kin on plain buffers and iovecs. Owns: the argument checks that libc or the kernel would make.
+//! (Descriptors that are unknown here never get this far, or find no connection.)
 
-use crate::hook::hooks;
+use crate::hook::descriptor_hooks;
 use crate::real::Buf;
 use core::ffi::c_int;
 use core::iter::once;
 use socket::buffer::{IoVec, IoVecs, Sink, Source};
 use socket::stream::{receive, transmit};
-use socket::{Errno, Outcome, table};
+use socket::{Errno, Outcome};
 
 /// Most entries of an iovec array (`UIO_MAXIOV`).
 pub(crate) const IOV_MAX: c_int = 1024;
 
 #[inline]
-fn is_unknown(fd: c_int) -> bool {
-    table::get(fd) == table::Entry::Empty
-}
-
-#[inline]
 pub(crate) fn receive_into(fd: c_int, buf: Buf, len: usize, flags: c_int) -> Outcome {
-    if is_unknown(fd) {
-        return Outcome::Forward;
-    }
     let len = len.min(isize::MAX as usize);
     // SAFETY: the program vouches for its buffer, as it does towards libc.
     let sink = unsafe { Sink::new(buf.cast(), len) };
@@ -29,9 +22,6 @@ pub(crate) fn receive_into(fd: c_int, buf: Buf, len: usize, flags: c_int) -> Out
 
 #[inline]
 pub(crate) fn transmit_from(fd: c_int, buf: Buf, len: usize, flags: c_int) -> Outcome {
-    if is_unknown(fd) {
-        return Outcome::Forward;
-    }
     let len = len.min(isize::MAX as usize);
     // SAFETY: the program vouches for its buffer, as it does towards libc.
     let source = unsafe { Source::new(buf.cast_const().cast(), len) };
@@ -47,7 +37,7 @@ pub(crate) fn vectors<'a>(iov: Buf, count: c_int) -> Result<(IoVecs<'a>, usize),
 }
 
 pub(crate) fn receive_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) -> Outcome {
-    if is_unknown(fd) || !socket::stream::is_shared(fd) {
+    if !socket::stream::is_shared(fd) {
         return Outcome::Forward;
     }
     match vectors(iov, count) {
@@ -57,7 +47,7 @@ pub(crate) fn receive_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) -
 }
 
 pub(crate) fn transmit_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) -> Outcome {
-    if is_unknown(fd) || !socket::stream::is_shared(fd) {
+    if !socket::stream::is_shared(fd) {
         return Outcome::Forward;
     }
     match vectors(iov, count) {
@@ -68,10 +58,10 @@ pub(crate) fn transmit_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) 
 
 /// read(2) of nothing returns 0 at once, unlike recv(2).
 fn zero_or(len: usize, fd: c_int, outcome: impl FnOnce() -> Outcome) -> Outcome {
-    if len == 0 && !is_unknown(fd) && socket::stream::is_shared(fd) { Outcome::Done(0) } else { outcome() }
+    if len == 0 && socket::stream::is_shared(fd) { Outcome::Done(0) } else { outcome() }
 }
 
-hooks! {
+descriptor_hooks! {
     fn read [__read] (fd: c_int, buf: Buf, len: usize) -> isize {
         if len == 0 { zero_or(len, fd, || Outcome::Forward) } else { receive_into(fd, buf, len, 0) }
     }

@@ -44,6 +44,35 @@ pub(crate) fn from_raw(ret: isize) -> isize {
     if ret < 0 { fail(Errno(-ret as i32)) } else { ret }
 }
 
+/// Declares exported functions on a descriptor that are libc's at once if the descriptor is unknown here: a look at the
+/// table and a jump. The rest is as with [`hooks!`].
+macro_rules! descriptor_hooks {
+    ($( fn $name:ident [$($alias:ident)*] $args:tt -> $ret:ty $body:block )*) => { $(
+        $crate::hook::descriptor_hooks!(@one $name, $args, $ret, $body);
+        $( $crate::hook::hooks!(@alias $alias, $name, $args, $ret); )*
+    )* };
+    (@one $name:ident, ($fd:ident : c_int $(, $arg:ident : $ty:ty)*), $ret:ty, $body:block) => {
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($fd: c_int $(, $arg: $ty)*) -> $ret {
+            #[inline(never)]
+            unsafe fn known($fd: c_int $(, $arg: $ty)*) -> $ret {
+                if let Some(value) = $crate::hook::finish($body) {
+                    return value as $ret;
+                }
+                // SAFETY: the program's own arguments go to the function it meant.
+                unsafe { $crate::real::forward::$name($fd $(, $arg)*) }
+            }
+            if socket::table::is_empty($fd) {
+                // SAFETY: as above.
+                return unsafe { $crate::real::forward::$name($fd $(, $arg)*) };
+            }
+            // SAFETY: the caller's contract.
+            unsafe { known($fd $(, $arg)*) }
+        }
+    };
+}
+pub(crate) use descriptor_hooks;
+
 /// Declares exported functions that ask an outcome first and forward to libc if it is not theirs:
 /// `fn name [alias] (args) -> ret { outcome }`. Aliases export the same body under other names.
 macro_rules! hooks {

@@ -8,6 +8,9 @@ use os::net::Endpoint;
 use socket::table::{self, Entry};
 use socket::{Errno, Outcome, client, close as closing, server};
 
+/// Of accept4.
+const SOCK_NONBLOCK: c_int = 0o4000;
+
 /// Set by the constructor unless SMC_DISABLE is.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
@@ -34,7 +37,7 @@ fn listened(fd: c_int) {
     }
 }
 
-fn accepted(listener: c_int, fd: c_int) {
+fn accepted(listener: c_int, fd: c_int, is_nonblocking: bool) {
     if fd < 0 || !is_active() {
         return;
     }
@@ -47,7 +50,7 @@ fn accepted(listener: c_int, fd: c_int) {
         }
         _ => {}
     }
-    server::after_accept(fd);
+    server::after_accept(fd, is_nonblocking);
 }
 
 /// A socket that was only watched so far is not ours to watch any more.
@@ -180,13 +183,13 @@ hooks! {
     fn accept [] (fd: c_int, addr: Buf, addr_len: *mut u32) -> c_int {
         // SAFETY: the program's own arguments.
         let new = unsafe { forward::accept(fd, addr, addr_len) };
-        accepted(fd, new);
+        accepted(fd, new, false);
         if new < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(new as usize) }
     }
     fn accept4 [] (fd: c_int, addr: Buf, addr_len: *mut u32, flags: c_int) -> c_int {
         // SAFETY: the program's own arguments.
         let new = unsafe { forward::accept4(fd, addr, addr_len, flags) };
-        accepted(fd, new);
+        accepted(fd, new, flags & SOCK_NONBLOCK != 0);
         if new < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(new as usize) }
     }
     fn connect [__connect] (fd: c_int, addr: Buf, addr_len: u32) -> c_int {

@@ -29,7 +29,21 @@ macro_rules! reals {
         mod pointers {
             use super::{AtomicPtr, c_void};
             $( #[allow(non_upper_case_globals)]
-               pub(super) static $name: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut()); )*
+               pub(super) static $name: AtomicPtr<c_void> =
+                   AtomicPtr::new(super::raw::$name as *const c_void as *mut c_void); )*
+        }
+
+        /// What is called until libc's function is known, and where there is none.
+        #[allow(unused_variables, reason = "not every argument has a place in the system call")]
+        mod raw {
+            use super::*;
+            $(
+                pub(super) unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
+                    // SAFETY: the program's arguments for the very call it made.
+                    let ret = unsafe { os::raw::call(os::raw::nr::$nr, &[$($raw as usize),*]) };
+                    $crate::hook::from_raw(ret) as $ret
+                }
+            )*
         }
 
         /// Looks all of them up.
@@ -39,7 +53,10 @@ macro_rules! reals {
                     Ok(name) => name,
                     Err(_) => panic!("a name without NUL"),
                 };
-                pointers::$name.store(next(NAME), Ordering::Release);
+                let found = next(NAME);
+                if !found.is_null() {
+                    pointers::$name.store(found, Ordering::Release);
+                }
             } )*
         }
 
@@ -50,12 +67,7 @@ macro_rules! reals {
                 #[inline]
                 pub(crate) unsafe fn $name($($arg: $ty),*) -> $ret {
                     let real = pointers::$name.load(Ordering::Acquire);
-                    if real.is_null() {
-                        // SAFETY: the program's arguments for the very call it made.
-                        let ret = unsafe { os::raw::call(os::raw::nr::$nr, &[$($raw as usize),*]) };
-                        return $crate::hook::from_raw(ret) as $ret;
-                    }
-                    // SAFETY: dlsym returned the function of this name, whose C type this is.
+                    // SAFETY: it is ours of this type, or dlsym returned the function of this name, whose C type this is.
                     let real = unsafe {
                         core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($ty),*) -> $ret>(real)
                     };

@@ -14,8 +14,9 @@ use shm::Side;
 use shm::sync::Ordering as Shared;
 
 /// How long an intent may stay unanswered: far longer than a busy server takes to accept, short enough for the rare
-/// listener whose connections are served by a program without the library.
-const PATIENCE_NS: u64 = 1_000_000_000;
+/// listener whose connections are served by a program without the library. About a second, in cycles of the counter,
+/// which costs less than a clock.
+const PATIENCE_CYCLES: u64 = 3_000_000_000;
 
 /// Before connect(): publishes an intent if an enabled listener is at `target`. The text of the reason if the socket
 /// stays on TCP, which is counted.
@@ -37,8 +38,6 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let cookie = net::cookie(fd).map_err(|_| Reason::CNFERR)?;
     let ring_size = config::ring_size(config::sndbuf().max(config::rcvbuf()));
     let offered = offer::take(owner, ring_size, cookie)?;
-    // Rings for the slot's last connection may be pending.
-    os::pipe::drain(offered.view.bell(Side::Client));
     let side = &offered.view.header().sides[Side::Client as usize];
     side.holders.store(1, Shared::Relaxed);
     // The server's first hold is taken for it: it writes nothing into the slot before it has won the word.
@@ -55,9 +54,9 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
         return Err(Reason::MEM);
     };
     held.tie(Side::Client, row, offered.index, cookie);
-    held.rcvlowat.store(net::rcvlowat(fd), Ordering::Relaxed);
+    held.see_rcvlowat(fd);
     if let Some(end) = End::of(&held) {
-        held.see_nonblocking(&end, os::fd::is_nonblocking(fd));
+        held.see_nonblocking(Some(&end), os::fd::is_nonblocking(fd));
     }
     held.note_exclusive();
     expect_answer(&held);
@@ -75,7 +74,7 @@ fn fresh(fd: i32) -> Option<Held> {
 
 /// The intent stands; from now on the answer is waited for.
 pub(crate) fn expect_answer(conn: &Conn) {
-    conn.deadline_ns.store(os::time::monotonic_ns() + PATIENCE_NS, Ordering::Relaxed);
+    conn.deadline.store(os::time::cycles().wrapping_add(PATIENCE_CYCLES), Ordering::Relaxed);
     epoll::intent_began();
 }
 
@@ -101,10 +100,11 @@ pub fn after_connect(held: &Held, fd: i32, outcome: Result<(), Errno>) {
 }
 
 fn note_local(conn: &Conn, fd: i32) {
-    let (Ok(at), Some(map)) = (net::local(fd), registry::mapped()) else { return };
-    let Some(me) = process::me(map) else { return };
-    let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
-    connection::note_side(conn.row(), Side::Client, me, at.unmapped(), inode);
+    let (Ok(at), Some(view)) = (net::local(fd), conn.view()) else { return };
+    connection::note_client_address(conn.row(), at.unmapped());
+    if let Some(server) = connection::target(conn.row()) {
+        attach::note_addresses(view, at.unmapped(), server.unmapped());
+    }
 }
 
 /// Whether connect() has completed; marks failure as PLAIN so that libc reports it.
@@ -137,8 +137,22 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
     }
 }
 
+/// As [`refresh`], at the price of a glance: TCP itself is asked only once the answer is late. For calls that go on
+/// whatever the answer is; those that wait ask properly.
+#[inline]
+pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
+    if connection::verdict(conn.row()) == Verdict::Intent && !is_late(conn) {
+        return conn.phase();
+    }
+    refresh(conn, fd)
+}
+
+fn is_late(conn: &Conn) -> bool {
+    os::time::cycles().wrapping_sub(conn.deadline.load(Ordering::Relaxed)) as i64 > 0
+}
+
 fn refresh_unanswered(conn: &Conn, fd: i32) -> Phase {
-    let is_late = os::time::monotonic_ns() > conn.deadline_ns.load(Ordering::Relaxed);
+    let is_late = is_late(conn);
     // TCP bytes from the server: it speaks TCP (a program without the library inherited the connection).
     if is_late && is_established(conn, fd) {
         return retract(conn, fd, Reason::PEERNOSMC);
@@ -254,11 +268,4 @@ pub(crate) fn peer_socket_is_gone(conn: &Conn, fd: i32) -> bool {
     let expected = cookie.load(Shared::Relaxed);
     !diag::lookup(peer.unmapped(), local.unmapped())
         .is_ok_and(|found| found.cookie == expected && found.inode != 0)
-}
-
-/// Remembers who was at both ends, for the day the slot is wanted again and someone died without letting go.
-pub(crate) fn note_addresses(conn: &Conn, fd: i32) {
-    if let (Ok(local), Ok(peer), Some(view)) = (net::local(fd), net::peer(fd), conn.view()) {
-        attach::note_addresses(view, local.unmapped(), peer.unmapped());
-    }
 }

@@ -100,7 +100,6 @@ fn finish(conn: &Conn, fd: i32) {
     if conn.phase() != Phase::Smc {
         return;
     }
-    client::note_addresses(conn, fd);
     // A thread blocked in a call keeps the socket open, as in the kernel; its call's end is the close then.
     if end.mine().holders.load(Shared::Acquire) > 1 || conn.is_in_other_calls() {
         return;
@@ -122,6 +121,9 @@ fn say_closed(end: &End) {
 /// SO_LINGER with a time: close waits until the peer has read everything, or the time is over.
 fn linger(end: &End, fd: i32) {
     const STEP_MS: i32 = 20;
+    if !crate::conn::is_linger_used() {
+        return;
+    }
     let Some(seconds @ 1..) = net::linger(fd) else { return };
     for _ in 0..seconds.saturating_mul(1000 / STEP_MS) {
         if end.outgoing.used() == Ok(0) {

@@ -24,6 +24,24 @@ const FD: u64 = 1 << 32;
 const FREE: u64 = 1 << 63;
 
 static TABLE: Slab<Conn> = Slab::new(SOCKETS);
+/// Whether the program sets SO_RCVLOWAT or SO_LINGER at all, or has sockets of another's: else nobody asks for them.
+static RCVLOWAT_IS_USED: AtomicU8 = AtomicU8::new(0);
+static LINGER_IS_USED: AtomicU8 = AtomicU8::new(0);
+
+/// A socket of this process has (or may have, being another's) a SO_RCVLOWAT of its own.
+pub(crate) fn note_rcvlowat_is_used() {
+    RCVLOWAT_IS_USED.store(1, Ordering::Relaxed);
+}
+
+/// A socket of this process has (or may have) SO_LINGER.
+pub(crate) fn note_linger_is_used() {
+    LINGER_IS_USED.store(1, Ordering::Relaxed);
+}
+
+/// Whether SO_LINGER must be asked for.
+pub(crate) fn is_linger_used() -> bool {
+    LINGER_IS_USED.load(Ordering::Relaxed) != 0
+}
 
 /// Where a socket is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,8 +122,8 @@ pub struct Conn {
     /// Cookie of the client's socket, key of the row; for listeners their own.
     pub(crate) cookie: AtomicU64,
     pub(crate) flags: AtomicU32,
-    /// When an unanswered intent is given up, CLOCK_MONOTONIC.
-    pub(crate) deadline_ns: AtomicU64,
+    /// When an unanswered intent is given up, in cycles; the era of the accept while that is undecided.
+    pub(crate) deadline: AtomicU64,
     pub(crate) tx_cache: TxCache,
     pub(crate) rx_cache: RxCache,
     /// Rounds to spin before sleeping.
@@ -139,7 +157,7 @@ impl Conn {
             view: AtomicU32::new(u32::MAX),
             cookie: AtomicU64::new(0),
             flags: AtomicU32::new(0),
-            deadline_ns: AtomicU64::new(0),
+            deadline: AtomicU64::new(0),
             tx_cache: TxCache::new(),
             rx_cache: RxCache::new(),
             spin: AtomicU32::new(0),
@@ -158,7 +176,7 @@ impl Conn {
     }
 
     fn reset(&self, phase: Phase) {
-        self.deadline_ns.store(0, Ordering::Relaxed);
+        self.deadline.store(0, Ordering::Relaxed);
         self.exclusive_era.store(0, Ordering::Relaxed);
         self.view.store(u32::MAX, Ordering::Relaxed);
         self.flags.store(0, Ordering::Relaxed);
@@ -212,13 +230,22 @@ impl Conn {
     }
 
     /// O_NONBLOCK is on or off, for this process and for others that hold the side.
-    pub(crate) fn see_nonblocking(&self, end: &End, on: bool) {
+    pub(crate) fn see_nonblocking(&self, end: Option<&End>, on: bool) {
         if on {
-            self.mark(flag::NONBLOCKING)
+            self.mark(flag::NONBLOCKING);
         } else {
-            self.unmark(flag::NONBLOCKING)
+            self.unmark(flag::NONBLOCKING);
         }
-        end.mine().nonblocking.store(u32::from(on), shm::sync::Ordering::Relaxed);
+        if let Some(end) = end {
+            end.mine().nonblocking.store(u32::from(on), shm::sync::Ordering::Relaxed);
+        }
+    }
+
+    /// SO_RCVLOWAT may have another value than 1.
+    pub(crate) fn see_rcvlowat(&self, fd: i32) {
+        if RCVLOWAT_IS_USED.load(Ordering::Relaxed) != 0 {
+            self.rcvlowat.store(os::net::rcvlowat(fd), Ordering::Relaxed);
+        }
     }
 
     /// A send found no space.

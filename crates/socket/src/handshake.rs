@@ -8,8 +8,8 @@ use fabric::{Reason, offer, registry};
 use proto::handshake::{Client, Dmb, Input, Local, Offer, Refusal, Server};
 use proto::{BufferClass, Eid};
 use shm::Side;
-use shm::layout::MAIL_LEN;
-use shm::sync::Ordering;
+use shm::layout::{MAIL_LEN, Mail};
+use shm::sync::{AtomicU32, Ordering};
 
 /// The one user EID of the local tier.
 const EID: &str = "ISTHMUS.LOCAL";
@@ -40,11 +40,20 @@ fn put(view: &SlotView, letter: Letter, message: &[u8]) -> Result<(), Reason> {
     if is_put { Ok(()) } else { Err(Reason::INTERR) }
 }
 
+/// This process's PROPOSAL, once it has been made: it says nothing of the connection, so it serves for all.
+static PROPOSAL: Mail = Mail { len: AtomicU32::new(0), words: [const { AtomicU32::new(0) }; MAIL_LEN / 4] };
+
 /// The client's PROPOSAL, left in the slot it offers.
 pub(crate) fn propose(view: &SlotView) -> Result<(), Reason> {
-    let proposal = Client::new().propose(&local()?).map_err(|refusal| refusal.reason())?;
     let mut bytes = [0; MAIL_LEN];
+    let made = PROPOSAL.take(&mut bytes);
+    if !made.is_empty() {
+        return put(view, Letter::Proposal, made);
+    }
+    let proposal = Client::new().propose(&local()?).map_err(|refusal| refusal.reason())?;
     let len = proposal.emit(&mut bytes).map_err(|_| Reason::INTERR)?;
+    // (Two threads that make it at once make the same.)
+    PROPOSAL.put(&bytes[..len]);
     put(view, Letter::Proposal, &bytes[..len])
 }
 
@@ -83,8 +92,7 @@ pub(crate) fn confirm(view: &SlotView, cookie: u64) -> Result<(), Refusal> {
         return Ok(());
     }
     let local = local().map_err(|_| proto::handshake::Fault::NoDevice.refuse())?;
-    let mut client = Client::new();
-    client.propose(&local)?;
+    let mut client = Client::proposed();
     let offer = offered(view, Side::Client, cookie);
     let (confirm, _agreed) = client.handle_accept(Input::Bytes(accept), &local, Ok(offer), |_| true)?;
     let mut bytes = [0; MAIL_LEN];

@@ -6,9 +6,9 @@ use crate::{close, epoll, handshake};
 use fabric::connection::{self, RowId};
 use fabric::verdict::Verdict;
 use fabric::{Reason, attach, listener, process, registry, totals};
+use os::net::Endpoint;
 use os::{diag, net};
 use shm::Side;
-use shm::slab::Index;
 use shm::sync::Ordering::{AcqRel, Relaxed, Release};
 
 /// After listen(): announces the socket.
@@ -23,9 +23,11 @@ pub fn after_listen(fd: i32) -> Result<(), Reason> {
 }
 
 /// After accept(): the new socket is looked at when it is first used, by whoever uses it.
-pub fn after_accept(fd: i32) {
+/// (An accepted socket does not inherit O_NONBLOCK: accept4 says whether it has it.)
+pub fn after_accept(fd: i32, is_nonblocking: bool) {
     if let Some(held) = enter(fd, Phase::Accepted) {
-        held.deadline_ns.store(close::era(), core::sync::atomic::Ordering::Relaxed);
+        held.see_nonblocking(None, is_nonblocking);
+        held.deadline.store(close::era(), core::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -93,11 +95,11 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
 /// `Err(None)`: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered already.
-    let is_unshared = conn.deadline_ns.load(core::sync::atomic::Ordering::Relaxed) == close::era();
+    let is_unshared = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) == close::era();
     if is_unshared && !connection::any_pending() {
         return Err(None);
     }
-    let Found { row, cookie, side } = find(fd, !is_unshared).ok_or(None)?;
+    let Found { row, cookie, side, at } = find(fd, !is_unshared).ok_or(None)?;
     let opened = attach::open(row);
     let (index, view) = opened.inspect_err(|reason| {
         if connection::decide(row, Verdict::Plain(*reason)) == Verdict::Smc {
@@ -131,7 +133,8 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
             // The client's end, come from another process before the server has answered.
             take_side(view, side, false);
             conn.mark(flag::ATTACHED | flag::ESTABLISHED);
-            tie(conn, fd, side, row, index, cookie);
+            conn.tie(side, row, index, cookie);
+            note_end(conn, fd, at, is_unshared);
             crate::client::expect_answer(conn);
             return Ok(Phase::Intent);
         }
@@ -140,8 +143,9 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
     let is_first = side == Side::Server && is_first_claim(row, own_cookie)?;
     take_side(view, side, is_first);
     conn.mark(flag::ATTACHED | flag::ESTABLISHED);
-    conn.rcvlowat.store(net::rcvlowat(fd), core::sync::atomic::Ordering::Relaxed);
-    tie(conn, fd, side, row, index, cookie);
+    conn.see_rcvlowat(fd);
+    conn.tie(side, row, index, cookie);
+    note_end(conn, fd, at, is_unshared);
     if is_first {
         if is_unshared {
             conn.note_exclusive();
@@ -167,35 +171,46 @@ struct Found {
     row: RowId,
     cookie: u64,
     side: Side,
+    at: Addresses,
+}
+
+/// The two addresses of a connection.
+#[derive(Clone, Copy)]
+struct Addresses {
+    local: Endpoint,
+    peer: Endpoint,
+}
+
+impl Addresses {
+    fn of(fd: i32) -> Option<Self> {
+        Some(Addresses { local: net::local(fd).ok()?.unmapped(), peer: net::peer(fd).ok()?.unmapped() })
+    }
 }
 
 /// The row of the connection `fd` is an end of. An inherited or passed socket may also be the client's end.
 fn find(fd: i32, may_be_client: bool) -> Option<Found> {
     registry::mapped()?;
+    let at = Addresses::of(fd)?;
     if may_be_client
         && let Ok(cookie) = net::cookie(fd)
         && let Some(row) = connection::find(cookie)
     {
-        return Some(Found { row, cookie, side: Side::Client });
+        return Some(Found { row, cookie, side: Side::Client, at });
     }
-    let (local, peer) = (net::local(fd).ok()?.unmapped(), net::peer(fd).ok()?.unmapped());
-    let client = diag::lookup(peer, local).ok()?;
+    let client = diag::lookup(at.peer, at.local).ok()?;
     let row = connection::find(client.cookie)?;
     if client.uid != os::process::euid() {
         // This process has changed its user since it listened: the client must not wait for an answer.
         connection::decide(row, Verdict::Plain(Reason::PEERDECL));
         return None;
     }
-    Some(Found { row, cookie: client.cookie, side: Side::Server })
+    Some(Found { row, cookie: client.cookie, side: Side::Server, at })
 }
 
-/// `is_first`: the hold was taken by the client already, and rings for the slot's last connection may be pending. (A
-/// process that joins must not drain: another may sleep on the doorbell.)
+/// `is_first`: the hold was taken by the client already.
 fn take_side(view: &fabric::slot::SlotView, side: Side, is_first: bool) {
     let block = &view.header().sides[side as usize];
-    if is_first {
-        os::pipe::drain(view.bell(side));
-    } else {
+    if !is_first {
         block.holders.fetch_add(1, AcqRel);
     }
     block.pid.store(os::process::cached_pid(), Relaxed);
@@ -216,18 +231,23 @@ fn is_first_claim(row: RowId, cookie: u64) -> Result<bool, Option<Reason>> {
 pub fn adopt(fd: i32) {
     let is_connected = net::is_tcp(fd) && net::peer(fd).is_ok();
     if is_connected && registry::existing().is_ok() {
+        crate::conn::note_rcvlowat_is_used();
+        crate::conn::note_linger_is_used();
         let _ = enter(fd, Phase::Accepted);
     }
 }
 
-fn tie(conn: &Conn, fd: i32, side: Side, row: RowId, view: Index, cookie: u64) {
-    conn.tie(side, row, view, cookie);
-    if let Some(end) = End::of(conn) {
-        conn.see_nonblocking(&end, os::fd::is_nonblocking(fd));
+/// Writes down who holds the side, and where its ends are, for the day the slot is wanted again and someone died without
+/// letting go.
+fn note_end(conn: &Conn, fd: i32, at: Addresses, is_unshared: bool) {
+    let is_nonblocking = if is_unshared { conn.has(flag::NONBLOCKING) } else { os::fd::is_nonblocking(fd) };
+    conn.see_nonblocking(End::of(conn).as_ref(), is_nonblocking);
+    if let Some(view) = conn.view() {
+        let (client, server) =
+            if conn.side() == Side::Client { (at.local, at.peer) } else { (at.peer, at.local) };
+        attach::note_addresses(view, client, server);
     }
     let Some(me) = registry::mapped().and_then(process::me) else { return };
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
-    if let Ok(at) = net::local(fd) {
-        connection::note_side(row, side, me, at.unmapped(), inode);
-    }
+    connection::note_side(conn.row(), conn.side(), me, at.local, inode);
 }

@@ -27,7 +27,7 @@ pub(crate) fn in_use(fd: i32) -> Option<Held> {
     let held = hold(fd)?;
     let phase = match held.phase() {
         Phase::Accepted => server::decide(&held, fd),
-        Phase::Intent => client::refresh(&held, fd),
+        Phase::Intent => client::glance(&held, fd),
         phase => phase,
     };
     matches!(phase, Phase::Smc | Phase::Intent).then_some(held)
@@ -169,7 +169,9 @@ impl Receive<'_> {
 
     /// The ring has nothing (more): the end of the stream, EAGAIN, or a wait.
     fn on_empty(&mut self) -> Step {
-        if self.end.incoming.is_at_end() || self.conn.phase() == Phase::Plain {
+        let is_undecided = self.conn.phase() == Phase::Intent;
+        let phase = if is_undecided { client::refresh(self.conn, self.fd) } else { self.conn.phase() };
+        if self.end.incoming.is_at_end() || phase == Phase::Plain {
             return self.leave(Outcome::Forward);
         }
         let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::READ != 0;
@@ -531,18 +533,22 @@ pub fn unread_by_peer(fd: i32) -> Option<usize> {
 
 /// O_NONBLOCK changed on the open file description.
 pub fn note_nonblocking(fd: i32, on: bool) {
-    if let Some(conn) = hold(fd)
-        && let Some(end) = End::of(&conn)
-    {
-        conn.see_nonblocking(&end, on);
+    if let Some(conn) = hold(fd) {
+        conn.see_nonblocking(End::of(&conn).as_ref(), on);
     }
 }
 
 /// SO_RCVLOWAT changed.
 pub fn note_rcvlowat(fd: i32) {
+    crate::conn::note_rcvlowat_is_used();
     if let Some(conn) = hold(fd) {
-        conn.rcvlowat.store(net::rcvlowat(fd), core::sync::atomic::Ordering::Relaxed);
+        conn.see_rcvlowat(fd);
     }
+}
+
+/// SO_LINGER was set on some socket.
+pub fn note_linger() {
+    crate::conn::note_linger_is_used();
 }
 
 /// Bytes a send would take now without waiting.

@@ -44,7 +44,7 @@ impl Entry {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn cell(fd: i32) -> Option<&'static AtomicU64> {
     let number = usize::try_from(fd).ok()?;
     ROOT.get(number / LEAF)?.get().map(|leaf| &leaf[number % LEAF])
@@ -54,6 +54,12 @@ fn cell(fd: i32) -> Option<&'static AtomicU64> {
 #[inline]
 pub fn get(fd: i32) -> Entry {
     cell(fd).map_or(Entry::Empty, |cell| Entry::from_word(cell.load(Ordering::Acquire)))
+}
+
+/// Whether `fd` has no entry, as most descriptors of most programs.
+#[inline(always)]
+pub fn is_empty(fd: i32) -> bool {
+    cell(fd).is_none_or(|cell| cell.load(Ordering::Acquire) == 0)
 }
 
 /// Sets the entry of `fd` and returns the old one. `None` if there is no memory for it or the number is too large.

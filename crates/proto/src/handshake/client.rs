@@ -21,6 +21,11 @@ impl Client {
         Self { stage: Stage::Start }
     }
 
+    /// A handshake whose PROPOSAL has been sent: for a carrier that keeps no machine meanwhile.
+    pub const fn proposed() -> Self {
+        Self { stage: Stage::Waiting }
+    }
+
     /// The PROPOSAL to send. Refused without an ISM device or without an EID (Linux: no device is found
     /// then).
     pub fn propose(&mut self, local: &Local) -> Result<Proposal, Refusal> {
