@@ -34,6 +34,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::plan::{Cell, Pace};
 use crate::socket::Transport;
+use crate::strand::crew::child::StrandArgs;
 use crate::uperf::cli::UperfArgs;
 use crate::worker::{ServerKind, WorkerArgs};
 use crate::workload::{CONNECT_AND_CLOSE, REQUEST_RESPONSE, STREAM, Workload};
@@ -98,6 +99,9 @@ enum Command {
     /// One end of a measured pair; started by the commands above
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// The process of one strand; started by a master or slave
+    #[command(hide = true)]
+    Strand(StrandArgs),
     /// Parts of this program that it starts itself
     #[command(hide = true, subcommand)]
     Inner(paths::inner::Inner),
@@ -143,6 +147,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Inner(inner) => return inner.run(),
+        Command::Strand(args) => strand::crew::child::work(&args)?,
         Command::Compare(options) => return compare::compare(&options, &mut paths::Pairs::new()?),
         Command::Sweep(options) => return compare::sweep(&options, &mut paths::Pairs::new()?),
         Command::Buffers(options) => return compare::buffers(&options, &mut paths::Pairs::new()?),

@@ -12,6 +12,8 @@ use super::steps::{Action, Call, Step};
 /// A strand's connections by their slots. Those of one name lie upon each other: the last one opened is used and closed.
 pub(crate) struct Connections<S> {
     slots: Vec<Vec<Connection<S>>>,
+    /// Slots whose last connection was made beyond the last common turn: the next transaction's first.
+    made_ahead: Vec<usize>,
     next_id: u64,
 }
 
@@ -41,7 +43,8 @@ impl<S> Connection<S> {
 impl<S: Stream> Connections<S> {
     /// None yet.
     pub(crate) fn new(slots: usize) -> Self {
-        Self { slots: std::iter::repeat_with(Vec::new).take(slots).collect(), next_id: 0 }
+        let slots = std::iter::repeat_with(Vec::new).take(slots).collect();
+        Self { slots, made_ahead: vec![], next_id: 0 }
     }
 
     /// One more in `slot`.
@@ -66,6 +69,17 @@ impl<S: Stream> Connections<S> {
         for slot in 0..self.slots.len() {
             while self.close(slot, control) {}
         }
+    }
+
+    /// The last one in `slot` is for the next transaction.
+    pub(super) fn made_ahead(&mut self, slot: usize) {
+        self.made_ahead.push(slot);
+    }
+
+    /// Whether the last one in `slot` was made for this transaction already. It is so once.
+    pub(super) fn take_made(&mut self, slot: usize) -> bool {
+        let place = self.made_ahead.iter().position(|&made| made == slot);
+        place.map(|place| self.made_ahead.swap_remove(place)).is_some()
     }
 
     /// The one in `slot` that is used.
@@ -98,6 +112,12 @@ impl<N: Network> Strand<N> {
             let unfinished = if index == self.position.step { self.position.bytes } else { 0 };
             let bytes = step.bytes().unwrap_or(0) * whole + unfinished;
             earlier += step.count;
+            if matches!(step.action, Action::Connect(_))
+                && whole > 0
+                && self.connections.last(step.slot).is_some()
+            {
+                self.connections.made_ahead(step.slot);
+            }
             let Action::Move { call, .. } = step.action else { continue };
             if let Some(connection) = self.connections.last(step.slot) {
                 match (call.reads(), agreed) {
@@ -112,7 +132,7 @@ impl<N: Network> Strand<N> {
 }
 
 /// How many of the first `turns` turns belong to a step with `count` turns a pass, `earlier` turns into a pass of `pass`.
-fn turns_of_step(turns: u64, pass: u64, earlier: u64, count: u64) -> u64 {
+pub(super) fn turns_of_step(turns: u64, pass: u64, earlier: u64, count: u64) -> u64 {
     let (passes, rest) = (turns / pass.max(1), turns % pass.max(1));
     passes * count + rest.saturating_sub(earlier).min(count)
 }

@@ -68,7 +68,8 @@ pub(crate) enum End {
 }
 
 impl End {
-    fn limit(self) -> u64 {
+    /// Turns after which it is over.
+    pub(crate) fn limit(self) -> u64 {
         match self {
             Self::After(turns) => turns,
             Self::Soon => 0,

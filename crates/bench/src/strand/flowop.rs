@@ -145,6 +145,9 @@ impl<N: Network> Strand<N> {
     }
 
     fn connect(&mut self, step: &Step, opening: &Opening) -> Result<(), Stop> {
+        if self.connections.take_made(step.slot) {
+            return Ok(());
+        }
         match self.network.connect(opening) {
             Ok(stream) => self.connections.open(step.slot, stream, &self.control),
             Err(error) => return Err(self.trouble(step, error)),
@@ -153,12 +156,20 @@ impl<N: Network> Strand<N> {
     }
 
     fn accept(&mut self, step: &Step, opening: &Opening) -> Result<(), Stop> {
+        if self.connections.take_made(step.slot) {
+            return Ok(());
+        }
         let begin_ns = now_ns();
         loop {
             match self.network.accept(opening) {
                 Ok(Some(stream)) => {
                     self.connections.open(step.slot, stream, &self.control);
-                    return Ok(());
+                    if !self.is_over() {
+                        return Ok(());
+                    }
+                    // Whoever connected has begun the next transaction.
+                    self.connections.made_ahead(step.slot);
+                    return Err(Stop::Ended);
                 }
                 Ok(None) => {}
                 Err(error) => return Err(self.trouble(step, error)),

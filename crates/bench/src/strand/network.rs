@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -153,6 +154,8 @@ pub(crate) struct Listeners(HashMap<Protocol, Listener>);
 struct Listener {
     socket: Arc<Socket>,
     port: u16,
+    /// All strands accept at it.
+    is_shared: bool,
 }
 
 impl Listeners {
@@ -175,6 +178,37 @@ impl Listeners {
         Ok(())
     }
 
+    /// Takes over what listens at `port` already.
+    pub(crate) fn inherit(&mut self, protocol: Protocol, socket: Socket, port: u16) {
+        self.0.insert(protocol, Listener { socket: Arc::new(socket), port, is_shared: true });
+    }
+
+    /// What listens for `protocol`, for another process.
+    pub(crate) fn descriptor(&self, protocol: Protocol) -> Option<io::Result<OwnedFd>> {
+        let listener = self.0.get(&protocol)?;
+        Some(listener.socket.as_fd().try_clone_to_owned())
+    }
+
+    /// What listens, by protocol.
+    pub(crate) fn sockets(&self) -> HashMap<Protocol, Arc<Socket>> {
+        self.0.iter().map(|(&protocol, listener)| (protocol, listener.socket.clone())).collect()
+    }
+
+    /// What listens for this strand alone.
+    pub(crate) fn own_sockets(&self) -> Vec<Arc<Socket>> {
+        self.sockets_that(false)
+    }
+
+    /// What listens for all strands.
+    pub(crate) fn shared_sockets(&self) -> Vec<Arc<Socket>> {
+        self.sockets_that(true)
+    }
+
+    fn sockets_that(&self, are_shared: bool) -> Vec<Arc<Socket>> {
+        let listeners = self.0.values().filter(|listener| listener.is_shared == are_shared);
+        listeners.map(|listener| listener.socket.clone()).collect()
+    }
+
     /// Where it listens.
     pub(crate) fn ports(&self) -> Ports {
         let ports = self.0.iter().map(|(&protocol, listener)| (protocol, listener.port)).collect();
@@ -191,7 +225,7 @@ impl Listener {
         };
         // Several strands may wait for one connection; whoever comes too late must not block.
         socket.set_nonblocking(true)?;
-        Ok(Self { socket: Arc::new(socket), port })
+        Ok(Self { socket: Arc::new(socket), port, is_shared: opening.port.is_some() })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What one strand is to do, complete: a thread gets it as a value, a process as JSON.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,8 @@ pub(crate) struct Detail {
     pub(crate) cpu: bool,
     /// A line for each flowop goes here.
     pub(crate) history: Option<PathBuf>,
+    /// How often a process tells what it has done so far; None for only when it is done with a transaction.
+    pub(crate) progress: Option<Duration>,
 }
 
 /// Everything that the strands of one group do, as this end sees it.

@@ -115,10 +115,12 @@ impl UperfArgs {
             packets: true,
         };
         let history = self.history.clone();
+        let is_shown = !self.no_stats && self.json.as_deref().is_none_or(|path| path.as_os_str() != "-");
+        let progress = is_shown.then_some(self.interval);
         master::Options {
             port: self.port,
             interval: self.interval,
-            detail: Detail { flowops: tables.flowops, cpu: self.cpu, history },
+            detail: Detail { flowops: tables.flowops, cpu: self.cpu, history, progress },
             tables,
             raw: self.raw,
             json: self.json.clone(),

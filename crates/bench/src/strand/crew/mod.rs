@@ -1,5 +1,9 @@
 //! The strands of one group, however they are made: threads, processes, or all in one epoll loop.
 
+pub(crate) mod child;
+mod epoll;
+mod pipe;
+mod processes;
 mod threads;
 
 use std::io;
@@ -10,8 +14,11 @@ use super::network::Listeners;
 use super::plan::{Plan, Ports};
 use super::report::StrandReport;
 use super::steps::Opening;
-use crate::profile::model::{FlowopKind, StrandKind};
+use crate::cell::Server;
+use crate::profile::model::FlowopKind;
 
+use epoll::Epoll;
+use processes::Processes;
 use threads::Threads;
 
 /// What strands tell whoever directs them.
@@ -25,6 +32,15 @@ pub(crate) enum Event {
         transaction: usize,
         /// Of the transaction before.
         turns: u64,
+        /// What it has done so far, all transactions.
+        counts: Counts,
+    },
+    /// A strand knows that `transaction` may begin, and everything that it was told before.
+    Released {
+        /// Its number in the group.
+        strand: usize,
+        /// What it was told.
+        transaction: usize,
     },
     /// A strand has ended, and its connections are closed.
     Done {
@@ -44,7 +60,7 @@ pub(crate) trait Crew {
     fn ports(&self) -> Vec<Ports>;
     /// Starts the strands, which then wait for the first transaction. `ports`: where the other ends accept, by strand.
     fn begin(&mut self, ports: Vec<Vec<Ports>>) -> io::Result<()>;
-    /// Lets each strand begin `transaction` when it comes to it.
+    /// Lets each strand begin `transaction` when it comes to it. Each answers with [`Event::Released`].
     fn release(&mut self, transaction: usize, begin_ns: BeginNs);
     /// Ends `transaction` of one strand.
     fn end(&mut self, strand: usize, transaction: usize, end: End);
@@ -57,18 +73,34 @@ pub(crate) trait Crew {
 }
 
 /// Makes `strands` strands that listen already where their plan accepts.
-pub(crate) fn hire(plan: Plan, kind: StrandKind, strands: u32, events: Events) -> io::Result<Box<dyn Crew>> {
+pub(crate) fn hire(plan: Plan, kind: Server, strands: u32, events: Events) -> io::Result<Box<dyn Crew>> {
     match kind {
-        StrandKind::Threads | StrandKind::Processes => Ok(Box::new(Threads::hire(plan, strands, events)?)),
+        Server::Threads => Ok(Box::new(Threads::hire(plan, strands, events)?)),
+        Server::Processes => Ok(Box::new(Processes::hire(plan, strands, events)?)),
+        Server::Epoll => Ok(Box::new(Epoll::hire(plan, strands, events)?)),
     }
 }
 
 /// Everything that a plan's strands accept at, each strand with ports of its own unless the profile fixes them.
 fn listen(plan: &Plan, shared: &mut Listeners) -> io::Result<Listeners> {
     let mut own = Listeners::default();
-    let flowops = plan.transactions.iter().flat_map(|transaction| &transaction.flowops);
-    for flowop in flowops.filter(|flowop| flowop.kind == FlowopKind::Accept) {
-        own.listen(&Opening::of(&flowop.options), shared)?;
-    }
+    accepting(plan).try_for_each(|opening| own.listen(&opening, shared))?;
     Ok(own)
+}
+
+fn accepting(plan: &Plan) -> impl Iterator<Item = Opening> {
+    let flowops = plan.transactions.iter().flat_map(|transaction| &transaction.flowops);
+    flowops.filter(|flowop| flowop.kind == FlowopKind::Accept).map(|flowop| Opening::of(&flowop.options))
+}
+
+/// What processes have to share: the one protocol whose port the profile fixes.
+fn fixed_port(plan: &Plan) -> io::Result<Option<Opening>> {
+    let mut fixed = accepting(plan).filter(|opening| opening.port.is_some());
+    let first = fixed.next();
+    if let Some(first) = &first
+        && fixed.any(|other| other.protocol != first.protocol)
+    {
+        return Err(io::Error::other("processes can share the fixed port (port=) of one protocol only"));
+    }
+    Ok(first)
 }

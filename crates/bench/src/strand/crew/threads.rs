@@ -38,6 +38,12 @@ impl Threads {
         let controls = (0..strands).map(|_| Arc::default()).collect();
         Ok(Self { plan: Arc::new(plan), events, controls, listeners, ports })
     }
+
+    /// Tells what all have done so far, from any thread.
+    pub(super) fn watch(&self) -> impl Fn() -> Counts + Send + 'static {
+        let controls = self.controls.clone();
+        move || controls.iter().fold(Counts::default(), |sum, control| sum.plus(control.counts()))
+    }
 }
 
 impl Crew for Threads {
@@ -52,8 +58,8 @@ impl Crew for Threads {
             let work = move || {
                 let network = Kernel::new(plan.peer, &listeners, ports);
                 drop(listeners);
-                let strand = Strand::new(plan, control, network);
-                let report = strand.run(&mut Gatekeeper { strand: number, events: &events });
+                let strand = Strand::new(plan, control.clone(), network);
+                let report = strand.run(&mut Gatekeeper { strand: number, control, events: &events });
                 events(Event::Done { strand: number, report: Box::new(report) });
             };
             thread::Builder::new().name(format!("strand {number}")).spawn(work)?;
@@ -62,7 +68,10 @@ impl Crew for Threads {
     }
 
     fn release(&mut self, transaction: usize, begin_ns: BeginNs) {
-        self.controls.iter().for_each(|control| control.release(transaction, begin_ns));
+        for (strand, control) in self.controls.iter().enumerate() {
+            control.release(transaction, begin_ns);
+            (self.events)(Event::Released { strand, transaction });
+        }
     }
 
     fn end(&mut self, strand: usize, transaction: usize, end: End) {
@@ -86,11 +95,13 @@ impl Crew for Threads {
 
 struct Gatekeeper<'a> {
     strand: usize,
+    control: Arc<Control>,
     events: &'a Events,
 }
 
 impl Observer for Gatekeeper<'_> {
     fn at_gate(&mut self, transaction: usize, turns: u64) {
-        (self.events)(Event::AtGate { strand: self.strand, transaction, turns });
+        let counts = self.control.counts();
+        (self.events)(Event::AtGate { strand: self.strand, transaction, turns, counts });
     }
 }

@@ -6,9 +6,10 @@ use anyhow::{Context, anyhow, bail};
 
 use super::Options;
 use super::groups::{Party, SlaveLink, accepts, hosts};
-use crate::profile::model::{Group, Profile, Until};
+use crate::cell::Server;
+use crate::profile::model::{Group, Profile, StrandKind, Until};
 use crate::profile::options::Protocol;
-use crate::strand::crew::{Crew, Events, hire};
+use crate::strand::crew::{Events, hire};
 use crate::strand::{Peer, Plan, Ports, Role};
 use crate::uperf::convert::{WorkOrder, protocol_number, to_wire};
 use crate::uperf::link::{Link, MARK, PATIENCE, explain};
@@ -99,8 +100,11 @@ fn party(
         transactions: group.transactions.clone(),
         detail: options.detail.clone(),
     };
-    let crew: Box<dyn Crew> =
-        hire(plan, group.kind, group.strands, events).context("cannot make the strands")?;
+    let kind = match group.kind {
+        StrandKind::Threads => Server::Threads,
+        StrandKind::Processes => Server::Processes,
+    };
+    let crew = hire(plan, kind, group.strands, events).context("cannot make the strands")?;
     Ok(Party::new(group.clone(), group.opposite(), peer, crew, own))
 }
 

@@ -258,10 +258,10 @@ impl<'a> Conductor<'a> {
     /// Asks the slaves for their goodbyes.
     fn farewell(&mut self, measured: usize) -> Result<(), Trouble> {
         self.is_over = true;
-        for slave in &mut self.slaves {
-            let number = if slave.is_ours { u32::try_from(measured).unwrap_or(0) } else { 0 };
-            // A connection that is gone is heard of by its listener.
-            let _ = slave.link.send(&Command::SendStats(number));
+        for party in &self.parties {
+            let told = if party.peer == Peer::Ours { u32::try_from(measured).unwrap_or(0) } else { 0 };
+            let last = party.group.transactions.len().checked_sub(1);
+            command(party, &mut self.slaves, Command::SendStats(told), last);
         }
         self.await_goodbyes(PATIENCE);
         for slave in &self.slaves {
@@ -329,6 +329,17 @@ fn listen(number: usize, slave: &SlaveLink, sender: Sender<Happening>) -> std::i
         }
     };
     thread::Builder::new().name(format!("slave {number}")).spawn(work).map(drop)
+}
+
+/// Tells all slaves of a group; those of ours also where their strands end transaction `last`.
+fn command(party: &Party, slaves: &mut [SlaveLink], command: Command, last: Option<usize>) {
+    let last = last.filter(|_| party.peer == Peer::Ours);
+    let ends = last.map_or(vec![], |last| ends_to_bytes(&party.ends(last)));
+    for &slave in &party.slaves {
+        let link = &mut slaves[slave].link;
+        // A connection that is gone is heard of by its listener.
+        let _ = link.send(&command).and_then(|()| link.send_bytes(&ends));
+    }
 }
 
 /// What follows the command between two ends of ours: eight bytes for each strand.

@@ -48,13 +48,14 @@ impl Party {
     /// Hears of a strand. A sentence if it failed.
     pub(super) fn hear(&mut self, event: Event) -> Option<String> {
         match event {
-            Event::AtGate { strand, transaction, turns } => {
+            Event::AtGate { strand, transaction, turns, .. } => {
                 if let Some(standing) = self.strands.get_mut(strand) {
                     standing.gate = Some(transaction);
                     standing.turns = turns;
                 }
                 None
             }
+            Event::Released { .. } => None,
             Event::Done { strand, report } => {
                 let failure = report.failure.clone();
                 if let Some(standing) = self.strands.get_mut(strand) {

@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, bail};
 
 use super::order;
 use crate::cell::Server;
-use crate::profile::model::{Group, StrandKind, Until};
+use crate::profile::model::{Group, Until};
 use crate::result::{Run, Usage};
 use crate::strand::crew::{Crew, Event, Events, hire};
 use crate::strand::{Counts, Detail, End, Peer, Plan, Ports, Role, StrandReport, now_ns, together};
@@ -156,15 +156,11 @@ impl Session {
             transactions: group.transactions.clone(),
             detail: Detail::default(),
         };
-        let kind = match self.server {
-            Server::Threads => StrandKind::Threads,
-            Server::Processes | Server::Epoll => bail!("this slave serves with threads only"),
-        };
-        let mut crew =
-            hire(plan, kind, group.strands, events).context("cannot listen for data connections")?;
+        let mut crew = hire(plan, self.server, group.strands, events).context("cannot serve this profile")?;
         crew.begin(ports).context("cannot start the strands")?;
-        let reports = vec![None; group.strands as usize];
-        Ok(Job { group, peer, crew, reports, begin_ns: now_ns() })
+        let strands = group.strands as usize;
+        let (reports, released) = (vec![None; strands], vec![0; strands]);
+        Ok(Job { group, peer, crew, reports, released, unconfirmed: None, begin_ns: now_ns() })
     }
 }
 
@@ -198,10 +194,10 @@ fn check(hello: &Hello) -> Result<(), String> {
     }
 }
 
-/// The master's next command, and where `strands` strands end the transaction before.
+/// The master's next command, and where `strands` strands end the transaction before it.
 fn command(link: &mut Link, strands: usize) -> io::Result<(Command, Vec<End>)> {
     let command: Command = link.wait_for()?;
-    let follows = matches!(command, Command::NextTransaction(number) if number > 0);
+    let follows = matches!(command, Command::NextTransaction(1..) | Command::SendStats(_));
     let bytes = link.receive_bytes(if follows { strands * size_of::<u64>() } else { 0 }, Some(PATIENCE))?;
     let numbers = bytes.as_chunks::<8>().0.iter().map(|&number| match link.order {
         Order::Native => u64::from_ne_bytes(number),
@@ -217,6 +213,10 @@ struct Job {
     peer: Peer,
     crew: Box<dyn Crew>,
     reports: Vec<Option<Box<StrandReport>>>,
+    /// How many transactions each strand knows that it may begin.
+    released: Vec<usize>,
+    /// The transaction that the master waits to hear of.
+    unconfirmed: Option<u32>,
     begin_ns: u64,
 }
 
@@ -248,16 +248,17 @@ impl Job {
             match happenings.recv() {
                 Ok(Happening::Strand(event)) => {
                     self.hear(event);
-                    if let Some(failure) = self.failure() {
+                    if let Some(failure) = self.failure().or_else(|| self.confirm(link).err()) {
                         return Ending::Failed(failure);
                     }
                 }
                 Ok(Happening::Master(Ok((Command::NextTransaction(number), ends)))) => {
-                    if let Err(error) = self.go_on(number, &ends, link) {
+                    if let Err(error) = self.go_on(number, &ends) {
                         return Ending::Failed(format!("{error:#}"));
                     }
                 }
-                Ok(Happening::Master(Ok((Command::SendStats(measured), _)))) => {
+                Ok(Happening::Master(Ok((Command::SendStats(measured), ends)))) => {
+                    self.end(self.group.transactions.len().saturating_sub(1), &ends);
                     let is_told = self.peer == Peer::Ours;
                     return Ending::Done(usize::try_from(measured).ok().filter(|_| is_told));
                 }
@@ -273,34 +274,51 @@ impl Job {
     }
 
     /// Begins `number`, and ends the one before as `ends` says.
-    fn go_on(&mut self, number: u32, ends: &[End], link: &mut Link) -> anyhow::Result<()> {
+    fn go_on(&mut self, number: u32, ends: &[End]) -> anyhow::Result<()> {
         let next = usize::try_from(number)?;
         if next >= self.group.transactions.len() {
             bail!("the master begins transaction {number}, which it did not order");
         }
         if let Some(last) = next.checked_sub(1) {
-            let is_timed = matches!(self.group.transactions[last].until, Until::Duration(_));
-            for strand in 0..self.reports.len() {
-                match ends.get(strand) {
-                    Some(&end) => self.crew.end(strand, last, end),
-                    // Iterations end by themselves, as soon as all bytes are here.
-                    None if is_timed => self.crew.end(strand, last, End::Soon),
-                    None => {}
-                }
-            }
+            self.end(last, ends);
         }
+        self.unconfirmed = Some(number).filter(|_| self.peer == Peer::Ours);
         self.crew.release(next, now_ns());
-        if self.peer == Peer::Ours {
-            link.send(&Command::NextTransaction(number)).context("the master is lost")?;
-        }
         Ok(())
     }
 
+    /// Tells a master of ours, once all strands know it, that the next transaction may begin. Only then it does, so that
+    /// no byte of it can be taken for one of the transaction before.
+    fn confirm(&mut self, link: &mut Link) -> Result<(), String> {
+        let Some(number) = self.unconfirmed else { return Ok(()) };
+        let strands = self.reports.iter().zip(&self.released);
+        let all = { strands }.all(|(report, &released)| report.is_some() || released > number as usize);
+        if !all {
+            return Ok(());
+        }
+        self.unconfirmed = None;
+        link.send(&Command::NextTransaction(number)).map_err(|error| format!("the master is lost: {error}"))
+    }
+
+    fn end(&mut self, transaction: usize, ends: &[End]) {
+        let until = self.group.transactions.get(transaction).map(|transaction| transaction.until);
+        for strand in 0..self.reports.len() {
+            match ends.get(strand) {
+                Some(&end) => self.crew.end(strand, transaction, end),
+                // Iterations end by themselves, as soon as all bytes are here.
+                None if matches!(until, Some(Until::Duration(_))) => {
+                    self.crew.end(strand, transaction, End::Soon);
+                }
+                None => {}
+            }
+        }
+    }
+
     fn hear(&mut self, event: Event) {
-        if let Event::Done { strand, report } = event
-            && let Some(place) = self.reports.get_mut(strand)
-        {
-            *place = Some(report);
+        match event {
+            Event::Done { strand, report } => self.reports[strand] = Some(report),
+            Event::Released { strand, transaction } => self.released[strand] = transaction + 1,
+            Event::AtGate { .. } => {}
         }
     }
 

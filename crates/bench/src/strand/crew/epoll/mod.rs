@@ -1,0 +1,132 @@
+//! All strands of a group in one thread that waits for them in one epoll set, as event-driven servers do.
+//!
+//! A strand here is a state, not a stack: it does what can be done now and remembers where it was ([`guest`]). So it can
+//! serve what a server of requests and streams does (read, write, send, recv, accept, disconnect); a profile that asks
+//! its slave for more is refused.
+
+mod guest;
+mod house;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use mio::{Poll, Waker};
+
+use super::{Crew, Events, listen};
+use crate::profile::model::{Flowop, FlowopKind};
+use crate::strand::control::{BeginNs, Counts, End};
+use crate::strand::network::Listeners;
+use crate::strand::plan::{Plan, Ports};
+use house::{House, WAKER};
+
+/// What the loop is told.
+pub(super) enum Order {
+    Release(usize),
+    End { strand: usize, transaction: usize, end: End },
+    Stop,
+    Shut,
+}
+
+/// Orders that wait for the loop, and what its strands have done, as of their last transaction.
+#[derive(Default)]
+pub(super) struct Board {
+    orders: Mutex<VecDeque<Order>>,
+    counts: Mutex<Vec<Counts>>,
+}
+
+impl Board {
+    fn put(&self, order: Order) {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).push_back(order);
+    }
+
+    pub(super) fn take(&self) -> Option<Order> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    pub(super) fn publish(&self, strand: usize, counts: Counts) {
+        let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = all.get_mut(strand) {
+            *place = counts;
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct Epoll {
+    board: Arc<Board>,
+    waker: Waker,
+    ports: Vec<Ports>,
+    /// Until it begins.
+    house: Option<House>,
+}
+
+impl Epoll {
+    /// `strands` of them, which listen already.
+    pub(crate) fn hire(plan: Plan, strands: u32, events: Events) -> io::Result<Self> {
+        let flowops = plan.transactions.iter().flat_map(|transaction| &transaction.flowops);
+        if let Some(flowop) = flowops.into_iter().find(|flowop| !can_serve(flowop)) {
+            let (kind, place) = (flowop.kind, flowop.place);
+            let can = "read, write, send, recv, accept and disconnect, without a timeout";
+            return Err(io::Error::other(format!(
+                "an epoll server does {can}; {kind} at {place} needs threads or processes"
+            )));
+        }
+        let mut shared = Listeners::default();
+        let listeners: io::Result<Vec<Listeners>> =
+            (0..strands).map(|_| listen(&plan, &mut shared)).collect();
+        let listeners = listeners?;
+        let ports = listeners.iter().map(Listeners::ports).collect();
+        let board = Arc::new(Board::default());
+        *board.counts.lock().unwrap_or_else(PoisonError::into_inner) =
+            vec![Counts::default(); listeners.len()];
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKER)?;
+        let house = House::new(&plan, poll, listeners, events, board.clone())?;
+        Ok(Self { board, waker, ports, house: Some(house) })
+    }
+
+    fn tell(&self, order: Order) {
+        self.board.put(order);
+        // The loop has ended, and nobody needs the order.
+        let _ = self.waker.wake();
+    }
+}
+
+fn can_serve(flowop: &Flowop) -> bool {
+    use FlowopKind::{Accept, Disconnect, Nop, Read, Recv, Send, Write};
+    flowop.options.timeout.is_none()
+        && matches!(flowop.kind, Read | Write | Send | Recv | Accept | Disconnect | Nop)
+}
+
+impl Crew for Epoll {
+    fn ports(&self) -> Vec<Ports> {
+        self.ports.clone()
+    }
+
+    fn begin(&mut self, _: Vec<Vec<Ports>>) -> io::Result<()> {
+        let Some(house) = self.house.take() else { return Ok(()) };
+        thread::Builder::new().name("epoll".into()).spawn(move || house.serve()).map(drop)
+    }
+
+    fn release(&mut self, transaction: usize, _: BeginNs) {
+        self.tell(Order::Release(transaction));
+    }
+
+    fn end(&mut self, strand: usize, transaction: usize, end: End) {
+        self.tell(Order::End { strand, transaction, end });
+    }
+
+    fn stop(&mut self) {
+        self.tell(Order::Stop);
+    }
+
+    fn shut(&mut self) {
+        self.tell(Order::Shut);
+    }
+
+    fn counts(&self) -> Vec<Counts> {
+        self.board.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
