@@ -95,7 +95,7 @@ pub(crate) fn refusal<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Opti
     let worst = shares.fold(0.0, f64::max);
     (disturbed().count() * ONE_OF > samples.len()).then(|| {
         format!(
-            "no verdict: {}{:.0} % of the CPU was used by others during {} of {} runs",
+            "{}{:.0} % of the CPU was used by others during {} of {} runs",
             if disturbed().count() > 1 { "up to " } else { "" },
             worst * 100.0,
             disturbed().count(),
@@ -124,7 +124,7 @@ pub(crate) fn calm(study: &Study) -> String {
 /// The sentences that sum up, or the refusal to.
 pub(crate) fn headline(reading: &Reading<'_>) -> Vec<String> {
     if let Some(refusal) = refusal(&reading.study.samples) {
-        return vec![refusal];
+        return vec![format!("no verdict: {refusal}")];
     }
     let lines = reading.lines();
     if reading.study.axis == Axis::Buffer {

@@ -9,7 +9,7 @@ mod browser;
 mod buffers;
 mod curve;
 #[cfg(test)]
-mod example;
+pub(crate) mod example;
 mod figures;
 mod lines;
 mod paint;

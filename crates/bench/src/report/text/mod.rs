@@ -39,7 +39,11 @@ pub(crate) fn text(study: &Study) -> String {
 
 /// What it comes to, a sentence each.
 pub(crate) fn summary(reading: &Reading<'_>, judged: &[Judged<'_>]) -> Vec<String> {
-    if judged.is_empty() { verdict::headline(reading) } else { vec![goals::tally(judged)] }
+    if judged.is_empty() {
+        return verdict::headline(reading);
+    }
+    let refusal = verdict::refusal(&reading.study.samples);
+    [goals::tally(judged)].into_iter().chain(refusal).collect()
 }
 
 /// How it was measured, a sentence each.
@@ -186,8 +190,9 @@ fn goals_table(judged: &[Judged<'_>]) -> String {
     let row = |row: &Judged<'_>| {
         let [goal, floor] = bar(row.goal.bar);
         let spread = row.ratio.map(|all| format!("{}..{}", figure(all.min), figure(all.max)));
+        // Why a cell was not measured stands above everything else, once.
         let why = match &row.verdict {
-            goals::Verdict::Refused(why) | goals::Verdict::NotMeasured(why) => format!(": {why}"),
+            goals::Verdict::Refused(why) => format!(": {why}"),
             _ => String::new(),
         };
         let verdict = format!("{}{why}", row.verdict.word());

@@ -62,3 +62,21 @@ fn an_extra_table_stands_at_the_end() {
     let text = text(&study);
     assert!(text.contains("Idle connections\n") && text.contains("12 MiB"), "{text}");
 }
+
+#[test]
+fn goals_say_their_verdicts_and_what_they_stand_on() {
+    let study = crate::report::html::example::judged();
+    let text = text(&study);
+    let row =
+        |start: &str| text.lines().find(|line| line.trim_start().starts_with(start)).unwrap_or_default();
+    let short = row("str-readx30k, 1 connection: throughput");
+    for word in ["tcp-veth", "short", "4.16x", "6.6x", "4x"] {
+        assert!(short.contains(word), "{word}: {short}");
+    }
+    let missing = row("crr-200x1000, 1 connection: transactions");
+    assert!(missing.contains("not measured") && !missing.contains("went away"), "{missing}");
+    assert!(
+        text.starts_with("crr-200x1000, 1 connection over smc could not be measured: the server went away\n")
+    );
+    assert!(text.contains(" goals reached, "), "{text}");
+}
