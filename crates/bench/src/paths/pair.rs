@@ -104,8 +104,8 @@ impl Pair<'_> {
         serde_json::from_str(&text).with_context(|| format!("the {end}'s result is unreadable"))
     }
 
-    /// Looks in the middle of the measured transaction, when every connection has long decided; if by then not all are
-    /// open, again until they are or the master ends. None if none was seen.
+    /// Looks in the middle of the measured transaction, when connections have long decided; if by then not all are open
+    /// and decided, again until they are or the master ends. None if none was seen.
     fn look_in_time(
         &self,
         slave: &Guarded,
@@ -119,20 +119,30 @@ impl Pair<'_> {
         let mut next = Instant::now() + warm_up(self.cell) + duration / 2;
         let end = next + duration + self.patience;
         let mut most = Connections::default();
-        while master.is_alive() && most.total < self.cell.connections && Instant::now() < end {
+        while master.is_alive() && !self.is_all(&most, smcss) && Instant::now() < end {
             if Instant::now() < next {
                 std::thread::sleep(PAUSE);
                 continue;
             }
             let seen = watch.look(&slave.processes());
             // Fewer than before: they are being closed.
-            if seen.total >= most.total {
+            if (seen.total, told(&seen)) >= (most.total, told(&most)) {
                 most = seen;
             }
             next = Instant::now() + (duration / 10).max(PAUSE);
         }
         (most.total > 0).then_some(most)
     }
+
+    fn is_all(&self, seen: &Connections, smcss: Option<&Path>) -> bool {
+        let wanted = self.cell.connections;
+        seen.total >= wanted && (smcss.is_none() || told(seen) >= wanted)
+    }
+}
+
+/// Those of which smcss tells how they travel; the others have not decided yet.
+fn told(seen: &Connections) -> u32 {
+    seen.smcd + seen.smcr + seen.fallback.values().sum::<u32>()
 }
 
 /// What the profile is told; the cell's own variables win.
