@@ -24,6 +24,7 @@ pub(crate) const CASES: &[Case] = &[
     case("epoll.exclusive", exclusive),
     case("epoll.exclusive_wakes_one", exclusive_wakes_one),
     case("epoll.nested", nested),
+    case("epoll.nobody_starves", nobody_starves),
     case("epoll.several_sets", several_sets),
     case("epoll.control_errors", control_errors),
     case("epoll.delete", delete),
@@ -536,6 +537,21 @@ fn one_at_a_time(cx: &mut Cx) {
     }
     say!("nobody starved: {}", seen.iter().all(|n| *n >= 5));
     say!("all at once: {}", ep_wait(ep, 0).map_or(0, |v| v.len()));
+}
+
+/// With room for one event, a socket that always has something to read does not keep a pipe from being heard.
+fn nobody_starves(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = set_of(p, EPOLLIN);
+    cx.ask("send 0 x");
+    until_queued(p.fd, 1);
+    let (r, w) = sys::pipe(0);
+    say!("add pipe {}", show(ep_add(ep, r, EPOLLIN, 77)));
+    say!("write {}", show(sys::write(w, b"x")));
+    let one = || sys::ep_wait_by(sys::Wait::Plain, ep, 1, 1000).expect("wait");
+    let is_heard = (0..200_000).any(|_| one().iter().any(|(data, _)| *data == 77));
+    let is_read = (0..200_000).any(|_| one().iter().any(|(data, _)| *data == 1));
+    say!("the pipe is heard: {is_heard}, and so is the socket: {is_read}");
 }
 
 fn timeouts(cx: &mut Cx) {

@@ -52,10 +52,15 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
         }
     }
     let mut answer = Answer { events, kept: 0, batch: BATCHES.fetch_add(1, Ordering::Relaxed) };
+    if set.owes_kernel.swap(0, Ordering::Relaxed) != 0 {
+        let _ = answer.ask(index, set, kernel, Some(0));
+    }
     if collect(set, &mut answer) || (timeout_ns != Some(0) && spin(set, &mut answer)) {
         if is_kernel_due(set) {
             tick(set);
-            answer.ask(index, set, kernel, Some(0)).unwrap_or(false);
+            // An answer without room left owes the kernel the first place in the next: its descriptors must not starve.
+            set.owes_kernel.store(u32::from(answer.is_full()), Ordering::Relaxed);
+            let _ = answer.ask(index, set, kernel, Some(0));
         }
         return leave(set, &answer);
     }
@@ -65,7 +70,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
 /// What the rings have to report, into the answer; whether it was anything.
 fn collect(set: &Set, answer: &mut Answer<'_>) -> bool {
     if set.recent() == 0 {
-        return false;
+        return answer.kept > 0;
     }
     let mut found = [0u32; FOUND_MAX];
     let room = (answer.events.len() - answer.kept).min(FOUND_MAX);
@@ -245,6 +250,10 @@ pub(crate) fn prepare_to_be_polled(epfd: i32) {
 }
 
 impl Answer<'_> {
+    fn is_full(&self) -> bool {
+        self.kept == self.events.len()
+    }
+
     /// Asks the kernel for what the answer has room for. Whether it told anything, of interest or not.
     fn ask(
         &mut self,
@@ -254,7 +263,7 @@ impl Answer<'_> {
         timeout_ns: Option<u64>,
     ) -> Result<bool, Errno> {
         let from = self.kept;
-        if from == self.events.len() {
+        if self.is_full() {
             return Ok(false);
         }
         let news = NEWS.load(Ordering::Acquire);
