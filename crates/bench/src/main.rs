@@ -99,6 +99,9 @@ enum Command {
     /// One end of a measured pair; started by the commands above
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// What the loop around the socket calls costs by itself: nanoseconds per pass with sockets that do nothing
+    #[command(hide = true)]
+    Overhead,
     /// The process of one strand; started by a master or slave
     #[command(hide = true)]
     Strand(StrandArgs),
@@ -148,6 +151,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Inner(inner) => return inner.run(),
         Command::Strand(args) => strand::crew::child::work(&args)?,
+        Command::Overhead => overhead(),
         Command::Compare(options) => return compare::compare(&options, &mut paths::Pairs::new()?),
         Command::Sweep(options) => return compare::sweep(&options, &mut paths::Pairs::new()?),
         Command::Buffers(options) => return compare::buffers(&options, &mut paths::Pairs::new()?),
@@ -184,6 +188,13 @@ fn measure(options: &Options, workload: Workload) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn overhead() {
+    let strand::overhead::Overhead { master_ns, slave_ns, clock_ns } = strand::overhead::measure();
+    println!(
+        "{master_ns:.1} ns per pass of the master, {slave_ns:.1} of the slave; {clock_ns:.1} of each is the clock"
+    );
 }
 
 /// A length that a run can have: a hundredth of a second to an hour.

@@ -12,6 +12,7 @@ mod files;
 mod flowop;
 mod history;
 mod network;
+pub(crate) mod overhead;
 mod plan;
 mod recorder;
 mod report;

@@ -30,6 +30,9 @@ const NOTICE: Duration = Duration::from_secs(1);
 /// How long the slaves' word is waited for when a strand has failed: they know better why.
 const SECOND_OPINION: Duration = Duration::from_millis(200);
 
+/// uperf's slave signals its strands and looks a second later whether they heard.
+const SETTLE: Duration = Duration::from_secs(1);
+
 /// What comes through the channel.
 enum Happening {
     Strand(usize, Event),
@@ -164,6 +167,7 @@ impl<'a> Conductor<'a> {
                 let _ = told.and_then(|()| slave.link.send_bytes(&ends_to_bytes(ends)));
             }
         }
+        self.settle(printer, number)?;
         let give_up = Instant::now() + PATIENCE;
         self.until(printer, Some(give_up), |conductor| {
             conductor.parties.iter().all(|party| {
@@ -171,6 +175,17 @@ impl<'a> Conductor<'a> {
                 !has_it || party.slaves.iter().all(|&slave| conductor.slaves[slave].has_begun(value))
             })
         })
+    }
+
+    /// uperf's slave interrupts its strands now. Only when they have noticed may their connections be used otherwise, or
+    /// closed: before, that is an error to it.
+    fn settle(&mut self, printer: &mut Printer, next: usize) -> Result<(), Trouble> {
+        let Some(last) = next.checked_sub(1) else { return Ok(()) };
+        if !self.parties.iter().any(|party| party.peer == Peer::Uperf && party.is_timed(last)) {
+            return Ok(());
+        }
+        let end = Instant::now() + SETTLE;
+        self.until(printer, None, |_| Instant::now() >= end)
     }
 
     /// Listens until `is_reached`, with lines of progress now and then.

@@ -96,6 +96,12 @@ impl Party {
         self.strands.iter().map(|strand| end_of_slave(strand.turns, &own, &others)).collect()
     }
 
+    /// Whether `transaction` ends by the clock.
+    pub(super) fn is_timed(&self, transaction: usize) -> bool {
+        let transaction = self.group.transactions.get(transaction);
+        transaction.is_some_and(|transaction| matches!(transaction.until, Until::Duration(_)))
+    }
+
     /// Whether a transaction with a duration is followed by one that goes on with its connections. uperf's slave is
     /// interrupted at the end of the first, and takes the second for interrupted as well.
     pub(super) fn needs_clean_ends(&self) -> bool {

@@ -167,3 +167,22 @@ fn difference(master: Parting, slaves: Parting) -> String {
         master.errors().max(slaves.errors())
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::summary;
+    use crate::strand::Counts;
+
+    #[test]
+    fn a_line_is_uperfs_to_the_letter() {
+        let counts = Counts { sent: 24_155_586, received: 120_777_933, operations: 241_251, errors: 0 };
+        assert_eq!(
+            summary("Txn2", counts, 1.0),
+            "Txn2      138.22M /   1.00(s) =     1.16Gb/s      241251op/s "
+        );
+        assert_eq!(
+            summary("Txn1", Counts::default(), 1.0),
+            "Txn1            0 /   1.00(s) =            0           0op/s "
+        );
+    }
+}

@@ -67,11 +67,9 @@ impl Epoll {
     pub(crate) fn hire(plan: Plan, strands: u32, events: Events) -> io::Result<Self> {
         let flowops = plan.transactions.iter().flat_map(|transaction| &transaction.flowops);
         if let Some(flowop) = flowops.into_iter().find(|flowop| !can_serve(flowop)) {
-            let (kind, place) = (flowop.kind, flowop.place);
-            let can = "read, write, send, recv, accept and disconnect, without a timeout";
-            return Err(io::Error::other(format!(
-                "an epoll server does {can}; {kind} at {place} needs threads or processes"
-            )));
+            let what = if flowop.options.timeout.is_some() { "timeout=" } else { &flowop.kind.to_string() };
+            let why = format!("an epoll server does no {what} ({}): use threads or processes", flowop.place);
+            return Err(io::Error::other(why));
         }
         let mut shared = Listeners::default();
         let listeners: io::Result<Vec<Listeners>> =

@@ -1,0 +1,247 @@
+//! One end is missing, foreign, hostile, killed or interrupted: one clear sentence, the documented exit status, and what
+//! was measured is not lost.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Output;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::ends::{self, Profile, Slave, finish, master, number, program, start_master};
+
+const LONG: [&str; 6] = ["--var", "duration=60s", "--var", "nprocs=2", "-i", "50ms"];
+
+fn run(args: &[&str]) -> Output {
+    program().args(args).output().expect("the program starts")
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_status_2() {
+    for args in
+        [&["-s", "-m", "x"][..], &["-a"], &["-m"], &["-z"], &["-m", "x", "-P", "70000"], &["-s", "-S", "ssl"]]
+    {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", complaint(&output));
+        assert!(!output.stderr.is_empty(), "{args:?}");
+    }
+    for args in [&["-m", "x", "-i", "0"][..], &["-m", "x", "-i", "1h"], &["-m", "x", "--var", "novalue"]] {
+        assert_eq!(run(args).status.code(), Some(2), "{args:?}");
+    }
+    let help = run(&["-h"]);
+    assert_eq!(help.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&help.stdout).contains("-m, --master <PROFILE>"));
+}
+
+#[test]
+fn a_bad_profile_is_told_with_its_place() {
+    let profile =
+        Profile::new("<profile name=\"p\">\n <group nthreads=\"1\">\n <nonsense>\n </group>\n</profile>");
+    for path in [profile.path(), "no-such-profile"] {
+        let output = run(&["-m", path]);
+        assert_eq!(output.status.code(), Some(1), "{path}");
+        assert!(complaint(&output).starts_with("smc_bench: ") || complaint(&output).contains(path), "{path}");
+    }
+}
+
+#[test]
+fn no_slave_is_one_sentence() {
+    let port = ends::free_port().to_string();
+    let output = run(&["-m", "rr1c-200x1000", "-P", &port, "--var", "h=127.0.0.1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = complaint(&output);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains(&format!("no slave answers at 127.0.0.1 port {port}")), "{said}");
+}
+
+#[test]
+fn a_stranger_at_the_port_is_no_slave() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port().to_string();
+    let stranger = thread::spawn(move || {
+        let (mut guest, _) = listener.accept().expect("a master");
+        guest.write_all(&b"HTTP/1.1 400 Bad Request\r\n".repeat(20)).expect("it listens");
+        // Until the master hangs up.
+        let _ = guest.read_to_end(&mut vec![]);
+    });
+    let output = run(&["-m", "rr1c-200x1000", "-P", &port, "--var", "h=127.0.0.1"]);
+    stranger.join().expect("no panic");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(complaint(&output).contains("is no slave"), "{}", complaint(&output));
+}
+
+/// What nobody should send to a slave, and some do.
+fn nonsense() -> Vec<Vec<u8>> {
+    let hello = |phase: u8| {
+        let mut bytes = vec![0; 352];
+        bytes[..17].copy_from_slice(b"0xbadcafedeadbeef");
+        bytes[32..36].copy_from_slice(&0xBADC_u32.to_ne_bytes());
+        bytes[36] = phase;
+        bytes[80..85].copy_from_slice(b"0.3.1");
+        bytes
+    };
+    let order = |numbers: [u32; 6]| numbers.iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<u8>>();
+    let greeted = |rest: Vec<u8>| [hello(1), hello(2), rest].concat();
+    let mut version = hello(1);
+    version[80] = b'9';
+    vec![
+        vec![],
+        b"GET / HTTP/1.0\r\n\r\n".to_vec(),
+        vec![b'y'; 352],
+        vec![0xff; 100_000],
+        version,
+        hello(1),
+        hello(2),
+        greeted(vec![0xff; 100_000]),
+        greeted(order([0xBADC, 4, u32::MAX, 1, 0, 0])),
+        greeted(order([0xBADC, 4, 1, u32::MAX, 0, 0])),
+        greeted([order([0xBADC, 4, 1, 1, 0, 0]), vec![0xff; 168]].concat()),
+        greeted([order([0xBADC, 4, 1, 1, 0, 0]), vec![0; 168]].concat()),
+        greeted([order([0xBADC, 4, 2, 1, 0, 0]), vec![1; 168 + 944 * 20]].concat()),
+    ]
+}
+
+#[test]
+fn no_bytes_end_a_slave() {
+    let mut slave = Slave::start_as(&[]);
+    for bytes in nonsense() {
+        let mut guest = TcpStream::connect(("127.0.0.1", slave.port)).expect("the slave listens");
+        // It may hang up in the middle, which is its right.
+        let _ = guest.write_all(&bytes);
+        drop(guest);
+    }
+    for _ in 0..2 {
+        let run = master(&slave, "rr1c-1x1", &["--var", "duration=20ms"]);
+        assert_eq!(run.status, Some(0), "{}", run.errors);
+    }
+    assert!(slave.process.0.try_wait().expect("it was started").is_none(), "the slave ended");
+}
+
+#[test]
+fn an_epoll_server_refuses_what_it_cannot_do() {
+    let profile = Profile::new(
+        r#"<profile name="p">
+  <group nthreads="1">
+    <transaction iterations="1"> <flowop type="connect" options="remotehost=127.0.0.1 protocol=tcp"/> </transaction>
+    <transaction iterations="1"> <flowop type="think" options="duration=1ms"/> </transaction>
+  </group>
+</profile>"#,
+    );
+    let mut slave = Slave::start(&["--server", "epoll"]);
+    let run = master(&slave, profile.path(), &[]);
+    assert_eq!(run.status, Some(1));
+    assert!(run.errors.contains("no think (2:1): use threads or processes"), "{}", run.errors);
+    assert_eq!(slave.process.wait(), Some(1));
+}
+
+/// A master whose transaction is well under way.
+fn under_way(slave: &Slave, file: &std::path::Path) -> ends::Process {
+    let json = file.to_str().expect("a name");
+    let mut master =
+        start_master(slave.port, "rr1c-200x1000", &[&LONG[..], &["--json", json, "-R"]].concat());
+    let mut output = std::io::BufReader::new(master.0.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    while !line.contains("name:Txn2") || line.contains("nr_ops:0") {
+        line.clear();
+        assert!(
+            std::io::BufRead::read_line(&mut output, &mut line).expect("a line") > 0,
+            "it ended too early"
+        );
+    }
+    let mut rest = output.into_inner();
+    // The pipe must not fill up, nor break.
+    thread::spawn(move || rest.read_to_end(&mut vec![]));
+    master
+}
+
+fn read_json(file: &std::path::Path) -> serde_json::Value {
+    serde_json::from_str(&std::fs::read_to_string(file).expect("it was written")).expect("JSON")
+}
+
+#[test]
+fn what_was_measured_survives_the_death_of_the_slave() {
+    for server in ["threads", "processes"] {
+        let slave = Slave::start(&["--server", server]);
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let mut master = under_way(&slave, file.path());
+        slave.process.signal("-KILL");
+        assert_eq!(master.wait(), Some(1), "{server}");
+        let mut said = String::new();
+        master.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("the slave at 127.0.0.1 is lost in the middle of the run"), "{said}");
+        let run = read_json(file.path());
+        assert!(number(&run, "/operations") > 0, "{run}");
+        assert!(run["failure"].is_string());
+    }
+}
+
+#[test]
+fn ctrl_c_shows_what_was_measured() {
+    let mut slave = Slave::start(&[]);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let mut master = under_way(&slave, file.path());
+    master.signal("-INT");
+    assert_eq!(master.wait(), Some(130));
+    let run = read_json(file.path());
+    assert!(number(&run, "/operations") > 0, "{run}");
+    assert_eq!(run["failure"], "interrupted");
+    assert_eq!(slave.process.wait(), Some(1));
+}
+
+#[test]
+fn strands_die_with_their_master_and_slave() {
+    let mut slave = Slave::start(&["--server", "processes"]);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let mut master = under_way(&slave, file.path());
+    let children = [children_of(master.0.id()), children_of(slave.process.0.id())];
+    assert_eq!(children.each_ref().map(Vec::len), [2, 2]);
+    master.signal("-KILL");
+    slave.process.signal("-KILL");
+    assert_eq!((master.wait(), slave.process.wait()), (None, None));
+    let begin = Instant::now();
+    while children.iter().flatten().any(|pid| is_strand(*pid)) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "a strand lives on");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(text.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("proc").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|&pid| stat(pid).is_some_and(|fields| fields[1] == parent.to_string())).collect()
+}
+
+fn is_strand(pid: u32) -> bool {
+    stat(pid).is_some_and(|fields| fields[0] != "Z")
+        && std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("strand"))
+}
+
+/// Every connect fails: the address that it should come from is nobody's.
+#[test]
+fn what_can_fail_is_counted_and_ends_nothing() {
+    let profile = Profile::new(
+        r#"<profile name="canfail">
+  <group nthreads="2">
+    <transaction name="measured" iterations="5">
+      <flowop type="connect" options="remotehost=127.0.0.1 localhost=192.0.2.1 protocol=tcp canfail"/>
+    </transaction>
+    <transaction iterations="5"> <flowop type="disconnect"/> </transaction>
+  </group>
+</profile>"#,
+    );
+    let slave = Slave::start(&[]);
+    let mut process = start_master(slave.port, profile.path(), &["--json", "-"]);
+    let run = finish(&mut process);
+    assert_eq!(run.status, Some(0), "{}", run.errors);
+    assert_eq!((number(&run.json(), "/errors"), number(&run.json(), "/operations")), (10, 10));
+    slave.finish();
+}
