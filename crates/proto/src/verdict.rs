@@ -42,21 +42,12 @@ pub enum Side {
     Server,
 }
 
-/// What a side wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// Shared memory. Only the server may choose it: only then are both ends known to be ready.
-    Smc,
-    /// TCP, and why.
-    Plain(Reason),
-}
-
-/// The verdict both sides read.
+/// What a side asks for, and what both sides read once it is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Shared memory.
+    /// Shared memory, for good. Only the server may ask for it: only then are both ends known to be ready.
     Smc,
-    /// TCP, and why.
+    /// TCP, for good, and why.
     Plain(Reason),
 }
 
@@ -70,7 +61,7 @@ pub enum Step {
     /// The slot belongs to another connection or to none: the verdict is lost, which only happens after both
     /// ends let go.
     Stale,
-    /// A client chose SMC. Our bug.
+    /// A client asked for SMC. Our bug.
     Misuse,
 }
 
@@ -151,17 +142,17 @@ impl Word {
     }
 
     /// What `side` may do with the word it has just read, for the connection that owns `generation`.
-    pub fn choose(self, generation: Generation, side: Side, choice: Choice) -> Step {
+    pub fn choose(self, generation: Generation, side: Side, wanted: Verdict) -> Step {
         if self.generation() != generation {
             return Step::Stale;
         }
-        match (self.state(), side, choice) {
+        match (self.state(), side, wanted) {
             (State::Smc, ..) => Step::Settled(Verdict::Smc),
             (State::Plain, ..) => Step::Settled(Verdict::Plain(self.reason())),
             (State::Free, ..) => Step::Stale,
-            (State::Intent, Side::Client, Choice::Smc) => Step::Misuse,
-            (State::Intent, Side::Server, Choice::Smc) => Step::Swap(Self::pack(2, generation, Reason(0))),
-            (State::Intent, _, Choice::Plain(reason)) => Step::Swap(Self::pack(3, generation, reason)),
+            (State::Intent, Side::Client, Verdict::Smc) => Step::Misuse,
+            (State::Intent, Side::Server, Verdict::Smc) => Step::Swap(Self::pack(2, generation, Reason(0))),
+            (State::Intent, _, Verdict::Plain(reason)) => Step::Swap(Self::pack(3, generation, reason)),
         }
     }
 
@@ -197,12 +188,12 @@ pub fn settle(
     first: Word,
     generation: Generation,
     side: Side,
-    choice: Choice,
+    wanted: Verdict,
     mut swap: impl FnMut(Word, Word) -> Result<(), Word>,
 ) -> Settled {
     let mut word = first;
     for _ in 0..TRIES {
-        match word.choose(generation, side, choice) {
+        match word.choose(generation, side, wanted) {
             Step::Settled(verdict) => return Settled::Verdict { verdict, is_ours: false },
             Step::Stale => return Settled::Stale,
             Step::Misuse => return Settled::Misuse,
@@ -224,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_the_documented_one() {
-        let plain = Word::intent(G).choose(G, Side::Client, Choice::Plain(Reason::PEERNOSMC));
+        let plain = Word::intent(G).choose(G, Side::Client, Verdict::Plain(Reason::PEERNOSMC));
         let Step::Swap(plain) = plain else { panic!("{plain:?}") };
         assert_eq!(plain.to_bits(), 0x0301_0000 << 32 | 0x2AAA_AAAA << 2 | 3);
         assert_eq!(Word::intent(G).to_bits(), 0x2AAA_AAAA << 2 | 1);
@@ -235,17 +226,17 @@ mod tests {
 
     #[test]
     fn only_the_server_chooses_smc() {
-        assert_eq!(Word::intent(G).choose(G, Side::Client, Choice::Smc), Step::Misuse);
-        let Step::Swap(smc) = Word::intent(G).choose(G, Side::Server, Choice::Smc) else { panic!() };
+        assert_eq!(Word::intent(G).choose(G, Side::Client, Verdict::Smc), Step::Misuse);
+        let Step::Swap(smc) = Word::intent(G).choose(G, Side::Server, Verdict::Smc) else { panic!() };
         assert_eq!(smc.verdict(), Some(Verdict::Smc));
-        let late = smc.choose(G, Side::Client, Choice::Plain(Reason::MEM));
+        let late = smc.choose(G, Side::Client, Verdict::Plain(Reason::MEM));
         assert_eq!(late, Step::Settled(Verdict::Smc));
     }
 
     #[test]
     fn a_word_of_another_connection_is_stale() {
-        assert_eq!(Word::intent(G.next()).choose(G, Side::Server, Choice::Smc), Step::Stale);
-        assert_eq!(Word::free(G).choose(G, Side::Server, Choice::Smc), Step::Stale);
+        assert_eq!(Word::intent(G.next()).choose(G, Side::Server, Verdict::Smc), Step::Stale);
+        assert_eq!(Word::free(G).choose(G, Side::Server, Verdict::Smc), Step::Stale);
     }
 
     #[test]
@@ -255,7 +246,7 @@ mod tests {
             swaps += 1;
             Err(Word::intent(G))
         };
-        assert_eq!(settle(Word::intent(G), G, Side::Server, Choice::Smc, restless), Settled::Stale);
+        assert_eq!(settle(Word::intent(G), G, Side::Server, Verdict::Smc, restless), Settled::Stale);
         assert_eq!(swaps, TRIES);
     }
 }

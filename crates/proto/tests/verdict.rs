@@ -1,7 +1,7 @@
 //! Both sides read the same verdict, whatever the order in which they look and swap.
 
 use proptest::prelude::*;
-use proto::verdict::{Choice, Generation, Settled, Side, State, Step, Verdict, Word, settle};
+use proto::verdict::{Generation, Settled, Side, State, Step, Verdict, Word, settle};
 use wire::Reason;
 
 const G: Generation = Generation::new(7);
@@ -10,15 +10,15 @@ const G: Generation = Generation::new(7);
 /// two.
 struct Actor {
     side: Side,
-    choice: Choice,
+    wanted: Verdict,
     seen: Option<Word>,
     verdict: Option<Verdict>,
     won: bool,
 }
 
 impl Actor {
-    fn new(side: Side, choice: Choice) -> Self {
-        Self { side, choice, seen: None, verdict: None, won: false }
+    fn new(side: Side, wanted: Verdict) -> Self {
+        Self { side, wanted, seen: None, verdict: None, won: false }
     }
 
     /// One load, or one compare-and-swap.
@@ -27,7 +27,7 @@ impl Actor {
             self.seen = Some(*memory);
             return;
         };
-        match seen.choose(G, self.side, self.choice) {
+        match seen.choose(G, self.side, self.wanted) {
             Step::Swap(new) if *memory == seen => {
                 *memory = new;
                 (self.verdict, self.won) = (new.verdict(), true);
@@ -39,12 +39,12 @@ impl Actor {
     }
 }
 
-fn plain(code: u32) -> Choice {
-    Choice::Plain(Reason(code))
+fn plain(code: u32) -> Verdict {
+    Verdict::Plain(Reason(code))
 }
 
 fn play(server_wants_smc: bool, schedule: &[bool]) -> (Word, [Actor; 2]) {
-    let server = if server_wants_smc { Choice::Smc } else { plain(2) };
+    let server = if server_wants_smc { Verdict::Smc } else { plain(2) };
     let mut memory = Word::intent(G);
     let mut actors = [Actor::new(Side::Client, plain(1)), Actor::new(Side::Server, server)];
     // Whatever the schedule, each side gets enough turns at the end.
@@ -78,8 +78,8 @@ proptest! {
         let word = Word::from_bits(bits);
         prop_assert_eq!(word.to_bits(), bits);
         for side in [Side::Client, Side::Server] {
-            for choice in [Choice::Smc, plain(code)] {
-                let step = word.choose(word.generation(), side, choice);
+            for wanted in [Verdict::Smc, plain(code)] {
+                let step = word.choose(word.generation(), side, wanted);
                 let is_open = word.state() == State::Intent;
                 prop_assert_eq!(matches!(step, Step::Swap(_) | Step::Misuse), is_open);
                 if let Step::Swap(new) = step {
@@ -87,14 +87,14 @@ proptest! {
                     prop_assert!(new.verdict().is_some());
                 }
                 let other = word.generation().next();
-                prop_assert_eq!(word.choose(other, side, choice), Step::Stale);
+                prop_assert_eq!(word.choose(other, side, wanted), Step::Stale);
             }
         }
     }
 
     #[test]
     fn settling_against_a_peer_at_any_moment_agrees_with_memory(peer_at in 0usize..3, smc in any::<bool>()) {
-        let (mine, theirs) = (if smc { Choice::Smc } else { plain(1) }, plain(2));
+        let (mine, theirs) = (if smc { Verdict::Smc } else { plain(1) }, plain(2));
         let mut memory = Word::intent(G);
         let peer = |memory: &mut Word| {
             let Step::Swap(new) = memory.choose(G, Side::Client, theirs) else { return };

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use proto::conn::{Event, State};
 use proto::handshake::{CLC_WAIT_MS, Dmb, Input, Local, Offer};
-use proto::verdict::{Choice, Generation, Settled, Side, Verdict, Word, settle};
+use proto::verdict::{Generation, Settled, Side, Verdict, Word, settle};
 use wire::clc::Message;
 use wire::{BufferClass, Eid, Reason, limits};
 
@@ -198,12 +198,12 @@ impl World {
         let offer = Ok(self.offer(11));
         match self.ends[1].server.handle_proposal(input, &self.local, offer, true) {
             Ok(accept) => {
-                if self.settle(1, Choice::Smc) == Verdict::Smc {
+                if self.settle(1, Verdict::Smc) == Verdict::Smc {
                     self.send_clc(1, Message::Accept(accept));
                 }
             }
             Err(refusal) => {
-                self.settle(1, Choice::Plain(refusal.reason()));
+                self.settle(1, Verdict::Plain(refusal.reason()));
             }
         }
     }
@@ -214,7 +214,7 @@ impl World {
             Ok((confirm, agreed)) => {
                 assert_eq!(agreed.peer_dmb.token, 11);
                 assert_eq!(
-                    self.settle(0, Choice::Plain(Reason::INTERR)),
+                    self.settle(0, Verdict::Plain(Reason::INTERR)),
                     Verdict::Smc,
                     "ACCEPT follows the swap"
                 );
@@ -222,7 +222,7 @@ impl World {
                 self.establish(0);
             }
             Err(refusal) => {
-                self.settle(0, Choice::Plain(refusal.reason()));
+                self.settle(0, Verdict::Plain(refusal.reason()));
             }
         }
     }
@@ -243,10 +243,10 @@ impl World {
 
     /// The client waited long enough. If the server has decided meanwhile, its ACCEPT is on the way.
     fn give_up(&mut self, to: usize) {
-        self.settle(to, Choice::Plain(Reason::PEERNOSMC));
+        self.settle(to, Verdict::Plain(Reason::PEERNOSMC));
     }
 
-    fn settle(&mut self, who: usize, choice: Choice) -> Verdict {
+    fn settle(&mut self, who: usize, wanted: Verdict) -> Verdict {
         let word = &mut self.word;
         let swap = |old, new| {
             if *word != old {
@@ -255,7 +255,7 @@ impl World {
             *word = new;
             Ok(())
         };
-        let settled = settle(Word::intent(GENERATION), GENERATION, self.ends[who].side, choice, swap);
+        let settled = settle(Word::intent(GENERATION), GENERATION, self.ends[who].side, wanted, swap);
         let Settled::Verdict { verdict, .. } = settled else { panic!("{settled:?}") };
         self.ends[who].verdict = Some(verdict);
         verdict
