@@ -5,7 +5,7 @@ use crate::listener::{load_endpoint, store_endpoint};
 use crate::process::ProcessId;
 use crate::registry;
 use crate::slot::SlotView;
-use crate::verdict::{self, Generation, Verdict};
+use crate::verdict::{self, Generation, LOST, Verdict};
 use os::net::Endpoint;
 use shm::Side;
 use shm::registry::{CONNECTION_BUCKETS, ConnectionRow, ROWS, RegistryMap};
@@ -30,7 +30,7 @@ impl RowId {
 
     /// Unpacks it.
     pub fn from_word(word: u64) -> Self {
-        RowId { place: word as u32, generation: Generation::from_number((word >> 32) as u32) }
+        RowId { place: word as u32, generation: Generation::new((word >> 32) as u32) }
     }
 }
 
@@ -97,8 +97,9 @@ fn take_place(map: &RegistryMap, bucket: usize) -> Option<usize> {
             if key == BUSY || !is_abandoned(map, row) || !grab(*place, key) {
                 return false;
             }
-            let generation = Generation::of(row.verdict.load(Acquire));
-            if verdict::decide(&row.verdict, generation, Verdict::Plain(Reason::SYNCERR)).is_ok() {
+            // Nobody is left who could; it is done for the client, whose row this was.
+            let generation = verdict::generation(&row.verdict);
+            if verdict::decide(&row.verdict, generation, Side::Client, LOST).is_ok() {
                 map.pending.fetch_sub(1, AcqRel);
             }
             true
@@ -127,30 +128,30 @@ pub fn find(cookie: u64) -> Option<RowId> {
     let bucket = bucket_of(cookie);
     let keys = &map.keys[bucket].0;
     let place = (0..ROWS).find(|place| keys[*place].load(Acquire) == cookie)?;
-    let generation = Generation::of(map.connections[bucket][place].verdict.load(Acquire));
+    let generation = verdict::generation(&map.connections[bucket][place].verdict);
     // The row may have changed hands between the two looks; then the generation is not this connection's.
     (keys[place].load(Acquire) == cookie)
         .then_some(RowId { place: (bucket * ROWS + place) as u32, generation })
 }
 
-/// Decides a row; returns the verdict that stands.
-pub fn decide(id: RowId, wanted: Verdict) -> Verdict {
+/// Decides a row for the end at `side`, of which only the server may want SMC; returns the verdict that stands.
+pub fn decide(id: RowId, side: Side, wanted: Verdict) -> Verdict {
     let (Some(map), Some(row)) = (registry::mapped(), row(id)) else {
-        return Verdict::Plain(Reason::SYNCERR);
+        return LOST;
     };
-    match verdict::decide(&row.verdict, id.generation, wanted) {
-        Ok(()) => {
+    match verdict::decide(&row.verdict, id.generation, side, wanted) {
+        Ok(made) => {
             map.pending.fetch_sub(1, AcqRel);
-            wanted
+            made
         }
         Err(stands) => stands,
     }
 }
 
-/// The verdict of a row as it stands.
+/// The verdict of a row as it stands; `None` while nothing is decided.
 #[inline]
-pub fn verdict(id: RowId) -> Verdict {
-    row(id).map_or(Verdict::Plain(Reason::SYNCERR), |row| verdict::read(&row.verdict, id.generation))
+pub fn verdict(id: RowId) -> Option<Verdict> {
+    row(id).map_or(Some(LOST), |row| verdict::read(&row.verdict, id.generation))
 }
 
 /// Writes down who is at `side` and where.

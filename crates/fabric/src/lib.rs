@@ -1,6 +1,6 @@
 //! The ISM device as a library: who listens, who wants to connect, and which memory they share.
 //!
-//! Owns: the registry file and its rows, the verdict word's storage, the offered segments (client side), the attached
+//! Owns: the registry file and its rows, the verdict word's place and its swaps (what it means is `proto::verdict`'s), the offered segments (client side), the attached
 //! segments (server side) and their slots. Invariants: nothing is opened or mapped before the first listen() or the
 //! first connect() to an enabled listener; whatever cannot be had ends as a [`wire::reason::Reason`], never as an error
 //! of the program; a row or slot of a dead process is reclaimed by what the kernel says (byte locks, sock_diag).

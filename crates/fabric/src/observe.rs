@@ -5,9 +5,11 @@
 //! Does not own: files and mappings (the caller brings the words, see [`View::over`]).
 
 use crate::process::LOCK_BASE;
+use crate::verdict;
 pub use crate::verdict::Verdict;
 use os::mem::Shared;
 use os::net::Endpoint;
+use proto::verdict::Word;
 use shm::layout::BUCKETS;
 use shm::registry::{self as rows, EndpointWords, ProcessRef, ROWS, RegistryMap, SideRow, TrafficTotals};
 use shm::sync::AtomicU32;
@@ -16,7 +18,7 @@ use wire::reason::Reason;
 
 /// The layouts behind the values, for those who make up a registry or a segment to test an observer with.
 pub mod layouts {
-    pub use shm::layout::{ClosedBy, SlotHeader};
+    pub use shm::layout::{ClosedBy, Side, SlotHeader};
     pub use shm::registry::{CONNECTION_BUCKETS, LISTENER_BUCKETS, MAGIC, PROCESSES, RegistryMap, VERSION};
     pub use shm::segment::{Geometry, Segment};
 }
@@ -90,8 +92,8 @@ pub struct End {
 /// A connection: where its memory is and who is at its ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connection {
-    /// How it carries its bytes.
-    pub verdict: Verdict,
+    /// How it carries its bytes; `None` while nothing is decided.
+    pub verdict: Option<Verdict>,
     /// Nonce of its segment.
     pub nonce: u64,
     /// Process whose descriptor `memfd` is the segment.
@@ -199,7 +201,7 @@ impl View {
         let cookies = [cookie, row.server_cookie.load(Relaxed)];
         let end = |side: usize| self.end(&row.sides[side], cookies[side], open >> side & 1 != 0);
         let connection = Connection {
-            verdict: Verdict::from_word(row.verdict.load(Acquire)),
+            verdict: verdict::said_by(Word::from_bits(row.verdict.load(Acquire))),
             nonce: row.nonce.load(Relaxed),
             owner_pid: row.owner_pid.load(Relaxed),
             memfd: row.memfd.load(Relaxed),
@@ -413,11 +415,13 @@ mod tests {
         assert_eq!(scratch.view().connections().count(), 0);
         scratch.map().keys[9].0[2].store(77, Relaxed);
         let row = &scratch.map().connections[9][2];
-        row.verdict.store(Verdict::Plain(Reason::MAX_DMB).word(), Relaxed);
+        let (generation, plain) = (verdict::begin(&row.verdict), Verdict::Plain(Reason::MAX_DMB));
         row.open.store(2, Relaxed);
         row.server_cookie.store(78, Relaxed);
         let connection = scratch.view().connections().next().expect("one connection");
-        assert_eq!(connection.verdict, Verdict::Plain(Reason::MAX_DMB));
+        assert_eq!(connection.verdict, None);
+        assert_eq!(verdict::decide(&row.verdict, generation, Side::Server, plain), Ok(plain));
+        assert_eq!(scratch.view().connections().next().and_then(|it| it.verdict), Some(plain));
         assert_eq!(connection.ends.map(|end| (end.cookie, end.is_open)), [(77, false), (78, true)]);
     }
 

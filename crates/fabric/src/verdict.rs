@@ -1,125 +1,103 @@
-//! The verdict word: one 64-bit word per connection, changed once, by compare-and-swap.
+//! The verdict word in shared memory: atomic loads and swaps around the machine in [`proto::verdict`], which says what
+//! the word means and what may become of it.
 //!
-//! Owns: its encoding (bits 0-7 the state, 8-31 the row's generation, 32-63 the reason code) and the rule "first swap
-//! wins": from INTENT the server may make it SMC, either side may make it PLAIN, and nothing ever changes again until the
-//! row serves another connection, under another generation: a late swap cannot hit that one.
+//! Owns: the orderings, and what is read out of a word that speaks of another connection or of none: TCP, by
+//! synchronization error. The first swap wins, and a row that serves another connection does so under another
+//! generation, so a late swap cannot hit that one.
 
+pub use proto::verdict::{Generation, Verdict};
+use proto::verdict::{Settled, Side as Role, State, Word, settle};
+use shm::Side;
 use shm::sync::{AtomicU64, Ordering};
 use wire::reason::Reason;
 
-const INTENT: u64 = 1;
-const SMC: u64 = 2;
-const PLAIN: u64 = 3;
-
-/// How a connection carries its bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Not decided: the client writes into the offered ring, nobody writes to TCP.
-    Intent,
-    /// Shared memory, for good.
-    Smc,
-    /// TCP, for good, and why.
-    Plain(Reason),
-}
-
-impl Verdict {
-    /// The word for this verdict.
-    pub fn word(self) -> u64 {
-        match self {
-            Verdict::Intent => INTENT,
-            Verdict::Smc => SMC,
-            Verdict::Plain(Reason(code)) => PLAIN | u64::from(code) << 32,
-        }
-    }
-
-    /// Reads a word; anything unknown is TCP by synchronization error.
-    pub fn from_word(word: u64) -> Self {
-        match word & 0xff {
-            INTENT => Verdict::Intent,
-            SMC => Verdict::Smc,
-            PLAIN => Verdict::Plain(Reason((word >> 32) as u32)),
-            _ => Verdict::Plain(Reason::SYNCERR),
-        }
-    }
-}
-
-/// Which use of a row a word belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Generation(u32);
-
-impl Generation {
-    const BITS: u64 = 0xff_ffff;
-
-    /// The generation a word carries.
-    #[inline]
-    pub fn of(word: u64) -> Self {
-        Generation((word >> 8 & Self::BITS) as u32)
-    }
-
-    /// From the number kept beside a row's.
-    #[inline]
-    pub fn from_number(number: u32) -> Self {
-        Generation(number & Self::BITS as u32)
-    }
-
-    /// The number.
-    pub fn number(self) -> u32 {
-        self.0
-    }
-
-    fn stamp(self, verdict: Verdict) -> u64 {
-        verdict.word() | u64::from(self.0) << 8
-    }
-}
+/// What a connection reads in a row that is not its own any more.
+pub(crate) const LOST: Verdict = Verdict::Plain(Reason::SYNCERR);
 
 /// Opens a row for another connection: INTENT under the next generation, which is returned.
 pub fn begin(word: &AtomicU64) -> Generation {
-    let next = Generation::from_number(Generation::of(word.load(Ordering::Relaxed)).0.wrapping_add(1));
-    word.store(next.stamp(Verdict::Intent), Ordering::Release);
+    let next = Word::from_bits(word.load(Ordering::Relaxed)).freed().generation();
+    word.store(Word::intent(next).to_bits(), Ordering::Release);
     next
 }
 
-/// Tries to decide; `Err` holds the verdict that stood already.
-pub fn decide(word: &AtomicU64, generation: Generation, wanted: Verdict) -> Result<(), Verdict> {
-    let expected = generation.stamp(Verdict::Intent);
-    let swapped =
-        word.compare_exchange(expected, generation.stamp(wanted), Ordering::AcqRel, Ordering::Acquire);
-    swapped.map(drop).map_err(|stands| of_generation(stands, generation))
-}
-
-/// The verdict as it stands; a row that serves another connection by now says "TCP".
+/// Which use of its row a word speaks about.
 #[inline]
-pub fn read(word: &AtomicU64, generation: Generation) -> Verdict {
-    of_generation(word.load(Ordering::Acquire), generation)
+pub fn generation(word: &AtomicU64) -> Generation {
+    Word::from_bits(word.load(Ordering::Acquire)).generation()
 }
 
-fn of_generation(word: u64, generation: Generation) -> Verdict {
-    if Generation::of(word) == generation {
-        Verdict::from_word(word)
-    } else {
-        Verdict::Plain(Reason::SYNCERR)
+/// Tries to decide. `Ok` holds the verdict that this call has made, `Err` the one that stands without it.
+/// A client that asks for SMC gets TCP by internal error, at both ends.
+pub fn decide(
+    word: &AtomicU64,
+    generation: Generation,
+    side: Side,
+    wanted: Verdict,
+) -> Result<Verdict, Verdict> {
+    let swap = |old: Word, new: Word| {
+        let swapped =
+            word.compare_exchange(old.to_bits(), new.to_bits(), Ordering::AcqRel, Ordering::Acquire);
+        swapped.map(drop).map_err(Word::from_bits)
+    };
+    let first = Word::from_bits(word.load(Ordering::Acquire));
+    match settle(first, generation, role(side), wanted, swap) {
+        Settled::Verdict { verdict, is_ours: true } => Ok(verdict),
+        Settled::Verdict { verdict, is_ours: false } => Err(verdict),
+        Settled::Stale => Err(LOST),
+        Settled::Misuse => decide(word, generation, side, Verdict::Plain(Reason::INTERR)),
     }
+}
+
+const fn role(side: Side) -> Role {
+    match side {
+        Side::Client => Role::Client,
+        Side::Server => Role::Server,
+    }
+}
+
+/// The verdict as it stands, `None` while there is none: the client writes into the offered ring then, and nobody writes
+/// to TCP. A row that serves another connection by now says "TCP".
+#[inline]
+pub fn read(word: &AtomicU64, generation: Generation) -> Option<Verdict> {
+    let word = Word::from_bits(word.load(Ordering::Acquire));
+    if word.generation() == generation { said_by(word) } else { Some(LOST) }
+}
+
+/// What a word says about the connection that it belongs to.
+#[inline]
+pub(crate) fn said_by(word: Word) -> Option<Verdict> {
+    if word.state() == State::Free { Some(LOST) } else { word.verdict() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MEM: Verdict = Verdict::Plain(Reason::MEM);
+
     #[test]
     fn the_first_swap_wins_and_everybody_reads_the_same() {
         for _ in 0..2000 {
             let word = AtomicU64::new(0);
             let generation = begin(&word);
-            let wishes = [Verdict::Smc, Verdict::Plain(Reason::PEERDECL), Verdict::Plain(Reason::MEM)];
+            assert_eq!(read(&word, generation), None);
+            let wishes = [
+                (Side::Server, Verdict::Smc),
+                (Side::Server, Verdict::Plain(Reason::PEERDECL)),
+                (Side::Client, MEM),
+            ];
             let word = &word;
-            let winners = std::thread::scope(|scope| {
-                let deciders = wishes.map(|wish| scope.spawn(move || (wish, decide(word, generation, wish))));
+            let outcomes = std::thread::scope(|scope| {
+                let deciders = wishes
+                    .map(|(side, wish)| scope.spawn(move || (wish, decide(word, generation, side, wish))));
                 deciders.map(|thread| thread.join().unwrap())
             });
             let stands = read(word, generation);
-            assert_eq!(winners.iter().filter(|(_, outcome)| outcome.is_ok()).count(), 1);
-            for (wish, outcome) in winners {
-                assert_eq!(outcome.map_or_else(|seen| seen, |()| wish), stands);
+            assert_eq!(outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).count(), 1);
+            for (wish, outcome) in outcomes {
+                assert!(outcome.is_err() || outcome == Ok(wish));
+                assert_eq!(Some(outcome.unwrap_or_else(|seen| seen)), stands);
             }
         }
     }
@@ -129,8 +107,35 @@ mod tests {
         let word = AtomicU64::new(0);
         let first = begin(&word);
         let second = begin(&word);
-        assert_eq!(decide(&word, first, Verdict::Smc), Err(Verdict::Plain(Reason::SYNCERR)));
-        assert_eq!(read(&word, second), Verdict::Intent);
-        assert_eq!(decide(&word, second, Verdict::Smc), Ok(()));
+        assert_eq!(decide(&word, first, Side::Server, Verdict::Smc), Err(LOST));
+        assert_eq!((read(&word, first), read(&word, second)), (Some(LOST), None));
+        assert_eq!(decide(&word, second, Side::Server, Verdict::Smc), Ok(Verdict::Smc));
+        assert_eq!(decide(&word, second, Side::Client, MEM), Err(Verdict::Smc));
+        assert_eq!((generation(&word), read(&word, second)), (second, Some(Verdict::Smc)));
+    }
+
+    #[test]
+    fn a_row_that_nobody_has_used_yet_is_tcp() {
+        let word = AtomicU64::new(0);
+        assert_eq!(read(&word, Generation::default()), Some(LOST));
+        assert_eq!(decide(&word, Generation::default(), Side::Server, Verdict::Smc), Err(LOST));
+        assert_eq!(word.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_client_cannot_make_it_smc() {
+        let word = AtomicU64::new(0);
+        let generation = begin(&word);
+        let internal = Verdict::Plain(Reason::INTERR);
+        assert_eq!(decide(&word, generation, Side::Client, Verdict::Smc), Ok(internal));
+        assert_eq!(decide(&word, generation, Side::Server, Verdict::Smc), Err(internal));
+    }
+
+    #[test]
+    fn the_generation_counts_on_from_its_last_value() {
+        let last = Generation::new(u32::MAX);
+        let word = AtomicU64::new(Word::intent(last).to_bits());
+        assert_eq!((generation(&word), begin(&word)), (last, Generation::new(0)));
+        assert_eq!(read(&word, last), Some(LOST));
     }
 }

@@ -72,11 +72,13 @@ const GENERATION_MASK: u32 = (1 << 30) - 1;
 
 impl Generation {
     /// The low 30 bits of `number`.
+    #[inline]
     pub const fn new(number: u32) -> Self {
         Self(number & GENERATION_MASK)
     }
 
     /// The number, below 2^30.
+    #[inline]
     pub const fn number(self) -> u32 {
         self.0
     }
@@ -103,6 +105,7 @@ impl Word {
     }
 
     /// From one atomic load.
+    #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -113,6 +116,7 @@ impl Word {
     }
 
     /// What the word says.
+    #[inline]
     pub const fn state(self) -> State {
         match self.0 & STATE_MASK {
             0 => State::Free,
@@ -123,16 +127,19 @@ impl Word {
     }
 
     /// Which use of the slot it speaks about.
+    #[inline]
     pub const fn generation(self) -> Generation {
         Generation::new((self.0 >> STATE_BITS) as u32)
     }
 
     /// The reason while PLAIN; zero in every honest word else.
+    #[inline]
     pub const fn reason(self) -> Reason {
         Reason((self.0 >> REASON_SHIFT) as u32)
     }
 
     /// The verdict, once there is one.
+    #[inline]
     pub const fn verdict(self) -> Option<Verdict> {
         match self.state() {
             State::Smc => Some(Verdict::Smc),

@@ -8,7 +8,7 @@ use crate::sync::{AtomicU32, AtomicU64};
 /// First word of the file: "ISTHMREG" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMREG");
 /// Layout version; processes of another version stay on TCP.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Processes that listen, connect or were connected to, at one time.
 pub const PROCESSES: usize = 2048;
 /// Buckets of listeners, by port.
@@ -82,7 +82,7 @@ pub struct SideRow {
 #[derive(Debug)]
 #[repr(C)]
 pub struct ConnectionRow {
-    /// The verdict word, see `fabric::verdict`.
+    /// The verdict word: its bits are those of `proto::verdict`.
     pub verdict: AtomicU64,
     /// Nonce of the segment offered.
     pub nonce: AtomicU64,

@@ -48,7 +48,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let intent = Intent { cookie, process: me, memfd: offered.memfd, target, inode };
     let row = connection::publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
     let Some(held) = fresh(fd).or_else(|| enter(fd, Phase::Intent)) else {
-        connection::decide(row, Verdict::Plain(Reason::MEM));
+        connection::decide(row, Side::Client, Verdict::Plain(Reason::MEM));
         connection::close_side(row, cookie, Side::Client);
         abandon(&offered);
         return Err(Reason::MEM);
@@ -131,9 +131,9 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
         return conn.phase();
     }
     match connection::verdict(conn.row()) {
-        Verdict::Smc => became_smc(conn, fd),
-        Verdict::Plain(_) => become_plain(conn, fd),
-        Verdict::Intent => refresh_unanswered(conn, fd),
+        Some(Verdict::Smc) => became_smc(conn, fd),
+        Some(Verdict::Plain(_)) => become_plain(conn, fd),
+        None => refresh_unanswered(conn, fd),
     }
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
 /// whatever the answer is; those that wait ask properly.
 #[inline]
 pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
-    if connection::verdict(conn.row()) == Verdict::Intent && !is_late(conn) {
+    if connection::verdict(conn.row()).is_none() && !is_late(conn) {
         return conn.phase();
     }
     refresh(conn, fd)
@@ -194,9 +194,9 @@ fn registration_turn(conn: &Conn) -> Result<fabric::turn::Guard<'_>, Errno> {
 
 /// Gives the intent up, unless the server was faster. Returns the phase that holds now.
 pub(crate) fn retract(conn: &Conn, fd: i32, reason: Reason) -> Phase {
-    match connection::decide(conn.row(), Verdict::Plain(reason)) {
+    match connection::decide(conn.row(), Side::Client, Verdict::Plain(reason)) {
         Verdict::Smc => became_smc(conn, fd),
-        _ => become_plain(conn, fd),
+        Verdict::Plain(_) => become_plain(conn, fd),
     }
 }
 
@@ -209,7 +209,7 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
         flush(&end, fd);
         conn.set_phase(Phase::Plain);
         epoll::intent_ended();
-        if let Verdict::Plain(reason) = connection::verdict(conn.row()) {
+        if let Some(Verdict::Plain(reason)) = connection::verdict(conn.row()) {
             totals::fell_back(Side::Client, reason);
         }
         drop(turned);

@@ -5,6 +5,7 @@ use crate::conn::{Conn, End, Held, Phase, all, flag, hold, hold_index};
 use crate::table::{self, Entry};
 use crate::{client, epoll, ready};
 use core::sync::atomic::{AtomicU32, Ordering};
+use fabric::verdict::Verdict;
 use fabric::{attach, connection, listener, offer, totals};
 use os::net::{self, Endpoint};
 use os::poll::{PollFd, bits};
@@ -194,7 +195,7 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
         end.theirs().holders.store(0, Shared::Release);
     }
     if was == Phase::Intent && is_last {
-        connection::decide(conn.row(), fabric::verdict::Verdict::Plain(fabric::Reason::PEERDECL));
+        connection::decide(conn.row(), end.side, Verdict::Plain(fabric::Reason::PEERDECL));
         epoll::intent_ended();
         end.theirs().holders.store(0, Shared::Release);
     }

@@ -48,8 +48,8 @@ fn refuse_accepted(conn: &Conn, fd: i32) {
         if conn.phase() != Phase::Accepted {
             return;
         }
-        let stands =
-            find(fd, false).map(|found| connection::decide(found.row, Verdict::Plain(Reason::OPTUNSUPP)));
+        let plain = Verdict::Plain(Reason::OPTUNSUPP);
+        let stands = find(fd, false).map(|found| connection::decide(found.row, found.side, plain));
         if stands != Some(Verdict::Smc) {
             conn.set_phase(Phase::Plain);
             return;
@@ -102,34 +102,32 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
     let Found { row, cookie, side, at } = find(fd, !is_unshared).ok_or(None)?;
     let opened = attach::open(row);
     let (index, view) = opened.inspect_err(|reason| {
-        if connection::decide(row, Verdict::Plain(*reason)) == Verdict::Smc {
+        if connection::decide(row, side, Verdict::Plain(*reason)) == Verdict::Smc {
             // Another process answered before, and we cannot follow: better a reset than a peer that waits for ever.
             net::abort(fd);
         }
     })?;
     if view.header().client_cookie.load(Relaxed) != cookie {
         attach::done(view);
-        connection::decide(row, Verdict::Plain(Reason::SYNCERR));
+        connection::decide(row, side, Verdict::Plain(Reason::SYNCERR));
         return Err(Some(Reason::SYNCERR));
     }
     let own_cookie = net::cookie(fd).unwrap_or(0);
     let answer = match side {
-        Side::Server if connection::verdict(row) == Verdict::Intent => {
-            Some(handshake::answer(view, own_cookie))
-        }
+        Side::Server if connection::verdict(row).is_none() => Some(handshake::answer(view, own_cookie)),
         _ => None,
     };
     let stands = match (side, &answer) {
         (Side::Client, _) => connection::verdict(row),
-        (Side::Server, Some(Err(reason))) => connection::decide(row, Verdict::Plain(*reason)),
-        (Side::Server, _) => connection::decide(row, Verdict::Smc),
+        (Side::Server, Some(Err(reason))) => Some(connection::decide(row, side, Verdict::Plain(*reason))),
+        (Side::Server, _) => Some(connection::decide(row, side, Verdict::Smc)),
     };
     match stands {
-        Verdict::Plain(reason) => {
+        Some(Verdict::Plain(reason)) => {
             attach::done(view);
             return Err(Some(reason));
         }
-        Verdict::Intent => {
+        None => {
             // The client's end, come from another process before the server has answered.
             take_side(view, side, false);
             conn.mark(flag::ATTACHED | flag::ESTABLISHED);
@@ -138,7 +136,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
             crate::client::expect_answer(conn);
             return Ok(Phase::Intent);
         }
-        Verdict::Smc => {}
+        Some(Verdict::Smc) => {}
     }
     let is_first = side == Side::Server && is_first_claim(row, own_cookie)?;
     take_side(view, side, is_first);
@@ -201,7 +199,7 @@ fn find(fd: i32, may_be_client: bool) -> Option<Found> {
     let row = connection::find(client.cookie)?;
     if client.uid != os::process::euid() {
         // This process has changed its user since it listened: the client must not wait for an answer.
-        connection::decide(row, Verdict::Plain(Reason::PEERDECL));
+        connection::decide(row, Side::Server, Verdict::Plain(Reason::PEERDECL));
         return None;
     }
     Some(Found { row, cookie: client.cookie, side: Side::Server, at })

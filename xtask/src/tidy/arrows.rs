@@ -8,7 +8,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("proto", &["wire"]),
     ("shm", &[]),
     ("os", &[]),
-    ("fabric", &["wire", "shm", "os"]),
+    ("fabric", &["wire", "proto", "shm", "os"]),
     ("socket", &["proto", "fabric", "shm", "os"]),
     ("preload", &["socket", "os"]),
     ("ismd", &["fabric", "os"]),

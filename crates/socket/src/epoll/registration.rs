@@ -7,7 +7,6 @@ use crate::conn::{Conn, End, Phase, flag};
 use crate::ready;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use fabric::connection;
-use fabric::verdict::Verdict;
 use os::epoll::bits;
 use shm::slab::{Index, Slab};
 use shm::sync::Ordering as Shared;
@@ -140,7 +139,7 @@ impl Registration {
         }
         match conn.phase() {
             Phase::Smc => {}
-            Phase::Intent => return connection::verdict(conn.row()) != Verdict::Intent,
+            Phase::Intent => return connection::verdict(conn.row()).is_some(),
             _ => return false,
         }
         let events = self.events();

@@ -27,7 +27,7 @@ pub(super) struct LinkGroup {
 pub(super) fn read(registries: &[Registry]) -> Vec<LinkGroup> {
     let host = info::hostname();
     let connections = registries.iter().flat_map(live::connections);
-    group(connections.filter(|live| live.connection.verdict == Verdict::Smc), &host)
+    group(connections.filter(|live| live.connection.verdict == Some(Verdict::Smc)), &host)
 }
 
 fn group(connections: impl Iterator<Item = Live>, host: &str) -> Vec<LinkGroup> {

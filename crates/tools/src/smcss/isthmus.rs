@@ -63,9 +63,9 @@ fn side(live: &Live, side: usize, uid: u32) -> Row {
         ..blank(uid)
     };
     match live.connection.verdict {
-        Verdict::Intent => Row { state: State::INIT, ..row },
-        Verdict::Plain(reason) => Row { mode: Mode::Tcp { reason: reason.0, peer: 0 }, ..row },
-        Verdict::Smc => Row {
+        None => Row { state: State::INIT, ..row },
+        Some(Verdict::Plain(reason)) => Row { mode: Mode::Tcp { reason: reason.0, peer: 0 }, ..row },
+        Some(Verdict::Smc) => Row {
             state: state(live, side),
             shutdown: shutdown(closed(live, side), closed(live, 1 - side)),
             details: live.slot.map(|slot| details(live, &slot, side)),

@@ -3,8 +3,9 @@
 
 use super::Folder;
 use fabric::observe::Verdict;
-use fabric::observe::layouts::{Geometry, MAGIC, RegistryMap, Segment, SlotHeader, VERSION};
+use fabric::observe::layouts::{Geometry, MAGIC, RegistryMap, Segment, Side, SlotHeader, VERSION};
 use fabric::process::LOCK_BASE;
+use fabric::verdict::{begin, decide};
 use os::file::How;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -62,7 +63,12 @@ impl MadeUp {
     }
 
     /// A connection from 127.0.0.1:`port` to 127.0.0.1:80 between two sockets of the living process.
-    pub(crate) fn connect(&self, cookie: u64, port: u16, verdict: Verdict) -> &'static SlotHeader {
+    pub(crate) fn connect(
+        &self,
+        cookie: u64,
+        port: u16,
+        verdict: impl Into<Option<Verdict>>,
+    ) -> &'static SlotHeader {
         let bucket = cookie as usize;
         let row = &self.map.connections[bucket][0];
         for (side, port) in [port, 80].into_iter().enumerate() {
@@ -73,7 +79,10 @@ impl MadeUp {
             end.at.addr[0].store(u32::from_ne_bytes([127, 0, 0, 1]), Relaxed);
             end.inode.store(cookie as u32 * 10 + side as u32, Relaxed);
         }
-        row.verdict.store(verdict.word(), Relaxed);
+        let generation = begin(&row.verdict);
+        if let Some(verdict) = verdict.into() {
+            decide(&row.verdict, generation, Side::Server, verdict).expect("nobody else decides");
+        }
         row.nonce.store(NONCE, Relaxed);
         row.owner_pid.store(os::process::pid(), Relaxed);
         row.memfd.store(self.memfd as u32, Relaxed);

@@ -34,7 +34,7 @@ fn connections_and_listeners_are_listed() {
     made_up.listen(80, 700);
     made_up.connect(1, 40001, Verdict::Smc);
     made_up.connect(2, 40002, Verdict::Plain(Reason::MAX_DMB));
-    made_up.connect(3, 40003, Verdict::Intent);
+    made_up.connect(3, 40003, None);
     made_up.connect(4, 40004, Verdict::Smc);
     made_up.kill(4);
     let connections = [

@@ -11,7 +11,8 @@ pub(super) fn all(registries: &[Registry]) -> Stats {
     let mut stats = Stats::default();
     for registry in registries {
         add_totals(&mut stats, &registry.view.totals());
-        for live in live::connections(registry).iter().filter(|live| live.connection.verdict == Verdict::Smc)
+        for live in
+            live::connections(registry).iter().filter(|live| live.connection.verdict == Some(Verdict::Smc))
         {
             add_live(&mut stats, live);
         }

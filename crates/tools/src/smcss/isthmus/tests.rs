@@ -29,7 +29,8 @@ fn end(port: u16) -> End {
     }
 }
 
-fn live(verdict: Verdict) -> Live {
+fn live(verdict: impl Into<Option<Verdict>>) -> Live {
+    let verdict = verdict.into();
     let ends = [end(40000), end(80)];
     let connection = Connection { verdict, nonce: 1, owner_pid: 1, memfd: 1, slot: 0, ends };
     Live { connection, slot: None, lives: [true; 2], tokens: ends.map(|end| end.cookie), gids: [11, 22] }
@@ -129,7 +130,7 @@ fn dead_and_closed_sides_are_not_shown() {
 
 #[test]
 fn undecided_and_plain_connections_say_so() {
-    let intent = rows(&Live { lives: [true, false], ..live(Verdict::Intent) });
+    let intent = rows(&Live { lives: [true, false], ..live(None) });
     assert_eq!(intent.iter().map(|row| row.state).collect::<Vec<_>>(), [State::INIT]);
     let plain = rows(&live(Verdict::Plain(Reason::MAX_DMB)));
     assert_eq!(plain[0].mode, Mode::Tcp { reason: 0x030d_0000, peer: 0 });
