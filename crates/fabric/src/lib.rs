@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attach;
+pub mod closing;
 pub mod config;
 pub mod connection;
 pub mod listener;

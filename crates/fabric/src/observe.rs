@@ -4,6 +4,7 @@
 //! are free, half written or of another version do not appear; whether a process lives is what the kernel says.
 //! Does not own: files and mappings (the caller brings the words, see [`View::over`]).
 
+pub use crate::closing::{State, state};
 use crate::process::LOCK_BASE;
 use crate::verdict;
 pub use crate::verdict::Verdict;

@@ -81,28 +81,9 @@ fn closed(live: &Live, side: usize) -> u32 {
     if live.lives[side] { written } else { written | ClosedBy::WRITE | ClosedBy::CLOSE }
 }
 
-/// The state a side has written down, or, while that is ACTIVE, the one that follows from what both have closed since
-/// (smc_close.c; which of two half-closes came first is not known).
 fn state(live: &Live, side: usize) -> State {
     let written = live.slot.map_or(0, |slot| slot.sides[side].state);
-    match u8::try_from(written) {
-        Ok(0 | 1) | Err(_) => following(closed(live, side), closed(live, 1 - side)),
-        Ok(other) => State(other),
-    }
-}
-
-fn following(own: u32, peer: u32) -> State {
-    let is = |bits: u32, what: u32| bits & what != 0;
-    let (wrote, closed, aborted) = (ClosedBy::WRITE, ClosedBy::CLOSE, ClosedBy::ABORT);
-    let table = [
-        (is(own, closed) && is(peer, closed), State::CLOSED),
-        (is(own, aborted) || (!is(own, wrote) && is(peer, aborted)), State::PROCESS_ABORT),
-        (is(own, wrote) && is(peer, closed), State::APP_FIN_CLOSE_WAIT),
-        (is(own, wrote) && is(peer, wrote), State::PEER_CLOSE_WAIT_2),
-        (is(own, wrote | closed), State::PEER_CLOSE_WAIT_1),
-        (is(peer, wrote | closed), State::APP_CLOSE_WAIT_1),
-    ];
-    table.into_iter().find(|(holds, _)| *holds).map_or(State::ACTIVE, |(_, state)| state)
+    State::of(fabric::observe::state(written, closed(live, side), closed(live, 1 - side)))
 }
 
 /// As the kernel counts it: a peer that writes no more shuts our receiving.

@@ -1,40 +1,27 @@
-//! A socket as smcss shows it, wherever it was read. Owns: the state numbers and their names (kernel `net/smc/smc.h`).
+//! A socket as smcss shows it, wherever it was read. Owns: how a state that nobody has a name for is
+//! shown. (Those that have one are `proto::conn`'s.)
 
+use fabric::observe;
 use std::net::IpAddr;
 
-/// Connection state.
+/// Number of a connection state. A kernel may have more of them than we know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State(pub(crate) u8);
 
 impl State {
-    pub(crate) const ACTIVE: State = State(1);
-    pub(crate) const INIT: State = State(2);
-    pub(crate) const CLOSED: State = State(7);
-    pub(crate) const LISTEN: State = State(10);
-    pub(crate) const PEER_CLOSE_WAIT_1: State = State(20);
-    pub(crate) const PEER_CLOSE_WAIT_2: State = State(21);
-    pub(crate) const APP_CLOSE_WAIT_1: State = State(22);
-    pub(crate) const APP_FIN_CLOSE_WAIT: State = State(24);
-    pub(crate) const PROCESS_ABORT: State = State(27);
+    pub(crate) const ACTIVE: State = State::of(observe::State::Active);
+    pub(crate) const INIT: State = State::of(observe::State::Init);
+    pub(crate) const CLOSED: State = State::of(observe::State::Closed);
+    pub(crate) const LISTEN: State = State::of(observe::State::Listen);
+
+    pub(crate) const fn of(state: observe::State) -> State {
+        State(state.number())
+    }
 
     /// As in the first column.
     pub(crate) fn name(self) -> String {
-        let name = match self.0 {
-            1 => "ACTIVE",
-            2 => "INIT",
-            7 => "CLOSED",
-            10 => "LISTEN",
-            20 => "PEERCLOSEWAIT1",
-            21 => "PEERCLOSEWAIT2",
-            22 => "APPCLOSEWAIT1",
-            23 => "APPCLOSEWAIT2",
-            24 => "APPFINCLOSEWAIT1",
-            25 => "PEERFINCLOSEWAIT",
-            26 => "PEERABORTWAIT",
-            27 => "PROCESSABORT",
-            other => return format!("{other:#x}?"),
-        };
-        name.to_string()
+        let named = observe::State::from_number(self.0).map(observe::State::smcss_name);
+        named.map_or_else(|| format!("{:#x}?", self.0), str::to_string)
     }
 }
 
