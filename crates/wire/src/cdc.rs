@@ -1,6 +1,6 @@
 //! CDC: one side tells the other how far it has written and read. Two fixed forms, 32 bytes (SMC-D, at offset
 //! 0 of the receiver's DMB, host byte order) and 44 bytes (SMC-R, big endian). Owns the byte layout and the
-//! flag bits; does not own whether a cursor makes sense (`proto::flow`).
+//! flag bits; does not own whether a cursor makes sense.
 
 use crate::bytes::{Reader, Writer};
 use crate::cursor::Cursor;

@@ -1,5 +1,5 @@
 //! Cursors: how far a side has written or read, as (wrap, count). Owns the arithmetic of RFC 7609 (RMBE
-//! cursors); whether a peer's cursor is believable is decided by `proto::flow`.
+//! cursors); whether a peer's cursor is believable is for its reader to decide.
 
 /// A position in a ring: `count` bytes into turn `wrap`. A sane cursor has `count < size`; a parsed one may
 /// not.

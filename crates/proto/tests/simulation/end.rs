@@ -1,9 +1,9 @@
 //! One end: its machines, its application, and what it has seen of the peer.
 
 use proto::conn::{Conn, Effect, Event, State};
-use proto::flow::{PeerCursor, PeerMisbehaved, readable, resume, writable};
 use proto::handshake::{Client, Server};
 use proto::verdict::{Side, Verdict};
+use testkit::flow::{PeerCursor, PeerMisbehaved, readable, resume, writable};
 use wire::Cursor;
 use wire::cdc::{CursorWord, SmcD, StateFlags};
 

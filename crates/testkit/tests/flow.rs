@@ -1,7 +1,7 @@
 //! Flow control against a model: whatever a peer claims, an answer lies within the ring.
 
 use proptest::prelude::*;
-use proto::flow::{PeerCursor, PeerMisbehaved, readable, resume, writable};
+use testkit::flow::{PeerCursor, PeerMisbehaved, readable, resume, writable};
 use wire::Cursor;
 
 proptest! {
