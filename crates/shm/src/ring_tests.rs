@@ -1,9 +1,10 @@
-//! The ring against an oracle, and against a peer that scribbles over every shared word.
+//! The ring against an oracle, against the model of flow control, and against a peer that scribbles over every shared word.
 
 use crate::ring::{Line, Ring, RingWords, RxCache, TxCache};
 use crate::sync::Ordering;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
+use testkit::flow::{readable, writable};
 
 struct Memory {
     words: Box<RingWords>,
@@ -66,8 +67,64 @@ fn the_ring_equals_a_queue_under_random_operations() {
                 assert!(bytes[..got] == expected, "seed {seed}");
             }
             assert_eq!(ring.used().unwrap(), oracle.len(), "seed {seed}");
+            if random.below(8) == 0 {
+                // The producer's cache may be old, but never so that the answer is another than the model's.
+                let (wanted, free) = (random.below(20_000) as usize, free(&ring));
+                let has_room = ring.has_room(&tx, wanted).ok();
+                assert_eq!(has_room, free.map(|free| free >= wanted), "seed {seed}");
+            }
         }
     }
+}
+
+fn cursors(ring: &Ring) -> (u64, u64) {
+    let words = ring.words();
+    (words.producer.0.prod.load(Ordering::Relaxed), words.cons.0.load(Ordering::Relaxed))
+}
+
+/// Bytes to read by the model; `None` for a lie.
+fn there(ring: &Ring) -> Option<usize> {
+    let (prod, cons) = cursors(ring);
+    readable(cons, prod, ring.size() as u32).ok().map(|bytes| bytes as usize)
+}
+
+/// Free bytes by the model; `None` for a lie.
+fn free(ring: &Ring) -> Option<usize> {
+    let (prod, cons) = cursors(ring);
+    writable(prod, cons, ring.size() as u32).ok().map(|bytes| bytes as usize)
+}
+
+#[test]
+fn cursors_are_believed_as_the_model_believes_them() {
+    let mut memory = Memory::new(16 * 1024);
+    let ring = memory.ring();
+    let (size, mut random, mut lies) = (ring.size() as u64, Random(7), 0);
+    for round in 0..20_000u64 {
+        // Anywhere in u64, from a little behind the consumer to a little beyond a full ring.
+        let cons = [random.below(u64::MAX), random.below(3), u64::MAX - random.below(3)][round as usize % 3];
+        let edge = [0, size, random.below(size)][random.below(3) as usize];
+        let prod = cons.wrapping_add(edge).wrapping_add(random.below(5)).wrapping_sub(2);
+        ring.words().producer.0.prod.store(prod, Ordering::Relaxed);
+        ring.words().cons.0.store(cons, Ordering::Relaxed);
+        let (tx, rx) = (TxCache::new(), RxCache::new());
+        let at = format!("round {round}: {prod} {cons}");
+        // No ring holds so much: a producer that wants it reads the words.
+        assert_eq!(ring.has_room(&tx, usize::MAX).ok(), free(&ring).map(|_| false), "{at}");
+        lies += usize::from(free(&ring).is_none());
+        assert_eq!((ring.used().ok(), ring.free().ok()), (there(&ring), free(&ring)), "{at}");
+        assert_eq!(ring.available_now(&rx).ok(), there(&ring), "{at}");
+        assert_moves_as_modelled(&ring, &tx, &rx, &at);
+    }
+    assert!((2000..18_000).contains(&lies), "true and false cursors: {lies}");
+}
+
+/// A read takes what is there, a write puts what fits; a lie moves nothing.
+fn assert_moves_as_modelled(ring: &Ring, tx: &TxCache, rx: &RxCache, at: &str) {
+    let mut bytes = [0u8; 64];
+    let there = there(ring).map(|there| bytes.len().min(there));
+    assert_eq!(ring.read(rx, bytes.as_mut_slice().into()).ok(), there, "{at}");
+    let free = free(ring).map(|free| bytes.len().min(free));
+    assert_eq!(ring.write(tx, bytes.as_slice().into()).ok(), free, "{at}");
 }
 
 #[test]
