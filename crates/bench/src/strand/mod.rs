@@ -11,6 +11,7 @@ pub(crate) mod crew;
 mod files;
 mod flowop;
 mod history;
+mod listeners;
 mod network;
 pub(crate) mod overhead;
 mod plan;
@@ -24,6 +25,6 @@ mod tests;
 
 pub(crate) use clock::{now_ns, together, wall_ns};
 pub(crate) use control::{Counts, End};
-pub(crate) use network::listen_tcp;
+pub(crate) use listeners::listen_tcp;
 pub(crate) use plan::{Detail, Peer, Plan, Ports, Role};
 pub(crate) use report::{StrandReport, Timing, TransactionReport};

@@ -16,7 +16,7 @@ use nix::unistd::{Pid, getppid};
 use super::pipe::{Ear, Order, Word, say};
 use super::{Crew, Event, Events, Threads, fixed_port};
 use crate::profile::options::Protocol;
-use crate::strand::network::Listeners;
+use crate::strand::listeners::Listeners;
 use crate::strand::plan::Plan;
 
 /// The command line of such a process.

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::control::{BeginNs, Counts, End};
-use super::network::Listeners;
+use super::listeners::Listeners;
 use super::plan::{Plan, Ports};
 use super::report::StrandReport;
 use super::steps::Opening;

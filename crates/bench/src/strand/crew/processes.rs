@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::pipe::{Ear, Order, Word, say};
 use super::{Crew, Event, Events, fixed_port};
 use crate::strand::control::{BeginNs, Counts, End};
-use crate::strand::network::Listeners;
+use crate::strand::listeners::Listeners;
 use crate::strand::plan::{Plan, Ports};
 use crate::strand::report::StrandReport;
 

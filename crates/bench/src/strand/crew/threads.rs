@@ -6,7 +6,8 @@ use std::thread;
 
 use super::{Crew, Event, Events, listen};
 use crate::strand::control::{BeginNs, Control, Counts, End};
-use crate::strand::network::{Kernel, Listeners};
+use crate::strand::listeners::Listeners;
+use crate::strand::network::Kernel;
 use crate::strand::plan::{Plan, Ports};
 use crate::strand::run::{Observer, Strand};
 

@@ -13,25 +13,24 @@ use anyhow::Context;
 
 use super::Options;
 use super::agree::{Cast, agree};
+use super::ending::{NOTICE, command, lost};
 use super::groups::{Party, SlaveLink};
 use super::sum::{self, Summary};
 use super::{Slave, host, interrupt};
 use crate::profile::model::{Profile, Until};
 use crate::result::HostUsage;
 use crate::strand::crew::{Event, Events};
-use crate::strand::{Counts, End, Peer, now_ns};
+use crate::strand::{Counts, Peer, now_ns};
 use crate::uperf::exit::Exit;
 use crate::uperf::link::{PATIENCE, explain};
 use crate::uperf::output::Printer;
-use crate::uperf::wire::{Command, FromSlave, Verdict};
-
-/// How long strands that were stopped may take to notice, before their connections are ended.
-const NOTICE: Duration = Duration::from_secs(1);
-/// How long the slaves' word is waited for when a strand has failed: they know better why.
-const SECOND_OPINION: Duration = Duration::from_millis(200);
+use crate::uperf::wire::{Command, FromSlave};
 
 /// uperf's slave signals its strands and looks a second later whether they heard.
 const SETTLE: Duration = Duration::from_secs(1);
+
+/// Longest time without a look around.
+const GLANCE: Duration = Duration::from_millis(500);
 
 /// What comes through the channel.
 enum Happening {
@@ -41,7 +40,7 @@ enum Happening {
 }
 
 /// Why a run cannot go on.
-enum Trouble {
+pub(super) enum Trouble {
     Failed(String),
     Interrupted,
 }
@@ -49,15 +48,15 @@ enum Trouble {
 /// See the module.
 pub(super) struct Conductor<'a> {
     profile: &'a Profile,
-    parties: Vec<Party>,
-    slaves: Vec<SlaveLink>,
+    pub(super) parties: Vec<Party>,
+    pub(super) slaves: Vec<SlaveLink>,
     happenings: Receiver<Happening>,
-    trouble: Option<Trouble>,
+    pub(super) trouble: Option<Trouble>,
     hosts: Vec<Option<HostUsage>>,
     /// The transaction that goes on.
     current: usize,
     begin_ns: u64,
-    is_over: bool,
+    pub(super) is_over: bool,
 }
 
 impl<'a> Conductor<'a> {
@@ -157,15 +156,7 @@ impl<'a> Conductor<'a> {
     fn announce(&mut self, printer: &mut Printer, number: usize) -> Result<(), Trouble> {
         let value = u32::try_from(number).unwrap_or(u32::MAX);
         for party in self.parties.iter().filter(|party| party.group.transactions.len() > number) {
-            let ends =
-                number.checked_sub(1).filter(|_| party.peer == Peer::Ours).map(|last| party.ends(last));
-            for &slave in &party.slaves {
-                let slave = &mut self.slaves[slave];
-                let told = slave.link.send(&Command::NextTransaction(value));
-                let ends = ends.as_deref().unwrap_or_default();
-                // A connection that is gone is heard of by its listener.
-                let _ = told.and_then(|()| slave.link.send_bytes(&ends_to_bytes(ends)));
-            }
+            command(party, &mut self.slaves, Command::NextTransaction(value), number.checked_sub(1));
         }
         self.settle(printer, number)?;
         let give_up = Instant::now() + PATIENCE;
@@ -185,7 +176,7 @@ impl<'a> Conductor<'a> {
             return Ok(());
         }
         let end = Instant::now() + SETTLE;
-        self.until(printer, None, |_| Instant::now() >= end)
+        self.until(printer, Some(end), |_| Instant::now() >= end)
     }
 
     /// Listens until `is_reached`, with lines of progress now and then.
@@ -205,7 +196,9 @@ impl<'a> Conductor<'a> {
             if give_up.is_some_and(|give_up| Instant::now() >= give_up) {
                 return Err(Trouble::Failed(self.stuck()));
             }
-            self.listen(printer.next_tick().min(Duration::from_millis(100)));
+            let patience =
+                give_up.map_or(GLANCE, |give_up| give_up.saturating_duration_since(Instant::now()));
+            self.listen(printer.next_tick().min(patience).min(GLANCE));
             let counts = self.counts();
             printer.tick(counts);
         }
@@ -218,20 +211,8 @@ impl<'a> Conductor<'a> {
         format!("transaction {name} should have ended {seconds} s ago: the other end does not answer")
     }
 
-    /// A slave that is lost, or says why it stopped, explains a strand's failure better than the strand can.
-    fn second_opinion(&mut self, first: Trouble) -> Trouble {
-        let end = Instant::now() + SECOND_OPINION;
-        while matches!(first, Trouble::Failed(_)) && Instant::now() < end {
-            self.listen(end.saturating_duration_since(Instant::now()));
-            if let Some(reason) = self.slaves.iter().find_map(lost) {
-                return Trouble::Failed(reason);
-            }
-        }
-        first
-    }
-
     /// Hears what happens next, for as long as `patience` at most.
-    fn listen(&mut self, patience: Duration) {
+    pub(super) fn listen(&mut self, patience: Duration) {
         match self.happenings.recv_timeout(patience) {
             Ok(Happening::Strand(party, event)) => {
                 if let Some(failure) = self.parties[party].hear(event) {
@@ -249,63 +230,6 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Stops everybody, politely first.
-    fn break_off(&mut self) {
-        self.is_over = true;
-        self.parties.iter_mut().for_each(|party| party.crew.stop());
-        self.await_strands(NOTICE / 2);
-        for slave in &mut self.slaves {
-            // It may be the one that is lost.
-            let _ = slave.link.send(&Command::Abort);
-        }
-        self.await_strands(NOTICE / 2);
-        self.parties.iter_mut().for_each(|party| party.crew.shut());
-        self.await_strands(NOTICE);
-    }
-
-    fn await_strands(&mut self, patience: Duration) {
-        let end = Instant::now() + patience;
-        while !self.parties.iter().all(Party::is_done) && Instant::now() < end {
-            self.listen(end.saturating_duration_since(Instant::now()));
-        }
-    }
-
-    /// Asks the slaves for their goodbyes.
-    fn farewell(&mut self, measured: usize) -> Result<(), Trouble> {
-        self.is_over = true;
-        for party in &self.parties {
-            let told = if party.peer == Peer::Ours { u32::try_from(measured).unwrap_or(0) } else { 0 };
-            let last = party.group.transactions.len().checked_sub(1);
-            command(party, &mut self.slaves, Command::SendStats(told), last);
-        }
-        self.await_goodbyes(PATIENCE);
-        for slave in &self.slaves {
-            match &slave.goodbye {
-                None => {
-                    let why = slave.gone.clone().unwrap_or_else(|| "it said nothing".into());
-                    return Err(Trouble::Failed(format!(
-                        "the slave at {} did not say goodbye: {why}",
-                        slave.host
-                    )));
-                }
-                Some(goodbye) if goodbye.verdict == Verdict::Error => {
-                    let message = goodbye.message.trim();
-                    return Err(Trouble::Failed(format!("the slave at {} reports: {message}", slave.host)));
-                }
-                Some(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn await_goodbyes(&mut self, patience: Duration) {
-        let end = Instant::now() + patience;
-        let waits = |slave: &SlaveLink| slave.goodbye.is_none() && slave.gone.is_none();
-        while self.slaves.iter().any(waits) && Instant::now() < end && self.trouble.is_none() {
-            self.listen(end.saturating_duration_since(Instant::now()));
-        }
-    }
-
     fn counts(&self) -> Counts {
         let counts = self.parties.iter().flat_map(|party| party.crew.counts());
         counts.fold(Counts::default(), Counts::plus)
@@ -317,18 +241,6 @@ impl Drop for Conductor<'_> {
         // Ends the listeners, too.
         self.slaves.iter().for_each(|slave| slave.link.shut());
     }
-}
-
-/// Why a slave takes no more part, while it should.
-fn lost(slave: &SlaveLink) -> Option<String> {
-    let host = &slave.host;
-    if let Some(goodbye) = &slave.goodbye {
-        return Some(format!(
-            "the slave at {host} stopped in the middle of the run: {}",
-            goodbye.message.trim()
-        ));
-    }
-    slave.gone.as_ref().map(|why| format!("the slave at {host} is lost in the middle of the run: {why}"))
 }
 
 /// Hears a slave from a thread of its own, until it has nothing more to say.
@@ -344,24 +256,4 @@ fn listen(number: usize, slave: &SlaveLink, sender: Sender<Happening>) -> std::i
         }
     };
     thread::Builder::new().name(format!("slave {number}")).spawn(work).map(drop)
-}
-
-/// Tells all slaves of a group; those of ours also where their strands end transaction `last`.
-fn command(party: &Party, slaves: &mut [SlaveLink], command: Command, last: Option<usize>) {
-    let last = last.filter(|_| party.peer == Peer::Ours);
-    let ends = last.map_or(vec![], |last| ends_to_bytes(&party.ends(last)));
-    for &slave in &party.slaves {
-        let link = &mut slaves[slave].link;
-        // A connection that is gone is heard of by its listener.
-        let _ = link.send(&command).and_then(|()| link.send_bytes(&ends));
-    }
-}
-
-/// What follows the command between two ends of ours: eight bytes for each strand.
-fn ends_to_bytes(ends: &[End]) -> Vec<u8> {
-    let number = |end: &End| match end {
-        End::After(turns) => *turns,
-        End::Soon => u64::MAX,
-    };
-    ends.iter().flat_map(|end| number(end).to_ne_bytes()).collect()
 }

@@ -122,9 +122,10 @@ pub(super) fn hosts(group: &Group) -> BTreeSet<String> {
 }
 
 /// Where a slave's strand is when it has done what `turns` turns here did. Its flowops may move larger pieces (`rsize=`),
-/// so that it takes fewer turns; one that reads what a file brings cannot count at all.
+/// so that it takes fewer turns; one that reads what a file or a random size brings cannot count at all.
 fn end_of_slave(turns: u64, own: &[Flowop], others: &[Flowop]) -> End {
-    if own.iter().any(|flowop| flowop.kind.sends_files()) {
+    let is_random = |flowop: &Flowop| matches!(flowop.options.size, Some(Size::Random { .. }));
+    if own.iter().any(|flowop| flowop.kind.sends_files() || is_random(flowop)) {
         return End::Soon;
     }
     let pass = |flowops: &[Flowop]| flowops.iter().map(|flowop| flowop.options.count).sum::<u64>();
@@ -220,8 +221,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_brings_cannot_be_counted() {
+    fn what_a_file_or_a_random_size_brings_cannot_be_counted() {
         let file = Flowop { kind: FlowopKind::Sendfile, ..flowop(1, 1) };
         assert_eq!(end_of_slave(5, &[file], &[flowop(64, 1)]), End::Soon);
+        let mut random = flowop(1, 1);
+        random.options.size = Some(Size::Random { min: 1, max: 64 });
+        assert_eq!(end_of_slave(5, &[random.clone()], &[random]), End::Soon);
     }
 }

@@ -5,6 +5,7 @@
 
 mod agree;
 mod direct;
+mod ending;
 mod groups;
 mod host;
 mod interrupt;

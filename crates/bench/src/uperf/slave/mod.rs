@@ -3,6 +3,7 @@
 //! No master can end it, whatever bytes it sends: a session that makes no sense is refused, one that is lost is cleared
 //! away, and the next one is served.
 
+mod job;
 mod order;
 mod session;
 
@@ -18,7 +19,8 @@ use super::output::json;
 use crate::cell::Server;
 use crate::result::{Run, Usage};
 use crate::strand::{listen_tcp, together};
-use session::{Outcome, Session};
+use job::Outcome;
+use session::Session;
 
 /// What the command line asks of a slave.
 #[derive(Clone, Debug)]
@@ -92,6 +94,9 @@ impl House {
             }
         };
         self.state().guests += 1;
+        if options.verbose {
+            eprintln!("smc_bench: a master at {} is served", session.master());
+        }
         let outcome = session.serve();
         if let Some(failure) = &outcome.failure {
             eprintln!("smc_bench: {failure}");

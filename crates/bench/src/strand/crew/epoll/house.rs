@@ -15,7 +15,7 @@ use crate::result::Usage;
 use crate::strand::clock::{thread_usage, used};
 use crate::strand::control::UNLIMITED;
 use crate::strand::crew::{Event, Events};
-use crate::strand::network::Listeners;
+use crate::strand::listeners::Listeners;
 use crate::strand::plan::Plan;
 use crate::strand::steps::{Program, Step, turns};
 

@@ -6,6 +6,7 @@
 
 mod guest;
 mod house;
+mod moves;
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +18,7 @@ use mio::{Poll, Waker};
 use super::{Crew, Events, listen};
 use crate::profile::model::{Flowop, FlowopKind};
 use crate::strand::control::{BeginNs, Counts, End};
-use crate::strand::network::Listeners;
+use crate::strand::listeners::Listeners;
 use crate::strand::plan::{Plan, Ports};
 use house::{House, WAKER};
 

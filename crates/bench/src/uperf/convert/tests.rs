@@ -2,7 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::from_wire::MAX_SIZE;
 use super::*;
+use crate::profile::model::Place;
+use crate::profile::options::Options;
+use std::time::Duration;
 
 fn raw(kind: u32) -> RawFlowop {
     RawFlowop {
