@@ -70,6 +70,31 @@ fn registry_holds_something_else() {
     }
 }
 
+/// An update finds the registry of another version: nothing is shared while its programs run, and it is replaced then.
+#[test]
+fn registry_of_another_version() {
+    let bed = bed("other-version");
+    if bed.mode != Mode::Smc {
+        return;
+    }
+    churn(&bed, "first", |_, _| {});
+    let path = registry_file(&bed);
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("registry");
+    std::os::unix::fs::FileExt::write_all_at(&file, &9u32.to_ne_bytes(), 8).expect("version");
+    sys::lock_byte(&file, (1 << 40) + 5).expect("nobody else holds it");
+    let upgraded = || bed.handshakes();
+    churn(&bed, "beside the living", |_, _| {});
+    assert_eq!(upgraded(), 0, "shared through a registry of another version");
+    drop(file);
+    churn(&bed, "after them", |_, _| {});
+    assert!(upgraded() > 0, "the abandoned registry was not replaced");
+}
+
+fn registry_file(bed: &Bed) -> std::path::PathBuf {
+    let files = std::fs::read_dir(bed.registry()).expect("registry").flatten();
+    files.map(|entry| entry.path()).find(|path| path.is_file()).expect("a registry file")
+}
+
 #[test]
 fn sandboxes_refuse_calls() {
     let bed = bed("sandbox");

@@ -4,6 +4,7 @@
 //! (a full /dev/shm is an error here, never a SIGBUS later), then renamed into place unless someone was faster.
 
 use crate::config;
+use crate::process::LOCK_BASE;
 use core::sync::atomic::{AtomicI32, Ordering};
 use os::file::{How, open};
 use os::{Errno, fd, file, mem};
@@ -34,8 +35,36 @@ pub fn existing() -> Result<&'static RegistryMap, Reason> {
 pub fn existing_or_new() -> Result<&'static RegistryMap, Reason> {
     match existing() {
         Err(Reason::NOSMCDDEV) => create().and_then(|()| map_existing()),
+        Err(Reason::VERSMISMAT) if remove_abandoned() => create().and_then(|()| map_existing()),
         other => other,
     }
+}
+
+/// After an update: the registry of another version is taken away if none of its programs runs any more.
+fn remove_abandoned() -> bool {
+    let mut path = [0; config::PATH_LEN];
+    let uid = os::process::euid();
+    let Some(path) = config::registry_path(&mut path, uid, None) else { return false };
+    let Ok(file) = open(path, How::READ_WRITE) else { return false };
+    let is_ours = file::owner_and_mode(file) == Ok((uid, 0o600));
+    let is_abandoned = is_ours && is_registry(file) && !file::is_locked_from(file, LOCK_BASE);
+    if is_abandoned {
+        file::unlink(path);
+    }
+    fd::close(file);
+    is_abandoned
+}
+
+/// Whether the file begins as every version's registry does.
+fn is_registry(file: i32) -> bool {
+    const HEAD: usize = 4096;
+    if mem::file_len(file).is_ok_and(|len| len < HEAD as u64) {
+        return false;
+    }
+    let Ok(words) = mem::map_shared(file, HEAD) else { return false };
+    let is_one = words.first().is_some_and(|word| word.load(Acquire) == MAGIC);
+    let _ = mem::retire(words);
+    is_one
 }
 
 /// The descriptor to ask about byte locks with; -1 before the registry is mapped.

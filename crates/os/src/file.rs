@@ -102,7 +102,17 @@ fn set_lock(fd: i32, lock: Flock) -> Result<()> {
 
 /// Whether some other open file description holds the byte. An error counts as "held": nothing is taken from the living.
 pub fn is_byte_locked(fd: i32, at: u64) -> bool {
-    let mut lock = Flock::byte(F_WRLCK, at);
+    is_locked(fd, at, 1)
+}
+
+/// Whether another open file description holds a lock anywhere from `from` on. `true` if the kernel cannot say.
+pub fn is_locked_from(fd: i32, from: u64) -> bool {
+    is_locked(fd, from, 0)
+}
+
+fn is_locked(fd: i32, at: u64, len: u64) -> bool {
+    // (A length of zero reaches to the end of all files.)
+    let mut lock = Flock { len: len as i64, ..Flock::byte(F_WRLCK, at) };
     // SAFETY: `lock` has the kernel's 64-bit layout and is writable.
     let asked = check(unsafe { syscall!(nr::__NR_fcntl, fd, F_OFD_GETLK, &raw mut lock) });
     asked.is_err() || lock.kind != F_UNLCK

@@ -308,3 +308,13 @@ pub fn cpu_ms() -> u64 {
         ms(u.ru_utime) + ms(u.ru_stime)
     }
 }
+
+/// Locks one byte of a file for its open file description, as the library marks a living process.
+pub fn lock_byte(file: &std::fs::File, at: i64) -> Ret {
+    use std::os::fd::AsRawFd;
+    // SAFETY: all-zero bytes are a valid `flock`.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    (lock.l_type, lock.l_start, lock.l_len) = (libc::F_WRLCK as i16, at, 1);
+    // SAFETY: the lock is a live local.
+    super::ret32(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) })
+}
