@@ -8,6 +8,7 @@ mod getopt;
 mod inherited;
 mod json;
 mod live;
+mod netlink;
 mod output;
 mod registry;
 mod segments;

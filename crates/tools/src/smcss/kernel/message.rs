@@ -1,67 +1,23 @@
 //! sock_diag messages of AF_SMC. Owns: their layout, `linux/smc_diag.h`; a newer kernel may append fields to each part.
 
+use crate::netlink::{u16_at, u32_at, u64_at};
 use crate::smcss::row::{Address, Cursor, Details, Dmb, Link, Mode, Row, State};
-use nix::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const AF_SMC: u8 = 43;
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const NLM_F_REQUEST_ROOT_MATCH: u16 = 0x301;
-const NLM_F_DUMP_INTR: u16 = 0x10;
-const NLMSG_NOOP: u16 = 1;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-const HEADER: usize = 16;
 const SMC_DIAG_MSG: usize = 64;
 /// CONNINFO, LGRINFO, SHUTDOWN, DMBINFO, FALLBACK: bit n-1 asks for attribute n.
 const EXTENSIONS: u8 = 0x1f;
 
-/// What comes after an answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Then {
-    More,
-    Done,
-    Interrupted,
-    Refused(Errno),
-}
-
-/// The dump request: `nlmsghdr` and `smc_diag_req` (52 bytes).
-pub(super) fn request() -> Vec<u8> {
-    let mut bytes = vec![];
-    bytes.extend_from_slice(&(HEADER as u32 + 52).to_ne_bytes());
-    bytes.extend_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    bytes.extend_from_slice(&NLM_F_REQUEST_ROOT_MATCH.to_ne_bytes());
-    bytes.extend_from_slice(&123_456u32.to_ne_bytes());
-    bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(&[AF_SMC, 0, 0, EXTENSIONS]);
-    bytes.resize(HEADER + 52, 0);
+/// The dump request, `smc_diag_req` (52 bytes).
+pub(super) fn request() -> [u8; 52] {
+    let mut bytes = [0; 52];
+    bytes[..4].copy_from_slice(&[AF_SMC, 0, 0, EXTENSIONS]);
     bytes
 }
 
-/// Reads the messages of one answer into `rows`.
-pub(super) fn answer(mut bytes: &[u8], rows: &mut Vec<Row>) -> Then {
-    while let (Some(len), Some(kind), Some(flags)) = (u32_at(bytes, 0), u16_at(bytes, 4), u16_at(bytes, 6)) {
-        let len = len as usize;
-        let Some(payload) = bytes.get(HEADER..len) else { return Then::Interrupted };
-        if flags & NLM_F_DUMP_INTR != 0 {
-            return Then::Interrupted;
-        }
-        match kind {
-            NLMSG_DONE => return Then::Done,
-            NLMSG_ERROR => {
-                let code = u32_at(payload, 0).unwrap_or_default() as i32;
-                return Then::Refused(Errno::from_raw(code.wrapping_neg()));
-            }
-            NLMSG_NOOP => {}
-            _ => rows.extend(row(payload)),
-        }
-        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
-    }
-    Then::More
-}
-
 /// `smc_diag_msg` and its attributes.
-fn row(bytes: &[u8]) -> Option<Row> {
+pub(super) fn row(bytes: &[u8]) -> Option<Row> {
     if bytes.len() < SMC_DIAG_MSG || bytes[0] != AF_SMC {
         return None;
     }
@@ -170,32 +126,10 @@ impl<'a> Attributes<'a> {
     }
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Then, answer, request};
+    use super::{request, row};
     use crate::smcss::row::{Cursor, Dmb, Mode, Row, State};
-    use nix::errno::Errno;
-
-    fn message(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
-        let mut bytes = (16 + payload.len() as u32).to_ne_bytes().to_vec();
-        bytes.extend([kind.to_ne_bytes(), flags.to_ne_bytes()].concat());
-        bytes.extend([0; 8]);
-        bytes.extend(payload);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
 
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
         let mut bytes = (4 + value.len() as u16).to_ne_bytes().to_vec();
@@ -216,25 +150,22 @@ mod tests {
         bytes.extend(1000u32.to_ne_bytes());
         bytes.extend(77u64.to_ne_bytes());
         bytes.extend(attributes);
-        message(20, 2, &bytes)
+        bytes
     }
 
-    fn read(bytes: &[u8]) -> (Then, Vec<Row>) {
-        let mut rows = vec![];
-        (answer(bytes, &mut rows), rows)
+    fn read(bytes: &[u8]) -> Row {
+        row(bytes).expect("a socket")
     }
 
     #[test]
-    fn the_request_is_as_long_as_it_says() {
-        assert_eq!((request().len(), request()[0], request()[16], request()[19]), (68, 68, 43, 0x1f));
+    fn the_request_asks_for_everything() {
+        assert_eq!((request()[0], request()[3]), (43, 0x1f));
     }
 
     #[test]
     fn a_fallback_is_read() {
         let codes = attribute(5, &[0x0500_0000u32.to_ne_bytes(), 0x0303_0000u32.to_ne_bytes()].concat());
-        let (then, rows) = read(&socket(1, &codes));
-        assert_eq!((then, rows.len()), (Then::More, 1));
-        let row = &rows[0];
+        let row = read(&socket(1, &codes));
         assert_eq!((row.state, row.uid, row.inode, row.interface), (State::ACTIVE, 1000, 77, 3));
         assert_eq!((row.local.ip.to_string(), row.local.port), ("127.0.0.1".into(), 8080));
         assert_eq!((row.peer.ip.to_string(), row.peer.port), ("::1".into(), 40000));
@@ -250,11 +181,11 @@ mod tests {
         info[20..24].copy_from_slice(&7u32.to_ne_bytes());
         info[72..76].copy_from_slice(&9u32.to_ne_bytes());
         let attributes = [attribute(1, &info), attribute(3, &[2]), attribute(4, &dmb)].concat();
-        let (_, rows) = read(&socket(2, &attributes));
-        assert_eq!((rows[0].mode, rows[0].shutdown), (Mode::Smcd, 2));
+        let row = read(&socket(2, &attributes));
+        assert_eq!((row.mode, row.shutdown), (Mode::Smcd, 2));
         let wanted = Dmb { link_id: 0, peer_gid: 1, gid: 2, token: 3, peer_token: 4 };
-        assert_eq!(rows[0].dmb, Some(wanted));
-        let details = rows[0].details.expect("details");
+        assert_eq!(row.dmb, Some(wanted));
+        let details = row.details.expect("details");
         assert_eq!((details.token, details.rx_prod), (5, Cursor { wrap: 6, count: 7 }));
         assert_eq!(details.tx_fin, Cursor { wrap: 0, count: 9 });
     }
@@ -266,29 +197,13 @@ mod tests {
         info[1..7].copy_from_slice(b"mlx5_0");
         info[66..73].copy_from_slice(b"fe80::1");
         info[146] = 1;
-        let (_, rows) = read(&socket(0, &attribute(2, &info)));
-        let link = rows[0].link.clone().expect("a link");
+        let link = read(&socket(0, &attribute(2, &info))).link.expect("a link");
         assert_eq!((link.device.as_str(), link.gid.as_str(), link.is_server), ("mlx5_0", "fe80::1", true));
     }
 
     #[test]
-    fn several_messages_and_the_end() {
-        let bytes = [socket(1, &[]), message(1, 0, &[]), socket(2, &[]), message(3, 0, &[0; 4])].concat();
-        let (then, rows) = read(&bytes);
-        assert_eq!((then, rows.len()), (Then::Done, 2));
-    }
-
-    #[test]
-    fn errors_and_broken_messages_are_told() {
-        let refused = message(2, 0, &(-2i32).to_ne_bytes());
-        assert_eq!(read(&refused).0, Then::Refused(Errno::ENOENT));
-        assert_eq!(read(&message(20, 0x10, &[])).0, Then::Interrupted);
-        let mut short = socket(1, &[]);
-        short.truncate(40);
-        assert_eq!(read(&short).0, Then::Interrupted);
-        assert_eq!(read(&message(20, 0, &[43, 1, 1])), (Then::More, vec![]));
-        let mut zero = socket(1, &[]);
-        zero[0..4].copy_from_slice(&0u32.to_ne_bytes());
-        assert_eq!(read(&zero).0, Then::Interrupted, "no endless loop");
+    fn what_is_too_short_is_no_socket() {
+        assert_eq!(row(&[43, 1, 1]), None);
+        assert_eq!(row(&[2; 64]), None, "of another family");
     }
 }
