@@ -48,7 +48,7 @@ fn good(bed: &Bed, what: &str, outcome: Outcome) -> String {
     outcome.out
 }
 
-/// Nothing may be left of ended connections: no rows, no new files.
+/// Every program of the bed has ended: nothing may be left of their connections, no rows (over TCP either), no new files.
 fn assert_nothing_left(bed: &Bed, before: &[String]) {
     let rows = || bed.connections().lines().skip(1).filter(|l| !l.trim().is_empty()).count();
     assert!(within(Duration::from_secs(5), || rows() == 0), "rows are left:\n{}", bed.connections());

@@ -5,6 +5,7 @@
 
 mod databases;
 mod native;
+mod rows;
 mod scripts;
 mod shells;
 mod support;

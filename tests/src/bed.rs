@@ -152,10 +152,16 @@ impl Bed {
 
     /// Output of one of the tools, looking at this bed's registry.
     pub fn tool(&self, name: &str, args: &[&str]) -> String {
-        let Some(dist) = &self.dist else { return String::new() };
-        let mut c = Command::new(dist.tool(name));
-        c.args(args).env("SMC_REGISTRY_DIR", &self.registry);
+        let Some(mut c) = self.tool_command(name) else { return String::new() };
+        c.args(args);
         c.output().map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).into_owned())
+    }
+
+    /// A command for one of the tools, looking at this bed's registry; None when this bed is plain.
+    pub fn tool_command(&self, name: &str) -> Option<Command> {
+        let mut c = Command::new(self.dist.as_ref()?.tool(name));
+        c.env("SMC_REGISTRY_DIR", &self.registry);
+        Some(c)
     }
 
     /// Starts counting loopback bytes from here.

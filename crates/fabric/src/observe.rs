@@ -224,8 +224,18 @@ impl View {
         }
     }
 
+    /// Every process that has taken a row, the dead included. A client has none before it meets an enabled listener.
+    pub fn processes(&self) -> impl Iterator<Item = Process> + '_ {
+        (0u32..)
+            .zip(&self.map.processes)
+            .filter_map(|(row, words)| self.process_of(row, words.generation.load(Relaxed)))
+    }
+
     fn process(&self, name: &ProcessRef) -> Option<Process> {
-        let (row, generation) = (name.row.load(Relaxed), name.generation.load(Relaxed));
+        self.process_of(name.row.load(Relaxed), name.generation.load(Relaxed))
+    }
+
+    fn process_of(&self, row: u32, generation: u32) -> Option<Process> {
         let words = self.map.processes.get(row as usize).filter(|_| generation != 0)?;
         let is_same = words.generation.load(Relaxed) == generation;
         let is_locked = || os::file::is_byte_locked(self.asking_fd, LOCK_BASE + u64::from(row));
@@ -400,6 +410,7 @@ mod tests {
         let process = read(view).process.expect("a process");
         assert_eq!((process.pid, &process.comm[..6], process.is_alive), (4711, &b"nginx\0"[..], true));
         assert_eq!((read(view).at.port, &read(view).at.addr[..4]), (80, &[127, 0, 0, 1][..]));
+        assert_eq!(view.processes().collect::<Vec<_>>(), [process]);
         listener.process.generation.store(2, Relaxed);
         assert!(!read(view).process.expect("a process").is_alive, "a former process of the row");
         listener.process.generation.store(3, Relaxed);

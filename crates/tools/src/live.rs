@@ -106,7 +106,12 @@ fn mix(seed: u64) -> u64 {
 /// The process's command name.
 pub(crate) fn command(process: &Process) -> String {
     let end = process.comm.iter().position(|byte| *byte == 0).unwrap_or(process.comm.len());
-    String::from_utf8_lossy(&process.comm[..end]).replace(|c: char| c.is_control() || c == ' ', "_")
+    printable(&String::from_utf8_lossy(&process.comm[..end]))
+}
+
+/// A command name that cannot break a table.
+pub(crate) fn printable(name: &str) -> String {
+    name.replace(|c: char| c.is_control() || c == ' ', "_")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod getopt;
+mod host;
 mod inherited;
 mod json;
 mod live;

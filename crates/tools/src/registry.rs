@@ -3,9 +3,11 @@
 //! Owns: the proof that a file is its user's registry. Files are copied, not mapped: another user may cut his file short
 //! at any time, and a copy cannot fault.
 
+use fabric::Reason;
 use fabric::config::PATH_LEN;
 use fabric::observe::{REGISTRY_LEN, Unreadable, View};
 use nix::fcntl::OFlag;
+use nix::unistd::AccessFlags;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
@@ -28,11 +30,43 @@ pub(crate) struct Registry {
 
 /// Every registry we may read, by user, and sentences about those that should be readable and are not.
 pub(crate) fn all() -> (Vec<Registry>, Vec<String>) {
-    all_in(&directory(std::env::var_os("SMC_REGISTRY_DIR").map(PathBuf::from)), os::process::euid())
+    all_in(&folder(), os::process::euid())
+}
+
+/// Where we look for registries.
+pub(crate) fn folder() -> PathBuf {
+    directory(std::env::var_os("SMC_REGISTRY_DIR").map(PathBuf::from))
+}
+
+/// The registry of a user.
+pub(crate) fn file(folder: &Path, uid: u32) -> PathBuf {
+    folder.join(format!("{PREFIX}{uid}"))
+}
+
+/// Whose registry has this file name.
+pub(crate) fn user_of(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.parse().ok()
+}
+
+/// Why the library can make no use of the registry of `uid`, or make one, if that can be seen from outside. Reasons as
+/// the library gives them: NOSMCDDEV (no folder, or a closed one), CNFERR (not the user's own, or out of reach).
+pub(crate) fn fault(folder: &Path, uid: u32) -> Option<Reason> {
+    match std::fs::metadata(file(folder, uid)) {
+        Ok(about) => (about.uid() != uid || about.mode() & 0o077 != 0).then_some(Reason::CNFERR),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            (!folder.is_dir() || !may_write(folder, uid)).then_some(Reason::NOSMCDDEV)
+        }
+        Err(_) => Some(Reason::CNFERR),
+    }
+}
+
+/// What another user may is not known.
+fn may_write(folder: &Path, uid: u32) -> bool {
+    uid != os::process::euid() || nix::unistd::eaccess(folder, AccessFlags::W_OK).is_ok()
 }
 
 /// Where the library keeps registries, with SMC_REGISTRY_DIR as given.
-fn directory(wanted: Option<PathBuf>) -> PathBuf {
+pub(crate) fn directory(wanted: Option<PathBuf>) -> PathBuf {
     let fits =
         |path: &PathBuf| !path.as_os_str().is_empty() && path.as_os_str().as_bytes().len() + 32 < PATH_LEN;
     wanted.filter(fits).unwrap_or("/dev/shm".into())
@@ -41,7 +75,7 @@ fn directory(wanted: Option<PathBuf>) -> PathBuf {
 fn all_in(directory: &Path, me: u32) -> (Vec<Registry>, Vec<String>) {
     let (mut found, mut complaints) = (vec![], vec![]);
     for uid in users(directory) {
-        let path = directory.join(format!("{PREFIX}{uid}"));
+        let path = file(directory, uid);
         match open(&path, uid) {
             Ok(registry) => found.push(registry),
             // What belongs to others is theirs to mend, and not ours to read.
@@ -56,8 +90,7 @@ fn all_in(directory: &Path, me: u32) -> (Vec<Registry>, Vec<String>) {
 
 fn users(directory: &Path) -> Vec<u32> {
     let names = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let mut users: Vec<u32> =
-        names.filter_map(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok()).collect();
+    let mut users: Vec<u32> = names.filter_map(|name| user_of(name.to_str()?)).collect();
     users.sort_unstable();
     users
 }
@@ -100,10 +133,12 @@ fn copy(file: &mut File) -> Result<os::mem::Shared, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{all_in, directory};
+    use super::{all_in, directory, fault};
+    use fabric::Reason;
     use fabric::observe::{REGISTRY_LEN, layouts};
     use std::fs::{self, File};
     use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
     struct Folder(PathBuf);
@@ -167,6 +202,24 @@ mod tests {
         let (found, complaints) = all_in(&folder.0, me);
         assert_eq!((found.len(), found[0].uid, complaints), (1, me, vec![]));
         assert_eq!(found[0].view.connections().count(), 0);
+    }
+
+    #[test]
+    fn what_the_library_cannot_use_is_told() {
+        let (folder, me) = (Folder::new("faults"), os::process::euid());
+        assert_eq!(fault(&folder.0, me), None, "nobody has made one yet");
+        assert_eq!(fault(&folder.0.join("nowhere"), me), Some(Reason::NOSMCDDEV));
+        let may_all = me == 0;
+        fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o555)).expect("our own");
+        assert_eq!(fault(&folder.0, me), (!may_all).then_some(Reason::NOSMCDDEV));
+        fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o755)).expect("our own");
+        folder.put(&head(layouts::VERSION), REGISTRY_LEN);
+        let path = super::file(&folder.0, me);
+        for (mode, wanted) in [(0o640, Some(Reason::CNFERR)), (0o600, None)] {
+            fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("our own");
+            assert_eq!(fault(&folder.0, me), wanted, "{mode:o}");
+        }
+        assert_eq!(fault(&path, me), Some(Reason::CNFERR), "a file where the folder should be");
     }
 
     #[test]

@@ -27,7 +27,8 @@ fn listener(from: &Listener, uid: u32) -> Row {
     }
 }
 
-fn blank(uid: u32) -> Row {
+/// A connection of which nothing is known but whose it is.
+pub(super) fn blank(uid: u32) -> Row {
     let nowhere = Address { ip: Ipv4Addr::UNSPECIFIED.into(), port: 0 };
     Row {
         is_kernels: false,

@@ -21,6 +21,7 @@ fn object(row: &Row) -> Object {
         .value("inode", row.inode)
         .object("local", Some(address(&row.local)));
     let object = match row.state {
+        State::LISTEN if row.is_unannounced() => mode(object, row),
         State::LISTEN => object,
         _ => mode(object.object("peer", Some(address(&row.peer))).value("interface", row.interface), row),
     };
@@ -46,14 +47,15 @@ fn mode(object: Object, row: &Row) -> Object {
 }
 
 fn fallback(object: Object, reason: u32, peer: u32) -> Object {
-    let object =
-        object.text("reason", &Reason(reason).to_string()).text("reason_text", Reason(reason).text());
+    let object = object.text("reason", &Reason(reason).to_string()).text("reason_text", text(reason));
     match peer {
         0 => object,
-        _ => object
-            .text("peer_reason", &Reason(peer).to_string())
-            .text("peer_reason_text", Reason(peer).text()),
+        _ => object.text("peer_reason", &Reason(peer).to_string()).text("peer_reason_text", text(peer)),
     }
+}
+
+fn text(reason: u32) -> &'static str {
+    if reason == 0 { "Reason not known" } else { Reason(reason).text() }
 }
 
 fn behind_mode(object: Object, row: &Row) -> Object {
@@ -155,7 +157,7 @@ mod tests {
         let dmb = Some(Dmb { gid: 1, token: 2, peer_gid: 3, peer_token: 4, link_id: 0x100 });
         let smcd = Row { mode: Mode::Smcd, dmb, shutdown: 1, ..row() };
         let program = Some(Program { pid: 9, name: "x\"y".into() });
-        let listener = Row { state: State::LISTEN, program, ..row() };
+        let listener = Row { state: State::LISTEN, mode: Mode::Smcd, program, ..row() };
         let text = list(&[smcd, listener]);
         assert!(
             text.contains(
@@ -164,5 +166,12 @@ mod tests {
         );
         assert!(text.contains("\"token\": \"0000000000000002\""));
         assert!(text.ends_with("\"port\": 80}, \"pid\": 9, \"program\": \"x\\\"y\"}\n]\n"), "{text}");
+    }
+
+    #[test]
+    fn a_listener_that_no_client_finds_has_a_code() {
+        let listener = Row { state: State::LISTEN, mode: Mode::Tcp { reason: 0, peer: 0 }, ..row() };
+        let wanted = "\"port\": 80}, \"mode\": \"TCP\", \"reason\": \"0x00000000\", \"reason_text\": \"Reason not known\"}\n]\n";
+        assert!(list(&[listener]).ends_with(wanted));
     }
 }

@@ -1,13 +1,15 @@
-//! smcss: lists SMC sockets, those of Isthmus and those of a kernel that has SMC. Owns: which rows a user wants to see.
+//! smcss: lists SMC sockets, those of Isthmus, those that Isthmus left on TCP, and those of a kernel that has SMC. Owns: which rows a user wants to see.
 
 mod address;
 mod isthmus;
 mod json;
 mod kernel;
 mod options;
+mod plain;
 pub(crate) mod row;
 mod text;
 
+use crate::host::Host;
 use crate::{output, registry};
 use options::{Action, Wanted};
 use row::Row;
@@ -29,8 +31,16 @@ pub(crate) fn main(args: &[OsString]) -> u8 {
 }
 
 fn list(wanted: &Wanted) -> u8 {
+    // First the sockets, then the registries: see `host`. Of other modes than SMC-D and SMC-R only.
+    let folder = registry::folder();
+    let host = (!wanted.smcd && !wanted.smcr).then(|| Host::look(&folder));
     let (registries, mut complaints) = registry::all();
     let mut rows: Vec<Row> = registries.iter().flat_map(isthmus::rows).collect();
+    if let Some(host) = &host {
+        rows.extend(plain::rows(host, &registries, &folder, &rows));
+        // Nothing failed, so it is no complaint, and only told to those who look into details.
+        output::complain(&if wanted.details { plain::hidden(host, &registries) } else { String::new() });
+    }
     match kernel::rows() {
         Ok(of_kernel) => rows.extend(of_kernel),
         Err(why) => complaints.push(why),

@@ -100,6 +100,13 @@ pub(crate) struct Program {
     pub(crate) name: String,
 }
 
+impl Row {
+    /// Whether it is a listener of an enabled program that no client finds.
+    pub(crate) fn is_unannounced(&self) -> bool {
+        self.state == State::LISTEN && !self.is_kernels && matches!(self.mode, Mode::Tcp { .. })
+    }
+}
+
 /// One socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {

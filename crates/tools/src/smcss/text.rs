@@ -42,7 +42,7 @@ fn line(row: &Row, wanted: &Wanted) -> String {
         return line;
     }
     line += &format!("{:<1$} ", address::text(&row.local, wanted.wide), address::WIDTH);
-    if row.state == State::LISTEN {
+    if row.state == State::LISTEN && !row.is_unannounced() {
         return line;
     }
     line += &format!("{:<1$} {2:04x} ", address::text(&row.peer, wanted.wide), address::WIDTH, row.interface);

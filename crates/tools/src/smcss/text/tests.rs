@@ -69,6 +69,19 @@ fn plain_rows() {
 }
 
 #[test]
+fn a_listener_that_no_client_finds_has_every_column() {
+    let peer = address("0.0.0.0", 0);
+    let listener = Row { state: State::LISTEN, peer, mode: Mode::Tcp { reason: 0, peer: 0 }, ..row() };
+    let of_kernel = Row { is_kernels: true, ..listener.clone() };
+    let golden = [
+        HEADER,
+        "LISTEN         01000 0012345 127.0.0.1:40000         0.0.0.0:0               0000 TCP 0x00000000",
+        "LISTEN         01000 0012345 127.0.0.1:40000         ",
+    ];
+    check(&[listener, of_kernel], &Wanted::default(), &golden);
+}
+
+#[test]
 fn rows_end_where_the_state_says() {
     let all = Wanted { details: true, smcd: true, ..Wanted::default() };
     let with = |state| Row { state, ..row() };

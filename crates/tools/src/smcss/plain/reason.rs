@@ -1,0 +1,108 @@
+//! Why a socket of an enabled program is on TCP, concluded from what can be seen of its other end.
+//! Owns: that conclusion. What does not follow from what is seen is [`UNKNOWN`]; nothing is guessed.
+
+use super::Known;
+use crate::host::table::{Socket, state};
+use crate::host::{Host, Process};
+use fabric::Reason;
+use fabric::observe::Verdict;
+
+/// As smcss of smc-tools prints a fallback for which the kernel gives no reason.
+pub(super) const UNKNOWN: Reason = Reason(0);
+
+/// What the conclusion is drawn from.
+pub(super) struct Judge<'a> {
+    pub(super) host: &'a Host,
+    pub(super) known: &'a Known,
+}
+
+/// Who serves, or will serve, the other end.
+enum Peer {
+    /// A program with the library and the same registry.
+    Enabled,
+    /// A program without, or of another user, or none within reach of the library.
+    NotEnabled,
+    /// Gone, or of a process that we may not look at.
+    Unknown,
+}
+
+impl Judge<'_> {
+    /// What a registry says about the connection of `socket`, whichever end noted it: `Some(None)` while undecided.
+    pub(super) fn verdict(&self, socket: &Socket) -> Option<Option<Verdict>> {
+        let of = |inode: u64| self.known.verdicts.get(&inode).copied();
+        of(socket.inode).or_else(|| of(self.host.peer(socket)?.inode))
+    }
+
+    /// Why the listener of an enabled process has no row.
+    pub(super) fn why_not_announced(&self, process: &Process) -> Reason {
+        self.fault(process).unwrap_or(UNKNOWN)
+    }
+
+    fn fault(&self, process: &Process) -> Option<Reason> {
+        self.known.faults.get(&process.enabled_as?).copied()
+    }
+
+    /// Why a connection of an enabled process has no row.
+    pub(super) fn why_tcp(&self, socket: &Socket, process: &Process) -> Reason {
+        match self.peer(socket, process) {
+            Peer::NotEnabled => Reason::PEERNOSMC,
+            Peer::Unknown => UNKNOWN,
+            Peer::Enabled => match self.fault(process) {
+                Some(fault) => fault,
+                None if self.is_listener_hidden(socket) => Reason::PEERNOSMC,
+                None => UNKNOWN,
+            },
+        }
+    }
+
+    fn peer(&self, socket: &Socket, process: &Process) -> Peer {
+        let Some(peer) = self.host.peer(socket) else { return unseen(socket) };
+        match (peer.inode, peer.state) {
+            (0, state::ESTABLISHED | state::SYN_RECV | state::CLOSE_WAIT) => self.acceptor(peer, process),
+            (0, _) => Peer::Unknown,
+            _ => self.holder(peer, process),
+        }
+    }
+
+    /// Of a connection that nobody has accepted yet: who listens there.
+    fn acceptor(&self, pending: &Socket, process: &Process) -> Peer {
+        let mut judged = Peer::Unknown;
+        for listener in self.host.listeners(pending.namespace, pending.local) {
+            judged = self.holder(listener, process);
+            if matches!(judged, Peer::Enabled) {
+                break;
+            }
+        }
+        judged
+    }
+
+    fn holder(&self, socket: &Socket, process: &Process) -> Peer {
+        let mut holders = self.host.holders(socket.inode).peekable();
+        let is_seen = holders.peek().is_some();
+        let uid = process.enabled_as;
+        if holders.any(|holder| holder.enabled_as.is_some() && holder.enabled_as == uid) {
+            return Peer::Enabled;
+        }
+        // Of other users' processes their sockets are all that an ordinary user sees; nobody holds those of the kernel.
+        let is_known = is_seen || Some(socket.uid) != uid || self.host.is_complete();
+        if is_known { Peer::NotEnabled } else { Peer::Unknown }
+    }
+
+    /// Whether the listener behind a connection is one that no client finds.
+    fn is_listener_hidden(&self, socket: &Socket) -> bool {
+        let mut listeners = [socket.remote, socket.local]
+            .into_iter()
+            .map(|at| self.host.listeners(socket.namespace, at))
+            .find(|found| found.clone().next().is_some())
+            .into_iter()
+            .flatten()
+            .peekable();
+        listeners.peek().is_some() && !listeners.any(|one| self.known.announced.contains(&one.inode))
+    }
+}
+
+/// The peer has no socket in this namespace: it is elsewhere, or it was here and is gone.
+fn unseen(socket: &Socket) -> Peer {
+    let is_here = socket.remote.ip().is_loopback() || socket.remote.ip() == socket.local.ip();
+    if is_here && socket.state != state::ESTABLISHED { Peer::Unknown } else { Peer::NotEnabled }
+}
