@@ -30,7 +30,7 @@ fn every_built_in_profile_runs_with_every_server() {
     for server in ["threads", "processes", "epoll"] {
         for profile in BUILT_IN {
             let slave = Slave::start(&["--server", server]);
-            let run = master(&slave, profile, &[&SHORT[..], &["--var", "count=4"]].concat());
+            let run = master(&slave, profile, &[&SHORT[..], &["--var", "?count=4"]].concat());
             assert_eq!(run.status, Some(0), "{profile} {server}: {}", run.errors);
             let (ours, theirs) = (run.json(), slave.finish());
             assert!(number(&ours, "/operations") > 0, "{profile} {server}: {ours}");

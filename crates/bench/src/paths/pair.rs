@@ -34,6 +34,9 @@ pub(super) fn run(engine: &Engine, cell: &Cell, way: &Way, smcss: Option<&Path>)
     let port = listening_port(&slave.line(patience)?)?;
     let mut master = pair.start(&way.client, pair.for_master(port))?;
     let seen = pair.look_in_time(&slave, &mut master, port, smcss);
+    if let (Some(smcss), Some(listing)) = (smcss, listing) {
+        keep_longer(listing, list(smcss));
+    }
     let ended = master.finish(patience);
     // A master that failed most often did so because its slave did; both are heard.
     if let Err(error) = ended {

@@ -1,12 +1,18 @@
 //! The profiles that come with the program: the shapes in which SMC is measured elsewhere (IBM's rr1c and str) and a few
 //! beside them. Each is a file of `crates/bench/profiles`, and [`Builtin::for_uperf`] is one that uperf runs, too.
 
+use super::errors::Refusal;
+use super::suggest::suggest;
+
 /// What begins the warm-up in every file.
 const WARM_UP: &str = "<transaction name=\"warm-up\"";
 
+/// The variable that only a warm-up has.
+pub(crate) const WARM_UP_TIME: &str = "warmup";
+
 /// Values of variables that every built-in profile has.
-const COMMON: [(&str, &str); 5] =
-    [("h", "127.0.0.1"), ("proto", "tcp"), ("nprocs", "1"), ("warmup", "0s"), ("duration", "30s")];
+pub(crate) const COMMON: [(&str, &str); 5] =
+    [("h", "127.0.0.1"), ("proto", "tcp"), ("nprocs", "1"), (WARM_UP_TIME, "0s"), ("duration", "30s")];
 
 /// A built-in profile.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +24,7 @@ pub(crate) struct Builtin {
     /// The file.
     pub(crate) text: &'static str,
     /// Variables of its own and their values.
-    own: &'static [(&'static str, &'static str)],
+    pub(crate) own: &'static [(&'static str, &'static str)],
 }
 
 impl Builtin {
@@ -108,6 +114,12 @@ static BUILTINS: [Builtin; 9] = [
     },
 ];
 
+/// The same, or what is wrong with the name.
+pub(crate) fn named(name: &str) -> Result<&'static Builtin, Refusal> {
+    let right = || suggest(name, &BUILTINS.map(|builtin| builtin.name));
+    find(name).ok_or_else(|| Refusal::Usage(format!("no built-in profile has the name {name}: {}", right())))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
@@ -122,7 +134,8 @@ mod tests {
     fn parsed(builtin: &Builtin, text: &str, given: &[(&str, &str)]) -> Profile {
         let given: BTreeMap<String, String> =
             given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let variables = Variables { given: &given, environment: |_| None, defaults: &builtin.defaults() };
+        let defaults = builtin.defaults();
+        let variables = Variables::new(&given, |_| None, &defaults);
         parse(builtin.name, text, &variables).unwrap_or_else(|errors| panic!("{errors}"))
     }
 

@@ -1,9 +1,11 @@
 //! What is wrong with a profile: sentences with the place that each is about. As many as there are, up to [`MOST`], so
 //! that a profile is mended in one go.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::model::Place;
+use super::suggest::suggest;
 
 /// Errors that are kept; uperf gives up after as many.
 const MOST: usize = 100;
@@ -80,3 +82,47 @@ impl fmt::Display for Errors {
 }
 
 impl std::error::Error for Errors {}
+
+/// Why a profile is not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It cannot be read, or is wrong.
+    Profile(Errors),
+    /// The command line does not fit it: one sentence.
+    Usage(String),
+}
+
+impl Refusal {
+    /// The command line is wrong.
+    pub(crate) fn usage(sentence: &str) -> Self {
+        Self::Usage(sentence.to_owned())
+    }
+
+    /// Nobody has the variable `name`; `known` are those of `profiles`.
+    pub(super) fn unused(name: &str, profiles: &[&str], known: &BTreeSet<String>) -> Self {
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let who = match profiles {
+            [one] => format!("the profile {one} has no"),
+            several => format!("none of the profiles {} has a", several.join(", ")),
+        };
+        let right = if known.is_empty() { "there is none".to_owned() } else { suggest(name, &known) };
+        Self::Usage(format!("{who} variable `{name}`: {right}"))
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Profile(errors) => errors.fmt(f),
+            Self::Usage(sentence) => f.write_str(sentence),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<Errors> for Refusal {
+    fn from(errors: Errors) -> Self {
+        Self::Profile(errors)
+    }
+}

@@ -15,36 +15,69 @@ pub(crate) mod options;
 mod parse;
 mod suggest;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 
 use self::errors::Errors;
+pub(crate) use self::errors::Refusal;
 use self::model::Profile;
-use self::parse::variables::Variables;
+use self::parse::variables::{Variables, unused};
 
 /// No profile is longer; whoever names a log file or a device by mistake gets an answer, too.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Loads the built-in profile of this name, or else the file. `variables` come before the environment, and that before
-/// the defaults of a built-in profile.
+/// the defaults of a built-in profile; one whose name begins with `?` is for profiles that have it.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with the profile, or why the file cannot be read.
-pub(crate) fn load(name_or_path: &str, variables: &BTreeMap<String, String>) -> Result<Profile, Errors> {
-    let environment = |name: &str| std::env::var(name).ok();
-    let given = variables;
-    if let Some(builtin) = builtin::find(name_or_path) {
-        let defaults = &builtin.defaults();
-        return parse::parse(builtin.name, builtin.text, &Variables { given, environment, defaults });
+/// Everything that is wrong with the profile, why the file cannot be read, or a variable that the profile has not.
+pub(crate) fn load(name_or_path: &str, variables: &BTreeMap<String, String>) -> Result<Profile, Refusal> {
+    let Read { profile, asked } = read(name_or_path, variables)?;
+    let profile = profile?;
+    match unused(variables, &asked) {
+        Some(name) => Err(Refusal::unused(name, &[name_or_path], &asked)),
+        None => Ok(profile),
     }
-    let text = File::open(name_or_path).and_then(text).map_err(|error| unreadable(name_or_path, &error))?;
-    parse::parse(name_or_path, &text, &Variables { given, environment, defaults: &[] })
+}
+
+/// Refuses the first of `variables` that none of the profiles has. Where one cannot be read, nobody can tell.
+pub(crate) fn refuse_unused(
+    profiles: &[String],
+    variables: &BTreeMap<String, String>,
+) -> Result<(), Refusal> {
+    let mut all = BTreeSet::new();
+    for profile in profiles {
+        let Ok(Read { asked, .. }) = read(profile, variables) else { return Ok(()) };
+        all.extend(asked);
+    }
+    let names: Vec<&str> = profiles.iter().map(String::as_str).collect();
+    unused(variables, &all).map_or(Ok(()), |name| Err(Refusal::unused(name, &names, &all)))
+}
+
+/// A text that was read.
+struct Read {
+    profile: Result<Profile, Errors>,
+    /// Names of its variables, in lower case.
+    asked: BTreeSet<String>,
+}
+
+fn read(name_or_path: &str, given: &BTreeMap<String, String>) -> Result<Read, Errors> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let builtin = builtin::find(name_or_path);
+    let defaults = builtin.map(builtin::Builtin::defaults).unwrap_or_default();
+    let text = match builtin {
+        Some(builtin) => builtin.text.to_owned(),
+        None => File::open(name_or_path).and_then(text).map_err(|error| unreadable(name_or_path, &error))?,
+    };
+    let variables = Variables::new(given, environment, &defaults);
+    let profile = parse::parse(name_or_path, &text, &variables);
+    Ok(Read { profile, asked: variables.asked() })
 }
 
 /// Bytes that are no UTF-8 do no harm: they stand in comments.
-fn text(file: impl Read) -> io::Result<String> {
+fn text(file: impl io::Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST_BYTES {
@@ -84,6 +117,32 @@ mod tests {
         assert_eq!(
             sentence("/dev/null"),
             "/dev/null: there is no <group> in this profile: nothing would be done"
+        );
+    }
+
+    #[test]
+    fn a_variable_that_the_profile_has_not_is_refused() {
+        let load = |name: &str| load("ping", &BTreeMap::from([(name.to_owned(), "9".to_owned())]));
+        assert!(load("size").is_ok() && load("SIZE").is_ok() && load("?count").is_ok());
+        let refusal = load("sise").unwrap_err();
+        assert_eq!(refusal.to_string(), "the profile ping has no variable `sise`: did you mean `size`?");
+        assert!(matches!(refusal, Refusal::Usage(_)));
+    }
+
+    #[test]
+    fn several_profiles_share_their_variables() {
+        let profiles = ["ping", "rate-200x1000"].map(str::to_owned);
+        let refuse = |profiles: &[String], name: &str| {
+            refuse_unused(profiles, &BTreeMap::from([(name.to_owned(), "9".to_owned())]))
+        };
+        assert!(refuse(&profiles, "size").is_ok() && refuse(&profiles, "rate").is_ok());
+        let sentence = refuse(&profiles, "count").unwrap_err().to_string();
+        let start =
+            "none of the profiles ping, rate-200x1000 has a variable `count`: known are duration, h, ";
+        assert!(sentence.starts_with(start), "{sentence}");
+        assert!(
+            refuse(&["dreams".to_owned()], "count").is_ok(),
+            "that there is no such profile is said later"
         );
     }
 

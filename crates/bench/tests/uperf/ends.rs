@@ -139,7 +139,7 @@ pub(crate) fn master_with_tables(slave: &Slave, profile: &str, args: &[&str]) ->
 
 pub(crate) fn start_master(port: u16, profile: &str, args: &[&str]) -> Process {
     let mut command = program();
-    command.args(["-m", profile, "-P", &port.to_string(), "--var", "h=127.0.0.1"]).args(args);
+    command.args(["-m", profile, "-P", &port.to_string(), "--var", "?h=127.0.0.1"]).args(args);
     Process(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the master starts"))
 }
 

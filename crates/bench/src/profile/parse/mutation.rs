@@ -93,7 +93,8 @@ fn apply(text: &mut String, change: &Change) {
 
 fn check(text: &str) {
     let defaults: Vec<_> = builtin::list().iter().flat_map(builtin::Builtin::defaults).collect();
-    let variables = Variables { given: &BTreeMap::new(), environment: |_| None, defaults: &defaults };
+    let given = BTreeMap::new();
+    let variables = Variables::new(&given, |_| None, &defaults);
     match parse("t", text, &variables) {
         Ok(profile) => check_values(&profile),
         Err(errors) => {

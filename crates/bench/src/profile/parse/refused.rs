@@ -13,7 +13,8 @@ fn errors(text: &str) -> Errors {
         "empty" => Some(String::new()),
         _ => None,
     };
-    let variables = Variables { given: &BTreeMap::new(), environment, defaults: &[] };
+    let given = BTreeMap::new();
+    let variables = Variables::new(&given, environment, &[]);
     parse("t", text, &variables).expect_err(text)
 }
 

@@ -24,7 +24,8 @@ fn environment(name: &str) -> Option<String> {
 
 #[track_caller]
 fn profile(text: &str) -> Profile {
-    let variables = Variables { given: &BTreeMap::new(), environment, defaults: &[] };
+    let given = BTreeMap::new();
+    let variables = Variables::new(&given, environment, &[]);
     parse("test", text, &variables).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
