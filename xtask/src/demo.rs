@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: lays everything out, then lets `smc_bench demo` compare the three ways side by side.
+//! `cargo xtask demo`: lays everything out, then lets `smc_bench demo` compare every way that works here.
 
 use std::time::Duration;
 

@@ -43,11 +43,6 @@ impl Install {
         Ok(command)
     }
 
-    /// True if [`Install::with_smc`] can work.
-    pub(crate) fn has_smc(&self) -> bool {
-        self.smc_run.is_some() || self.library.is_some()
-    }
-
     /// The lister of connections.
     pub(crate) fn smcss(&self) -> Option<&Path> {
         self.smcss.as_deref()
@@ -73,7 +68,7 @@ mod tests {
     #[test]
     fn an_absent_installation_is_one_sentence() {
         let install = Install::find_in(&[]);
-        assert!(!install.has_smc() && install.smcss().is_none());
+        assert!(install.smcss().is_none());
         let error = install.with_smc(Path::new("x")).expect_err("nothing was found").to_string();
         assert!(error.contains("cargo xtask dist"), "{error}");
     }

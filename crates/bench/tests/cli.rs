@@ -1,113 +1,98 @@
-//! The program as people run it: its output, its errors, and that no worker outlives it.
+//! The program as people run it: the demonstration, the small commands, and what is said to a command line that makes no
+//! sense.
 
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-fn bench(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
-    command.args(args).stdin(Stdio::null());
-    command
-}
 
 fn run(args: &[&str]) -> Output {
-    bench(args).output().expect("the program starts")
+    let registry = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+    command.args(args).stdin(Stdio::null()).env("SMC_REGISTRY_DIR", registry.path());
+    command.output().expect("the program starts")
 }
 
-fn json(args: &[&str]) -> serde_json::Value {
-    let output = run(&[args, &["--json", "--seconds", "0.05", "--rounds", "2"]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON and nothing else")
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
 }
 
+/// Shorter than the real one in every respect.
 #[test]
-fn every_workload_and_server_counts_operations() {
-    for workload in ["rr", "stream", "crr"] {
-        for server in ["pair", "epoll"] {
-            let lines = json(&[workload, "--conns", "3", "--transport", "tcp,unix", "--server", server]);
-            let lines = lines.as_array().expect("a list");
-            let names: Vec<_> = lines.iter().map(|line| line["transport"].as_str()).collect();
-            assert_eq!(names, [Some("tcp"), Some("unix")]);
-            for line in lines {
-                assert!(
-                    line["median"]["rate"].as_f64().is_some_and(|rate| rate > 0.0),
-                    "{workload} {server}: {line}"
-                );
-                assert_eq!(line["rounds"].as_array().map(Vec::len), Some(2));
-            }
-        }
+fn the_demonstration_shows_every_way_that_works_here() {
+    let shown = run(&["demo", "--seconds", "0.3", "--rounds", "1", "--conns", "3"]);
+    let (said, told) = (text(&shown.stdout), text(&shown.stderr));
+    assert!(shown.status.success(), "{said}{told}");
+    assert!(told.contains("round 1 of 1: ") && told.contains(" left"), "no news on the way: {told}");
+    for word in ["rr1c-200x1000", "str-readx30k", "tcp-loopback", "unix"] {
+        assert!(said.contains(word), "{word}: {said}");
     }
+    if said.contains("smc was left out: neither smc_run nor libsmc-preload.so is here") {
+        println!("skipped: smc is not here");
+        return;
+    }
+    assert!(said.contains("While it ran, smcss showed:\nState "), "{said}");
+    // On a machine that is busy enough smcss comes too late for some; those that it saw all used SMC-D.
+    let last = said.lines().last().unwrap_or_default();
+    let counts =
+        last.strip_suffix(" connections over smc used SMC-D").and_then(|both| both.split_once(" of "));
+    assert!(counts.is_some_and(|(used, all)| used == all && used != "0"), "{said}");
 }
 
 #[test]
-fn odd_sizes_are_served_whole() {
-    let lines =
-        json(&["rr", "--request", "1", "--response", "100003", "--transport", "tcp", "--server", "epoll"]);
-    assert!(lines[0]["median"]["rate"].as_f64().is_some_and(|rate| rate > 0.0));
+fn a_sweep_ends_with_idle_connections() {
+    let args =
+        ["sweep", "--profile", "ping", "--paths", "tcp-loopback", "--seconds", "0.02", "--rounds", "1"];
+    let shown = run(&args);
+    let said = text(&shown.stdout);
+    assert!(shown.status.success(), "{said}{}", text(&shown.stderr));
+    assert!(said.contains("size=1048576") && said.contains("idle connections"), "{said}");
+    assert!(
+        said.lines().any(|line| line.trim_start().starts_with("tcp-loopback") && line.contains("KiB")),
+        "{said}"
+    );
+}
+
+#[test]
+fn built_in_profiles_can_be_seen_and_given_to_uperf() {
+    let list = text(&run(&["profile", "list"]).stdout);
+    assert!(list.contains("rr1c-200x1000") && list.contains("count=640") && list.contains("h=127.0.0.1"));
+    let own = run(&["profile", "show", "ping"]);
+    assert!(text(&own.stdout).contains("warm-up") && own.stderr.is_empty());
+    let uperfs = run(&["profile", "show", "ping", "--for-uperf"]);
+    let file = text(&uperfs.stdout);
+    assert!(file.starts_with("<?xml") && !file.contains("warm-up"), "{file}");
+    let said = text(&uperfs.stderr);
+    assert!(said.contains("size=64") && !said.contains("warmup"), "{said}");
+}
+
+#[test]
+fn a_master_says_what_it_does_if_it_is_asked_to() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = free.local_addr().expect("bound").port().to_string();
+    drop(free);
+    let said = text(&run(&["-m", "ping", "-P", &port, "--var", "nprocs=3", "-v"]).stderr);
+    let first = format!("smc_bench: asking the slaves at port {port} for the other ends of 3 strands");
+    assert_eq!(said.lines().next(), Some(first.as_str()), "{said}");
 }
 
 #[test]
 fn nonsense_is_refused_with_status_2() {
-    for args in [
-        &["rr", "--conns", "0"][..],
-        &["rr", "--seconds", "never"],
-        &["stream", "--transport", "pigeon"],
+    let nonsense: [&[&str]; 11] = [
         &["x"],
-    ] {
+        &["rr"],
+        &["buffers", "--paths", "unix"],
+        &["worker"],
+        &["demo", "--conns", "1"],
+        &["demo", "--seconds", "never"],
+        &["profile", "show", "pings"],
+        &["-m", "ping", "--var", "sise=4"],
+        &["compare", "--profile", "ping", "--set", "sise=4"],
+        &["sweep", "--set", "size=4"],
+        &["buffers", "--set", "sise=4"],
+    ];
+    for args in nonsense {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{args:?}");
     }
-}
-
-#[test]
-fn a_worker_alone_refuses_to_run() {
-    let args = ["worker", "server", "rr", "1", "1", "--parent", "1", "--address", "tcp:127.0.0.1:0"];
-    let output = run(&args);
-    assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is started by"));
-}
-
-#[test]
-fn workers_die_with_the_program_that_started_them() {
-    let mut program = bench(&["rr", "--conns", "2", "--transport", "tcp", "--seconds", "60"])
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the program starts");
-    let workers = wait_for(|| children_of(program.id()), |workers| workers.len() == 4);
-    program.kill().expect("it runs");
-    program.wait().expect("it ends");
-    let left = wait_for(|| workers.iter().filter(|pid| is_alive(pid)).cloned().collect(), Vec::is_empty);
-    assert!(left.is_empty(), "{left:?} of {workers:?} still run");
-}
-
-/// Looks until `found` or for ten seconds, whichever comes first.
-fn wait_for(look: impl Fn() -> Vec<String>, found: impl Fn(&Vec<String>) -> bool) -> Vec<String> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        let seen = look();
-        if found(&seen) || Instant::now() > deadline {
-            return seen;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn children_of(parent: u32) -> Vec<String> {
-    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
-    let names = processes.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|pid| stat(pid).is_some_and(|(_, ppid)| ppid == parent.to_string())).collect()
-}
-
-/// A zombie is dead; who collects it is somebody else's business.
-fn is_alive(pid: &str) -> bool {
-    stat(pid).is_some_and(|(state, _)| state != "Z")
-}
-
-/// State and parent of a process, by proc(5).
-fn stat(pid: &str) -> Option<(String, String)> {
-    let text = std::fs::read_to_string(PathBuf::from("/proc").join(pid).join("stat")).ok()?;
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace().map(str::to_owned);
-    Some((fields.next()?, fields.next()?))
+    let said = text(&run(&["-m", "ping", "--var", "sise=4"]).stderr);
+    assert_eq!(said, "smc_bench: the profile ping has no variable `sise`: did you mean `size`?\n");
 }

@@ -10,8 +10,6 @@ use anyhow::{Context, bail};
 use clap::Args;
 use hdrhistogram::Histogram;
 
-use crate::workload::latencies;
-
 use super::comparison::{Counted, Latency};
 
 /// Different keys.
@@ -20,6 +18,11 @@ pub(super) const KEYS: u32 = 1000;
 pub(super) const VALUE_BYTES: usize = 100;
 /// As memtier_benchmark does unless told otherwise.
 pub(super) const READS_PER_WRITE: u32 = 10;
+
+/// Longest request that is told from a longer one: no run is as long.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+/// Significant ones of a latency.
+const DIGITS: u8 = 3;
 
 /// Where to, how much, how long.
 #[derive(Args)]
@@ -42,13 +45,18 @@ pub(crate) fn load(options: &Options) -> anyhow::Result<()> {
             Ok(thread::spawn(move || client.run(end)))
         })
         .collect::<anyhow::Result<_>>()?;
-    let mut all = latencies();
+    let mut all = latencies()?;
     for client in clients {
         let Ok(histogram) = client.join() else { bail!("a client panicked") };
         all.add(histogram?).context("histograms of one kind")?;
     }
     println!("{}", serde_json::to_string(&counted(&all, start.elapsed()))?);
     Ok(())
+}
+
+/// Of a fixed size, so that recording never allocates.
+fn latencies() -> anyhow::Result<Histogram<u64>> {
+    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).context("no histogram of such bounds")
 }
 
 fn counted(all: &Histogram<u64>, elapsed: Duration) -> Counted {
@@ -78,7 +86,7 @@ impl Client {
     }
 
     fn run(mut self, end: Instant) -> anyhow::Result<Histogram<u64>> {
-        let mut histogram = latencies();
+        let mut histogram = latencies()?;
         for turn in 0.. {
             let start = Instant::now();
             if start >= end {

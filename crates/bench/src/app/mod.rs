@@ -1,4 +1,4 @@
-//! `smc_bench app`: real servers with their own load generators, as they are and under smc_run, taking turns.
+//! Real servers with their own load generators, as they are and under smc_run, taking turns.
 //!
 //! Servers listen at 127.0.0.1 on a free port; their data is in a private folder that is gone afterwards, as is every
 //! process, however the run ends ([`crate::paths`] sees to that).
@@ -57,8 +57,8 @@ impl Name {
 }
 
 /// What, and how much of it.
-#[derive(Args)]
-pub(crate) struct Options {
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Settings {
     /// The server
     name: Name,
     /// Length of one measured slice; a second of warm-up comes before each
@@ -70,30 +70,16 @@ pub(crate) struct Options {
     /// Connections of the load generator [default: 50 for redis and memcached, 100 for nginx, 10 for postgres]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     conns: Option<u32>,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    json: bool,
-}
-
-/// Measures and prints.
-pub(crate) fn app(options: &Options) -> anyhow::Result<()> {
-    let comparison = compare(options)?;
-    if options.json {
-        println!("{}", serde_json::to_string_pretty(&comparison)?);
-    } else {
-        print!("{}", table(&comparison));
-    }
-    Ok(())
 }
 
 /// Measures every test, plain and under smc_run, in turns.
-pub(crate) fn compare(options: &Options) -> anyhow::Result<Comparison> {
-    let application = options.name.find()?;
+pub(crate) fn compare(settings: &Settings) -> anyhow::Result<Comparison> {
+    let application = settings.name.find()?;
     let folder =
         tempfile::Builder::new().prefix("smc_bench-").tempdir().context("no place for the server's data")?;
-    application.prepare(folder.path()).with_context(|| format!("cannot prepare {}", options.name.text()))?;
-    let connections = options.conns.unwrap_or(application.connections());
-    let load = Load { connections, seconds: options.seconds, rate: None };
+    application.prepare(folder.path()).with_context(|| format!("cannot prepare {}", settings.name.text()))?;
+    let connections = settings.conns.unwrap_or(application.connections());
+    let load = Load { connections, seconds: settings.seconds, rate: None };
     let install = Install::find();
     let (ways, notes) = ways(&install);
     let bench = Bench {
@@ -103,11 +89,11 @@ pub(crate) fn compare(options: &Options) -> anyhow::Result<Comparison> {
         smcss: install.smcss().map(std::path::Path::to_owned),
     };
     Ok(Comparison {
-        application: options.name.text(),
+        application: settings.name.text(),
         version: application.version(),
         connections,
-        seconds: options.seconds,
-        lines: rounds(&bench, &ways, options.rounds)?,
+        seconds: settings.seconds,
+        lines: rounds(&bench, &ways, settings.rounds)?,
         notes,
     })
 }

@@ -11,97 +11,60 @@ pub(crate) mod measure;
 pub(crate) mod metric;
 #[cfg(test)]
 pub(crate) mod mock;
-pub(crate) mod options;
 pub(crate) mod plan;
 pub(crate) mod presets;
 pub(crate) mod procfs;
 pub(crate) mod progress;
 pub(crate) mod quiet;
-mod run;
+pub(crate) mod run;
 pub(crate) mod stats;
 pub(crate) mod study;
 pub(crate) mod summary;
 pub(crate) mod verdict;
 
 use std::collections::BTreeSet;
-use std::process::ExitCode;
 
 use anyhow::Context;
 
-use self::options::{Common, Compare, Sized};
-use self::run::{Job, run};
-use self::study::Axis;
 use crate::cell::Executor;
+use crate::commands::shared::Ways;
+use crate::idle::{self, Idle};
 use crate::path::Path;
 use crate::paths::Pairs;
 
 /// In the order of a report; whatever does not work here is left out of a preset.
-const ALL_PATHS: [Path; 6] =
+pub(crate) const ALL_PATHS: [Path; 6] =
     [Path::TcpVeth, Path::TcpLoopback, Path::Unix, Path::Sockmap, Path::AfSmc, Path::Smc];
 /// Those of the quick preset.
-const QUICK_PATHS: [Path; 4] = [Path::TcpVeth, Path::TcpLoopback, Path::Unix, Path::Smc];
+pub(crate) const QUICK_PATHS: [Path; 4] = [Path::TcpVeth, Path::TcpLoopback, Path::Unix, Path::Smc];
 
 /// Whatever can measure, and knows what it can measure here.
 pub(crate) trait World: Executor {
     /// Whether this host has `path`; else one sentence why not.
     fn available(&mut self, path: Path) -> Result<(), String>;
+
+    /// What idle connections cost on those of `paths` that can tell.
+    fn idle(&mut self, paths: &[Path]) -> anyhow::Result<Idle>;
 }
 
 impl World for Pairs {
     fn available(&mut self, path: Path) -> Result<(), String> {
         Pairs::available(self, path)
     }
-}
 
-/// `smc_bench compare`.
-pub(crate) fn compare(options: &Compare, world: &mut dyn World) -> anyhow::Result<ExitCode> {
-    let choice = options.choice();
-    if options.suite.is_some() {
-        let pace =
-            goals::Pace { duration: choice.duration, rounds: choice.rounds, warm_up: choice.warm_up() };
-        let (plan, goals) = goals::suite(&pace, options.common.baseline.unwrap_or(Path::TcpVeth));
-        let job = Job { title: "Goals", axis: Axis::Connections, plan, goals, notes: vec![] };
-        return run(job, &options.common, world);
+    fn idle(&mut self, paths: &[Path]) -> anyhow::Result<Idle> {
+        idle::measure(&idle::Settings::brief(), paths)
     }
-    let usual: &[Path] = if options.quick { &QUICK_PATHS } else { &ALL_PATHS };
-    let (paths, baseline, notes) = paths(&options.common, usual, world)?;
-    let plan = choice.plan(&paths, baseline);
-    let job = Job {
-        title: "Ways between two processes of one host",
-        axis: Axis::Connections,
-        plan,
-        goals: vec![],
-        notes,
-    };
-    run(job, &options.common, world)
-}
-
-/// `smc_bench sweep`.
-pub(crate) fn sweep(options: &Sized, world: &mut dyn World) -> anyhow::Result<ExitCode> {
-    let (paths, baseline, notes) = paths(&options.common, &QUICK_PATHS, world)?;
-    let plan = options.choice(&["ping", "stream"], &[1]).sweep(&paths, baseline);
-    run(
-        Job { title: "Sizes of messages", axis: Axis::Size, plan, goals: vec![], notes },
-        &options.common,
-        world,
-    )
-}
-
-/// `smc_bench buffers`.
-pub(crate) fn buffers(options: &Sized, world: &mut dyn World) -> anyhow::Result<ExitCode> {
-    let plan = options.choice(&["str-readx30k"], &[1, 10, 50]).buffers();
-    let job = Job { title: "Sizes of SMC's buffers", axis: Axis::Buffer, plan, goals: vec![], notes: vec![] };
-    run(job, &options.common, world)
 }
 
 /// What to compare, what against, and why something of `usual` is left out.
-fn paths(
-    common: &Common,
+pub(crate) fn select(
+    ways: &Ways,
     usual: &[Path],
     world: &mut dyn World,
 ) -> anyhow::Result<(Vec<Path>, Path, Vec<String>)> {
     let mut notes = vec![];
-    let mut paths = common.paths.clone();
+    let mut paths = ways.paths.clone();
     if paths.is_empty() {
         for &path in usual {
             match world.available(path) {
@@ -113,7 +76,7 @@ fn paths(
     let mut seen = BTreeSet::new();
     paths.retain(|path| seen.insert(*path));
     let usual = [Path::TcpVeth, Path::TcpLoopback].into_iter().find(|path| paths.contains(path));
-    let baseline = common.baseline.or(usual).or(paths.first().copied());
+    let baseline = ways.baseline.or(usual).or(paths.first().copied());
     let baseline = baseline.with_context(|| format!("no path can be measured here: {}", notes.join("; ")))?;
     if !paths.contains(&baseline) {
         paths.insert(0, baseline);

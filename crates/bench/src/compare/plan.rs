@@ -102,7 +102,7 @@ pub(crate) struct Plan {
     pub(crate) rounds: u16,
     /// Before each measurement, not counted: windows and spin budgets settle.
     pub(crate) warm_up: Duration,
-    /// No round begins that would not end before this; the first one always does.
+    /// No round begins that would not end before this, and no run begins after it.
     pub(crate) budget: Option<Duration>,
 }
 

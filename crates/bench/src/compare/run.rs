@@ -2,6 +2,7 @@
 //!
 //! The invariant: whatever was measured is shown, however the measurement ended.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,39 +11,56 @@ use std::time::SystemTime;
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::commands::shared::Common;
 use crate::compare::World;
 use crate::compare::goals::{self, Goal, Verdict};
 use crate::compare::machine::Machine;
 use crate::compare::measure::Bench;
-use crate::compare::options::Common;
 use crate::compare::plan::Plan;
 use crate::compare::procfs::Procfs;
 use crate::compare::progress::{self, Progress};
 use crate::compare::quiet::Host as _;
 use crate::compare::study::{Axis, Ending, Study};
 use crate::compare::summary::Reading;
+use crate::path::Path;
 use crate::report;
 
 /// The exit status of a program that Ctrl-C ended, as shells have it.
 const INTERRUPTED: u8 = 130;
 
 /// What to do, whatever it is called.
-pub(super) struct Job {
+pub(crate) struct Job {
     /// Heading of the report, unless the user has one.
-    pub(super) title: &'static str,
+    pub(crate) title: &'static str,
     /// What its charts stand on.
-    pub(super) axis: Axis,
+    pub(crate) axis: Axis,
     /// What to measure.
-    pub(super) plan: Plan,
+    pub(crate) plan: Plan,
     /// What to reach.
-    pub(super) goals: Vec<Goal>,
+    pub(crate) goals: Vec<Goal>,
     /// What the reader should know beforehand.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    /// Whether to measure idle connections, too.
+    pub(crate) idle: bool,
+}
+
+impl Job {
+    /// One whose charts stand on numbers of connections, without goals.
+    pub(crate) fn new(title: &'static str, plan: Plan) -> Self {
+        Self { title, axis: Axis::Connections, plan, goals: vec![], notes: vec![], idle: false }
+    }
 }
 
 /// Measures and shows.
-pub(super) fn run(job: Job, common: &Common, world: &mut dyn World) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(job: Job, common: &Common, world: &mut dyn World) -> anyhow::Result<ExitCode> {
     common.files.doubts().iter().for_each(|doubt| progress::say(doubt));
+    let study = measure(job, common, world)?;
+    let is_shown = report::show(&study, &common.files);
+    Ok(status(&study, is_shown))
+}
+
+/// Measures, with news on stderr.
+pub(crate) fn measure(job: Job, common: &Common, world: &mut dyn World) -> anyhow::Result<Study> {
     let stop = on_ctrl_c().context("cannot take signals")?;
     let (machine, started) =
         (Machine::read(), humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
@@ -56,12 +74,12 @@ pub(super) fn run(job: Job, common: &Common, world: &mut dyn World) -> anyhow::R
     };
     let measured = bench.measure(&job.plan);
     progress.end();
-    let study = Study {
+    let mut study = Study {
         title: common.files.title.clone().unwrap_or_else(|| job.title.into()),
         command: command_line(std::env::args()),
         version: env!("CARGO_PKG_VERSION").into(),
         started,
-        seconds: host.now().as_secs_f64(),
+        seconds: 0.0,
         machine,
         plan: job.plan,
         axis: job.axis,
@@ -72,12 +90,31 @@ pub(super) fn run(job: Job, common: &Common, world: &mut dyn World) -> anyhow::R
         goals: job.goals,
         extras: vec![],
     };
-    let is_shown = report::show(&study, &common.files);
-    Ok(status(&study, is_shown))
+    if job.idle && study.ending != Ending::Interrupted {
+        add_idle(&mut study, world);
+    }
+    study.seconds = host.now().as_secs_f64();
+    Ok(study)
+}
+
+/// A table of idle connections, or a note why there is none.
+fn add_idle(study: &mut Study, world: &mut dyn World) {
+    let contenders = study.plan.groups.iter().flat_map(|group| &group.contenders);
+    let paths: BTreeSet<Path> = contenders.map(|one| one.path).collect();
+    let paths: Vec<Path> = paths.into_iter().collect();
+    progress::say("measuring what idle connections cost");
+    match world.idle(&paths) {
+        Ok(idle) if idle.lines.is_empty() => study.notes.extend(idle.notes),
+        Ok(idle) => {
+            study.extras.push(idle.table());
+            study.notes.extend(idle.notes);
+        }
+        Err(error) => study.notes.push(format!("idle connections were not measured: {error:#}")),
+    }
 }
 
 /// Documented in `--help`: 0 all well, 1 something is missing, below its floor or without a verdict, 130 Ctrl-C.
-fn status(study: &Study, is_shown: bool) -> ExitCode {
+pub(crate) fn status(study: &Study, is_shown: bool) -> ExitCode {
     let judged = goals::judge(&Reading::new(study));
     let is_proven = |verdict: &Verdict| matches!(verdict, Verdict::Pass | Verdict::Short);
     let is_broken = !judged.iter().all(|row| is_proven(&row.verdict));
@@ -113,7 +150,6 @@ fn command_line(args: impl Iterator<Item = String>) -> String {
 mod tests {
     use super::*;
     use crate::compare::mock::{MockExecutor, plan, study};
-    use crate::path::Path;
 
     #[test]
     fn the_exit_status_tells_how_it_went() {

@@ -1,13 +1,14 @@
-//! What the commands choose.
+//! What is compared if the user does not say it, and if they do.
 
 use super::*;
+use crate::commands::shared::Ways;
 use crate::compare::mock::MockExecutor;
 use clap::Parser;
 
 #[derive(Parser)]
 struct Program {
     #[command(flatten)]
-    compare: Compare,
+    ways: Ways,
 }
 
 fn chosen(
@@ -15,7 +16,7 @@ fn chosen(
     can: fn(Path) -> Result<(), String>,
 ) -> anyhow::Result<(Vec<Path>, Path, Vec<String>)> {
     let program = Program::parse_from(["compare"].iter().chain(args));
-    paths(&program.compare.common, &QUICK_PATHS, &mut Here(MockExecutor::default(), can))
+    select(&program.ways, &QUICK_PATHS, &mut Here(MockExecutor::default(), can))
 }
 
 /// A host with the paths that the function says.
@@ -30,6 +31,10 @@ impl Executor for Here {
 impl World for Here {
     fn available(&mut self, path: Path) -> Result<(), String> {
         (self.1)(path)
+    }
+
+    fn idle(&mut self, _: &[Path]) -> anyhow::Result<Idle> {
+        Ok(Idle::default())
     }
 }
 

@@ -1,4 +1,4 @@
-//! `smc_bench idle`: what connections cost that do nothing: CPU time while they idle, and memory after some use.
+//! What connections cost that do nothing: CPU time while they idle, and memory after some use.
 
 pub(crate) mod end;
 mod memory;
@@ -26,21 +26,28 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Between the last use and the first look: whatever spins has given up by then.
 const SETTLING: Duration = Duration::from_millis(500);
 
+/// Settings of `smc_bench sweep`: some seconds in all.
+const BRIEF: Settings = Settings { conns: 500, seconds: 1.0, transactions: 100 };
+
 /// How many connections, for how long.
-#[derive(Args)]
-pub(crate) struct Options {
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Settings {
     /// Connections, all between the same two processes
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     conns: u32,
     /// How long to watch them idle
-    #[arg(long, default_value_t = 2.0, value_parser = crate::seconds)]
+    #[arg(long, default_value_t = 2.0, value_parser = crate::commands::shared::seconds)]
     seconds: f64,
     /// Transactions (200 bytes there, 1000 back) over each before that
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     transactions: u32,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    json: bool,
+}
+
+impl Settings {
+    /// Fewer of them, for a shorter time: beside other measurements.
+    pub(crate) fn brief() -> Self {
+        BRIEF
+    }
 }
 
 /// What idle connections cost.
@@ -73,38 +80,32 @@ pub(crate) struct Line {
     pub(crate) seen: Connections,
 }
 
-/// Measures and prints.
-pub(crate) fn idle(options: &Options) -> anyhow::Result<()> {
-    let idle = measure(options)?;
-    if options.json {
-        println!("{}", serde_json::to_string_pretty(&idle)?);
-    } else {
-        print!("{}", table::table(&idle));
-    }
-    Ok(())
-}
-
-fn measure(options: &Options) -> anyhow::Result<Idle> {
+/// Measures those of `paths` that are TCP over loopback or SMC: memory of the others is the kernel's alone.
+pub(crate) fn measure(settings: &Settings, paths: &[Path]) -> anyhow::Result<Idle> {
     let install = Install::find();
-    let (mut lines, mut notes) =
-        (vec![line(options, Path::TcpLoopback, &Place::default(), &install)?], vec![]);
-    match Place::with_smc(&install) {
-        Ok(place) => lines.push(line(options, Path::Smc, &place, &install)?),
-        Err(error) => notes.push(format!("SMC was not measured: {error:#}")),
+    let (mut lines, mut notes) = (vec![], vec![]);
+    if paths.contains(&Path::TcpLoopback) {
+        lines.push(line(settings, Path::TcpLoopback, &Place::default(), &install)?);
     }
-    Ok(Idle { connections: options.conns, transactions: options.transactions, lines, notes })
+    if paths.contains(&Path::Smc) {
+        match Place::with_smc(&install) {
+            Ok(place) => lines.push(line(settings, Path::Smc, &place, &install)?),
+            Err(error) => notes.push(format!("SMC was not measured: {error:#}")),
+        }
+    }
+    Ok(Idle { connections: settings.conns, transactions: settings.transactions, lines, notes })
 }
 
-fn line(options: &Options, path: Path, place: &Place, install: &Install) -> anyhow::Result<Line> {
-    let mut pair = Pair::start(options, place)?;
+fn line(settings: &Settings, path: Path, place: &Place, install: &Install) -> anyhow::Result<Line> {
+    let mut pair = Pair::start(settings, place)?;
     let before = pair.memory();
     pair.go()?;
     thread::sleep(SETTLING);
     let (cpu_before, start) = (pair.cpu_ns(), Instant::now());
-    thread::sleep(Duration::from_secs_f64(options.seconds));
+    thread::sleep(Duration::from_secs_f64(settings.seconds));
     let (cpu_ns, elapsed) = (pair.cpu_ns().saturating_sub(cpu_before), start.elapsed());
     pair.still_runs()?;
-    let memory = pair.memory().per_connection(before, options.conns);
+    let memory = pair.memory().per_connection(before, settings.conns);
     let counted = Counted::TcpAt(pair.address.port());
     let watch = Watch { counted, smcss: install.smcss(), namespaces: None };
     Ok(Line {
@@ -128,12 +129,12 @@ struct Pair {
 
 impl Pair {
     /// Starts both; nothing is connected yet.
-    fn start(options: &Options, place: &Place) -> anyhow::Result<Self> {
+    fn start(settings: &Settings, place: &Place) -> anyhow::Result<Self> {
         let folder =
             tempfile::Builder::new().prefix("smc_bench-").tempdir().context("no place for a file")?;
         let place = Place { scratch: Some(folder.path().to_owned()), ..place.clone() };
         let program = std::env::current_exe().context("where is this program?")?;
-        let (conns, transactions) = (options.conns.to_string(), options.transactions.to_string());
+        let (conns, transactions) = (settings.conns.to_string(), settings.transactions.to_string());
         let usage = ["--conns", &conns, "--transactions", &transactions];
         let mut server = place.start(&program, ["inner", "idle-server"].iter().chain(&usage))?;
         let address: SocketAddr = server.line(PATIENCE)?.parse().context("the server said no address")?;

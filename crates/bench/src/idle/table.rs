@@ -1,28 +1,24 @@
-//! The cost of idle connections as a table for people.
+//! The cost of idle connections as a table of a report.
 
-use comfy_table::{CellAlignment, Table, TableComponent, presets};
+use crate::compare::study::Extra;
 
 use super::{Idle, Line};
 
 const HEADER: [&str; 5] = ["over", "CPU while idle", "memory each", "resident each", "SMC-D"];
 
-/// Title, table, what the columns mean, notes.
-pub(super) fn table(idle: &Idle) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).remove_style(TableComponent::HorizontalLines);
-    table.remove_style(TableComponent::MiddleIntersections).set_header(HEADER);
-    for line in &idle.lines {
-        table.add_row(row(line));
+impl Idle {
+    /// A row per path; the title says what the columns mean.
+    pub(crate) fn table(&self) -> Extra {
+        let Self { connections, transactions, .. } = self;
+        Extra {
+            title: format!(
+                "{connections} idle connections, {transactions} transactions over each before, both ends together; memory: \
+                 anonymous and shared, the latter counted once, the kernel's own not at all"
+            ),
+            header: HEADER.map(str::to_owned).into(),
+            rows: self.lines.iter().map(|line| row(line).into()).collect(),
+        }
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let Idle { connections, transactions, .. } = idle;
-    let mut text =
-        format!("{connections} idle connections, {transactions} transactions over each before\n{table}\n");
-    text += "both ends together; memory: anonymous and shared, the latter counted once; the kernel's own is not in it\n";
-    idle.notes.iter().for_each(|note| text.extend([note.as_str(), "\n"]));
-    text
 }
 
 fn row(line: &Line) -> [String; 5] {
@@ -57,9 +53,8 @@ mod tests {
             resident_bytes: -512,
             seen,
         };
-        let text = table(&Idle { lines: vec![line], notes: vec!["a note".into()], ..Idle::default() });
-        for wanted in ["1.50 ms in 2.0 s", "2.5 KiB", "-0.5 KiB", "2 of 3", "a note\n"] {
-            assert!(text.contains(wanted), "{wanted} in {text}");
-        }
+        let table = Idle { lines: vec![line], ..Idle::default() }.table();
+        assert_eq!(table.rows, [["smc", "1.50 ms in 2.0 s", "2.5 KiB", "-0.5 KiB", "2 of 3"]]);
+        assert_eq!(table.header.len(), table.rows[0].len());
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct CellOptions {
     profile: String,
     #[arg(long, default_value_t = 1)]
     conns: u32,
-    #[arg(long, default_value_t = 1.0, value_parser = crate::seconds)]
+    #[arg(long, default_value_t = 1.0, value_parser = crate::commands::shared::seconds)]
     seconds: f64,
     #[arg(long, default_value = "threads")]
     server: Server,
@@ -52,7 +52,7 @@ pub(crate) struct CellOptions {
     #[arg(long)]
     engine: Option<PathBuf>,
     /// How much longer than planned it may take, in seconds
-    #[arg(long, default_value_t = 30.0, value_parser = crate::seconds)]
+    #[arg(long, default_value_t = 30.0, value_parser = crate::commands::shared::seconds)]
     patience: f64,
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct Pairs {
     engine: Engine,
     /// The error is one sentence: why this host has not got the path.
     ways: BTreeMap<Path, Result<Way, String>>,
+    /// What smcss printed while a cell had all its connections open; None if nobody wants it.
+    listing: Option<String>,
 }
 
 impl Pairs {
@@ -49,7 +51,25 @@ impl Pairs {
 
     /// With another engine of the same command line. A run may take `patience` longer than planned.
     pub(crate) fn with_engine(program: PathBuf, patience: Duration) -> Self {
-        Self { install: Install::find(), engine: Engine { program, patience }, ways: BTreeMap::new() }
+        let engine = Engine { program, patience };
+        Self { install: Install::find(), engine, ways: BTreeMap::new(), listing: None }
+    }
+
+    /// A run may take so much longer than planned.
+    pub(crate) fn patient(mut self, patience: Duration) -> Self {
+        self.engine.patience = patience;
+        self
+    }
+
+    /// Keeps what smcss prints for people, too.
+    pub(crate) fn with_listing(mut self) -> Self {
+        self.listing = Some(String::new());
+        self
+    }
+
+    /// The longest of what smcss printed; None if it was not asked or had nothing to say.
+    pub(crate) fn listing(&self) -> Option<&str> {
+        self.listing.as_deref().filter(|text| !text.is_empty())
     }
 
     /// Whether this host has `path`; else one sentence why not.
@@ -79,6 +99,6 @@ impl Executor for Pairs {
     fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
         let way = self.way(cell.path).map_err(|reason| anyhow!("no {} here: {reason}", cell.path))?;
         let smcss = self.install.smcss().filter(|_| way.asks_smcss);
-        pair::run(&self.engine, cell, &way, smcss)
+        pair::run(&self.engine, cell, &way, smcss, self.listing.as_mut())
     }
 }

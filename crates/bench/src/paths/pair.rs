@@ -15,7 +15,7 @@ use crate::cell::Cell;
 use crate::result::{Connections, Run, Usage};
 
 use super::launch::Guarded;
-use super::sockets::Watch;
+use super::sockets::{Watch, list};
 use super::way::Way;
 
 /// Longest warm-up; windows, rings and spin budgets settle within one second.
@@ -25,8 +25,15 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// What the slave says first, before the number.
 const LISTENS: &str = "slave listens on port ";
 
-/// Measures `cell` once over `way`. `smcss` tells what the connections ran over.
-pub(super) fn run(engine: &Engine, cell: &Cell, way: &Way, smcss: Option<&Path>) -> anyhow::Result<Run> {
+/// Measures `cell` once over `way`. `smcss` tells what the connections ran over; the longest of what it prints for people
+/// is kept in `listing`.
+pub(super) fn run(
+    engine: &Engine,
+    cell: &Cell,
+    way: &Way,
+    smcss: Option<&Path>,
+    listing: Option<&mut String>,
+) -> anyhow::Result<Run> {
     let folder = tempfile::Builder::new().prefix("smc_bench-").tempdir().context("no place for results")?;
     let patience = engine.patience;
     let pair = Pair { engine: &engine.program, patience, cell, way, folder: folder.path() };
@@ -92,8 +99,9 @@ impl Pair<'_> {
     fn for_master(&self, port: u16) -> Vec<OsString> {
         let words = ["-m", &self.cell.profile, "-P", &port.to_string()].map(OsString::from);
         let variables = variables(self.cell, self.way);
+        // With a question mark: a profile need not have all of them.
         let variables =
-            variables.iter().flat_map(|(key, value)| ["--var".into(), format!("{key}={value}").into()]);
+            variables.iter().flat_map(|(key, value)| ["--var".into(), format!("?{key}={value}").into()]);
         words.into_iter().chain(self.json("master")).chain(variables).collect()
     }
 
@@ -140,6 +148,12 @@ impl Pair<'_> {
     fn is_all(&self, seen: &Connections, smcss: Option<&Path>) -> bool {
         let wanted = self.cell.connections;
         seen.total >= wanted && (smcss.is_none() || told(seen) >= wanted)
+    }
+}
+
+fn keep_longer(kept: &mut String, new: String) {
+    if new.lines().count() > kept.lines().count() {
+        *kept = new;
     }
 }
 
@@ -222,6 +236,15 @@ mod tests {
         let text = |words: Vec<OsString>| words.join(" ".as_ref()).into_string().expect("text");
         assert_eq!(text(pair.for_slave()), "-s --once -P 0 --server epoll --json /f/slave");
         assert!(text(pair.for_master(5)).starts_with("-m rr -P 5 --json /f/master --var "));
+    }
+
+    #[test]
+    fn the_longest_list_is_kept() {
+        let mut kept = String::new();
+        for text in ["State", "State\na", "State"] {
+            keep_longer(&mut kept, text.into());
+        }
+        assert_eq!(kept, "State\na");
     }
 
     #[test]

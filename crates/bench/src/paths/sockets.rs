@@ -123,6 +123,12 @@ fn rows(smcss: &Path) -> Vec<Row> {
     output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
 }
 
+/// The sockets as smcss shows them to people; empty if it cannot say.
+pub(super) fn list(smcss: &Path) -> String {
+    let output = Command::new(smcss).arg("-W").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
 fn modes(rows: impl Iterator<Item = Row>) -> Connections {
     let mut seen = Connections { fallback: BTreeMap::new(), ..Connections::default() };
     for row in rows.filter(|row| row.state != "LISTEN" && row.state != "INIT") {

@@ -6,7 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::compare::options::Files;
+use crate::commands::shared::Files;
 use crate::compare::study::Study;
 use crate::report::{csv, html, json, print};
 

@@ -67,8 +67,8 @@ impl Bench<'_> {
         for round in 0..plan.rounds {
             let begin = self.host.now();
             for turn in plan.round(round) {
-                if (self.stop)() {
-                    measured.ending = Ending::Interrupted;
+                if let Some(ending) = self.must_end(plan) {
+                    measured.ending = ending;
                     return measured;
                 }
                 if let Some(cell) = plan.cell(turn).filter(|_| !failed.contains(&turn)) {
@@ -96,6 +96,12 @@ impl Bench<'_> {
             }
         }
         measured
+    }
+
+    /// A run that hung may have used up the time of all others.
+    fn must_end(&self, plan: &Plan) -> Option<Ending> {
+        let is_late = plan.budget.is_some_and(|budget| self.host.now() > budget);
+        if (self.stop)() { Some(Ending::Interrupted) } else { is_late.then_some(Ending::OutOfTime) }
     }
 
     /// One run, and what others did from the look before it to its end.

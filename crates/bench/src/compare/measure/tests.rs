@@ -81,7 +81,16 @@ fn a_budget_ends_it_between_rounds() {
     assert_eq!((samples.len(), ending), (6, Ending::OutOfTime), "a third round would end after 18 s");
     plan.budget = Some(Duration::from_secs(1));
     let Measured { samples, .. } = simply(&plan, &mut MockExecutor::default()).measured;
-    assert_eq!(samples.len(), 3, "one round is measured in any case");
+    assert_eq!(samples.len(), 3, "a second round would end after 1.2 s");
+}
+
+#[test]
+fn no_run_begins_after_the_budget() {
+    let mut plan = plan(&["rr"], &[1], &PATHS);
+    plan.budget = Some(Duration::from_secs(3));
+    let mut executor = MockExecutor::default().taking(Duration::from_secs(2));
+    let Measured { samples, ending, .. } = simply(&plan, &mut executor).measured;
+    assert_eq!((samples.len(), ending), (2, Ending::OutOfTime), "not even the first round is finished");
 }
 
 #[test]

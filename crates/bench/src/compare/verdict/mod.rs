@@ -41,23 +41,60 @@ fn over(study: &Study, path: Path) -> impl Iterator<Item = &Sample> {
     study.samples.iter().filter(move |one| study.contender(one.turn).is_some_and(|(_, who)| who.path == path))
 }
 
+/// How the connections of a path travelled, all runs that could tell added up.
+#[derive(Default)]
+struct Travelled<'a> {
+    total: u32,
+    plain: u32,
+    runs: usize,
+    plain_runs: usize,
+    codes: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Travelled<'a> {
+    fn over(study: &'a Study, path: Path) -> Self {
+        let mut all = Self::default();
+        for seen in over(study, path).filter_map(|sample| sample.run.connections.as_ref()) {
+            all.total += seen.total;
+            all.plain += seen.plain();
+            all.plain_runs += usize::from(seen.plain() > 0);
+            all.runs += 1;
+            for (code, count) in &seen.fallback {
+                *all.codes.entry(code).or_default() += count;
+            }
+        }
+        all
+    }
+
+    /// `0x03010000 (12)`
+    fn why(&self) -> String {
+        let named: Vec<String> = self.codes.iter().map(|(code, count)| format!("{code} ({count})")).collect();
+        if named.is_empty() { "nobody could tell why".into() } else { named.join(", ") }
+    }
+}
+
 /// `12 of 50 smc connections stayed on TCP: 0x03010000 (12)`
 fn fallback(study: &Study, path: Path) -> Option<String> {
-    let (mut total, mut plain, mut of_runs, mut all_runs) = (0, 0, 0, 0);
-    let mut codes = BTreeMap::<&str, u32>::new();
-    for seen in over(study, path).filter_map(|sample| sample.run.connections.as_ref()) {
-        total += seen.total;
-        plain += seen.plain();
-        of_runs += usize::from(seen.plain() > 0);
-        all_runs += 1;
-        for (code, count) in &seen.fallback {
-            *codes.entry(code).or_default() += count;
-        }
-    }
-    let named: Vec<String> = codes.iter().map(|(code, count)| format!("{code} ({count})")).collect();
-    let why = if named.is_empty() { "nobody could tell why".into() } else { named.join(", ") };
-    let when = if all_runs > 1 { format!(" in {of_runs} of {all_runs} runs") } else { String::new() };
-    (plain > 0).then(|| format!("{plain} of {total} {path} connections stayed on TCP{when}: {why}"))
+    let all = Travelled::over(study, path);
+    let when =
+        if all.runs > 1 { format!(" in {} of {} runs", all.plain_runs, all.runs) } else { String::new() };
+    let Travelled { plain, total, .. } = all;
+    (plain > 0).then(|| format!("{plain} of {total} {path} connections stayed on TCP{when}: {}", all.why()))
+}
+
+/// How many connections used SMC-D, and why the others did not; None if SMC was not measured.
+pub(crate) fn smc_use(study: &Study) -> Option<String> {
+    over(study, Path::Smc).next()?;
+    let all = Travelled::over(study, Path::Smc);
+    let used = all.total - all.plain;
+    Some(match (all.total, all.plain) {
+        (0, _) => "connections that used SMC-D: unknown (smcss is not there, or cannot tell)".into(),
+        (total, 0) => format!("{used} of {total} connections over smc used SMC-D"),
+        (total, _) => format!(
+            "{used} of {total} connections over smc used SMC-D; the others did not: {}; `man smcss` explains the codes",
+            all.why()
+        ),
+    })
 }
 
 /// Connections that live for one transaction are gone before anybody could look: they are not missed.

@@ -71,6 +71,20 @@ fn connections_that_fell_back_come_first() {
 }
 
 #[test]
+fn connections_that_used_smc_are_counted_over_all_runs() {
+    let used = |model: fn(&Cell, usize) -> crate::result::Run, path| {
+        smc_use(&study(plan(&["rr"], &[50], &[path]), &mut MockExecutor::new(model)))
+    };
+    let all = used(|_, _| connected(run(1e3, 1.0), 50, 50, &[]), Path::Smc);
+    assert_eq!(all.as_deref(), Some("150 of 150 connections over smc used SMC-D"));
+    let some = used(|_, _| connected(run(1e3, 1.0), 50, 48, &[("0x03010000", 2)]), Path::Smc);
+    assert!(some.is_some_and(|line| line.starts_with("144 of 150 ") && line.contains("0x03010000 (6)")));
+    let untold = used(|_, _| crate::result::Run { connections: None, ..run(1e3, 1.0) }, Path::Smc);
+    assert!(untold.is_some_and(|line| line.contains("unknown")));
+    assert_eq!(used(|_, _| run(1e3, 1.0), Path::Unix), None);
+}
+
+#[test]
 fn what_nobody_could_tell_is_said() {
     let plan = plan(&["rr"], &[1], &[Path::Smc]);
     let blind = |_: &Cell, _| crate::result::Run { connections: None, ..run(1000.0, 10.0) };

@@ -210,7 +210,8 @@ fn goals_table(judged: &[Judged<'_>]) -> String {
     table(header, judged.iter().map(row).collect(), NAMES)
 }
 
-fn extra(extra: &Extra) -> String {
+/// A title and its table.
+pub(crate) fn extra(extra: &Extra) -> String {
     format!("{}\n{}", extra.title, table(extra.header.clone(), extra.rows.clone(), 1))
 }
 

@@ -79,11 +79,6 @@ impl Party {
         self.strands.iter().all(|strand| strand.report.is_some())
     }
 
-    /// How many strands have not ended.
-    pub(super) fn missing(&self) -> usize {
-        self.strands.iter().filter(|strand| strand.report.is_none()).count()
-    }
-
     /// What the strands came to that have ended, by strand.
     pub(super) fn reports(&self) -> Vec<StrandReport> {
         self.strands.iter().map(|strand| strand.report.as_deref().cloned().unwrap_or_default()).collect()

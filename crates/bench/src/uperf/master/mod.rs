@@ -49,8 +49,17 @@ pub(crate) struct Options {
 /// Runs `profile`. An error is one that kept the run from beginning.
 pub(crate) fn run(profile: &Profile, options: &Options) -> anyhow::Result<Exit> {
     let mut printer = Printer::new(options, profile);
+    let tell = |news: &str| {
+        if options.verbose {
+            eprintln!("smc_bench: {news}");
+        }
+    };
+    let strands: u32 = profile.groups.iter().map(|group| group.strands).sum();
+    tell(&format!("asking the slaves at port {} for the other ends of {strands} strands", options.port));
     let conductor = Conductor::new(profile, options, &mut printer)?;
+    tell("all strands stand at the gate of the first transaction");
     let summary = conductor.conduct(&mut printer);
+    tell("all strands have ended, or were left");
     printer.finish(&summary);
     if let Some(path) = &options.json {
         json::write(path, &summary, options)

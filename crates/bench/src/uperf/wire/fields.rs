@@ -40,11 +40,6 @@ impl<'a> Reader<'a> {
         self.take(bytes);
     }
 
-    pub(super) fn u16(&mut self) -> u16 {
-        let value = u16::from_ne_bytes(self.array());
-        if self.order == Order::Swapped { value.swap_bytes() } else { value }
-    }
-
     pub(super) fn u32(&mut self) -> u32 {
         let value = u32::from_ne_bytes(self.array());
         if self.order == Order::Swapped { value.swap_bytes() } else { value }
@@ -100,11 +95,6 @@ impl Writer {
         self.u32(ENDIAN_MARKER);
     }
 
-    pub(super) fn u16(&mut self, value: u16) {
-        let value = if self.order == Order::Swapped { value.swap_bytes() } else { value };
-        self.bytes.extend(value.to_ne_bytes());
-    }
-
     pub(super) fn u32(&mut self, value: u32) {
         let value = if self.order == Order::Swapped { value.swap_bytes() } else { value };
         self.bytes.extend(value.to_ne_bytes());
@@ -145,14 +135,14 @@ mod tests {
         for order in [Order::Native, Order::Swapped] {
             let mut writer = Writer::new(order);
             writer.endian();
-            writer.u16(0x0102);
+            writer.u32(0x0102);
             writer.u64(3);
             writer.text("abc", 3);
             let bytes = writer.finish();
             assert_eq!(Order::of_marker(Reader::new(&bytes, Order::Native).u32()), Some(order));
             let mut reader = Reader::new(&bytes, order);
             reader.skip(4);
-            assert_eq!((reader.u16(), reader.u64(), reader.text(3)), (0x0102, 3, "ab".into()));
+            assert_eq!((reader.u32(), reader.u64(), reader.text(3)), (0x0102, 3, "ab".into()));
         }
     }
 

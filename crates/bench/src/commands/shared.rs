@@ -1,4 +1,6 @@
-//! The command lines of `compare`, `sweep` and `buffers`, and what they choose.
+//! Options that `compare`, `sweep` and `buffers` share, and what they change of a preset.
+//!
+//! The invariant: what was said on the command line goes before what a preset says.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,43 +11,10 @@ use clap::Args;
 use crate::cell::Server;
 use crate::compare::presets::Choice;
 use crate::path::Path;
+use crate::profile;
 
 /// How long `--wait` waits if it is not told: ten minutes, the length of a build.
 const WAIT: &str = "600";
-
-/// What `smc_bench compare` takes.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Compare {
-    /// Under a minute: two profiles, 1 and 50 connections
-    #[arg(long, group = "preset")]
-    pub(crate) quick: bool,
-    /// As the published studies: four profiles, 1, 10, 50 and 250 connections, 5 rounds
-    #[arg(long, group = "preset")]
-    pub(crate) full: bool,
-    /// A list of what has to be reached, with a verdict for each
-    #[arg(long, group = "preset", conflicts_with_all = ["profile", "conns", "server", "paths", "set", "env"])]
-    pub(crate) suite: Option<Suite>,
-    #[command(flatten)]
-    pub(crate) own: Own,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-/// Lists of what has to be reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Suite {
-    /// What SMC has to reach on any machine
-    Goals,
-}
-
-/// What `smc_bench sweep` and `smc_bench buffers` take.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Sized {
-    #[command(flatten)]
-    pub(crate) own: Own,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
 
 /// What to measure.
 #[derive(Args, Clone, Debug)]
@@ -67,26 +36,31 @@ pub(crate) struct Own {
     env: Vec<(String, String)>,
 }
 
-/// What all comparisons take.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Common {
+/// What to compare with what.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Ways {
     /// What to compare [default: whatever works here]
     #[arg(long, value_delimiter = ',', value_name = "PATH,...")]
     pub(crate) paths: Vec<Path>,
     /// What the others are measured against [default: tcp-veth, else tcp-loopback, else the first path]
     #[arg(long, value_name = "PATH")]
     pub(crate) baseline: Option<Path>,
+}
+
+/// How to measure, and where the numbers go.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Common {
     /// Length of one measurement in seconds
-    #[arg(long, value_parser = crate::seconds)]
+    #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
     /// How often each path has its turn; medians are shown
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
     /// Seconds before each measurement that are not counted [default: half of --seconds, 1 at most]
-    #[arg(long, value_parser = crate::seconds)]
+    #[arg(long, value_parser = seconds)]
     warm_up: Option<f64>,
     /// Wait until nobody else uses the CPU, so many seconds in all at most
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = WAIT, value_parser = crate::seconds)]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = WAIT, value_parser = seconds)]
     wait: Option<f64>,
     #[command(flatten)]
     pub(crate) files: Files,
@@ -109,25 +83,11 @@ pub(crate) struct Files {
     pub(crate) title: Option<String>,
 }
 
-impl Compare {
-    /// The preset, changed by whatever else was said.
-    pub(crate) fn choice(&self) -> Choice {
-        let preset = match (self.quick, self.full || self.suite.is_some()) {
-            (true, _) => Choice::quick(),
-            (_, true) => Choice::full(),
-            _ => Choice::usual(),
-        };
-        self.common.change(self.own.change(preset))
-    }
-}
-
-impl Sized {
-    /// `usual`, changed by whatever was said.
-    pub(crate) fn choice(&self, profiles: &[&str], connections: &[u32]) -> Choice {
-        let profiles = profiles.iter().map(|name| (*name).to_owned()).collect();
-        let usual = Choice { profiles, connections: connections.to_vec(), ..Choice::usual() };
-        self.common.change(self.own.change(usual))
-    }
+/// `preset`, changed by whatever was said. Refuses a variable that no profile has.
+pub(super) fn change(own: &Own, common: &Common, preset: Choice) -> Result<Choice, profile::Refusal> {
+    let choice = common.change(own.change(preset));
+    profile::refuse_unused(&choice.profiles, &choice.variables)?;
+    Ok(choice)
 }
 
 impl Own {
@@ -147,7 +107,7 @@ impl Own {
 }
 
 impl Common {
-    fn change(&self, choice: Choice) -> Choice {
+    pub(super) fn change(&self, choice: Choice) -> Choice {
         Choice {
             duration: self.seconds.map_or(choice.duration, Duration::from_secs_f64),
             rounds: self.rounds.unwrap_or(choice.rounds),
@@ -171,54 +131,10 @@ fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Program {
-        #[command(flatten)]
-        compare: Compare,
-    }
-
-    fn parse(args: &[&str]) -> Result<Compare, clap::Error> {
-        let args = ["compare"].iter().chain(args);
-        Program::try_parse_from(args).map(|program| program.compare)
-    }
-
-    #[test]
-    fn what_is_said_goes_before_what_a_preset_says() {
-        let args = ["--quick", "--conns", "1,10", "--server", "epoll", "--set", "size=4", "--seconds", "2"];
-        let choice = parse(&args).expect("a command line").choice();
-        assert_eq!((choice.connections, choice.servers), (vec![1, 10], vec![Server::Epoll]));
-        assert_eq!((choice.duration, choice.budget), (Duration::from_secs(2), None));
-        assert_eq!(choice.variables.get("size").map(String::as_str), Some("4"));
-        assert_eq!(choice.profiles, Choice::quick().profiles);
-    }
-
-    #[test]
-    fn waiting_has_a_limit_that_need_not_be_said() {
-        let wait = |args: &[&str]| parse(args).expect("a command line").common.wait();
-        assert_eq!(wait(&[]), Duration::ZERO);
-        assert_eq!(wait(&["--wait"]), Duration::from_secs(600));
-        assert_eq!(wait(&["--wait", "30"]), Duration::from_secs(30));
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        let nonsense: [&[&str]; 8] = [
-            &["--quick", "--full"],
-            &["--suite", "goals", "--conns", "1"],
-            &["--suite", "dreams"],
-            &["--conns", "0"],
-            &["--paths", "pigeon"],
-            &["--seconds", "0"],
-            &["--set", "size"],
-            &["--rounds", "0"],
-        ];
-        for args in nonsense {
-            assert!(parse(args).is_err(), "{args:?}");
-        }
+/// A length that a run can have: a hundredth of a second to an hour.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.01..=3600.0).contains(&value) => Ok(value),
+        _ => Err("a number of seconds from 0.01 to 3600 is wanted".into()),
     }
 }

@@ -1,0 +1,136 @@
+//! `smc_bench compare`: several paths side by side.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::shared::{Common, Own, Ways, change};
+use crate::compare::presets::Choice;
+use crate::compare::run::{Job, run};
+use crate::compare::{ALL_PATHS, QUICK_PATHS, World, goals, select};
+use crate::path::Path;
+use crate::profile;
+
+/// What to compare.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Under a minute: two profiles, 1 and 50 connections
+    #[arg(long, group = "preset")]
+    quick: bool,
+    /// As the published studies: four profiles, 1, 10, 50 and 250 connections, 5 rounds
+    #[arg(long, group = "preset")]
+    full: bool,
+    /// A list of what has to be reached, with a verdict for each
+    #[arg(long, group = "preset", conflicts_with_all = ["profile", "conns", "server", "paths", "set", "env"])]
+    suite: Option<Suite>,
+    #[command(flatten)]
+    own: Own,
+    #[command(flatten)]
+    ways: Ways,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Lists of what has to be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Suite {
+    /// What SMC has to reach on any machine
+    Goals,
+}
+
+impl Options {
+    /// Measures and shows.
+    pub(crate) fn run(&self, world: &mut dyn World) -> anyhow::Result<ExitCode> {
+        let choice = self.choice()?;
+        match self.suite {
+            Some(Suite::Goals) => run(self.goals(&choice), &self.common, world),
+            None => run(self.comparison(&choice, world)?, &self.common, world),
+        }
+    }
+
+    fn goals(&self, choice: &Choice) -> Job {
+        let pace =
+            goals::Pace { duration: choice.duration, rounds: choice.rounds, warm_up: choice.warm_up() };
+        let (plan, goals) = goals::suite(&pace, self.ways.baseline.unwrap_or(Path::TcpVeth));
+        Job { goals, ..Job::new("Goals", plan) }
+    }
+
+    fn comparison(&self, choice: &Choice, world: &mut dyn World) -> anyhow::Result<Job> {
+        let usual: &[Path] = if self.quick { &QUICK_PATHS } else { &ALL_PATHS };
+        let (paths, baseline, notes) = select(&self.ways, usual, world)?;
+        let plan = choice.plan(&paths, baseline);
+        Ok(Job { notes, ..Job::new("Ways between two processes of one host", plan) })
+    }
+
+    /// The preset, changed by whatever else was said.
+    fn choice(&self) -> Result<Choice, profile::Refusal> {
+        let preset = match (self.quick, self.full || self.suite.is_some()) {
+            (true, _) => Choice::quick(),
+            (_, true) => Choice::full(),
+            _ => Choice::usual(),
+        };
+        change(&self.own, &self.common, preset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cell::Server;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        compare: Options,
+    }
+
+    fn parse(args: &[&str]) -> Result<Options, clap::Error> {
+        let args = ["compare"].iter().chain(args);
+        Program::try_parse_from(args).map(|program| program.compare)
+    }
+
+    #[test]
+    fn what_is_said_goes_before_what_a_preset_says() {
+        let args = ["--quick", "--conns", "1,10", "--server", "epoll", "--set", "count=4", "--seconds", "2"];
+        let choice = parse(&args).expect("a command line").choice().expect("a variable of theirs");
+        assert_eq!((choice.connections, choice.servers), (vec![1, 10], vec![Server::Epoll]));
+        assert_eq!((choice.duration, choice.budget), (Duration::from_secs(2), None));
+        assert_eq!(choice.variables.get("count").map(String::as_str), Some("4"));
+        assert_eq!(choice.profiles, Choice::quick().profiles);
+    }
+
+    #[test]
+    fn a_variable_that_no_profile_has_is_refused() {
+        let choice = parse(&["--set", "cuont=4"]).expect("a command line").choice();
+        let sentence = choice.expect_err("nobody has it").to_string();
+        assert!(sentence.contains("`cuont`") && sentence.contains("did you mean `count`?"), "{sentence}");
+    }
+
+    #[test]
+    fn waiting_has_a_limit_that_need_not_be_said() {
+        let wait = |args: &[&str]| parse(args).expect("a command line").common.wait();
+        assert_eq!(wait(&[]), Duration::ZERO);
+        assert_eq!(wait(&["--wait"]), Duration::from_secs(600));
+        assert_eq!(wait(&["--wait", "30"]), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let nonsense: [&[&str]; 8] = [
+            &["--quick", "--full"],
+            &["--suite", "goals", "--conns", "1"],
+            &["--suite", "dreams"],
+            &["--conns", "0"],
+            &["--paths", "pigeon"],
+            &["--seconds", "0"],
+            &["--set", "size"],
+            &["--rounds", "0"],
+        ];
+        for args in nonsense {
+            assert!(parse(args).is_err(), "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The command line: uperf's own letters, or a command. Each command has a file of its own here, which turns what was
+//! said into a call of the part that does the work.
+
+mod app;
+mod buffers;
+mod compare;
+mod demo;
+mod idle;
+mod overhead;
+mod profile;
+mod report;
+pub(crate) mod shared;
+mod sweep;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::paths::Pairs;
+use crate::paths::inner::Inner;
+use crate::strand::crew::child::{StrandArgs, work};
+use crate::uperf::cli::UperfArgs;
+
+/// Of the commands that compare.
+const STATUSES: &str = "Exit status: 0 all was measured; 1 something could not be measured or written, or a goal is \
+                        below its floor or without a verdict; 2 the command line is wrong; 130 Ctrl-C (what was measured is shown all the same)";
+
+/// Compare TCP, AF_UNIX and SMC on this host.
+#[derive(Parser)]
+#[command(name = "smc_bench", version, arg_required_else_help = true, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    uperf: UperfArgs,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Half a minute: request-response and streaming, 1 and 50 connections, every way that works here
+    #[command(after_help = STATUSES)]
+    Demo(demo::Options),
+    /// Several ways side by side: speed, latency and CPU, with charts
+    #[command(after_help = STATUSES)]
+    Compare(compare::Options),
+    /// Sizes of messages from a byte to a mebibyte, several ways side by side
+    #[command(after_help = STATUSES)]
+    Sweep(sweep::Options),
+    /// SMC with buffers of 16 KiB to 1 MiB
+    #[command(after_help = STATUSES)]
+    Buffers(buffers::Options),
+    /// A real server with its own load generator, plain and under smc_run
+    App(app::Options),
+    /// What connections cost that do nothing: CPU time and memory
+    Idle(idle::Options),
+    /// Show again what a comparison saved with --json
+    Report(report::Options),
+    /// The built-in profiles, also as files for uperf
+    #[command(subcommand)]
+    Profile(profile::Command),
+    /// What the loop around the socket calls costs by itself: nanoseconds per pass with sockets that do nothing
+    #[command(hide = true)]
+    Overhead,
+    /// The process of one strand; started by a master or slave
+    #[command(hide = true)]
+    Strand(StrandArgs),
+    /// Parts of this program that it starts itself
+    #[command(hide = true, subcommand)]
+    Inner(Inner),
+}
+
+impl Cli {
+    /// Does what was asked for.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            Some(command) => command.run(),
+            None => self.uperf.run().map(ExitCode::from),
+        }
+    }
+}
+
+impl Command {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Command::Demo(options) => options.run(),
+            Command::Compare(options) => options.run(&mut Pairs::new()?),
+            Command::Sweep(options) => options.run(&mut Pairs::new()?),
+            Command::Buffers(options) => options.run(&mut Pairs::new()?),
+            Command::App(options) => options.run(),
+            Command::Idle(options) => options.run(),
+            Command::Report(options) => options.run(),
+            Command::Profile(command) => command.run(),
+            Command::Overhead => overhead::run(),
+            Command::Strand(args) => work(&args).map(|()| ExitCode::SUCCESS),
+            Command::Inner(inner) => inner.run(),
+        }
+    }
+}

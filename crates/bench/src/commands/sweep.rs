@@ -1,0 +1,47 @@
+//! `smc_bench sweep`: messages from a byte to a mebibyte, and what connections cost that send none.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::shared::{Common, Own, Ways, change};
+use crate::compare::presets::Choice;
+use crate::compare::run::{Job, run};
+use crate::compare::study::Axis;
+use crate::compare::{QUICK_PATHS, World, select};
+use crate::profile::Refusal;
+
+/// The variable that a sweep sets.
+const SIZE: &str = "size";
+
+/// What to sweep.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    own: Own,
+    #[command(flatten)]
+    ways: Ways,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Options {
+    /// Measures and shows.
+    pub(crate) fn run(&self, world: &mut dyn World) -> anyhow::Result<ExitCode> {
+        let usual = Choice {
+            profiles: ["ping", "stream"].map(str::to_owned).into(),
+            connections: vec![1],
+            ..Choice::usual()
+        };
+        let choice = change(&self.own, &self.common, usual)?;
+        if choice.variables.contains_key(SIZE) {
+            return Err(
+                Refusal::usage("`sweep` sets the variable `size` itself: leave --set size out").into()
+            );
+        }
+        let (paths, baseline, notes) = select(&self.ways, &QUICK_PATHS, world)?;
+        let plan = choice.sweep(&paths, baseline);
+        let job = Job { axis: Axis::Size, notes, idle: true, ..Job::new("Sizes of messages", plan) };
+        run(job, &self.common, world)
+    }
+}
