@@ -67,7 +67,9 @@ fn our_master_runs_with_uperfs_slave() {
 fn uperfs_master_runs_with_our_slave() {
     let Some(_) = uperf() else { return };
     for server in ["threads", "processes", "epoll"] {
-        for (name, profile) in profiles() {
+        // Threads and processes of the master are one to the slave: each once is enough beyond the first server.
+        let every = if server == "threads" { 1 } else { 2 };
+        for (name, profile) in profiles().into_iter().step_by(every) {
             let slave = Slave::start(&["--server", server]);
             let Some(mut uperf) = uperf() else { return };
             uperf.args(["-m", profile.path(), "-P", &slave.port.to_string()]);

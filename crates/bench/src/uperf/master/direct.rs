@@ -26,7 +26,7 @@ use crate::uperf::link::{PATIENCE, explain};
 use crate::uperf::output::Printer;
 use crate::uperf::wire::{Command, FromSlave};
 
-/// uperf's slave signals its strands and looks a second later whether they heard.
+/// uperf's master looks at its strands once a second, and so does its slave.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Longest time without a look around.
@@ -155,10 +155,11 @@ impl<'a> Conductor<'a> {
     /// they say when they have.
     fn announce(&mut self, printer: &mut Printer, number: usize) -> Result<(), Trouble> {
         let value = u32::try_from(number).unwrap_or(u32::MAX);
+        self.settle(printer, number, false)?;
         for party in self.parties.iter().filter(|party| party.group.transactions.len() > number) {
             command(party, &mut self.slaves, Command::NextTransaction(value), number.checked_sub(1));
         }
-        self.settle(printer, number)?;
+        self.settle(printer, number, true)?;
         let give_up = Instant::now() + PATIENCE;
         self.until(printer, Some(give_up), |conductor| {
             conductor.parties.iter().all(|party| {
@@ -168,11 +169,13 @@ impl<'a> Conductor<'a> {
         })
     }
 
-    /// uperf's slave interrupts its strands now. Only when they have noticed may their connections be used otherwise, or
-    /// closed: before, that is an error to it.
-    fn settle(&mut self, printer: &mut Printer, next: usize) -> Result<(), Trouble> {
+    /// Gives uperf's slave the time that uperf's master gives it. Told to go on, it interrupts strands that have not come
+    /// to their gate. So after iterations it is told later, when they have. After a duration they are to be interrupted;
+    /// only when they have noticed may their connections be closed, which is an error to them before.
+    fn settle(&mut self, printer: &mut Printer, next: usize, is_told: bool) -> Result<(), Trouble> {
         let Some(last) = next.checked_sub(1) else { return Ok(()) };
-        if !self.parties.iter().any(|party| party.peer == Peer::Uperf && party.is_timed(last)) {
+        let mut parties = self.parties.iter();
+        if !parties.any(|party| party.peer == Peer::Uperf && party.is_timed(last) == is_told) {
             return Ok(());
         }
         let end = Instant::now() + SETTLE;
