@@ -28,6 +28,7 @@ const STATUSES: &str = "Exit status: 0 all was measured; 1 something could not b
 /// Compare TCP, AF_UNIX and SMC on this host.
 #[derive(Parser)]
 #[command(name = "smc_bench", version, arg_required_else_help = true, args_conflicts_with_subcommands = true)]
+#[command(after_help = crate::uperf::cli::STATUSES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     uperf: UperfArgs,

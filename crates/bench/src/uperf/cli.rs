@@ -14,6 +14,11 @@ use crate::cell::Server;
 use crate::profile;
 use crate::strand::Detail;
 
+/// The same as in [`super::exit`], for users.
+pub(crate) const STATUSES: &str = "Exit status of -m and -s: 0 all was done; 1 bad profile, no slave, or one that failed, \
+                                   as did a strand; 2 the command line is wrong; 130 Ctrl-C (what was measured is shown \
+                                   all the same)";
+
 /// Options of uperf, with its letters, and longer names for them.
 #[derive(Args, Clone, Debug)]
 #[group(id = "uperf")]
