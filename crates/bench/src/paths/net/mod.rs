@@ -1,6 +1,6 @@
 //! Two network namespaces that reach each other through a bridge, as two containers of one host do: tool's side.
 //!
-//! Owns nothing with a name. The namespaces live as long as the process that made them ([`hold`]), and that one lives
+//! Owns nothing with a name. The namespaces live as long as the process that made them ([`hold()`]), and that one lives
 //! as long as the pipe to it: Drop, Ctrl-C and SIGKILL of this program all end it, and the kernel removes the rest.
 
 mod hold;

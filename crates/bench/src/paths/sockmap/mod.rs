@@ -1,6 +1,6 @@
 //! TCP over loopback whose bytes a BPF sockmap hands from socket to socket, past the network: tool's side.
 //!
-//! Needs root. The programs live as long as the process that loaded them ([`hold`]), and that one as long as the pipe
+//! Needs root. The programs live as long as the process that loaded them ([`hold()`]), and that one as long as the pipe
 //! to it; it removes the cgroup in which the redirection holds.
 
 mod assembler;

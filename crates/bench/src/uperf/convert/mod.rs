@@ -1,4 +1,4 @@
-//! A profile's group in uperf's numbers, and back ([`from_wire`]).
+//! A profile's group in uperf's numbers, and back ([`from_wire()`]).
 
 mod from_wire;
 
