@@ -9,7 +9,8 @@ fn page(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}")).replace("\\-", "-")
 }
 
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
+    "smc_bench.8",
     "smc_run.8",
     "smcss.8",
     "smcd.8",

@@ -84,8 +84,6 @@ impl House {
 
     fn serve(&self, guest: TcpStream) {
         let options = &self.options;
-        let from = guest.peer_addr().map_or_else(|_| "somebody who has gone".into(), |from| from.to_string());
-        self.tell(|| format!("{from} is at the control port"));
         let session = match Session::greet(guest, options.server) {
             Ok(session) => session,
             Err(reason) => {
@@ -100,17 +98,10 @@ impl House {
             eprintln!("smc_bench: a master at {} is served", session.master());
         }
         let outcome = session.serve();
-        self.tell(|| format!("{from} was served by {} strands", outcome.run.strands));
         if let Some(failure) = &outcome.failure {
             eprintln!("smc_bench: {failure}");
         }
         self.note(outcome);
-    }
-
-    fn tell(&self, news: impl FnOnce() -> String) {
-        if self.options.verbose {
-            eprintln!("smc_bench: {}", news());
-        }
     }
 
     /// Keeps what a session came to, and ends this program if it was the last.

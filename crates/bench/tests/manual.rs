@@ -1,0 +1,61 @@
+//! The manual page says what the program says: every command and every option of every usage has its place in it.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+
+const COMMANDS: [&[&str]; 10] = [
+    &[],
+    &["compare"],
+    &["sweep"],
+    &["buffers"],
+    &["demo"],
+    &["app"],
+    &["idle"],
+    &["report"],
+    &["profile"],
+    &["profile", "show"],
+];
+
+fn page() -> String {
+    include_str!("../../../docs/man/smc_bench.8").replace("\\-", "-")
+}
+
+fn help(command: &[&str]) -> String {
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+    let output = bench.args(command).arg("-h").stdin(Stdio::null()).output().expect("the program starts");
+    assert!(output.status.success(), "{command:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// `-m`, `--master` of the lines that begin with a dash.
+fn options(help: &str) -> BTreeSet<&str> {
+    let lines = help.lines().map(str::trim).filter(|line| line.starts_with('-'));
+    let words = lines.flat_map(|line| line.split("  ").next().unwrap_or_default().split_whitespace());
+    words.map(|word| word.trim_end_matches(',')).filter(|word| word.starts_with('-')).collect()
+}
+
+#[test]
+fn every_option_is_described() {
+    let page = page();
+    let described: BTreeSet<&str> =
+        page.lines().filter(|line| line.starts_with(".B")).flat_map(str::split_whitespace).collect();
+    for command in COMMANDS {
+        let help = help(command);
+        let options = options(&help);
+        assert!(options.contains("-h"), "{help}");
+        for option in options {
+            assert!(described.contains(option), "the page does not describe {option} of {command:?}");
+        }
+    }
+}
+
+#[test]
+fn every_command_is_described_and_every_one_of_them_is_looked_at() {
+    let page = page();
+    let help = help(&[]);
+    let list = help.split("Commands:").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("a list");
+    for name in list.lines().filter_map(|line| line.split_whitespace().next()) {
+        assert!(page.lines().any(|line| line == format!(".B {name}")), "{name}");
+        assert!(name == "help" || COMMANDS.contains(&&[name][..]), "{name} is looked at");
+    }
+}
