@@ -52,7 +52,7 @@ pub(crate) fn serve(bed: &Bed, command: &mut Command, port: u16) -> Running {
 }
 
 /// Whether somebody listens on `port`, found without connecting.
-fn listening(port: u16) -> bool {
+pub(crate) fn listening(port: u16) -> bool {
     let has = |path| {
         let table = std::fs::read_to_string(path).unwrap_or_default();
         let want = format!(":{port:04X}");

@@ -1,9 +1,10 @@
 //! nginx, curl, wrk, and the HTTP servers of Python and Node.
 
 use crate::support::{
-    LIMIT, assert_shown, content, output, programs, python, same_in_all_modes, script, serve, sum, watch,
+    LIMIT, assert_shown, content, listening, output, programs, python, same_in_all_modes, script, serve, sum,
+    watch,
 };
-use isthmus_tests::{Bed, Running, free_port, sys};
+use isthmus_tests::{Bed, Running, free_port, sys, within};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -30,11 +31,11 @@ fn nginx(bed: &Bed, program: &Path, (on, off): (u16, u16)) -> Running {
         d = dir.display()
     );
     let conf = bed.scratch.file("nginx.conf", conf);
-    serve(
-        bed,
-        bed.server(program).arg("-c").arg(conf).arg("-p").arg(dir).arg("-e").arg(dir.join("error.log")),
-        on,
-    )
+    let mut command = bed.server(program);
+    command.arg("-c").arg(conf).arg("-p").arg(dir).arg("-e").arg(dir.join("error.log"));
+    let server = serve(bed, &mut command, on);
+    assert!(within(LIMIT, || listening(off)), "nginx does not listen on {off}: {}", server.output());
+    server
 }
 
 fn curl(bed: &Bed, program: &Path, port: u16, n: usize) -> u64 {
