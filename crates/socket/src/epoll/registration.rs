@@ -165,16 +165,16 @@ impl Registration {
             || (conn.stalls() != self.seen_stalls.load(Ordering::Relaxed) && ready::has_space(conn, end))
     }
 
-    /// EPOLLET: whether there is news since the last report; from now on there is none.
+    /// EPOLLET: whether there is news since the last report; from now on there is none. Each number is read once: what
+    /// comes after that read is news for the next report. The level must be looked at afterwards.
     pub(super) fn take_edge(&self, conn: &Conn, end: &End) -> bool {
         let is_fresh = self.is_fresh.swap(0, Ordering::AcqRel) != 0;
-        let has_edge = self.has_edge(conn, end);
         let bytes = end.incoming.words().producer.0.prod.load(Shared::Acquire);
-        self.seen_bytes.store(bytes, Ordering::Relaxed);
-        if ready::has_space(conn, end) {
-            self.seen_stalls.store(conn.stalls(), Ordering::Relaxed);
-        }
-        is_fresh || has_edge
+        let has_bytes = self.seen_bytes.swap(bytes, Ordering::AcqRel) != bytes;
+        let stalls = conn.stalls();
+        let has_space =
+            ready::has_space(conn, end) && self.seen_stalls.swap(stalls, Ordering::AcqRel) != stalls;
+        is_fresh || has_bytes || has_space
     }
 }
 

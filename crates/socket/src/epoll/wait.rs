@@ -331,6 +331,7 @@ fn effective(registration: &Registration, source: Source, raised: u32) -> Option
         let level = raised & (events | bits::ERR | bits::HUP);
         return (conn.phase() == Phase::Fresh && once(&conn, registration, events)).then_some((level, data));
     };
+    let is_new = events & bits::ET == 0 || registration.take_edge(&conn, &end) || source == Source::Tcp;
     let mut level = ready::levels(&conn, &end, fd);
     if conn.phase() == Phase::Intent && !conn.has(flag::ESTABLISHED) {
         let is_connected =
@@ -339,7 +340,6 @@ fn effective(registration: &Registration, source: Source, raised: u32) -> Option
     }
     level |= if source == Source::Tcp { raised & (bits::ERR | bits::HUP | bits::PRI) } else { 0 };
     level &= events | bits::ERR | bits::HUP;
-    let is_new = events & bits::ET == 0 || registration.take_edge(&conn, &end) || source == Source::Tcp;
     level = if is_new { level } else { 0 };
     if level == 0 {
         if source == Source::Bell {
