@@ -6,7 +6,7 @@ use super::registration::{self, Registration, Source};
 use super::set::Set;
 use super::{INTENTS, READ_SIDE, WRITE_SIDE};
 use crate::conn::{Conn, End, Phase, flag, hold_index};
-use crate::wait::{PAUSES, Patience, may_yield, yield_now};
+use crate::wait::{Patience, may_yield, pauses, yield_now};
 use crate::{Outcome, client, ready};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use os::epoll::{Event, bits};
@@ -96,7 +96,6 @@ fn with_end<T>(registration: &Registration, then: impl FnOnce(&Conn, &End) -> T)
 
 /// The short wait before a sleep, as `wait::spin`, over all recent members.
 fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
-    let looks = (PAUSES / set.recent().max(1)).max(1);
     if set.recent() == 0 {
         return false;
     }
@@ -104,7 +103,7 @@ fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
         return false;
     }
     for _ in 0..set.spin.load(Ordering::Relaxed) {
-        for _ in 0..looks {
+        for _ in 0..(pauses() / set.recent().max(1)).max(1) {
             if collect(set, answer) {
                 return true;
             }
