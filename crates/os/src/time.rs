@@ -10,7 +10,8 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A cheap, unserialised cycle counter: only for judging waits, never for deadlines.
+/// A cheap, unserialised counter of about three per nanosecond: for judging waits, and for patience that may be a third
+/// longer or shorter, never for the program's own time limits.
 #[inline]
 pub fn cycles() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -20,9 +21,13 @@ pub fn cycles() -> u64 {
     }
     #[cfg(target_arch = "aarch64")]
     {
-        let ticks: u64;
+        let (ticks, per_second): (u64, u64);
         // SAFETY: the virtual counter is readable at EL0 on Linux.
-        unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks) };
-        ticks
+        unsafe {
+            core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks);
+            core::arch::asm!("mrs {}, cntfrq_el0", out(reg) per_second);
+        }
+        // It ticks at 24 MHz to 1 GHz.
+        ticks.wrapping_mul((3_000_000_000 / per_second.max(1)).max(1))
     }
 }

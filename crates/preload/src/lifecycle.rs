@@ -44,7 +44,7 @@ fn accepted(listener: c_int, fd: c_int, is_nonblocking: bool) {
     match table::get(listener) {
         Entry::Foreign => return,
         // Inherited, or listening since before we were loaded.
-        Entry::Empty if server::after_listen(listener).is_err() => {
+        Entry::Empty if server::adopt_listener(listener).is_err() => {
             table::set(listener, Entry::Foreign);
             return;
         }

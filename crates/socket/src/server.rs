@@ -22,6 +22,13 @@ pub fn after_listen(fd: i32) -> Result<(), Reason> {
     Ok(())
 }
 
+/// A listener that came over exec: what its former program set is inherited by what it accepts.
+pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
+    crate::conn::note_rcvlowat_is_used();
+    crate::conn::note_linger_is_used();
+    after_listen(fd)
+}
+
 /// After accept(): the new socket is looked at when it is first used, by whoever uses it.
 /// (An accepted socket does not inherit O_NONBLOCK: accept4 says whether it has it.)
 pub fn after_accept(fd: i32, is_nonblocking: bool) {
