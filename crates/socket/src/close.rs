@@ -215,6 +215,7 @@ pub fn after_dup(old: i32, new: i32) {
         Entry::Empty => {}
         Entry::Conn(index) => {
             if let Some(held) = hold(old) {
+                epoll::settle_parked(&held);
                 held.add_fd();
                 if table::set(new, Entry::Conn(index)).is_none() {
                     held.drop_fd();
@@ -240,6 +241,7 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
 /// Before fork(): the child's copies are counted first, so that neither side ever takes itself for the last by mistake.
 /// What another thread ties from here on carries the new era, and is counted by the child.
 pub fn before_fork() {
+    epoll::settle_all_parked();
     FORKS.fetch_add(1, Ordering::AcqRel);
     let era = era();
     for conn in tied().filter(|conn| conn.tied_era() != era) {
@@ -285,6 +287,7 @@ pub fn after_fork_in_child() {
 /// Before exec: a connection whose descriptor goes on into the next program must be found there. Early bytes go out;
 /// memory that is ours stays open. (What the server's side needs is the client's to keep.)
 pub fn before_exec() {
+    epoll::settle_all_parked();
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };
         let Some(held) = hold_index(index) else { continue };

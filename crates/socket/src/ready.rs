@@ -144,7 +144,9 @@ pub(crate) fn count_sleepers(conn: &Conn, end: &End, data: i32, space: i32) {
 /// Counts registrations in epoll sets. An edge is asked for in both directions.
 pub(crate) fn count_registrations(conn: &Conn, end: Option<&End>, data: i32, space: i32, edge: i32) {
     for (private, by) in [(&conn.epoll_in, data), (&conn.epoll_out, space), (&conn.epoll_edge, edge)] {
-        private.fetch_add(by as u32, Ordering::AcqRel);
+        if by != 0 {
+            private.fetch_add(by as u32, Ordering::AcqRel);
+        }
     }
     if let Some(end) = end {
         count_shared(&end.mine().rx.0, data + edge);
@@ -196,6 +198,26 @@ pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) -> boo
         kick(conn, end);
     }
     is_loud
+}
+
+/// Empties the doorbell if it may have been rung. What is still asked for stays so.
+pub(crate) fn drain(conn: &Conn, end: &End) {
+    if !may_have_rung(conn, end) {
+        return;
+    }
+    let armed_for = |is_armed: bool, asked: u32| if is_armed { 0 } else { asked };
+    conn.unmark(
+        flag::KICKED
+            | armed_for(end.incoming.words().data_wait.0.is_armed(), flag::ASKED_DATA)
+            | armed_for(end.outgoing.words().space_wait.0.is_armed(), flag::ASKED_SPACE),
+    );
+    os::pipe::drain(end.my_bell());
+}
+
+/// Whether blocked calls rely on the doorbell, or another process does.
+pub(crate) fn is_waited_for(conn: &Conn, end: &End) -> bool {
+    let blocked = [&conn.rx_waiters, &conn.tx_waiters].map(|count| count.load(Ordering::SeqCst));
+    blocked != [0, 0] || conn.has(flag::SIGNAL_DRIVEN) || is_shared(conn, end)
 }
 
 /// A sleeper of this side goes: whatever it drained may have been meant for others.

@@ -10,6 +10,7 @@ mod cases_data;
 mod cases_epoll;
 mod cases_fds;
 mod cases_fork;
+mod cases_interest;
 mod cases_move;
 mod cases_options;
 mod cases_poll;
@@ -20,12 +21,13 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 9] = [
+    let groups: [&[Case]; 10] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_signal::CASES,
         cases_fds::CASES,
         cases_fork::CASES,
+        cases_interest::CASES,
         cases_poll::CASES,
         cases_epoll::CASES,
         cases_move::CASES,

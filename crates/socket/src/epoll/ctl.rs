@@ -1,6 +1,7 @@
 //! epoll_ctl. Owns: the two kernel records of a registration (TCP socket and doorbell), and what becomes of them when the
 //! verdict falls.
 
+use super::lazy;
 use super::registration::{self, Registration, Source, decode, of_conn};
 use super::set::Set;
 use super::{FLAGS, READ_SIDE, WRITE_SIDE};
@@ -13,7 +14,7 @@ use os::{Errno, net};
 use shm::slab::Index;
 
 /// What the kernel is to report about the TCP socket.
-fn tcp_events(phase: Phase, events: u32) -> u32 {
+pub(super) fn tcp_events(phase: Phase, events: u32) -> u32 {
     if phase != Phase::Smc {
         return events;
     }
@@ -69,7 +70,11 @@ fn find(conn: &Conn, epfd: i32, fd: i32) -> Option<(Index, &'static Registration
 }
 
 fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {
-    if let Some((_, stale)) = find(conn, epfd, fd) {
+    if let Some((index, parked)) = find(conn, epfd, fd).filter(|(_, found)| found.is_parked()) {
+        if lazy::revive(conn, index, parked, events, data) {
+            return Ok(Outcome::Done(0));
+        }
+    } else if let Some((_, stale)) = find(conn, epfd, fd) {
         // The kernel knows best whether it is still there: closing every descriptor removes it silently.
         kernel_ctl(epfd, Op::Add, fd, tcp_events(conn.phase(), events), 0)?;
         let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);
@@ -84,8 +89,10 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     registration.begin(set_index, conn_index, fd);
     registration.ask(events, data);
     let cookie = registration.cookie(index, Source::Tcp);
+    let kernel_events = tcp_events(conn.phase(), events);
+    registration.kernel_events.store(kernel_events, Ordering::Relaxed);
     let added = if set.add(index) {
-        kernel_ctl(epfd, Op::Add, fd, tcp_events(conn.phase(), events), cookie)
+        kernel_ctl(epfd, Op::Add, fd, kernel_events, cookie)
     } else {
         Err(Errno::ENOMEM)
     };
@@ -131,7 +138,8 @@ fn second_bell(epfd: i32, end: &End, events: u32, cookie: u64) -> i32 {
     bell
 }
 
-fn announce(conn: &Conn, end: &End, registration: &Registration) {
+/// Whoever sleeps on the set learns what the registration has to report.
+pub(super) fn announce(conn: &Conn, end: &End, registration: &Registration) {
     ready::rearm(conn, end, false, false);
     let is_answered = conn.phase() == Phase::Smc;
     let level = ready::levels(conn, end, registration.fd()) & if is_answered { !0 } else { !WRITE_SIDE };
@@ -143,19 +151,42 @@ fn announce(conn: &Conn, end: &End, registration: &Registration) {
     }
 }
 
-/// Adds (`by` 1) or removes (-1) a registration's wishes at its connection.
-fn count(conn: &Conn, events: u32, by: i32) {
-    let counted = |is_wished: bool| if is_wished { by } else { 0 };
+/// What `events` count for at the connection: data, space, edges.
+fn wishes(events: u32) -> [i32; 3] {
     let is_edge = events & bits::ET != 0;
-    let data = counted(!is_edge && events & READ_SIDE != 0);
-    let space = counted(!is_edge && events & WRITE_SIDE != 0);
-    ready::count_registrations(conn, End::of(conn).as_ref(), data, space, counted(is_edge));
+    [!is_edge && events & READ_SIDE != 0, !is_edge && events & WRITE_SIDE != 0, is_edge].map(i32::from)
+}
+
+/// Adds (`by` 1) or removes (-1) a registration's wishes at its connection.
+pub(super) fn count(conn: &Conn, events: u32, by: i32) {
+    let [data, space, edge] = wishes(events).map(|wish| wish * by);
+    ready::count_registrations(conn, End::of(conn).as_ref(), data, space, edge);
+}
+
+/// One registration's wishes change.
+pub(super) fn recount(conn: &Conn, from: u32, to: u32) {
+    let (old, new) = (wishes(from), wishes(to));
+    ready::count_registrations(
+        conn,
+        End::of(conn).as_ref(),
+        new[0] - old[0],
+        new[1] - old[1],
+        new[2] - old[2],
+    );
 }
 
 fn modify(conn: &Conn, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {
     let Some((index, registration)) = find(conn, epfd, fd) else { return Ok(Outcome::Forward) };
+    if registration.is_parked() {
+        return Err(Errno::ENOENT);
+    }
+    if lazy::modify(conn, index, registration, events, data)? {
+        return Ok(Outcome::Done(0));
+    }
     let cookie = registration.cookie(index, Source::Tcp);
-    kernel_ctl(epfd, Op::Mod, fd, tcp_events(conn.phase(), events), cookie)?;
+    let kernel_events = tcp_events(conn.phase(), events);
+    kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie)?;
+    registration.kernel_events.store(kernel_events, Ordering::Relaxed);
     uncount(conn, registration);
     registration.ask(events, data);
     count(conn, events, 1);
@@ -197,6 +228,12 @@ pub(super) fn reload(conn: &Conn, registration: &Registration, source: Source) {
 
 fn delete(conn: &Conn, epfd: i32, fd: i32) -> Result<Outcome, Errno> {
     let Some((_, registration)) = find(conn, epfd, fd) else { return Ok(Outcome::Forward) };
+    if registration.is_parked() {
+        return Err(Errno::ENOENT);
+    }
+    if lazy::park(conn, registration) {
+        return Ok(Outcome::Done(0));
+    }
     kernel_ctl(epfd, Op::Del, fd, 0, 0)?;
     drop_registration(conn, registration, true);
     Ok(Outcome::Done(0))
@@ -206,8 +243,11 @@ fn delete(conn: &Conn, epfd: i32, fd: i32) -> Result<Outcome, Errno> {
 ///
 /// A fork child that only closes its copies must not touch a set it shares with its parent: there the record lives on.
 /// What the program itself asks for (`by_program`) it gets.
-fn drop_registration(conn: &Conn, gone: &'static Registration, by_program: bool) {
+pub(super) fn drop_registration(conn: &Conn, gone: &'static Registration, by_program: bool) {
     let is_own = gone.pid.load(Ordering::Relaxed) == os::process::cached_pid();
+    if gone.is_parked() && is_own {
+        let _ = kernel_ctl(gone.epfd(), Op::Del, gone.fd(), 0, 0);
+    }
     let bell = gone.bell.swap(-1, Ordering::Relaxed);
     if bell >= 0 {
         if is_own || by_program {
@@ -276,7 +316,9 @@ pub(crate) fn convert(conn: &Conn) {
         if is_shared {
             let (epfd, fd, events) = (registration.epfd(), registration.fd(), registration.events());
             let cookie = registration.cookie(index, Source::Tcp);
-            let _ = kernel_ctl(epfd, Op::Mod, fd, tcp_events(Phase::Smc, events), cookie);
+            let kernel_events = tcp_events(Phase::Smc, events);
+            let _ = kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie);
+            registration.kernel_events.store(kernel_events, Ordering::Relaxed);
             if let Some(end) = End::of(conn) {
                 announce(conn, &end, registration);
             }

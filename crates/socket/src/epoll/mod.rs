@@ -9,12 +9,14 @@
 //! need no ring of their doorbell while the program is busy. The rest, and all before a sleep, are armed.
 
 mod ctl;
+mod lazy;
 mod registration;
 mod set;
 mod wait;
 
 pub(crate) use ctl::{convert, offered, remove_all};
 pub use ctl::{ctl, is_fresh, note_early, release_fresh};
+pub(crate) use lazy::{settle_all_parked, settle_parked};
 pub use set::note_nested;
 pub(crate) use set::{close_set, share_set};
 pub use wait::{Kernel, is_ours, wait};

@@ -32,6 +32,12 @@ pub(super) struct Registration {
     pub(super) is_fired: AtomicU32,
     /// The process that made it.
     pub(super) pid: AtomicU32,
+    /// And since which fork.
+    pub(super) era: AtomicU64,
+    /// What the kernel was last asked about the TCP socket: at least what `events` need.
+    pub(super) kernel_events: AtomicU32,
+    /// Taken back by the program; its records are still in the kernel (`lazy`).
+    pub(super) is_parked: AtomicU32,
     /// The doorbell's number in the set, or a duplicate's; -1 while there is none.
     pub(super) bell: AtomicI32,
     /// The wait call that delivered it last, and where in its answer.
@@ -68,6 +74,9 @@ impl Registration {
             next: AtomicU32::new(0),
             is_fired: AtomicU32::new(0),
             pid: AtomicU32::new(0),
+            era: AtomicU64::new(0),
+            kernel_events: AtomicU32::new(0),
+            is_parked: AtomicU32::new(0),
             bell: AtomicI32::new(-1),
             batch: AtomicU64::new(0),
             place: AtomicU32::new(0),
@@ -87,6 +96,8 @@ impl Registration {
         self.fd.store(fd, Ordering::Relaxed);
         self.bell.store(-1, Ordering::Relaxed);
         self.pid.store(os::process::cached_pid(), Ordering::Relaxed);
+        self.era.store(crate::close::era(), Ordering::Relaxed);
+        self.is_parked.store(0, Ordering::Relaxed);
     }
 
     /// What EPOLL_CTL_ADD and EPOLL_CTL_MOD ask for.
@@ -108,6 +119,11 @@ impl Registration {
 
     pub(super) fn is_live(&self) -> bool {
         self.generation.load(Ordering::Acquire) & 1 == 1
+    }
+
+    /// Whether the program has taken it back.
+    pub(super) fn is_parked(&self) -> bool {
+        self.is_parked.load(Ordering::Acquire) != 0
     }
 
     pub(super) fn is_fired(&self) -> bool {

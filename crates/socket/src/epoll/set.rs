@@ -121,6 +121,11 @@ impl Set {
         self.epfd.load(Ordering::Relaxed)
     }
 
+    /// Somebody else than a wait of ours watches the set: from now on it may be waited for without our knowledge.
+    pub(super) fn note_watched(&self) {
+        self.is_nested.store(1, Ordering::SeqCst);
+    }
+
     /// Whether somebody may wait for the set while this thread is busy with what it reported.
     pub(super) fn is_watched(&self) -> bool {
         self.sleepers.load(Ordering::SeqCst) > 0
@@ -282,7 +287,7 @@ impl Set {
 /// Another set watches this one.
 pub fn note_nested(epfd: i32) {
     if let Some(set) = Set::index_of(epfd).and_then(Set::get) {
-        set.is_nested.store(1, Ordering::Relaxed);
+        set.note_watched();
     }
 }
 

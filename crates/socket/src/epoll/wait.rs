@@ -2,7 +2,8 @@
 //! while; and that no thread sleeps before every member is armed.
 
 use super::ctl::{fire, meant, reload};
-use super::registration::{self, Registration, Source};
+use super::lazy;
+use super::registration::{self, Registration, Source, of_conn};
 use super::set::Set;
 use super::{INTENTS, READ_SIDE, WRITE_SIDE};
 use crate::conn::{Conn, End, Phase, flag, hold_index};
@@ -240,6 +241,7 @@ fn tick(set: &Set) {
 /// makes it readable.
 pub(crate) fn prepare_to_be_polled(epfd: i32) {
     let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
+    set.note_watched();
     set.arm_all(|registration| {
         if arm(registration) {
             with_end(registration, ready::kick);
@@ -295,7 +297,7 @@ impl Answer<'_> {
     }
 
     /// Enters what the program is to see of `registration`, once.
-    fn take(&mut self, registration: &Registration, source: Source, raised: u32) {
+    fn take(&mut self, registration: &'static Registration, source: Source, raised: u32) {
         let Some((level, data)) = effective(registration, source, raised) else { return };
         // Another thread may be reporting the same registration: its mark is checked before it is believed.
         if registration.batch.load(Ordering::Relaxed) == self.batch {
@@ -314,8 +316,12 @@ impl Answer<'_> {
 }
 
 /// What the program is to see of one record, if anything.
-fn effective(registration: &Registration, source: Source, raised: u32) -> Option<(u32, u64)> {
+fn effective(registration: &'static Registration, source: Source, raised: u32) -> Option<(u32, u64)> {
     let conn = hold_index(Index(registration.conn.load(Ordering::Relaxed)))?;
+    if registration.is_parked() {
+        lazy::settle(&conn, registration);
+        return None;
+    }
     let fd = registration.fd();
     let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
     if source == Source::Tcp {
@@ -341,9 +347,10 @@ fn effective(registration: &Registration, source: Source, raised: u32) -> Option
     level &= events | bits::ERR | bits::HUP;
     level = if is_new { level } else { 0 };
     if level == 0 {
-        if source == Source::Bell {
-            ready::note_rung(&conn);
-            ready::rearm(&conn, &end, false, false);
+        match source {
+            Source::Bell => hush(&conn, &end, registration),
+            Source::Tcp => lazy::settle(&conn, registration),
+            Source::Rings => {}
         }
         reload(&conn, registration, source);
         return None;
@@ -353,6 +360,18 @@ fn effective(registration: &Registration, source: Source, raised: u32) -> Option
         ready::rearm(&conn, &end, false, false);
     }
     once(&conn, registration, events).then_some((level, data))
+}
+
+/// Drains a doorbell that has nothing to tell. Waits of this set ask again before they sleep, which a busy program seldom
+/// does: until then nobody is to ring. Others that rely on the doorbell are looked for after the drain.
+fn hush(conn: &Conn, end: &End, registration: &Registration) {
+    ready::note_rung(conn);
+    ready::drain(conn, end);
+    core::sync::atomic::fence(Ordering::SeqCst);
+    let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
+    if set.is_none_or(Set::is_watched) || of_conn(conn).nth(1).is_some() || ready::is_waited_for(conn, end) {
+        ready::rearm(conn, end, false, false);
+    }
 }
 
 /// Whether the record may be reported: ONESHOT is, to one.

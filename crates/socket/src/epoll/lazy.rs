@@ -1,0 +1,132 @@
+//! epoll_ctl without system calls. Owns: by how much the kernel's records may exceed what the program asks for.
+//!
+//! Event loops take their interest in a socket back and forth with every message (redis, libevent, libuv). The records of
+//! a plain level-triggered registration stay in the kernel meanwhile: a wish that shrinks leaves them wide, and one that is
+//! taken back is parked with them, in case it returns. Should the kernel report what nobody asks for any more, the wait
+//! that hears it settles the account. Nothing is left over that a fork, an exec or a duplicate could carry on.
+
+use super::FLAGS;
+use super::ctl::{announce, count, drop_registration, recount, tcp_events};
+use super::registration::{Registration, Source, of_conn};
+use super::set::Set;
+use crate::conn::{Conn, End, Phase, all};
+use core::sync::atomic::{Ordering, fence};
+use os::Errno;
+use os::epoll::{Op, ctl as kernel_ctl};
+use shm::slab::Index;
+
+/// Whether the kernel's records of `registration` can stand for `events`: both are level-triggered, and nobody else has
+/// got a copy of the set since the registration was made.
+fn may_stand_for(conn: &Conn, registration: &Registration, events: u32) -> bool {
+    conn.phase() == Phase::Smc
+        && (events | registration.events()) & FLAGS == 0
+        && registration.bell.load(Ordering::Relaxed) >= 0
+        && registration.era.load(Ordering::Relaxed) == crate::close::era()
+}
+
+/// EPOLL_CTL_MOD: whether it is done. The kernel is asked only for what its record lacks.
+pub(super) fn modify(
+    conn: &Conn,
+    index: Index,
+    registration: &Registration,
+    events: u32,
+    data: u64,
+) -> Result<bool, Errno> {
+    if !may_stand_for(conn, registration, events) {
+        return Ok(false);
+    }
+    let wanted = tcp_events(Phase::Smc, events) | registration.kernel_events.load(Ordering::Relaxed);
+    if wanted != registration.kernel_events.load(Ordering::Relaxed) {
+        kernel_ctl(
+            registration.epfd(),
+            Op::Mod,
+            registration.fd(),
+            wanted,
+            registration.cookie(index, Source::Tcp),
+        )?;
+        registration.kernel_events.store(wanted, Ordering::Relaxed);
+    }
+    recount(conn, registration.events(), events);
+    registration.ask(events, data);
+    tell_waiters(conn, registration);
+    Ok(true)
+}
+
+/// EPOLL_CTL_DEL: whether it is done. The socket must be this descriptor's alone: a record cannot be taken out through
+/// another number.
+pub(super) fn park(conn: &Conn, registration: &Registration) -> bool {
+    if !may_stand_for(conn, registration, 0) || conn.fds() != 1 || !conn.is_exclusive() {
+        return false;
+    }
+    count(conn, registration.events(), -1);
+    registration.events.store(0, Ordering::Release);
+    registration.is_parked.store(1, Ordering::Release);
+    true
+}
+
+/// EPOLL_CTL_ADD of a parked one: whether it is done. If not, nothing of it is left.
+pub(super) fn revive(
+    conn: &Conn,
+    index: Index,
+    registration: &'static Registration,
+    events: u32,
+    data: u64,
+) -> bool {
+    if modify(conn, index, registration, events, data) == Ok(true) {
+        registration.is_parked.store(0, Ordering::Release);
+        return true;
+    }
+    drop_registration(conn, registration, true);
+    false
+}
+
+/// Who waits for the set, or will, learns of the wish: a wait looks at recent members before it sleeps, and a sleeper's
+/// count is up before its look. Only if somebody sleeps already must he be woken.
+fn tell_waiters(conn: &Conn, registration: &Registration) {
+    let Some(set) = Set::get(Index(registration.set.load(Ordering::Relaxed))) else { return };
+    set.promote(registration);
+    fence(Ordering::SeqCst);
+    if set.is_watched()
+        && let Some(end) = End::of(conn)
+    {
+        announce(conn, &end, registration);
+    }
+}
+
+/// The kernel reported what the program does not ask for: its records are made to say what it does.
+pub(super) fn settle(conn: &Conn, registration: &'static Registration) {
+    let Some(_turn) = conn.registrations_turn.take() else { return };
+    if registration.is_parked() {
+        drop_registration(conn, registration, true);
+        return;
+    }
+    let wanted = tcp_events(conn.phase(), registration.events());
+    if registration.events() & FLAGS != 0 || wanted == registration.kernel_events.load(Ordering::Relaxed) {
+        return;
+    }
+    let Some((index, _)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration)) else {
+        return;
+    };
+    let cookie = registration.cookie(index, Source::Tcp);
+    if kernel_ctl(registration.epfd(), Op::Mod, registration.fd(), wanted, cookie).is_ok() {
+        registration.kernel_events.store(wanted, Ordering::Relaxed);
+    }
+}
+
+/// Before the socket gets another descriptor: nothing parked is left.
+pub(crate) fn settle_parked(conn: &Conn) {
+    if !of_conn(conn).any(|(_, registration)| registration.is_parked()) {
+        return;
+    }
+    let Some(_turn) = conn.registrations_turn.take() else { return };
+    while let Some((_, registration)) = of_conn(conn).find(|(_, registration)| registration.is_parked()) {
+        drop_registration(conn, registration, true);
+    }
+}
+
+/// Before a fork or an exec: the same for all sockets.
+pub(crate) fn settle_all_parked() {
+    for (_, conn) in all() {
+        settle_parked(conn);
+    }
+}

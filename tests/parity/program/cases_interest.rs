@@ -1,0 +1,248 @@
+//! Interest that comes and goes: event loops that take sockets out of a set and put them back with every message. What
+//! the kernel is told of it later, or never, must not show.
+
+use crate::context::{Case, Cx, say, settle, until_queued, until_ready};
+use isthmus_tests::sys::{self, Fd, ep_add, ep_del, ep_mod, ep_show, ep_wait, show};
+use libc::{EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP};
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: true, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("interest.back_and_forth", back_and_forth),
+    case("interest.taken_back", taken_back),
+    case("interest.end_while_taken_back", end_while_taken_back),
+    case("interest.end_while_writing_only", end_while_writing_only),
+    case("interest.taken_back_then_dup", taken_back_then_dup),
+    case("interest.taken_back_then_closed", taken_back_then_closed),
+    case("interest.taken_back_then_fork", taken_back_then_fork),
+    case("interest.taken_back_then_oneshot", taken_back_then_oneshot),
+    case("interest.mod_wakes_sleeper", mod_wakes_sleeper),
+    case("interest.add_back_wakes_sleeper", add_back_wakes_sleeper),
+    case("interest.mod_of_a_polled_set", mod_of_a_polled_set),
+    case("interest.two_sets", two_sets),
+    case("interest.blocked_reader_beside", blocked_reader_beside),
+];
+
+/// An echo client as redis-benchmark is one: for every message the socket is put in for output, then for input.
+fn back_and_forth(cx: &mut Cx) {
+    let p = cx.warm();
+    sys::nonblocking(p.fd, true);
+    let ep = sys::epoll();
+    cx.tell("echo 0 20000");
+    let (mut back, mut lost) = (0, 0);
+    for round in 0..200 {
+        let added = ep_add(ep, p.fd, EPOLLOUT, round);
+        lost += u32::from(added.is_err());
+        lost += u32::from(ep_wait(ep, 3000) != Ok(vec![(round, EPOLLOUT as u32)]));
+        let _ = sys::write(p.fd, &[round as u8; 100]);
+        lost += u32::from(ep_mod(ep, p.fd, EPOLLIN, round + 1).is_err());
+        let mut got = 0;
+        while got < 100 && lost < 3 {
+            lost += u32::from(ep_wait(ep, 3000) != Ok(vec![(round + 1, EPOLLIN as u32)]));
+            let mut buf = [0; 100];
+            got += sys::read(p.fd, &mut buf).unwrap_or(0);
+        }
+        back += got;
+        lost += u32::from(ep_del(ep, p.fd).is_err());
+    }
+    say!("back {back}, wrong {lost}");
+    cx.answer();
+}
+
+fn taken_back(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    for round in 0..3 {
+        say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, round)));
+        say!("idle {}", ep_show(ep, 20));
+        say!("del -> {}", show(ep_del(ep, p.fd)));
+        cx.peer("send 0 x");
+        until_queued(p.fd, 1);
+        say!("nothing {}", ep_show(ep, 20));
+        say!("mod -> {}", show(ep_mod(ep, p.fd, EPOLLIN, 7)));
+        say!("del again -> {}", show(ep_del(ep, p.fd)));
+        say!("add back -> {}", show(ep_add(ep, p.fd, EPOLLIN | EPOLLOUT, 9)));
+        say!("both {}", ep_show(ep, 3000));
+        say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+        say!("out {}", ep_show(ep, 3000));
+        say!("del -> {}", show(ep_del(ep, p.fd)));
+    }
+}
+
+fn end_while_taken_back(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN | EPOLLRDHUP, 1)));
+    say!("idle {}", ep_show(ep, 20));
+    say!("del -> {}", show(ep_del(ep, p.fd)));
+    cx.peer("shut 0 1");
+    until_ready(p.fd, libc::POLLRDHUP);
+    say!("nothing {}", ep_show(ep, 20));
+    say!("nothing {}", ep_show(ep, 20));
+    say!("add back -> {}", show(ep_add(ep, p.fd, EPOLLIN | EPOLLRDHUP, 2)));
+    say!("end {}", ep_show(ep, 3000));
+}
+
+fn end_while_writing_only(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN | EPOLLRDHUP, 1)));
+    say!("mod -> {}", show(ep_mod(ep, p.fd, EPOLLOUT, 2)));
+    cx.peer("shut 0 1");
+    until_ready(p.fd, libc::POLLRDHUP);
+    say!("out only {}", ep_show(ep, 3000));
+    say!("mod -> {}", show(ep_mod(ep, p.fd, 0, 3)));
+    say!("nothing {}", ep_show(ep, 20));
+    say!("mod -> {}", show(ep_mod(ep, p.fd, EPOLLIN, 4)));
+    say!("end {}", ep_show(ep, 3000));
+}
+
+fn taken_back_then_dup(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    say!("del -> {}", show(ep_del(ep, p.fd)));
+    let copy = sys::dup(p.fd).expect("dup") as Fd;
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer("send 0 x");
+    until_queued(copy, 1);
+    say!("nothing {}", ep_show(ep, 20));
+    say!("add copy -> {}", show(ep_add(ep, copy, EPOLLIN, 2)));
+    say!("data {}", ep_show(ep, 3000));
+    cx.watch(copy);
+}
+
+fn taken_back_then_closed(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    say!("del -> {}", show(ep_del(ep, p.fd)));
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer("drain 0");
+    let moved = sys::dup(q.fd).expect("dup") as Fd;
+    say!("number reused {}", moved == p.fd);
+    say!("add new owner -> {}", show(ep_add(ep, moved, EPOLLIN, 2)));
+    cx.peer("send 1 x");
+    say!("data {}", ep_show(ep, 3000));
+    cx.watch(moved);
+}
+
+fn taken_back_then_fork(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    say!("del -> {}", show(ep_del(ep, p.fd)));
+    cx.peer("send 0 x");
+    until_queued(p.fd, 1);
+    let pid = sys::fork(|| {
+        let before = ep_wait(ep, 20) == Ok(vec![]);
+        let added = ep_add(ep, p.fd, EPOLLIN, 5).is_ok();
+        let after = ep_wait(ep, 3000) == Ok(vec![(5, EPOLLIN as u32)]);
+        u8::from(!before)
+            + 2 * u8::from(!added)
+            + 4 * u8::from(!after)
+            + 8 * u8::from(ep_del(ep, p.fd).is_err())
+    });
+    say!("child {}", sys::wait(pid));
+    say!("parent {}", ep_show(ep, 20));
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 6)));
+    say!("data {}", ep_show(ep, 3000));
+}
+
+fn taken_back_then_oneshot(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    say!("del -> {}", show(ep_del(ep, p.fd)));
+    say!("add once -> {}", show(ep_add(ep, p.fd, EPOLLIN | EPOLLONESHOT, 2)));
+    cx.peer("send 0 x");
+    say!("once {}", ep_show(ep, 3000));
+    say!("spent {}", ep_show(ep, 20));
+    say!("mod to level -> {}", show(ep_mod(ep, p.fd, EPOLLIN, 3)));
+    say!("data {}", ep_show(ep, 3000));
+    say!("mod out -> {}", show(ep_mod(ep, p.fd, EPOLLOUT, 4)));
+    say!("out {}", ep_show(ep, 3000));
+}
+
+fn sleeper(ep: Fd) -> std::thread::JoinHandle<String> {
+    let sleeper = std::thread::spawn(move || ep_show(ep, 5000));
+    settle();
+    sleeper
+}
+
+fn mod_wakes_sleeper(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    let woken = sleeper(ep);
+    say!("mod -> {}", show(ep_mod(ep, p.fd, EPOLLIN | EPOLLOUT, 2)));
+    say!("woken {}", woken.join().expect("sleeper"));
+    say!("mod -> {}", show(ep_mod(ep, p.fd, 0, 3)));
+    cx.peer("send 0 x");
+    until_queued(p.fd, 1);
+    let woken = sleeper(ep);
+    say!("mod -> {}", show(ep_mod(ep, p.fd, EPOLLIN, 4)));
+    say!("woken {}", woken.join().expect("sleeper"));
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    let woken = sleeper(ep);
+    say!("mod -> {}", show(ep_mod(ep, p.fd, EPOLLIN, 5)));
+    cx.peer("send 0 y");
+    say!("woken {}", woken.join().expect("sleeper"));
+}
+
+fn add_back_wakes_sleeper(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    say!("del -> {}", show(ep_del(ep, p.fd)));
+    let woken = sleeper(ep);
+    say!("add back -> {}", show(ep_add(ep, p.fd, EPOLLIN, 2)));
+    cx.peer("send 0 x");
+    say!("woken {}", woken.join().expect("sleeper"));
+}
+
+fn mod_of_a_polled_set(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    let poller = std::thread::spawn(move || sys::poll(&[(ep, libc::POLLIN)], 5000).1[0]);
+    settle();
+    say!("mod -> {}", show(ep_mod(ep, p.fd, EPOLLOUT, 2)));
+    say!("polled {}", poller.join().expect("poller"));
+    say!("out {}", ep_show(ep, 3000));
+}
+
+/// Two loops share a socket: what one drains and takes back, the other still waits for.
+fn two_sets(cx: &mut Cx) {
+    let p = cx.warm();
+    let (one, two) = (sys::epoll(), sys::epoll());
+    say!("add -> {}", show(ep_add(one, p.fd, EPOLLIN, 1)));
+    say!("add -> {}", show(ep_add(two, p.fd, EPOLLIN, 2)));
+    say!("idle {}", ep_show(one, 20));
+    say!("del -> {}", show(ep_del(one, p.fd)));
+    let woken = sleeper(two);
+    say!("add back -> {}", show(ep_add(one, p.fd, EPOLLIN, 3)));
+    say!("idle {}", ep_show(one, 20));
+    cx.peer("send 0 x");
+    say!("woken {}", woken.join().expect("sleeper"));
+    say!("first {}", ep_show(one, 3000));
+}
+
+/// A loop that finds nothing must not take a ring away from a call that sleeps on the same socket.
+fn blocked_reader_beside(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN | EPOLLOUT, 1)));
+    for _ in 0..20 {
+        let reader = std::thread::spawn(move || sys::read(p.fd, &mut [0; 9]));
+        let _ = ep_wait(ep, 0);
+        let _ = ep_mod(ep, p.fd, EPOLLIN, 1);
+        let _ = ep_wait(ep, 0);
+        cx.ask("send 0 x");
+        while ep_wait(ep, 0) != Ok(vec![]) && !reader.is_finished() {}
+        say!("read -> {}", show(reader.join().expect("reader")));
+        let _ = ep_mod(ep, p.fd, EPOLLIN | EPOLLOUT, 1);
+    }
+}
