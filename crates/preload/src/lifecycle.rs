@@ -30,11 +30,21 @@ pub(crate) fn is_borrowed() -> bool {
     os::process::pid() != os::process::cached_pid()
 }
 
-fn listened(fd: c_int) {
+fn listening(fd: c_int, backlog: c_int) -> Outcome {
+    let is_new = is_active() && (table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd));
+    let announced = if is_new { server::before_listen(fd) } else { None };
+    // SAFETY: the program's own arguments.
+    let result = unsafe { forward::listen(fd, backlog) };
+    if result != 0 {
+        let errno = hook::last();
+        server::after_failed_listen(fd, announced);
+        return Outcome::Fail(errno);
+    }
     leave_fresh(fd);
     if is_active() && table::get(fd) == Entry::Empty {
-        let _ = server::after_listen(fd);
+        let _ = server::after_listen(fd, announced);
     }
+    Outcome::Done(0)
 }
 
 fn accepted(listener: c_int, fd: c_int, is_nonblocking: bool) {
@@ -171,14 +181,7 @@ fn closing_range(first: u32, last: u32, flags: c_int) -> Outcome {
 
 hooks! {
     fn listen [] (fd: c_int, backlog: c_int) -> c_int {
-        // SAFETY: the program's own arguments.
-        let result = unsafe { forward::listen(fd, backlog) };
-        if result == 0 {
-            listened(fd);
-            Outcome::Done(0)
-        } else {
-            Outcome::Fail(hook::last())
-        }
+        listening(fd, backlog)
     }
     fn accept [] (fd: c_int, addr: Buf, addr_len: *mut u32) -> c_int {
         // SAFETY: the program's own arguments.

@@ -11,12 +11,28 @@ use os::{diag, net};
 use shm::Side;
 use shm::sync::Ordering::{AcqRel, Relaxed, Release};
 
-/// After listen(): announces the socket.
-pub fn after_listen(fd: i32) -> Result<(), Reason> {
+/// Before listen(): announces a bound socket, for from that call on clients may come. Who finds it too early finds no
+/// listener in the kernel, and connects in vain anyway. (Its cookie, if it was announced.)
+pub fn before_listen(fd: i32) -> Option<u64> {
+    let is_bound = net::is_tcp(fd) && net::local(fd).is_ok_and(|at| at.port != 0);
+    if is_bound { listener::announce(fd).ok() } else { None }
+}
+
+/// After a listen() that failed: takes back what [`before_listen`] said, unless the socket had been listening before.
+pub fn after_failed_listen(fd: i32, announced: Option<u64>) {
+    if let Some(cookie) = announced
+        && !net::is_listening(fd)
+    {
+        listener::forget(cookie, fd);
+    }
+}
+
+/// After listen(): announces the socket, unless that is done (its cookie).
+pub fn after_listen(fd: i32, announced: Option<u64>) -> Result<(), Reason> {
     if !net::is_tcp(fd) {
         return Err(Reason::OPTUNSUPP);
     }
-    let cookie = listener::announce(fd)?;
+    let cookie = announced.map_or_else(|| listener::announce(fd), Ok)?;
     let held = enter(fd, Phase::Listening).ok_or(Reason::MEM)?;
     held.cookie.store(cookie, core::sync::atomic::Ordering::Relaxed);
     Ok(())
@@ -26,7 +42,7 @@ pub fn after_listen(fd: i32) -> Result<(), Reason> {
 pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
     crate::conn::note_rcvlowat_is_used();
     crate::conn::note_linger_is_used();
-    after_listen(fd)
+    after_listen(fd, None)
 }
 
 /// After accept(): the new socket is looked at when it is first used, by whoever uses it.

@@ -32,20 +32,18 @@ struct Row {
     /// Of SMC.
     environment: Option<(&'static str, &'static str)>,
     metric: Metric,
-    baseline: Path,
     /// Whether [`AGAINST_UNIX`] holds, too.
     unix: bool,
     bars: &'static [(u32, Bar)],
 }
 
-/// What most rows are: a rate of `rr1c-200x1000` against TCP between network namespaces, and against AF_UNIX.
+/// What most rows are: a rate of `rr1c-200x1000`, against TCP between network namespaces and against AF_UNIX.
 const ROW: Row = Row {
     profile: "rr1c-200x1000",
     server: Server::Threads,
     variables: &[],
     environment: None,
     metric: Metric::Rate,
-    baseline: Path::TcpVeth,
     unix: true,
     bars: &[],
 };
@@ -83,13 +81,7 @@ const TABLE: [Row; 13] = [
         ..ROW
     },
     // The rendezvous comes on top of the kernel's own work of opening and closing.
-    Row {
-        profile: "crr-200x1000",
-        baseline: Path::TcpLoopback,
-        unix: false,
-        bars: &[(1, times(1.0, 0.9))],
-        ..ROW
-    },
+    Row { profile: "crr-200x1000", unix: false, bars: &[(1, times(1.0, 0.9))], ..ROW },
 ];
 
 /// How often and how long.
@@ -108,9 +100,8 @@ pub(crate) fn suite(pace: &Pace, veth: Path) -> (Plan, Vec<Goal>) {
     let mut plan = Plan { groups: vec![], rounds: pace.rounds, warm_up: pace.warm_up, budget: None };
     let mut goals = vec![];
     for row in &TABLE {
-        let baseline = if row.baseline == Path::TcpVeth { veth } else { row.baseline };
         for &(count, bar) in row.bars {
-            goals.push(row.goal(&mut plan, pace, count, baseline, bar));
+            goals.push(row.goal(&mut plan, pace, count, veth, bar));
         }
     }
     for row in TABLE.iter().filter(|row| row.unix) {
