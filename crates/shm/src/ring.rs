@@ -127,6 +127,27 @@ macro_rules! fresh_cache {
 fresh_cache!(TxCache, cons = 0, next_rebase = REBASE_AFTER);
 fresh_cache!(RxCache, prod = 0, base = 0);
 
+/// Copies between the ring and the program's memory.
+///
+/// The preload library names no symbol versions, so its memcpy is the one of GLIBC_2.2.5, made of 16-byte moves; its memmove
+/// is the best for the processor. The first is faster at offsets that are seldom aligned (200 bytes there and 1000 back:
+/// 770 thousand a second, 660 with 64-byte moves), the second for long runs (30 KiB one way: 97 Gb/s, 70 with the first).
+///
+/// # Safety
+/// As of `copy_nonoverlapping`.
+#[inline]
+unsafe fn copy_run(src: *const u8, dst: *mut u8, count: usize) {
+    const LONG: usize = 2048;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if count < LONG {
+            core::ptr::copy_nonoverlapping(src, dst, count);
+        } else {
+            core::ptr::copy(src, dst, count);
+        }
+    }
+}
+
 /// A view of one direction: control words and data area.
 #[derive(Clone, Copy, Debug)]
 pub struct Ring {
@@ -333,9 +354,9 @@ impl Ring {
         let (offset, first) = self.runs(from, count);
         // SAFETY: `offset + first <= size` and `count - first <= offset`, both inside the data area; rule 2: raw copy.
         unsafe {
-            core::ptr::copy_nonoverlapping(src, self.data.as_ptr().add(offset), first);
+            copy_run(src, self.data.as_ptr().add(offset), first);
             if count > first {
-                core::ptr::copy_nonoverlapping(src.add(first), self.data.as_ptr(), count - first);
+                copy_run(src.add(first), self.data.as_ptr(), count - first);
             }
         }
     }
@@ -349,9 +370,9 @@ impl Ring {
         let (offset, first) = self.runs(from, count);
         // SAFETY: as in `copy_in`.
         unsafe {
-            core::ptr::copy_nonoverlapping(self.data.as_ptr().add(offset), dst, first);
+            copy_run(self.data.as_ptr().add(offset), dst, first);
             if count > first {
-                core::ptr::copy_nonoverlapping(self.data.as_ptr(), dst.add(first), count - first);
+                copy_run(self.data.as_ptr(), dst.add(first), count - first);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What is counted: N equal operations in one thread, which is both ends of its connections, so that nothing waits and a
 //! run executes the same instructions every time.
 //!
-//! `count-load exchange|stream|epoll|poll|setup|pipe N`
+//! `count-load exchange|stream|epoll|interest|poll|setup|pipe N`
 
 use isthmus_tests::sys::{self, Fd};
 
@@ -12,10 +12,11 @@ fn main() {
         Some("exchange") => exchange(count),
         Some("stream") => stream(count),
         Some("epoll") => epoll(count),
+        Some("interest") => interest(count),
         Some("poll") => poll(count),
         Some("setup") => setup(count),
         Some("pipe") => pipe(count),
-        _ => panic!("usage: count-load exchange|stream|epoll|poll|setup|pipe N"),
+        _ => panic!("usage: count-load exchange|stream|epoll|interest|poll|setup|pipe N"),
     }
 }
 
@@ -67,6 +68,19 @@ fn epoll(count: usize) {
     sys::ep_add(set, server, libc::EPOLLIN, 1).expect("add");
     for _ in 0..count {
         transaction(client, server, &mut || assert_eq!(sys::ep_wait(set, -1).map(|v| v.len()), Ok(1)));
+    }
+}
+
+/// As redis-benchmark does it: in for output, then for input, then out again with every request.
+fn interest(count: usize) {
+    let (client, server) = connected();
+    let set = sys::epoll();
+    for _ in 0..count {
+        sys::ep_add(set, server, libc::EPOLLOUT, 1).expect("add");
+        assert_eq!(sys::ep_wait(set, -1).map(|v| v.len()), Ok(1));
+        sys::ep_mod(set, server, libc::EPOLLIN, 2).expect("mod");
+        transaction(client, server, &mut || assert_eq!(sys::ep_wait(set, -1).map(|v| v.len()), Ok(1)));
+        sys::ep_del(set, server).expect("del");
     }
 }
 
