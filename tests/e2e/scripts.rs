@@ -3,7 +3,7 @@
 use crate::support::{
     LIMIT, assert_shown, output, programs, python, same_in_all_modes, script, serve, watch,
 };
-use isthmus_tests::{Bed, free_port, installed};
+use isthmus_tests::{Bed, Mode, free_port, installed};
 use std::path::Path;
 use std::process::Command;
 
@@ -44,6 +44,24 @@ fn python_children_beside_connections() {
         assert_shown(bed, &seen);
         text
     });
+}
+
+/// SMC_DISABLE switches everything off, and nothing of the program: it forks and starts others as it does without us.
+#[test]
+fn python_children_with_the_library_switched_off() {
+    let Some(python) = python() else { return };
+    let text = [Mode::Plain, Mode::ClientOnly].map(|mode| {
+        let (mut bed, port) = (Bed::new("switched-off", mode), free_port());
+        let number = port.to_string();
+        let _server =
+            serve(&bed, &mut with(bed.server(&python), "echo_asyncio.py", &["server", &number]), port);
+        bed.mark();
+        let mut c = with(bed.client(&python), "children.py", &[&number]);
+        let text = output(&bed, c.env("SMC_DISABLE", "1"), "client");
+        bed.assert_carrier(2 * 3 * 9 * 50_000, "");
+        text
+    });
+    assert_eq!(text[0], text[1]);
 }
 
 /// The server accepts, then a forked process serves.

@@ -16,6 +16,7 @@
 
 mod data;
 mod epoll;
+mod exec_list;
 mod hook;
 mod lifecycle;
 mod message;

@@ -2,7 +2,7 @@
 
 use crate::lifecycle::is_borrowed;
 use crate::real::Buf;
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use socket::{Outcome, close};
 
@@ -18,10 +18,14 @@ type RegisterAtFork = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// Finds libc's functions and asks to be told of forks made inside libc (daemon, forkpty).
-pub(crate) fn prepare() {
+/// Finds libc's functions. Hooks stand for them even where the library is switched off.
+pub(crate) fn resolve() {
     FORK.store(crate::real::next(c"fork"), Ordering::Release);
     BARE_FORK.store(crate::real::next(c"_Fork"), Ordering::Release);
+}
+
+/// Asks to be told of forks made inside libc (daemon, forkpty).
+pub(crate) fn prepare() {
     let glibc = crate::real::next(c"__register_atfork");
     if !glibc.is_null() {
         // SAFETY: glibc's function of this name has this type.
@@ -54,7 +58,7 @@ extern "C" fn in_child() {
 /// fork: libc's, whose handlers (above) do the counting; only a failed fork is ours to see.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fork() -> c_int {
-    let pid = call(&FORK);
+    let pid = call(&FORK, c"fork");
     if pid < 0 {
         close::after_failed_fork();
     }
@@ -65,7 +69,7 @@ pub unsafe extern "C-unwind" fn fork() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn _Fork() -> c_int {
     before();
-    let pid = call(&BARE_FORK);
+    let pid = call(&BARE_FORK, c"_Fork");
     match pid {
         0 => in_child(),
         1.. => in_parent(),
@@ -77,8 +81,10 @@ pub unsafe extern "C-unwind" fn _Fork() -> c_int {
     pid
 }
 
-fn call(function: &AtomicPtr<c_void>) -> c_int {
-    let real = function.load(Ordering::Acquire);
+fn call(function: &AtomicPtr<c_void>, name: &CStr) -> c_int {
+    let known = function.load(Ordering::Acquire);
+    // Another library's constructor may fork before ours has run.
+    let real = if known.is_null() { crate::real::next(name) } else { known };
     if real.is_null() {
         return crate::hook::fail(socket::Errno::ENOSYS) as c_int;
     }
@@ -106,8 +112,8 @@ crate::hook::hooks! {
     }
 }
 
-/// The execl family is built on these inside libc and passes by; its users go on over TCP or not at all.
-fn before_exec() -> Outcome {
+/// Connections that go on into the next program are made ready for it.
+pub(crate) fn before_exec() -> Outcome {
     if crate::lifecycle::is_active() && !is_borrowed() {
         close::before_exec();
     }

@@ -1,5 +1,5 @@
 //! libc's own functions: resolved once by the constructor, by raw system call before that.
-//! Owns: the pointers. Nothing is ever resolved inside a hook.
+//! Owns: the pointers. Nothing is resolved inside a hook, but for a fork or an exec before the constructor.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -14,7 +14,7 @@ const NEXT: *mut c_void = -1isize as *mut c_void;
 
 /// The next definition of `name` after this library's, or null.
 pub(crate) fn next(name: &CStr) -> *mut c_void {
-    // SAFETY: dlsym with a NUL-terminated name; called from the constructor only.
+    // SAFETY: dlsym with a NUL-terminated name; called from the constructor, or for a fork or exec that comes before it.
     unsafe { dlsym(NEXT, name.as_ptr()) }
 }
 

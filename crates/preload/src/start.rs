@@ -17,6 +17,8 @@ static DESTRUCTOR: extern "C" fn() = destructor;
 extern "C" fn constructor() {
     read_environment();
     real::resolve();
+    process::resolve();
+    crate::exec_list::resolve();
     if config::is_disabled() {
         return;
     }

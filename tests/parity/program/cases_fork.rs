@@ -29,6 +29,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fork.in_threads", in_threads),
     any("fork.exec_inherits_unused", exec_inherits_unused),
     any("fork.exec_inherits_used", exec_inherits_used),
+    any("fork.execl", execl),
     any("fork.pass_unused", pass_unused),
     any("fork.pass_used", pass_used),
     any("fork.killed_child", killed_child),
@@ -289,6 +290,22 @@ fn exec_inherits_used(cx: &mut Cx) {
     say!("child {}", exec_self(p.fd));
     cx.peer("recvn 0 2004");
     exchange(cx, p.fd, 0);
+}
+
+/// A list of arguments reaches the next program as it is, and so does the connection: here its standard output.
+fn execl(cx: &mut Cx) {
+    let p = cx.warm();
+    let pid = sys::fork(|| {
+        let _ = sys::dup2(p.fd, 1);
+        let text = c"echo $# $1 $2 $3 $4 $5 $6";
+        sys::execl(
+            c"/bin/sh",
+            [c"sh", c"-c", text, c"sh", c"one", c"two", c"three", c"four", c"five", c"six"],
+        );
+        9
+    });
+    say!("child {}", sys::wait(pid));
+    cx.peer("recvn 0 30");
 }
 
 fn pass_unused(cx: &mut Cx) {

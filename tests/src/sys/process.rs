@@ -3,6 +3,7 @@
 
 use super::{Errno, Fd, Ret, ret32};
 use libc::{c_int, c_void};
+use std::ffi::CStr;
 use std::mem::zeroed;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -18,6 +19,14 @@ pub fn fork(child: impl FnOnce() -> u8) -> i32 {
         pid if pid > 0 => pid,
         _ => panic!("fork: {}", super::errno()),
     }
+}
+
+/// `execl(3)` of `path` with ten arguments, more than fit into registers. Returns only if it failed.
+pub fn execl(path: &CStr, args: [&CStr; 10]) {
+    let [a, b, c, d, e, f, g, h, i, j] = args.map(CStr::as_ptr);
+    let end = std::ptr::null::<libc::c_char>();
+    // SAFETY: strings that outlive the call, and the null pointer that ends them.
+    unsafe { libc::execl(path.as_ptr(), a, b, c, d, e, f, g, h, i, j, end) };
 }
 
 /// `_exit(2)`: no destructors, no flush.
