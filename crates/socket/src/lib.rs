@@ -18,6 +18,7 @@ pub mod server;
 pub mod stream;
 pub mod table;
 pub mod wait;
+mod yielding;
 
 pub use fabric::config;
 pub use os::Errno;
