@@ -1,23 +1,66 @@
-//! sendfile and splice with one of our sockets at an end: bytes bounce through a buffer.
-//! Owns: the file's or pipe's position, which moves exactly by what the socket took.
+//! sendfile and splice with one of our sockets at an end: a file is read straight into the ring, a pipe's bytes bounce
+//! through a buffer. Owns: the file's or pipe's position, which moves exactly by what the socket took.
 
 use crate::data::{receive_into, transmit_from};
 use crate::hook::{self, hooks};
 use crate::real::forward;
+use core::cell::Cell;
 use core::ffi::c_int;
+use core::iter::once;
 use os::net::msg;
 use os::poll::bits;
+use socket::buffer::{Sink, Supply};
 use socket::{Errno, Outcome, stream};
 
 const BOUNCE: usize = 16 * 1024;
+/// What the kernel moves in one call at most (MAX_RW_COUNT of linux/fs.h).
+const MOST: usize = 0x7fff_f000;
 const SPLICE_F_NONBLOCK: u32 = 2;
 
-/// Reads `buf.len()` bytes of `file` at `at`, not moving its position.
-fn pread(file: c_int, buf: &mut [u8], at: i64) -> Result<usize, Errno> {
-    let args = [file as usize, buf.as_mut_ptr().addr(), buf.len(), at as usize];
-    // SAFETY: the slice is writable for its length.
-    let ret = unsafe { os::raw::call(os::raw::nr::__NR_pread64, &args) };
-    usize::try_from(ret).map_err(|_| Errno(-ret as i32))
+/// A range of a file, read straight into the ring.
+#[derive(Clone, Copy)]
+struct FileRange<'a> {
+    file: c_int,
+    at: i64,
+    len: usize,
+    /// How it ended before its time: 0 at the end of the file, else an error number.
+    end: &'a Cell<Option<Errno>>,
+}
+
+impl Supply for FileRange<'_> {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn after(&self, count: usize) -> Self {
+        let count = count.min(self.len);
+        FileRange { at: self.at.saturating_add_unsigned(count as u64), len: self.len - count, ..*self }
+    }
+
+    fn first(&self, count: usize) -> Self {
+        FileRange { len: self.len.min(count), ..*self }
+    }
+
+    /// (The position of the open file does not move.)
+    fn copy_to(&self, room: Sink<'_>) -> usize {
+        let len = room.len().min(self.len);
+        if len == 0 {
+            return 0;
+        }
+        let args = [self.file as usize, room.address().addr(), len, self.at as usize];
+        // SAFETY: a Sink is writable for its length.
+        let ret = unsafe { os::raw::call(os::raw::nr::__NR_pread64, &args) };
+        match usize::try_from(ret) {
+            Ok(0) => self.end.set(Some(Errno(0))),
+            Ok(count) => return count,
+            Err(_) => self.end.set(Some(Errno(-ret as i32))),
+        }
+        0
+    }
+
+    fn has_ended(&self) -> bool {
+        self.end.get().is_some()
+    }
 }
 
 fn seek(file: c_int, to: i64, whence: usize) -> Result<i64, Errno> {
@@ -38,42 +81,22 @@ fn send_file(out: c_int, file: c_int, offset: *mut i64, count: usize) -> Outcome
         Err(Errno::ESPIPE) => return Outcome::Fail(Errno::EINVAL),
         Err(errno) => return Outcome::Fail(errno),
     };
-    let (sent, error) = send_range(out, file, start, count);
-    let end = start + sent as i64;
+    let end = Cell::new(None);
+    let range = FileRange { file, at: start, len: count.min(MOST), end: &end };
+    let outcome = stream::transmit(out, once(range), range.len, 0);
+    let Outcome::Done(sent) = outcome else { return outcome };
+    let now_at = start + sent as i64;
     match given {
         // SAFETY: as above.
-        Some(_) => unsafe { *offset = end },
+        Some(_) => unsafe { *offset = now_at },
         None => {
-            let _ = seek(file, end, 0);
+            let _ = seek(file, now_at, 0);
         }
     }
-    match error {
-        Some(errno) if sent == 0 => Outcome::Fail(errno),
-        _ => Outcome::Done(sent),
+    match end.get() {
+        Some(errno @ Errno(1..)) if sent == 0 => Outcome::Fail(errno),
+        _ => outcome,
     }
-}
-
-fn send_range(out: c_int, file: c_int, start: i64, count: usize) -> (usize, Option<Errno>) {
-    let mut bounce = [0u8; BOUNCE];
-    let mut sent = 0;
-    while sent < count {
-        let wanted = (count - sent).min(BOUNCE);
-        let got = match pread(file, &mut bounce[..wanted], start + sent as i64) {
-            Ok(0) => break,
-            Ok(got) => got,
-            Err(errno) => return (sent, Some(errno)),
-        };
-        // SAFETY: `got` bytes of the buffer are filled.
-        let took = unsafe { crate::data::write(out, bounce.as_mut_ptr().cast(), got) };
-        if took < 0 {
-            return (sent, Some(hook::last()));
-        }
-        sent += took as usize;
-        if (took as usize) < got {
-            break;
-        }
-    }
-    (sent, None)
 }
 
 /// Socket to pipe: looks at the bytes, writes what the pipe takes, and only then frees them.

@@ -29,4 +29,4 @@ mod ring_tests;
 pub use layout::{ClosedBy, Side, SideBlock, SlotHeader};
 pub use ring::{PeerMisbehaved, Ring, RxCache, TxCache};
 pub use segment::Segment;
-pub use user::{IoVecs, Sink, Source};
+pub use user::{IoVecs, Sink, Source, Supply};

@@ -3,6 +3,7 @@
 use crate::lock::{Owner, Patience, SideLock};
 use crate::ring::{Ring, RingWords, RxCache, TxCache};
 use crate::sync::{AtomicU64, Ordering};
+use crate::user::Source;
 use crate::wait::WaitWord;
 use core::ptr::NonNull;
 use loom::sync::Arc;
@@ -51,7 +52,7 @@ fn bytes_arrive_whole_and_in_order() {
         let writer = thread::spawn(move || {
             let cache = TxCache::new();
             for byte in [1u8, 2] {
-                assert_eq!(ring.write(&cache, [byte].as_slice().into()), Ok(1));
+                assert_eq!(ring.write(&cache, Source::from([byte].as_slice())), Ok(1));
             }
         });
         let cache = RxCache::new();

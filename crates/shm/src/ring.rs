@@ -7,7 +7,7 @@
 //! Callers serialise each side (`lock`): "single" means one at a time.
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::user::{Sink, Source};
+use crate::user::{Sink, Supply, copy_run};
 use crate::wait::WaitWord;
 use core::ptr::NonNull;
 
@@ -127,27 +127,6 @@ macro_rules! fresh_cache {
 fresh_cache!(TxCache, cons = 0, next_rebase = REBASE_AFTER);
 fresh_cache!(RxCache, prod = 0, base = 0);
 
-/// Copies between the ring and the program's memory.
-///
-/// The preload library names no symbol versions, so its memcpy is the one of GLIBC_2.2.5, made of 16-byte moves; its memmove
-/// is the best for the processor. The first is faster at offsets that are seldom aligned (200 bytes there and 1000 back:
-/// 770 thousand a second, 660 with 64-byte moves), the second for long runs (30 KiB one way: 97 Gb/s, 70 with the first).
-///
-/// # Safety
-/// As of `copy_nonoverlapping`.
-#[inline]
-unsafe fn copy_run(src: *const u8, dst: *mut u8, count: usize) {
-    const LONG: usize = 2048;
-    // SAFETY: the caller's promise.
-    unsafe {
-        if count < LONG {
-            core::ptr::copy_nonoverlapping(src, dst, count);
-        } else {
-            core::ptr::copy(src, dst, count);
-        }
-    }
-}
-
 /// A view of one direction: control words and data area.
 #[derive(Clone, Copy, Debug)]
 pub struct Ring {
@@ -215,17 +194,15 @@ impl Ring {
     }
 
     /// Copies up to one chunk of `src` into the ring and publishes it. Returns how many bytes; 0 if full.
-    /// The caller is the only producer at this moment, or bytes get lost (never memory).
+    /// (Or if the supply has ended.) The caller is the only producer at this moment, or bytes get lost (never memory).
     #[inline]
-    pub fn write(&self, cache: &TxCache, src: Source<'_>) -> Result<usize, PeerMisbehaved> {
+    pub fn write(&self, cache: &TxCache, src: impl Supply) -> Result<usize, PeerMisbehaved> {
         let producer = &self.words().producer.0;
         let prod = producer.prod.load(Ordering::Relaxed);
         let wanted = src.len().min(self.chunk());
         let free = self.free_for(cache, prod, wanted)?;
         let base = self.rebase(cache, prod, src.len());
-        let count = wanted.min(free);
-        // SAFETY: a Source is readable for its length, and `count` is at most that and at most a chunk.
-        unsafe { self.copy_in(prod.wrapping_sub(base), src.address(), count) };
+        let count = self.copy_in(prod.wrapping_sub(base), src, wanted.min(free));
         producer.prod.store(prod.wrapping_add(count as u64), Ordering::Release);
         Ok(count)
     }
@@ -347,18 +324,19 @@ impl Ring {
         (offset, count.min(self.size as usize - offset))
     }
 
-    /// # Safety
-    /// `src` is readable for `count` bytes and `count <= size`.
+    /// Copies the first `count` bytes of `src`, no more than it has or the ring holds; returns how many there were.
     #[inline]
-    unsafe fn copy_in(&self, from: u64, src: *const u8, count: usize) {
+    fn copy_in(&self, from: u64, src: impl Supply, count: usize) -> usize {
         let (offset, first) = self.runs(from, count);
-        // SAFETY: `offset + first <= size` and `count - first <= offset`, both inside the data area; rule 2: raw copy.
-        unsafe {
-            copy_run(src, self.data.as_ptr().add(offset), first);
-            if count > first {
-                copy_run(src.add(first), self.data.as_ptr(), count - first);
-            }
+        // SAFETY: `offset + first <= size`, inside the data area.
+        let room = unsafe { Sink::new(self.data.as_ptr().add(offset), first) };
+        let done = src.copy_to(room).min(first);
+        if done < first || count == first {
+            return done;
         }
+        // SAFETY: `count - first <= offset`, inside the data area.
+        let room = unsafe { Sink::new(self.data.as_ptr(), count - first) };
+        done + src.after(first).copy_to(room).min(count - first)
     }
 
     /// # Safety

@@ -2,6 +2,7 @@
 
 use crate::ring::{Line, Ring, RingWords, RxCache, TxCache};
 use crate::sync::Ordering;
+use crate::user::Source;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 use testkit::flow::{readable, writable};
@@ -36,7 +37,7 @@ impl Random {
 }
 
 fn write(ring: &Ring, cache: &TxCache, bytes: &[u8]) -> usize {
-    ring.write(cache, bytes.into()).unwrap()
+    ring.write(cache, Source::from(bytes)).unwrap()
 }
 
 fn read(ring: &Ring, cache: &RxCache, bytes: &mut [u8]) -> usize {
@@ -124,7 +125,7 @@ fn assert_moves_as_modelled(ring: &Ring, tx: &TxCache, rx: &RxCache, at: &str) {
     let there = there(ring).map(|there| bytes.len().min(there));
     assert_eq!(ring.read(rx, bytes.as_mut_slice().into()).ok(), there, "{at}");
     let free = free(ring).map(|free| bytes.len().min(free));
-    assert_eq!(ring.write(tx, bytes.as_slice().into()).ok(), free, "{at}");
+    assert_eq!(ring.write(tx, Source::from(bytes.as_slice())).ok(), free, "{at}");
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn scribbled_words_never_lead_outside_the_ring() {
         let near = words.producer.0.prod.load(Ordering::Relaxed).wrapping_sub(random.below(20_000));
         words.cons.0.store(near, Ordering::Relaxed);
         let mut buf = vec![0u8; 40_000];
-        let wrote = ring.write(&tx, buf.as_slice().into());
+        let wrote = ring.write(&tx, Source::from(buf.as_slice()));
         let got = ring.read(&rx, buf.as_mut_slice().into());
         misbehaved += usize::from(wrote.is_err() || got.is_err());
     }

@@ -5,6 +5,31 @@
 
 use core::marker::PhantomData;
 
+/// Where bytes to send come from.
+pub trait Supply: Copy {
+    /// Bytes (left).
+    fn len(&self) -> usize;
+
+    /// Whether there is nothing (left).
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What remains after `count` bytes; nothing if there are fewer.
+    fn after(&self, count: usize) -> Self;
+
+    /// At most the first `count` bytes.
+    fn first(&self, count: usize) -> Self;
+
+    /// Copies its first bytes to `room`, as many as fit; returns how many. Fewer only where it ended before its time.
+    fn copy_to(&self, room: Sink<'_>) -> usize;
+
+    /// Whether it ended before its time: nothing more will come.
+    fn has_ended(&self) -> bool {
+        false
+    }
+}
+
 /// Bytes the program wants to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
@@ -66,6 +91,31 @@ macro_rules! span {
 span!(Source, *const u8, "readable");
 span!(Sink, *mut u8, "writable");
 
+impl Supply for Source<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn after(&self, count: usize) -> Self {
+        self.after(count)
+    }
+
+    #[inline]
+    fn first(&self, count: usize) -> Self {
+        self.first(count)
+    }
+
+    #[inline]
+    fn copy_to(&self, room: Sink<'_>) -> usize {
+        let count = self.len.min(room.len);
+        // SAFETY: both makers vouched for their ends, and a ring is never part of the program's own memory.
+        unsafe { copy_run(self.at, room.at, count) };
+        count
+    }
+}
+
 impl<'a> From<&'a [u8]> for Source<'a> {
     fn from(bytes: &'a [u8]) -> Self {
         Source { at: bytes.as_ptr(), len: bytes.len(), call: PhantomData }
@@ -123,5 +173,26 @@ impl<'a> IoVecs<'a> {
         self.entries().try_fold(0usize, |sum, entry| {
             sum.checked_add(entry.len).filter(|total| *total <= isize::MAX as usize)
         })
+    }
+}
+
+/// Copies between the ring and the program's memory.
+///
+/// The preload library names no symbol versions, so its memcpy is the one of GLIBC_2.2.5, made of 16-byte moves; its memmove
+/// is the best for the processor. The first is faster at offsets that are seldom aligned (200 bytes there and 1000 back:
+/// 770 thousand a second, 660 with 64-byte moves), the second for long runs (30 KiB one way: 97 Gb/s, 70 with the first).
+///
+/// # Safety
+/// As of `copy_nonoverlapping`.
+#[inline]
+pub(crate) unsafe fn copy_run(src: *const u8, dst: *mut u8, count: usize) {
+    const LONG: usize = 2048;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if count < LONG {
+            core::ptr::copy_nonoverlapping(src, dst, count);
+        } else {
+            core::ptr::copy(src, dst, count);
+        }
     }
 }

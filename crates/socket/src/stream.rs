@@ -12,7 +12,7 @@ use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
 use shm::sync::Ordering;
-use shm::{ClosedBy, Sink, Source};
+use shm::{ClosedBy, Sink, Supply};
 
 const SIGPIPE: u32 = 13;
 
@@ -261,7 +261,7 @@ impl<'a, I: Iterator<Item = Sink<'a>>> Rest<'a, I> {
 
 /// send and its kin. `total` is the length of all `sources`.
 #[inline]
-pub fn transmit<'a>(fd: i32, sources: impl Iterator<Item = Source<'a>>, total: usize, flags: i32) -> Outcome {
+pub fn transmit(fd: i32, sources: impl Iterator<Item = impl Supply>, total: usize, flags: i32) -> Outcome {
     let Some(conn) = in_use(fd) else { return Outcome::Forward };
     let Some(end) = End::of(&conn) else { return Outcome::Forward };
     if flags & (msg::OOB | msg::ZEROCOPY) != 0 {
@@ -291,7 +291,7 @@ struct Transmit<'c> {
 }
 
 impl Transmit<'_> {
-    fn run<'a>(&mut self, mut sources: impl Iterator<Item = Source<'a>>, total: usize) -> Outcome {
+    fn run(&mut self, mut sources: impl Iterator<Item = impl Supply>, total: usize) -> Outcome {
         if total == 0 {
             return self.check_open().err().unwrap_or(Outcome::Done(0));
         }
@@ -350,10 +350,10 @@ impl Transmit<'_> {
 
     /// Moves what fits. `Ok(false)`: full.
     #[inline]
-    fn push<'a>(
+    fn push<S: Supply>(
         &mut self,
-        sources: &mut impl Iterator<Item = Source<'a>>,
-        current: &mut Option<Source<'a>>,
+        sources: &mut impl Iterator<Item = S>,
+        current: &mut Option<S>,
         total: usize,
     ) -> Result<bool, Outcome> {
         if self.conn.phase() == Phase::Intent && !client::is_established(self.conn, self.fd) {
@@ -370,7 +370,7 @@ impl Transmit<'_> {
         if !self.fits_as_one(total)? {
             return Ok(false);
         }
-        let before = self.sent;
+        let (before, mut is_over) = (self.sent, false);
         while self.sent < total {
             let Some(source) = current.filter(|source| !source.is_empty()).or_else(|| sources.next()) else {
                 return Ok(true);
@@ -383,6 +383,7 @@ impl Transmit<'_> {
                 .map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))?;
             *current = Some(source.after(count));
             if count == 0 {
+                is_over = source.has_ended();
                 break;
             }
             self.sent += count;
@@ -392,6 +393,9 @@ impl Transmit<'_> {
         }
         if self.sent > before {
             traffic.count(self.sent - before);
+        }
+        if is_over {
+            return Err(Outcome::Done(self.sent));
         }
         Ok(self.sent == total)
     }
@@ -556,7 +560,7 @@ pub fn space(fd: i32) -> usize {
     in_use(fd).and_then(|conn| End::of(&conn)?.outgoing.free().ok()).unwrap_or(0)
 }
 
-/// Whether `fd` moves its bytes through shared memory now (sendfile, splice and the like must bounce).
+/// Whether `fd` moves its bytes through shared memory now (sendfile, splice and the like are ours to do).
 pub fn is_shared(fd: i32) -> bool {
     in_use(fd).is_some()
 }
