@@ -9,7 +9,7 @@ use socket::{Errno, Outcome, epoll as ours, table};
 
 fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     if op == 1 {
-        ours::note_nested(fd);
+        ours::prepare_to_be_polled(fd);
     }
     if table::get(fd) == table::Entry::Empty && op == 1 && crate::lifecycle::is_active() {
         ours::note_early(fd);
@@ -31,13 +31,17 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     ours::ctl(epfd, op, fd, events, data)
 }
 
-/// Waits in one of libc's functions.
-struct LibcWait<W>(W);
+/// Waits in one of libc's functions, with or without a signal mask.
+struct LibcWait<W>(W, bool);
 
 impl<W: FnMut(Events, c_int, Option<u64>) -> c_int> Kernel for LibcWait<W> {
     fn wait(&mut self, events: &mut [Event], timeout_ns: Option<u64>) -> Result<usize, Errno> {
         let room = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
         usize::try_from((self.0)(events.as_mut_ptr(), room, timeout_ns)).map_err(|_| hook::last())
+    }
+
+    fn has_mask(&self) -> bool {
+        self.1
     }
 }
 
@@ -47,6 +51,7 @@ fn wait(
     events: Events,
     max: c_int,
     timeout_ns: Option<u64>,
+    mask: Mask,
     libc_wait: impl FnMut(Events, c_int, Option<u64>) -> c_int,
 ) -> Outcome {
     let Ok(room @ 1..) = usize::try_from(max) else { return Outcome::Forward };
@@ -56,7 +61,7 @@ fn wait(
     // SAFETY: the program's array of `max` events, its own to be written. (Event is packed on x86-64, so alignment is 1
     // there; elsewhere the program's array is aligned as C requires.) What is read of it was written before.
     let room = unsafe { core::slice::from_raw_parts_mut(events, room) };
-    ours::wait(epfd, room, timeout_ns, &mut LibcWait(libc_wait))
+    ours::wait(epfd, room, timeout_ns, &mut LibcWait(libc_wait, !mask.is_null()))
 }
 
 fn to_ms(timeout_ns: Option<u64>) -> c_int {
@@ -67,18 +72,36 @@ fn from_ms(timeout: c_int) -> Option<u64> {
     u64::try_from(timeout).ok().map(|ms| ms * 1_000_000)
 }
 
+fn created(epfd: c_int) -> Outcome {
+    if epfd < 0 {
+        return Outcome::Fail(hook::last());
+    }
+    if crate::lifecycle::is_active() && !crate::lifecycle::is_borrowed() {
+        ours::note_created(epfd);
+    }
+    Outcome::Done(epfd as usize)
+}
+
 hooks! {
+    fn epoll_create [] (size: c_int) -> c_int {
+        // SAFETY: the program's own argument.
+        created(unsafe { forward::epoll_create(size) })
+    }
+    fn epoll_create1 [] (flags: c_int) -> c_int {
+        // SAFETY: the program's own argument.
+        created(unsafe { forward::epoll_create1(flags) })
+    }
     fn epoll_ctl [] (epfd: c_int, op: c_int, fd: c_int, event: Events) -> c_int {
         control(epfd, op, fd, event)
     }
     fn epoll_wait [] (epfd: c_int, events: Events, max: c_int, timeout: c_int) -> c_int {
         // SAFETY: the program's own arguments but for the time limit.
-        wait(epfd, events, max, from_ms(timeout), |into, room, ns| unsafe {
+        wait(epfd, events, max, from_ms(timeout), core::ptr::null(), |into, room, ns| unsafe {
             forward::epoll_wait(epfd, into, room, to_ms(ns))
         })
     }
     fn epoll_pwait [] (epfd: c_int, events: Events, max: c_int, timeout: c_int, mask: Mask) -> c_int {
-        wait(epfd, events, max, from_ms(timeout), |into, room, ns| {
+        wait(epfd, events, max, from_ms(timeout), mask, |into, room, ns| {
             // SAFETY: the program's own arguments but for room and time limit.
             unsafe { forward::epoll_pwait(epfd, into, room, to_ms(ns), mask) }
         })
@@ -87,7 +110,7 @@ hooks! {
         // SAFETY: a non-null time is the program's to read.
         let given = unsafe { timeout.as_ref() }
             .map(|time| time[0].max(0) as u64 * 1_000_000_000 + time[1].max(0) as u64);
-        wait(epfd, events, max, given, |into, room, ns| {
+        wait(epfd, events, max, given, mask, |into, room, ns| {
             let time = ns.map(|ns| [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64]);
             let time = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
             // SAFETY: the program's own arguments but for the time limit.

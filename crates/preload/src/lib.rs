@@ -16,7 +16,7 @@
 
 mod data;
 mod epoll;
-mod exec_list;
+mod exec_family;
 mod hook;
 mod lifecycle;
 mod message;

@@ -83,10 +83,11 @@ fn transmit_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
     }
 }
 
-/// A socket passed to another process before its first use stays on TCP: the receiver may not have the library.
+/// A socket passed to another process before its first use stays on TCP: the receiver may not have the library. One in use
+/// is not this process's alone any more.
 fn keep_passed_sockets_plain(msg: Buf) {
     if !msg.is_null() {
-        each_passed(msg, server::refuse);
+        each_passed(msg, socket::close::before_passing);
     }
 }
 
@@ -164,7 +165,13 @@ hooks! {
         }
     }
     fn sendmmsg [] (fd: c_int, msgs: Buf, count: u32, flags: c_int) -> c_int {
-        if is_unknown(fd) || !socket::stream::is_shared(fd) {
+        if is_unknown(fd) {
+            for index in 0..if msgs.is_null() { 0 } else { count.min(1024) } {
+                // SAFETY: the program passed `count` entries, of which the message header comes first.
+                keep_passed_sockets_plain(unsafe { msgs.cast::<MMsgHdr>().add(index as usize) }.cast());
+            }
+            Outcome::Forward
+        } else if !socket::stream::is_shared(fd) {
             Outcome::Forward
         } else {
             // SAFETY: one of the program's own messages.

@@ -18,6 +18,10 @@ impl Sleep for LibcSleep {
         let ready = unsafe { forward::ppoll(fds.as_mut_ptr(), fds.len() as u64, time_ptr, self.0) };
         usize::try_from(ready).map_err(|_| crate::hook::last())
     }
+
+    fn has_mask(&self) -> bool {
+        !self.0.is_null()
+    }
 }
 
 fn nanoseconds(time: [i64; 2], per_unit: u64) -> u64 {

@@ -116,6 +116,8 @@ crate::hook::hooks! {
 pub(crate) fn before_exec() -> Outcome {
     if crate::lifecycle::is_active() && !is_borrowed() {
         close::before_exec();
+    } else if crate::lifecycle::is_active() {
+        close::before_spawn((0..=2).any(os::net::is_tcp));
     }
     Outcome::Forward
 }

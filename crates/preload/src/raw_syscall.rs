@@ -40,6 +40,7 @@ pub unsafe extern "C-unwind" fn syscall(
                 poll::pselect(a as c_int, b as _, c as _, d as _, e as _, mask(f as _)) as isize
             }
             nr::__NR_ppoll => poll::ppoll(a as _, b as u64, c as _, d as _) as isize,
+            nr::__NR_epoll_create1 => epoll::epoll_create1(fd) as isize,
             nr::__NR_epoll_ctl => epoll::epoll_ctl(fd, b as c_int, c as c_int, d as _) as isize,
             nr::__NR_epoll_pwait => epoll::epoll_pwait(fd, b as _, c as c_int, d as c_int, e as _) as isize,
             EPOLL_PWAIT2 => epoll::epoll_pwait2(fd, b as _, c as c_int, d as _, e as _) as isize,

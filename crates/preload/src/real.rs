@@ -139,6 +139,8 @@ reals! {
         = __NR_pselect6(count, read, write, except, timeout, 0);
     fn pselect(count: c_int, read: Buf, write: Buf, except: Buf, timeout: Time, mask: Mask) -> c_int
         = __NR_pselect6(count, read, write, except, timeout, 0);
+    fn epoll_create(size: c_int) -> c_int = __NR_epoll_create1(if size > 0 { 0 } else { -1 });
+    fn epoll_create1(flags: c_int) -> c_int = __NR_epoll_create1(flags);
     fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: Events) -> c_int = __NR_epoll_ctl(epfd, op, fd, event);
     fn epoll_wait(epfd: c_int, events: Events, max: c_int, timeout: c_int) -> c_int
         = __NR_epoll_pwait(epfd, events, max, timeout, 0, 8);

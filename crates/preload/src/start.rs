@@ -18,7 +18,7 @@ extern "C" fn constructor() {
     read_environment();
     real::resolve();
     process::resolve();
-    crate::exec_list::resolve();
+    crate::exec_family::resolve();
     if config::is_disabled() {
         return;
     }

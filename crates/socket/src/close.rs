@@ -215,7 +215,7 @@ pub fn after_dup(old: i32, new: i32) {
         Entry::Empty => {}
         Entry::Conn(index) => {
             if let Some(held) = hold(old) {
-                epoll::settle_parked(&held);
+                epoll::settle_all_of(&held);
                 held.add_fd();
                 if table::set(new, Entry::Conn(index)).is_none() {
                     held.drop_fd();
@@ -241,8 +241,8 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
 /// Before fork(): the child's copies are counted first, so that neither side ever takes itself for the last by mistake.
 /// What another thread ties from here on carries the new era, and is counted by the child.
 pub fn before_fork() {
-    epoll::settle_all_parked();
     FORKS.fetch_add(1, Ordering::AcqRel);
+    epoll::settle_everything();
     let era = era();
     for conn in tied().filter(|conn| conn.tied_era() != era) {
         copied(conn, 1);
@@ -284,10 +284,32 @@ pub fn after_fork_in_child() {
     }
 }
 
+/// Before `fd` is passed to another process: it will not be this one's alone any more.
+pub fn before_passing(fd: i32) {
+    crate::server::refuse(fd);
+    if let Some(held) = hold(fd) {
+        held.note_shared();
+        epoll::settle_all_of(&held);
+    }
+}
+
+/// Before a child that borrows this process's memory (vfork, posix_spawn) starts another program: that gets the sockets
+/// which are not closed on exec, and whichever the child makes its standard input or output (`may_duplicate`).
+pub fn before_spawn(may_duplicate: bool) {
+    for (fd, entry) in table::entries() {
+        if let Entry::Conn(index) = entry
+            && (may_duplicate || !os::fd::is_cloexec(fd))
+            && let Some(held) = hold_index(index)
+        {
+            held.note_shared();
+        }
+    }
+}
+
 /// Before exec: a connection whose descriptor goes on into the next program must be found there. Early bytes go out;
 /// memory that is ours stays open. (What the server's side needs is the client's to keep.)
 pub fn before_exec() {
-    epoll::settle_all_parked();
+    epoll::settle_everything();
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };
         let Some(held) = hold_index(index) else { continue };

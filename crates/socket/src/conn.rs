@@ -214,6 +214,11 @@ impl Conn {
         self.exclusive_era.store(crate::close::era(), Ordering::Relaxed);
     }
 
+    /// Another process may get a copy of the socket from now on.
+    pub(crate) fn note_shared(&self) {
+        self.exclusive_era.store(0, Ordering::SeqCst);
+    }
+
     /// Whether no other process can have got a copy of the socket.
     #[inline]
     pub(crate) fn is_exclusive(&self) -> bool {

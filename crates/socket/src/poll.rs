@@ -22,6 +22,9 @@ const NONE: PollFd = PollFd { fd: -1, events: 0, revents: 0 };
 pub trait Sleep {
     /// As ppoll(2), with whatever signal mask the call came with.
     fn sleep(&mut self, fds: &mut [PollFd], timeout_ns: Option<u64>) -> Result<usize, Errno>;
+
+    /// Whether signals are let through that are blocked outside the call: only a sleep delivers them.
+    fn has_mask(&self) -> bool;
 }
 
 /// Whether any entry is a socket of ours; `false` sends the call to libc as it is.
@@ -31,7 +34,7 @@ pub fn concerns_us(fds: &[PollFd]) -> bool {
 
 /// poll(2) over `fds`. Returns the number of entries with events.
 pub fn poll(fds: &mut [PollFd], timeout_ns: Option<u64>, sleep: &mut impl Sleep) -> Result<usize, Errno> {
-    if let Some(ready) = at_a_glance(fds, timeout_ns) {
+    if let Some(ready) = at_a_glance(fds, timeout_ns != Some(0) && !sleep.has_mask()) {
         return Ok(ready);
     }
     let mut on_stack = [NONE; 3 * ON_STACK];
@@ -44,7 +47,7 @@ pub fn poll(fds: &mut [PollFd], timeout_ns: Option<u64>, sleep: &mut impl Sleep)
 
 /// The answer without the kernel, after a short spin if the call may sleep: only if every entry is a socket of ours whose
 /// TCP connection is not known to have ended, and one of them is ready by its rings.
-fn at_a_glance(fds: &mut [PollFd], timeout_ns: Option<u64>) -> Option<usize> {
+fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
     const MOST: usize = 8;
     if fds.len() > MOST || !fds.iter().all(is_the_rings_business) {
         return None;
@@ -59,7 +62,7 @@ fn at_a_glance(fds: &mut [PollFd], timeout_ns: Option<u64>) -> Option<usize> {
         (ready > 0).then_some(ready)
     };
     let first = crate::conn::hold(fds.first()?.fd)?;
-    look(fds).or_else(|| if timeout_ns == Some(0) { None } else { wait::spin_for(&first, || look(fds)) })
+    look(fds).or_else(|| if may_spin { wait::spin_for(&first, || look(fds)) } else { None })
 }
 
 fn is_the_rings_business(entry: &PollFd) -> bool {

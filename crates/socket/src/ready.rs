@@ -184,7 +184,8 @@ fn is_shared(conn: &Conn, end: &End) -> bool {
 /// for them at once if it is there already. `mine_rx` and `mine_tx` say what the caller itself waits for: it looks
 /// for itself and is not rung for. Returns whether the doorbell was rung: then it tells the caller nothing.
 pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) -> bool {
-    if may_have_rung(conn, end) {
+    let was_rung = may_have_rung(conn, end);
+    if was_rung {
         conn.unmark(flag::KICKED | flag::ASKED_DATA | flag::ASKED_SPACE);
         os::pipe::drain(end.my_bell());
     }
@@ -193,7 +194,10 @@ pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) -> boo
     let others_rx = sleeps_another(conn, end, private_rx, &end.mine().rx.0, mine_rx);
     let others_tx = sleeps_another(conn, end, private_tx, &end.mine().tx.0, mine_tx);
     ask(conn, end, others_rx || mine_rx, others_tx || mine_tx);
-    let is_loud = (others_rx && has_data(conn, end)) || (others_tx && has_space(conn, end));
+    // The kernel looks again before it wakes a waiter for an edge: drained, the edge would be lost to who sleeps for it.
+    let has_edge =
+        was_rung && conn.epoll_edge.load(Ordering::Acquire) > 0 && crate::epoll::sleeps_for_edge(conn, end);
+    let is_loud = (others_rx && has_data(conn, end)) || (others_tx && has_space(conn, end)) || has_edge;
     if is_loud {
         kick(conn, end);
     }

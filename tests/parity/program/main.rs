@@ -14,6 +14,7 @@ mod cases_interest;
 mod cases_move;
 mod cases_options;
 mod cases_poll;
+mod cases_sets;
 mod cases_signal;
 mod context;
 mod peer;
@@ -21,7 +22,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 10] = [
+    let groups: [&[Case]; 11] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_signal::CASES,
@@ -30,6 +31,7 @@ fn all() -> Vec<Case> {
         cases_interest::CASES,
         cases_poll::CASES,
         cases_epoll::CASES,
+        cases_sets::CASES,
         cases_move::CASES,
         cases_options::CASES,
     ];

@@ -7,7 +7,7 @@
 
 use super::FLAGS;
 use super::ctl::{announce, count, drop_registration, recount, tcp_events};
-use super::registration::{Registration, Source, of_conn};
+use super::registration::{Registration, Source, TABLE, of_conn};
 use super::set::Set;
 use crate::conn::{Conn, End, Phase, all};
 use core::sync::atomic::{Ordering, fence};
@@ -95,7 +95,19 @@ fn tell_waiters(conn: &Conn, registration: &Registration) {
 
 /// The kernel reported what the program does not ask for: its records are made to say what it does.
 pub(super) fn settle(conn: &Conn, registration: &'static Registration) {
-    let Some(_turn) = conn.registrations_turn.take() else { return };
+    // After a fork the record is another's as well, and exact since then.
+    if registration.era.load(Ordering::Relaxed) == crate::close::era()
+        && let Some(_turn) = conn.registrations_turn.take()
+    {
+        settle_one(conn, registration);
+    }
+}
+
+/// As [`settle`], with the turn taken. The registration may have gone, and come back for another socket, meanwhile.
+fn settle_one(conn: &Conn, registration: &'static Registration) {
+    let Some((index, _)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration)) else {
+        return;
+    };
     if registration.is_parked() {
         drop_registration(conn, registration, true);
         return;
@@ -104,29 +116,30 @@ pub(super) fn settle(conn: &Conn, registration: &'static Registration) {
     if registration.events() & FLAGS != 0 || wanted == registration.kernel_events.load(Ordering::Relaxed) {
         return;
     }
-    let Some((index, _)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration)) else {
-        return;
-    };
     let cookie = registration.cookie(index, Source::Tcp);
     if kernel_ctl(registration.epfd(), Op::Mod, registration.fd(), wanted, cookie).is_ok() {
         registration.kernel_events.store(wanted, Ordering::Relaxed);
     }
 }
 
-/// Before the socket gets another descriptor: nothing parked is left.
-pub(crate) fn settle_parked(conn: &Conn) {
-    if !of_conn(conn).any(|(_, registration)| registration.is_parked()) {
+/// Before somebody else gets a copy of the socket: the kernel's records say what the program asks for.
+pub(crate) fn settle_all_of(conn: &Conn) {
+    if conn.registrations.load(Ordering::Acquire) == 0 {
         return;
     }
     let Some(_turn) = conn.registrations_turn.take() else { return };
-    while let Some((_, registration)) = of_conn(conn).find(|(_, registration)| registration.is_parked()) {
-        drop_registration(conn, registration, true);
+    let mut next = conn.registrations.load(Ordering::Acquire);
+    while let Some(index) = next.checked_sub(1).map(Index) {
+        let Some(registration) = TABLE.get(index) else { return };
+        next = registration.next.load(Ordering::Acquire);
+        settle_one(conn, registration);
     }
 }
 
-/// Before a fork or an exec: the same for all sockets.
-pub(crate) fn settle_all_parked() {
+/// The same for all sockets, before an exec, and before a fork once the era has changed: what is asked from then on goes to
+/// the kernel at once.
+pub(crate) fn settle_everything() {
     for (_, conn) in all() {
-        settle_parked(conn);
+        settle_all_of(conn);
     }
 }

@@ -16,11 +16,12 @@ mod wait;
 
 pub(crate) use ctl::{convert, offered, remove_all};
 pub use ctl::{ctl, is_fresh, note_early, release_fresh};
-pub(crate) use lazy::{settle_all_parked, settle_parked};
-pub use set::note_nested;
+pub(crate) use lazy::{settle_all_of, settle_everything};
+pub(crate) use registration::sleeps_for_edge;
+pub use set::note_created;
 pub(crate) use set::{close_set, share_set};
-pub use wait::{Kernel, is_ours, wait};
-pub(crate) use wait::{note_news, prepare_to_be_polled, slice_ms};
+pub use wait::{Kernel, is_ours, prepare_to_be_polled, wait};
+pub(crate) use wait::{note_news, slice_ms};
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use os::epoll::bits;

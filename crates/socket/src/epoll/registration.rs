@@ -214,3 +214,13 @@ pub(super) fn of_conn(conn: &Conn) -> impl Iterator<Item = (Index, &'static Regi
         Some((index, registration))
     })
 }
+
+/// Whether somebody may be asleep for an edge of `conn` that has not been reported.
+pub(crate) fn sleeps_for_edge(conn: &Conn, end: &End) -> bool {
+    of_conn(conn).any(|(_, registration)| {
+        registration.events() & bits::ET != 0
+            && !registration.is_fired()
+            && registration.has_edge(conn, end)
+            && Set::get(Index(registration.set.load(Ordering::Relaxed))).is_some_and(Set::is_watched)
+    })
+}

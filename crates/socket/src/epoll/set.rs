@@ -3,7 +3,7 @@
 
 use super::registration::{self, Registration};
 use crate::table::{self, Entry};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use fabric::turn::Turn;
 use os::Errno;
 use shm::slab::{Index, OnceRef, Slab};
@@ -127,6 +127,13 @@ impl Set {
     /// Somebody else than a wait of ours watches the set: from now on it may be waited for without our knowledge.
     pub(super) fn note_watched(&self) {
         self.is_nested.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// A thread is about to sleep in the kernel's wait: it is counted before it looks at what the members wish.
+    pub(super) fn begin_sleep(&self) {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
     }
 
     /// Whether somebody may wait for the set while this thread is busy with what it reported.
@@ -218,7 +225,13 @@ impl Set {
         if registration.position.load(Ordering::Relaxed) >= self.recent.load(Ordering::Relaxed)
             && let Some(_turn) = self.turn.take()
         {
-            self.promote_at(registration.position.load(Ordering::Relaxed));
+            // It may have left the set since the kernel reported it.
+            let position = registration.position.load(Ordering::Relaxed);
+            let is_member =
+                self.member(position).is_some_and(|(_, member)| core::ptr::eq(member, registration));
+            if position < self.len.load(Ordering::Relaxed) && is_member {
+                self.promote_at(position);
+            }
         }
     }
 
@@ -287,11 +300,14 @@ impl Set {
     }
 }
 
-/// Another set watches this one.
-pub fn note_nested(epfd: i32) {
-    if let Some(set) = Set::index_of(epfd).and_then(Set::get) {
-        set.note_watched();
+/// A new epoll descriptor. It is known from its birth, whatever it will hold: a duplicate of it, a set around it and a
+/// thread that sleeps on it may all be there before the first socket of ours. Without memory it is libc's alone.
+pub fn note_created(epfd: i32) {
+    if let Entry::Epoll(index) = table::clear(epfd) {
+        // Its number was closed without our seeing it.
+        close_set(index);
     }
+    let _ = Set::of(epfd);
 }
 
 /// A dup of an epoll descriptor.

@@ -29,6 +29,9 @@ const FOUND_MAX: usize = 128;
 pub trait Kernel {
     /// As epoll_pwait2(2), with whatever signal mask the call came with.
     fn wait(&mut self, events: &mut [Event], timeout_ns: Option<u64>) -> Result<usize, Errno>;
+
+    /// Whether signals are let through that are blocked outside the call: only a sleep delivers them.
+    fn has_mask(&self) -> bool;
 }
 
 /// The program's array, and how much of it is filled.
@@ -55,14 +58,16 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
         }
     }
     let mut answer = Answer { events, kept: 0, batch: BATCHES.fetch_add(1, Ordering::Relaxed) };
-    if set.owes_kernel.swap(0, Ordering::Relaxed) != 0 {
+    let is_owed = set.owes_kernel.swap(0, Ordering::Relaxed) != 0;
+    if is_owed {
         let _ = answer.ask(index, set, kernel, Some(0));
     }
-    if collect(set, &mut answer) || (timeout_ns != Some(0) && spin(set, &mut answer)) {
+    if collect(set, &mut answer) || (timeout_ns != Some(0) && !kernel.has_mask() && spin(set, &mut answer)) {
         if is_kernel_due(set) {
             tick(set);
-            // An answer without room left owes the kernel the first place in the next: its descriptors must not starve.
-            set.owes_kernel.store(u32::from(answer.is_full()), Ordering::Relaxed);
+            // An answer without room left owes the kernel the first place in the next, but not twice in a row: neither its
+            // descriptors nor the rings must starve.
+            set.owes_kernel.store(u32::from(answer.is_full() && !is_owed), Ordering::Relaxed);
             let _ = answer.ask(index, set, kernel, Some(0));
         }
         return leave(set, &answer);
@@ -84,7 +89,9 @@ fn collect(set: &Set, answer: &mut Answer<'_>) -> bool {
         with_end(registration, |conn, end| registration.is_pending(conn, end)).unwrap_or(false)
     });
     for index in &found[..count] {
-        if let Some(registration) = registration::TABLE.get(Index(*index)) {
+        if let Some(registration) = registration::TABLE.get(Index(*index))
+            && registration.epfd() == set.epfd()
+        {
             registration.age.store(0, Ordering::Relaxed);
             answer.take(registration, Source::Rings, 0);
         }
@@ -134,7 +141,10 @@ pub(crate) fn note_news() {
 fn leave(set: &Set, answer: &Answer<'_>) -> Outcome {
     if set.is_watched() {
         set.arm_all(|registration| {
-            arm(registration);
+            // An edge that came meanwhile may have been drained away under somebody who sleeps.
+            if arm(registration) && registration.events() & bits::ET != 0 {
+                with_end(registration, ready::kick);
+            }
             false
         });
     }
@@ -174,7 +184,7 @@ fn sleep(
     let slept_from = os::time::cycles();
     loop {
         let left = end.map(|end| end.saturating_sub(os::time::monotonic_ns()));
-        set.sleepers.fetch_add(1, Ordering::SeqCst);
+        set.begin_sleep();
         let is_there = set.arm_all(arm);
         let slice = u64::try_from(slice_ms()).ok().map(|ms| ms * 1_000_000);
         let sliced = match (left, slice) {
@@ -239,9 +249,9 @@ fn tick(set: &Set) {
     }
 }
 
-/// Before somebody sleeps on the set by other means (poll, select): its members are armed, and what is there already
-/// makes it readable.
-pub(crate) fn prepare_to_be_polled(epfd: i32) {
+/// Before somebody sleeps on the set by other means (poll, select, a set around it): its members are armed, and what is
+/// there already makes it readable.
+pub fn prepare_to_be_polled(epfd: i32) {
     let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
     set.note_watched();
     set.arm_all(|registration| {

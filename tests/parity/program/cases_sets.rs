@@ -1,0 +1,224 @@
+//! Sets that others watch too: duplicates, sets around sets, several threads. Who sleeps where must not matter for who is
+//! woken, whatever has become quiet before.
+
+use crate::context::{Case, Cx, Pair, say, settle, until_queued};
+use isthmus_tests::sys::{self, Fd, Wait, ep_add, ep_mod, ep_show, ep_wait, ep_wait_by, show};
+use libc::{EPOLLET, EPOLLIN, POLLOUT};
+use std::thread::JoinHandle;
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: true, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("sets.duplicate_of_an_empty_set", duplicate_of_an_empty_set),
+    case("sets.first_member_while_waiting", first_member_while_waiting),
+    case("sets.nested_after_use", nested_after_use),
+    case("sets.nested_before_the_first_member", nested_before_the_first_member),
+    case("sets.rings_beside_a_loud_pipe", rings_beside_a_loud_pipe),
+    case("sets.edge_beside_a_poll", edge_beside_a_poll),
+    case("sets.closed_while_reported", closed_while_reported),
+    case("sets.interest_over_fork", interest_over_fork),
+    case("sets.passed_member", passed_member),
+];
+
+/// What runtimes do that register through a copy of the descriptor they wait on (tokio).
+fn duplicate_of_an_empty_set(cx: &mut Cx) {
+    let (ep, p) = (sys::epoll(), cx.warm());
+    let copy = sys::dup(ep).expect("dup") as Fd;
+    say!("add -> {}", show(ep_add(copy, p.fd, EPOLLIN, 7)));
+    say!("idle {}", ep_show(ep, 20));
+    cx.peer("send 0 x");
+    say!("data {}", ep_show(ep, 3000));
+    say!("by the copy {}", ep_show(copy, 3000));
+    say!("close -> {}", show(sys::close(copy)));
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    cx.ask("later 50 send 0 y");
+    say!("data {}", ep_show(ep, 3000));
+}
+
+fn asleep(ep: Fd) -> JoinHandle<String> {
+    let sleeper = std::thread::spawn(move || ep_show(ep, 5000));
+    settle();
+    sleeper
+}
+
+fn first_member_while_waiting(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    cx.peer("send 0 x");
+    until_queued(p.fd, 1);
+    let sleeper = asleep(ep);
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 0x15C0_0000_1234_5678)));
+    say!("woken {}", sleeper.join().expect("sleeper"));
+}
+
+/// Both members of a set have had their turns, so that neither has anything to tell for now.
+fn quieten(cx: &mut Cx, ep: Fd, members: [Pair; 2]) {
+    let mut wrong = 0;
+    for round in 0..40 {
+        let member = members[round % 2];
+        cx.ask(&format!("send {} x", member.id));
+        wrong += u32::from(ep_wait(ep, 3000) != Ok(vec![(u64::from(member.id), EPOLLIN as u32)]));
+        wrong += u32::from(sys::read(member.fd, &mut [0; 9]) != Ok(1));
+    }
+    say!("wrong {wrong}");
+}
+
+fn inner_set(cx: &mut Cx) -> [Pair; 2] {
+    [cx.warm(), cx.warm()]
+}
+
+fn nested_after_use(cx: &mut Cx) {
+    let members = inner_set(cx);
+    let inner = sys::epoll();
+    for member in members {
+        say!("add -> {}", show(ep_add(inner, member.fd, EPOLLIN, member.id.into())));
+    }
+    quieten(cx, inner, members);
+    let outer = sys::epoll();
+    say!("nest -> {}", show(ep_add(outer, inner, EPOLLIN, 9)));
+    for member in members {
+        let sleeper = asleep(outer);
+        cx.ask(&format!("send {} x", member.id));
+        say!("outer {}", sleeper.join().expect("sleeper"));
+        say!("inner {}", ep_show(inner, 3000));
+        say!("read -> {}", show(sys::read(member.fd, &mut [0; 9])));
+        say!("inner quiet {}", ep_show(inner, 0));
+        say!("outer quiet {}", ep_show(outer, 20));
+    }
+}
+
+fn nested_before_the_first_member(cx: &mut Cx) {
+    let members = inner_set(cx);
+    let (inner, outer) = (sys::epoll(), sys::epoll());
+    say!("nest -> {}", show(ep_add(outer, inner, EPOLLIN, 9)));
+    for member in members {
+        say!("add -> {}", show(ep_add(inner, member.fd, EPOLLIN, member.id.into())));
+    }
+    quieten(cx, inner, members);
+    for member in members {
+        let sleeper = asleep(outer);
+        cx.ask(&format!("send {} x", member.id));
+        say!("outer {}", sleeper.join().expect("sleeper"));
+        say!("inner {}", ep_show(inner, 3000));
+        say!("read -> {}", show(sys::read(member.fd, &mut [0; 9])));
+        say!("inner quiet {}", ep_show(inner, 0));
+        say!("outer quiet {}", ep_show(outer, 20));
+    }
+}
+
+/// Room for one event, a descriptor that is always ready, and a connection: both have their turns.
+fn rings_beside_a_loud_pipe(cx: &mut Cx) {
+    let p = cx.warm();
+    let (ep, (r, w)) = (sys::epoll(), sys::pipe(0));
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    say!("add -> {}", show(ep_add(ep, r, EPOLLIN, 2)));
+    say!("write -> {}", show(sys::write(w, b"x")));
+    let (mut starved, mut alone) = (0, 0);
+    for _ in 0..100 {
+        cx.ask("send 0 x");
+        until_queued(p.fd, 1);
+        // (Rings are looked at first, the kernel within fractions of a millisecond.)
+        let mut seen = [false; 3];
+        for _ in 0..100_000 {
+            if let Ok([(data, _)]) = ep_wait_by(Wait::Plain, ep, 1, 1000).as_deref() {
+                seen[*data as usize] = true;
+            }
+            if seen[1] && seen[2] {
+                break;
+            }
+        }
+        starved += u32::from(!seen[1]);
+        alone += u32::from(!seen[2]);
+        let _ = sys::read(p.fd, &mut [0; 9]);
+        let _ = ep_wait_by(Wait::Plain, ep, 1, 0);
+    }
+    say!("without the connection {starved}, without the pipe {alone}");
+}
+
+/// One thread sleeps for an edge while another keeps asking for space: an edge is told once, and not to nobody.
+fn edge_beside_a_poll(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN | EPOLLET, 1)));
+    say!("idle {}", ep_show(ep, 20));
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let lost = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let _ = sys::poll1(p.fd, POLLOUT, 0);
+            }
+        });
+        let mut lost = 0;
+        for _ in 0..200 {
+            cx.tell("send 0 x");
+            lost += u32::from(ep_wait(ep, 2000) != Ok(vec![(1, EPOLLIN as u32)]));
+            cx.answer();
+            let _ = sys::recv(p.fd, &mut [0; 9], libc::MSG_DONTWAIT);
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        lost
+    });
+    say!("edges lost {lost}");
+}
+
+/// Two threads wait on one set; what one closes while the other has it in hand, later members must not pay for.
+fn closed_while_reported(cx: &mut Cx) {
+    let keep = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, keep.fd, EPOLLIN, 1000)));
+    for _ in 0..15 {
+        let p = cx.warm();
+        let _ = ep_add(ep, p.fd, EPOLLIN, 1);
+        let waiters: Vec<_> = (0..2).map(|_| std::thread::spawn(move || ep_wait(ep, 200))).collect();
+        cx.ask(&format!("shut {} 1", p.id));
+        for waiter in waiters {
+            if waiter.join().expect("waiter").is_ok_and(|events| !events.is_empty()) {
+                let _ = sys::close(p.fd);
+            }
+        }
+        let _ = sys::close(p.fd);
+        cx.ask(&format!("drain {}", p.id));
+    }
+    say!("quiet {}", ep_show(ep, 20));
+    cx.ask("later 50 send 0 x");
+    say!("kept {}", ep_show(ep, 3000));
+    cx.watch(keep.fd);
+}
+
+/// The child's idea of a registration is as old as the fork: it must not undo what its parent asked for since.
+fn interest_over_fork(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    say!("mod -> {}", show(ep_mod(ep, p.fd, 0, 2)));
+    let pid = sys::fork(|| {
+        let _ = ep_wait(ep, 400);
+        0
+    });
+    say!("mod -> {}", show(ep_mod(ep, p.fd, EPOLLIN, 3)));
+    settle();
+    cx.peer("shut 0 1");
+    say!("child {}", sys::wait(pid));
+    say!("end {}", ep_show(ep, 3000));
+}
+
+/// A member that another process has, too: what this one drains, the other is still woken for.
+fn passed_member(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    let (a, b) = sys::socketpair();
+    let pid = sys::fork(|| {
+        let _ = sys::close(p.fd);
+        let Ok(fd) = sys::recv_fd(b) else { return 7 };
+        (0..20).filter(|_| sys::read(fd as Fd, &mut [0; 1]) != Ok(1)).count() as u8
+    });
+    say!("pass -> {}", show(sys::send_fd(a, p.fd)));
+    for _ in 0..20 {
+        cx.ask("send 0 x");
+        let _ = ep_wait(ep, 1);
+    }
+    say!("child missed {}", sys::wait(pid));
+}
