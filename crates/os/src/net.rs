@@ -212,13 +212,6 @@ pub fn timeout_ns(fd: i32, name: i32) -> u64 {
     }
 }
 
-/// Linger setting: `Some(seconds)` if on.
-pub fn linger(fd: i32) -> Option<i32> {
-    let mut value = [0i32; 2];
-    getsockopt(fd, opt::SOL_SOCKET, opt::SO_LINGER, &mut value).ok()?;
-    (value[0] != 0).then_some(value[1])
-}
-
 /// Makes the next close of `fd` send a reset instead of FIN.
 pub fn reset_on_close(fd: i32) {
     let _ = setsockopt(fd, opt::SOL_SOCKET, opt::SO_LINGER, &[1i32, 0i32]);

@@ -164,12 +164,14 @@ struct SigAction {
 ///
 /// poll(2) fails with EINTR whatever the handler said; a blocking read or write would have gone on. The kernel does not
 /// tell which handler ran, so one without SA_RESTART makes its program responsible for EINTR everywhere. Signals that
-/// the thread's own faults raise do not count: they cannot arrive while it sleeps.
+/// the thread's own faults raise do not count: they cannot arrive while it sleeps. Neither do libc's own (older glibc installs
+/// the one for cancellation in every threaded program).
 pub fn all_handlers_restart() -> bool {
     const SA_RESTART: u64 = 0x1000_0000;
     /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS.
     const FAULTS: [u32; 7] = [4, 5, 6, 7, 8, 11, 31];
-    (1..=64u32).filter(|signal| !FAULTS.contains(signal)).all(|signal| {
+    const LIBCS: core::ops::RangeInclusive<u32> = 32..=34;
+    (1..=64u32).filter(|signal| !FAULTS.contains(signal) && !LIBCS.contains(signal)).all(|signal| {
         let mut action = SigAction::default();
         // SAFETY: asking for a disposition writes one kernel sigaction with an 8-byte mask.
         unsafe { syscall!(nr::__NR_rt_sigaction, signal, 0, &raw mut action, 8) };

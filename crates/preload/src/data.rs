@@ -61,27 +61,44 @@ fn zero_or(len: usize, fd: c_int, outcome: impl FnOnce() -> Outcome) -> Outcome 
     if len == 0 && socket::stream::is_shared(fd) { Outcome::Done(0) } else { outcome() }
 }
 
+/// The same for a scatter list, which the kernel's file layer adds up before the socket hears of it.
+#[inline]
+fn zero_vectors_or(fd: c_int, iov: Buf, count: c_int, outcome: impl FnOnce() -> Outcome) -> Outcome {
+    match vectors(iov, count) {
+        Ok((_, 0)) => zero_or(0, fd, || Outcome::Forward),
+        _ => outcome(),
+    }
+}
+
 descriptor_hooks! {
     fn read [__read] (fd: c_int, buf: Buf, len: usize) -> isize {
         if len == 0 { zero_or(len, fd, || Outcome::Forward) } else { receive_into(fd, buf, len, 0) }
     }
     fn __read_chk [] (fd: c_int, buf: Buf, len: usize, room: usize) -> isize {
-        if len > room { Outcome::Forward } else { receive_into(fd, buf, len, 0) }
+        if len == 0 || len > room { zero_or(len, fd, || Outcome::Forward) } else { receive_into(fd, buf, len, 0) }
     }
     fn write [__write] (fd: c_int, buf: Buf, len: usize) -> isize {
         transmit_from(fd, buf, len, 0)
     }
     fn readv [] (fd: c_int, iov: Buf, count: c_int) -> isize {
-        receive_vectors(fd, iov, count, 0)
+        zero_vectors_or(fd, iov, count, || receive_vectors(fd, iov, count, 0))
     }
     fn writev [] (fd: c_int, iov: Buf, count: c_int) -> isize {
-        transmit_vectors(fd, iov, count, 0)
+        zero_vectors_or(fd, iov, count, || transmit_vectors(fd, iov, count, 0))
     }
     fn preadv2 [preadv64v2] (fd: c_int, iov: Buf, count: c_int, offset: i64, flags: c_int) -> isize {
-        if offset == -1 { receive_vectors(fd, iov, count, 0) } else { Outcome::Forward }
+        if offset == -1 {
+            zero_vectors_or(fd, iov, count, || receive_vectors(fd, iov, count, 0))
+        } else {
+            Outcome::Forward
+        }
     }
     fn pwritev2 [pwritev64v2] (fd: c_int, iov: Buf, count: c_int, offset: i64, flags: c_int) -> isize {
-        if offset == -1 { transmit_vectors(fd, iov, count, 0) } else { Outcome::Forward }
+        if offset == -1 {
+            zero_vectors_or(fd, iov, count, || transmit_vectors(fd, iov, count, 0))
+        } else {
+            Outcome::Forward
+        }
     }
     fn recv [] (fd: c_int, buf: Buf, len: usize, flags: c_int) -> isize {
         receive_into(fd, buf, len, flags)

@@ -16,11 +16,11 @@
 
 mod data;
 mod epoll;
-mod exec_family;
 mod hook;
 mod lifecycle;
 mod message;
 mod options;
+mod passed_on;
 mod poll;
 mod process;
 mod raw_syscall;

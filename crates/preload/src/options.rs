@@ -135,9 +135,6 @@ hooks! {
                 if result == 0 && level == opt::SOL_SOCKET && name == opt::SO_RCVLOWAT {
                     stream::note_rcvlowat(fd);
                 }
-                if result == 0 && level == opt::SOL_SOCKET && name == opt::SO_LINGER {
-                    stream::note_linger();
-                }
                 if result == 0 { Outcome::Done(0) } else { Outcome::Fail(hook::last()) }
             }
             other => other,

@@ -3,6 +3,7 @@
 use crate::hook::hooks;
 use crate::real::{Buf, Mask, Time, forward};
 use core::ffi::{c_int, c_void};
+use os::mem::Scratch;
 use os::poll::{PollFd, bits};
 use socket::poll::Sleep;
 use socket::{Errno, Outcome, poll as ours};
@@ -72,8 +73,8 @@ hooks! {
         let started = os::time::monotonic_ns();
         let outcome = Sets { count, sets: [read, write, except] }
             .select(given.map(|time| nanoseconds(time, 1000)), core::ptr::null());
-        if let (Some(time), Outcome::Done(_)) = (given, outcome) {
-            // Linux leaves the time that was not slept.
+        if let (Some(time), Outcome::Done(_) | Outcome::Fail(Errno::EINTR)) = (given, outcome) {
+            // Linux leaves the time that was not slept, after a signal as well.
             let left = nanoseconds(time, 1000).saturating_sub(os::time::monotonic_ns() - started);
             // SAFETY: as above.
             unsafe { *timeout = [(left / 1_000_000_000) as i64, (left % 1_000_000_000 / 1000) as i64] };
@@ -111,10 +112,19 @@ impl Sets {
 
     fn select(&self, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
         let Ok(count) = usize::try_from(self.count) else { return Outcome::Forward };
-        if count > FD_SETSIZE {
-            return Outcome::Forward;
+        if count <= FD_SETSIZE {
+            let mut array = [PollFd { fd: -1, events: 0, revents: 0 }; FD_SETSIZE];
+            return self.select_in(&mut array, count, timeout_ns, mask);
         }
-        let mut array = [PollFd { fd: -1, events: 0, revents: 0 }; FD_SETSIZE];
+        // Programs make larger sets themselves, and the kernel takes them, up to its table of descriptors.
+        let count = count.min(1 << 20);
+        match Scratch::for_poll(count) {
+            Ok(mut scratch) => self.select_in(scratch.poll_entries(), count, timeout_ns, mask),
+            Err(errno) => Outcome::Fail(errno),
+        }
+    }
+
+    fn select_in(&self, array: &mut [PollFd], count: usize, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
         let mut used = 0;
         for fd in 0..count {
             let events = self.asked(fd);

@@ -18,7 +18,7 @@ extern "C" fn constructor() {
     read_environment();
     real::resolve();
     process::resolve();
-    crate::exec_family::resolve();
+    crate::passed_on::resolve();
     if config::is_disabled() {
         return;
     }

@@ -99,23 +99,41 @@ fn send_file(out: c_int, file: c_int, offset: *mut i64, count: usize) -> Outcome
     }
 }
 
+/// What a pipe surely takes without waiting once it says that it can be written to (PIPE_BUF).
+const PIPE_STEP: usize = 4096;
+
 /// Socket to pipe: looks at the bytes, writes what the pipe takes, and only then frees them.
 fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
-    let mut bounce = [0u8; BOUNCE];
-    let wait = if flags & SPLICE_F_NONBLOCK != 0 { msg::DONTWAIT } else { 0 };
-    let seen = match receive_into(from, bounce.as_mut_ptr().cast(), len.min(BOUNCE), msg::PEEK | wait) {
-        Outcome::Done(seen) => seen,
-        other => return other,
-    };
-    if seen == 0 {
-        return Outcome::Done(0);
+    let mut bounce = [0u8; PIPE_STEP];
+    let mut may_wait = flags & SPLICE_F_NONBLOCK == 0;
+    let mut moved = 0;
+    while moved < len {
+        if !has_room(to, may_wait) {
+            return if moved > 0 { Outcome::Done(moved) } else { Outcome::Fail(Errno::EAGAIN) };
+        }
+        let wait = if may_wait { 0 } else { msg::DONTWAIT };
+        let step = (len - moved).min(PIPE_STEP);
+        let seen = match receive_into(from, bounce.as_mut_ptr().cast(), step, msg::PEEK | wait) {
+            Outcome::Done(seen @ 1..) => seen,
+            other => return if moved > 0 { Outcome::Done(moved) } else { other },
+        };
+        // SAFETY: `seen` bytes of the buffer are filled; the pipe end is not ours, so this is libc's write.
+        let wrote = unsafe { forward::write(to, bounce.as_mut_ptr().cast(), seen) };
+        if wrote < 0 {
+            return if moved > 0 { Outcome::Done(moved) } else { Outcome::Fail(hook::last()) };
+        }
+        let _ = receive_into(from, bounce.as_mut_ptr().cast(), wrote as usize, msg::DONTWAIT);
+        moved += wrote as usize;
+        may_wait = false;
     }
-    // SAFETY: `seen` bytes of the buffer are filled; the pipe end is not ours, so this is libc's write.
-    let wrote = unsafe { forward::write(to, bounce.as_mut_ptr().cast(), seen) };
-    if wrote < 0 {
-        return Outcome::Fail(hook::last());
-    }
-    receive_into(from, bounce.as_mut_ptr().cast(), wrote as usize, msg::DONTWAIT)
+    Outcome::Done(moved)
+}
+
+/// Whether the pipe can be written to, after a wait if that is allowed. (A pipe without readers says so when written to.)
+fn has_room(pipe: c_int, may_wait: bool) -> bool {
+    let mut entry = os::poll::PollFd { fd: pipe, events: bits::OUT, revents: 0 };
+    // SAFETY: one entry; our own hook.
+    unsafe { crate::poll::poll(&raw mut entry, 1, if may_wait { -1 } else { 0 }) != 0 }
 }
 
 /// Pipe to socket: takes from the pipe no more than the ring has room for.
@@ -124,6 +142,11 @@ fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     let may_wait = flags & SPLICE_F_NONBLOCK == 0;
     if !may_wait && os::poll::peek(from, bits::IN | bits::HUP) == 0 {
         return Outcome::Fail(Errno::EAGAIN);
+    }
+    // What a send of nothing says: whether the socket can be written to at all.
+    match transmit_from(to, bounce.as_mut_ptr().cast(), 0, msg::NOSIGNAL) {
+        Outcome::Done(_) => {}
+        other => return other,
     }
     if stream::space(to) == 0 {
         if !may_wait || os::fd::is_nonblocking(to) {
@@ -141,12 +164,33 @@ fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     if got <= 0 {
         return if got == 0 { Outcome::Done(0) } else { Outcome::Fail(hook::last()) };
     }
-    let mut sent = 0usize;
-    while sent < got as usize {
-        let rest = &mut bounce[sent..got as usize];
+    deliver(to, &mut bounce[..got as usize])
+}
+
+/// Sends what is out of the pipe already: it must not be lost, whatever becomes of the connection meanwhile.
+fn deliver(to: c_int, bytes: &mut [u8]) -> Outcome {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        let rest = &mut bytes[sent..];
         match transmit_from(to, rest.as_mut_ptr().cast(), rest.len(), 0) {
             Outcome::Done(count) => sent += count,
-            Outcome::Fail(Errno::EAGAIN) => os::process::yield_now(),
+            Outcome::Fail(Errno::EAGAIN | Errno::EINTR) => os::process::yield_now(),
+            // It is TCP now.
+            Outcome::Forward => {
+                // SAFETY: `rest` is filled and stays where it is.
+                let wrote = unsafe { forward::write(to, rest.as_mut_ptr().cast(), rest.len()) };
+                match (usize::try_from(wrote), sent) {
+                    (Ok(count), _) => sent += count,
+                    (Err(_), _) if hook::last() == Errno::EAGAIN => {
+                        let _ = os::poll::wait_raw(
+                            &mut [os::poll::PollFd { fd: to, events: bits::OUT, revents: 0 }],
+                            -1,
+                        );
+                    }
+                    (Err(_), 0) => return Outcome::Fail(hook::last()),
+                    _ => break,
+                }
+            }
             other => return if sent > 0 { Outcome::Done(sent) } else { other },
         }
     }

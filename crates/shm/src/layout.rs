@@ -126,6 +126,9 @@ impl ClosedBy {
     pub const CLOSE: u32 = 4;
     /// Closed with unread bytes, or broken: the peer gets ECONNRESET.
     pub const ABORT: u32 = 8;
+    /// The process ends on its own, with everything read: what the peer writes from then on is lost, as on TCP, but its
+    /// next read finds the end of the stream and no reset.
+    pub const EXIT: u32 = 16;
 }
 
 /// One CLC message in flight.

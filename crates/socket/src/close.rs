@@ -8,7 +8,6 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use fabric::verdict::Verdict;
 use fabric::{attach, connection, listener, offer, totals};
 use os::net::{self, Endpoint};
-use os::poll::{PollFd, bits};
 use shm::slab::Index;
 use shm::sync::Ordering as Shared;
 use shm::{ClosedBy, Side};
@@ -34,7 +33,8 @@ pub fn before_shutdown(fd: i32, how: i32) {
         1 => ClosedBy::WRITE,
         _ => ClosedBy::READ | ClosedBy::WRITE,
     };
-    end.mine().closed.fetch_or(bits, Shared::Release);
+    end.mine().closed.fetch_or(bits, Shared::SeqCst);
+    core::sync::atomic::fence(Ordering::SeqCst);
     if conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire) > 0 {
         ready::kick(&conn, &end);
     }
@@ -109,32 +109,13 @@ fn finish(conn: &Conn, fd: i32) {
         // TCP answers a close with unread bytes by RST.
         end.mine().closed.fetch_or(ClosedBy::ABORT, Shared::Relaxed);
         net::reset_on_close(fd);
-    } else {
-        linger(&end, fd);
     }
+    // (SO_LINGER waits until the peer's kernel has the bytes, not its program. The ring is that kernel.)
     say_closed(&end);
 }
 
 fn say_closed(end: &End) {
     end.mine().closed.fetch_or(ClosedBy::CLOSE | ClosedBy::WRITE | ClosedBy::READ, Shared::Release);
-}
-
-/// SO_LINGER with a time: close waits until the peer has read everything, or the time is over.
-fn linger(end: &End, fd: i32) {
-    const STEP_MS: i32 = 20;
-    if !crate::conn::is_linger_used() {
-        return;
-    }
-    let Some(seconds @ 1..) = net::linger(fd) else { return };
-    for _ in 0..seconds.saturating_mul(1000 / STEP_MS) {
-        if end.outgoing.used() == Ok(0) {
-            return;
-        }
-        end.outgoing.words().space_wait.0.arm();
-        let mut fds = [PollFd { fd: end.my_bell(), events: bits::IN, revents: 0 }];
-        let _ = os::poll::wait(&mut fds, STEP_MS);
-        os::pipe::drain(end.my_bell());
-    }
 }
 
 /// Drops a stale entry's claim on a connection: its number was closed without our seeing it.
@@ -288,8 +269,19 @@ pub fn after_fork_in_child() {
 pub fn before_passing(fd: i32) {
     crate::server::refuse(fd);
     if let Some(held) = hold(fd) {
-        held.note_shared();
+        leave_a_copy(&held);
         epoll::settle_all_of(&held);
+    }
+}
+
+/// Somebody else may have a copy from now on. It is counted at once: should we close ours before he has looked at his, the
+/// connection goes on. (One too many, if nobody takes it, is found when the slot is wanted again: the kernel is asked then.)
+fn leave_a_copy(conn: &Conn) {
+    conn.note_shared();
+    if conn.phase() == Phase::Smc
+        && let Some(end) = End::of(conn)
+    {
+        end.mine().holders.fetch_add(1, Shared::AcqRel);
     }
 }
 
@@ -301,7 +293,7 @@ pub fn before_spawn(may_duplicate: bool) {
             && (may_duplicate || !os::fd::is_cloexec(fd))
             && let Some(held) = hold_index(index)
         {
-            held.note_shared();
+            leave_a_copy(&held);
         }
     }
 }
@@ -344,6 +336,8 @@ pub fn at_exit() {
                     let is_last = end.mine().holders.load(Shared::Acquire) <= 1;
                     if is_last && end.incoming.used() != Ok(0) {
                         net::reset_on_close(fd);
+                    } else if is_last {
+                        end.mine().closed.fetch_or(ClosedBy::EXIT, Shared::Release);
                     }
                     // The destructor and _exit both come here; each connection is counted once.
                     if is_last && !held.has(flag::COUNTED) {

@@ -24,23 +24,12 @@ const FD: u64 = 1 << 32;
 const FREE: u64 = 1 << 63;
 
 static TABLE: Slab<Conn> = Slab::new(SOCKETS);
-/// Whether the program sets SO_RCVLOWAT or SO_LINGER at all, or has sockets of another's: else nobody asks for them.
+/// Whether the program sets SO_RCVLOWAT at all, or has sockets of another's: else nobody asks for it.
 static RCVLOWAT_IS_USED: AtomicU8 = AtomicU8::new(0);
-static LINGER_IS_USED: AtomicU8 = AtomicU8::new(0);
 
 /// A socket of this process has (or may have, being another's) a SO_RCVLOWAT of its own.
 pub(crate) fn note_rcvlowat_is_used() {
     RCVLOWAT_IS_USED.store(1, Ordering::Relaxed);
-}
-
-/// A socket of this process has (or may have) SO_LINGER.
-pub(crate) fn note_linger_is_used() {
-    LINGER_IS_USED.store(1, Ordering::Relaxed);
-}
-
-/// Whether SO_LINGER must be asked for.
-pub(crate) fn is_linger_used() -> bool {
-    LINGER_IS_USED.load(Ordering::Relaxed) != 0
 }
 
 /// Where a socket is in its life.

@@ -41,6 +41,11 @@ pub(crate) fn has_space(conn: &Conn, end: &End) -> bool {
     }
 }
 
+/// Whether our own shutdown has ended writing.
+pub(crate) fn is_write_shut(end: &End) -> bool {
+    end.mine().closed.load(Shared::SeqCst) & shm::ClosedBy::WRITE != 0
+}
+
 /// Whether the consumer that just freed bytes should ring a waiting writer: at half empty, not at the first free byte.
 #[inline]
 pub(crate) fn is_worth_ringing(end: &End) -> bool {
@@ -116,7 +121,8 @@ pub(crate) fn note_end(conn: &Conn, end: &End) {
         return;
     }
     let said = end.theirs().closed.load(Shared::Acquire);
-    if said & (shm::ClosedBy::WRITE | shm::ClosedBy::CLOSE) == 0 && end.outgoing.used() != Ok(0) {
+    let without_a_word = shm::ClosedBy::WRITE | shm::ClosedBy::CLOSE | shm::ClosedBy::EXIT;
+    if said & without_a_word == 0 && end.outgoing.used() != Ok(0) {
         conn.mark(flag::RESET | flag::TCP_GONE);
     }
     conn.mark(flag::TCP_ENDED);
@@ -197,7 +203,10 @@ pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) -> boo
     // The kernel looks again before it wakes a waiter for an edge: drained, the edge would be lost to who sleeps for it.
     let has_edge =
         was_rung && conn.epoll_edge.load(Ordering::Acquire) > 0 && crate::epoll::sleeps_for_edge(conn, end);
-    let is_loud = (others_rx && has_data(conn, end)) || (others_tx && has_space(conn, end)) || has_edge;
+    let shut = end.mine().closed.load(Shared::SeqCst);
+    let is_loud = (others_rx && (has_data(conn, end) || shut & shm::ClosedBy::READ != 0))
+        || (others_tx && (has_space(conn, end) || shut & shm::ClosedBy::WRITE != 0))
+        || has_edge;
     if is_loud {
         kick(conn, end);
     }

@@ -41,7 +41,6 @@ pub fn after_listen(fd: i32, announced: Option<u64>) -> Result<(), Reason> {
 /// A listener that came over exec: what its former program set is inherited by what it accepts.
 pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
     crate::conn::note_rcvlowat_is_used();
-    crate::conn::note_linger_is_used();
     after_listen(fd, None)
 }
 
@@ -253,7 +252,6 @@ pub fn adopt(fd: i32) {
     let is_connected = net::is_tcp(fd) && net::peer(fd).is_ok();
     if is_connected && registry::existing().is_ok() {
         crate::conn::note_rcvlowat_is_used();
-        crate::conn::note_linger_is_used();
         let _ = enter(fd, Phase::Accepted);
     }
 }

@@ -86,7 +86,9 @@ impl Receive<'_> {
                 Ok(count) => self.got += count,
                 Err(outcome) => return self.partial_or(outcome),
             }
-            let is_enough = self.got > 0 && self.got >= self.target();
+            // A peek cannot see more than the ring holds, however long it waits.
+            let is_all = self.flags & msg::PEEK != 0 && self.got == self.end.incoming.size();
+            let is_enough = self.got > 0 && (self.got >= self.target() || is_all);
             if is_enough || (self.total == 0 && ready::has_bytes(&self.end, 1)) {
                 return Outcome::Done(self.got);
             }
@@ -187,7 +189,8 @@ impl Receive<'_> {
         if !may_wait {
             return self.leave(Outcome::Fail(Errno::EAGAIN));
         }
-        let wish = Wish::Data(self.wanted());
+        let wish =
+            if self.flags & msg::PEEK != 0 { Wish::Peek(self.wanted()) } else { Wish::Data(self.wanted()) };
         if wait::spin(self.conn, &self.end, wish) {
             return Step::Retry;
         }
@@ -403,12 +406,15 @@ impl Transmit<'_> {
     /// Records of several writing threads must not be torn: a blocking call of moderate size starts when all of it fits.
     #[inline]
     fn fits_as_one(&self, total: usize) -> Result<bool, Outcome> {
-        let size = self.end.outgoing.size();
-        if self.sent > 0 || total > size / 3 || self.end.is_nonblocking() || self.flags & msg::DONTWAIT != 0 {
+        if self.sent > 0 || self.end.is_nonblocking() || self.flags & msg::DONTWAIT != 0 {
             return Ok(true);
         }
         if self.conn.phase() == Phase::Intent {
-            return Ok(total > EARLY_MAX || total <= self.allowance()?);
+            // Whole or not at all: should the answer be TCP, the call goes to libc as it came.
+            return Ok(total <= self.allowance()?);
+        }
+        if total > self.end.outgoing.size() / 3 {
+            return Ok(true);
         }
         let fits = self.end.outgoing.has_room(&self.conn.tx_cache, total);
         fits.map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))
@@ -499,6 +505,15 @@ pub(crate) fn break_off(conn: &Conn, end: &End, fd: i32) -> Outcome {
     Outcome::Fail(Errno::ECONNRESET)
 }
 
+/// Somebody is about to write to the descriptor behind our back: our direction goes to TCP.
+pub fn demote(fd: i32) {
+    if let Some(conn) = in_use(fd)
+        && let Some(end) = End::of(&conn)
+    {
+        let _ = demote_for(&conn, &end, fd);
+    }
+}
+
 /// Moves our direction to TCP for good: the marker in the ring, then bytes on TCP.
 fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
     match conn.phase() {
@@ -550,14 +565,14 @@ pub fn note_rcvlowat(fd: i32) {
     }
 }
 
-/// SO_LINGER was set on some socket.
-pub fn note_linger() {
-    crate::conn::note_linger_is_used();
-}
-
 /// Bytes a send would take now without waiting.
 pub fn space(fd: i32) -> usize {
-    in_use(fd).and_then(|conn| End::of(&conn)?.outgoing.free().ok()).unwrap_or(0)
+    let Some(conn) = in_use(fd) else { return 0 };
+    let Some(end) = End::of(&conn) else { return 0 };
+    match conn.phase() {
+        Phase::Intent => end.outgoing.used().map_or(0, |used| EARLY_MAX.saturating_sub(used)),
+        _ => end.outgoing.free().unwrap_or(0),
+    }
 }
 
 /// Whether `fd` moves its bytes through shared memory now (sendfile, splice and the like are ours to do).

@@ -25,6 +25,8 @@ const HALF_CLOSED_SLICE_MS: i32 = 200;
 pub(crate) enum Wish {
     /// At least so many bytes.
     Data(usize),
+    /// So many bytes, all of them in the ring at once, as far as it holds them.
+    Peek(usize),
     Space,
 }
 
@@ -50,7 +52,14 @@ impl Limit {
 fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
     match wish {
         Wish::Data(wanted) => ready::has_bytes(end, wanted),
-        Wish::Space => ready::has_space(conn, end),
+        Wish::Peek(wanted) => {
+            let wanted = wanted.min(end.incoming.size());
+            end.incoming.used().map_or(true, |used| used >= wanted) || end.incoming.has_ended()
+        }
+        // Before the server's answer nobody makes space: the answer itself is what a writer waits for.
+        Wish::Space => {
+            conn.phase() != Phase::Intent && (ready::has_space(conn, end) || ready::is_write_shut(end))
+        }
     }
 }
 
@@ -213,7 +222,7 @@ pub(crate) fn is_half_closed_by_peer(end: &End) -> bool {
 fn tcp_events(end: &End, wish: Wish) -> i16 {
     match wish {
         // TCP bytes tell an unanswered client that the server speaks TCP, and later that the peer lies about its ring.
-        Wish::Data(_) => bits::RDHUP | bits::IN,
+        Wish::Data(_) | Wish::Peek(_) => bits::RDHUP | bits::IN,
         // A half-closed peer still reads; its FIN is old news.
         Wish::Space if is_half_closed_by_peer(end) => 0,
         Wish::Space => bits::RDHUP,

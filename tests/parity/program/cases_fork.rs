@@ -30,6 +30,8 @@ pub(crate) const CASES: &[Case] = &[
     any("fork.exec_inherits_unused", exec_inherits_unused),
     any("fork.exec_inherits_used", exec_inherits_used),
     any("fork.execl", execl),
+    case("fork.pass_used_then_close", pass_used_then_close),
+    case("fork.child_exits_without_close", child_exits_without_close),
     any("fork.pass_unused", pass_unused),
     any("fork.pass_used", pass_used),
     any("fork.killed_child", killed_child),
@@ -290,6 +292,37 @@ fn exec_inherits_used(cx: &mut Cx) {
     say!("child {}", exec_self(p.fd));
     cx.peer("recvn 0 2004");
     exchange(cx, p.fd, 0);
+}
+
+/// Handed over as a mail server does it: the sender closes its copy before the receiver has looked at his.
+fn pass_used_then_close(cx: &mut Cx) {
+    let (a, b) = sys::socketpair();
+    let pid = sys::fork(|| {
+        let Ok(fd) = sys::recv_fd(b) else { return 7 };
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        serve_once(fd as Fd)
+    });
+    let (p, q) = (cx.warm(), cx.warm());
+    cx.peer("send 0 ping");
+    say!("pass -> {}", show(sys::send_fd(a, p.fd)));
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer("recvn 0 4");
+    say!("child {}", sys::wait(pid));
+    cx.peer("recv 0 9");
+    cx.watch(q.fd);
+}
+
+/// What a server does that forks for each connection.
+fn child_exits_without_close(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    let pid = sys::fork(|| u8::from(sys::write(p.fd, b"done") != Ok(4)));
+    say!("close -> {}", show(sys::close(p.fd)));
+    say!("child {}", sys::wait(pid));
+    cx.peer("send 0 QUIT");
+    settle();
+    cx.peer("recvn 0 4");
+    cx.peer("recv 0 9");
+    cx.watch(q.fd);
 }
 
 /// A list of arguments reaches the next program as it is, and so does the connection: here its standard output.

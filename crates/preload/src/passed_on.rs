@@ -1,0 +1,155 @@
+//! Functions that libc builds on its own execve, clone and write without asking the dynamic linker: the exec lists,
+//! posix_spawn, system, popen, dprintf. We only prepare what they will do to our sockets. Owns: that their arguments, of which
+//! often only the program knows how many there are, reach libc's function as they came: registers and stack stand as they stood
+//! when it is jumped to.
+
+use crate::lifecycle::{is_active, is_borrowed};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+extern "C" fn not_there() -> c_int {
+    crate::hook::fail(socket::Errno::ENOSYS) as c_int
+}
+
+fn known(function: &AtomicPtr<c_void>, name: &CStr) -> *const c_void {
+    let known = function.load(Ordering::Acquire);
+    // Another library's constructor may call before ours has run.
+    let real = if known.is_null() { crate::real::next(name) } else { known };
+    if real.is_null() { not_there as *const c_void } else { real }
+}
+
+/// This process becomes another program.
+fn execs() {
+    let _ = crate::process::before_exec();
+}
+
+/// Another program starts, and gets what is not closed on exec and what file actions duplicate.
+fn spawns(has_file_actions: bool) {
+    if is_active() && !is_borrowed() {
+        socket::close::before_spawn(has_file_actions);
+    }
+}
+
+/// Whether dprintf writes past stdio's tables: 1 for yes, 2 for no, 0 while nobody has looked.
+static PRINTS_BARE: AtomicU8 = AtomicU8::new(0);
+
+/// glibc has made dprintf a FILE, which `stdio` sees, until 2.36; later ones and musl write to the descriptor itself.
+fn learn_how_dprintf_writes() {
+    let version = crate::real::next(c"gnu_get_libc_version");
+    let is_bare = if version.is_null() {
+        true
+    } else {
+        // SAFETY: glibc's function of this name takes nothing and returns a static string.
+        let version = unsafe {
+            let version =
+                core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *const c_char>(version);
+            CStr::from_ptr(version())
+        };
+        let mut numbers = version.to_bytes().split(|byte| *byte == b'.').map(number);
+        (numbers.next(), numbers.next()) >= (Some(2), Some(37))
+    };
+    PRINTS_BARE.store(if is_bare { 1 } else { 2 }, Ordering::Relaxed);
+}
+
+fn number(digits: &[u8]) -> u32 {
+    digits
+        .iter()
+        .filter(|digit| digit.is_ascii_digit())
+        .fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'))
+}
+
+/// Writes to `fd` that we shall not see: that direction goes back to TCP first.
+fn prints(fd: usize) {
+    if PRINTS_BARE.load(Ordering::Relaxed) == 1 && is_active() && !is_borrowed() {
+        socket::stream::demote(fd as c_int);
+    }
+}
+
+macro_rules! pass_on {
+    ($($name:ident, $pointer:ident, $before:ident, |$first:ident, $third:ident| $prepare:expr;)*) => {
+        $(
+            static $pointer: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+            // (Three of the arguments are in their registers still.)
+            extern "C" fn $before($first: usize, _: usize, $third: usize) -> *const c_void {
+                $prepare;
+                known(&$pointer, concat_name(concat!(stringify!($name), "\0")))
+            }
+
+            // Seven words and eight vectors keep the stack aligned for the call.
+            #[cfg(target_arch = "x86_64")]
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name() {
+                core::arch::naked_asm!(
+                    "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
+                    "sub rsp, 128",
+                    "movups [rsp], xmm0", "movups [rsp + 16], xmm1", "movups [rsp + 32], xmm2",
+                    "movups [rsp + 48], xmm3", "movups [rsp + 64], xmm4", "movups [rsp + 80], xmm5",
+                    "movups [rsp + 96], xmm6", "movups [rsp + 112], xmm7",
+                    "call {before}",
+                    "mov r11, rax",
+                    "movups xmm0, [rsp]", "movups xmm1, [rsp + 16]", "movups xmm2, [rsp + 32]",
+                    "movups xmm3, [rsp + 48]", "movups xmm4, [rsp + 64]", "movups xmm5, [rsp + 80]",
+                    "movups xmm6, [rsp + 96]", "movups xmm7, [rsp + 112]",
+                    "add rsp, 128",
+                    "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+                    "jmp r11",
+                    before = sym $before,
+                )
+            }
+
+            #[cfg(target_arch = "aarch64")]
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name() {
+                core::arch::naked_asm!(
+                    "stp x29, x30, [sp, #-208]!",
+                    "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]",
+                    "stp x4, x5, [sp, #48]", "stp x6, x7, [sp, #64]",
+                    "stp q0, q1, [sp, #80]", "stp q2, q3, [sp, #112]",
+                    "stp q4, q5, [sp, #144]", "stp q6, q7, [sp, #176]",
+                    "bl {before}",
+                    "mov x16, x0",
+                    "ldp x0, x1, [sp, #16]", "ldp x2, x3, [sp, #32]",
+                    "ldp x4, x5, [sp, #48]", "ldp x6, x7, [sp, #64]",
+                    "ldp q0, q1, [sp, #80]", "ldp q2, q3, [sp, #112]",
+                    "ldp q4, q5, [sp, #144]", "ldp q6, q7, [sp, #176]",
+                    "ldp x29, x30, [sp], #208",
+                    "br x16",
+                    before = sym $before,
+                )
+            }
+        )*
+
+        /// Finds libc's functions, for they are hooked even where the library is switched off. Called by the constructor.
+        pub(crate) fn resolve() {
+            $( $pointer.store(
+                crate::real::next(concat_name(concat!(stringify!($name), "\0"))),
+                Ordering::Release,
+            ); )*
+            learn_how_dprintf_writes();
+        }
+    };
+}
+
+const fn concat_name(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("a name without NUL"),
+    }
+}
+
+pass_on! {
+    execl, EXECL, before_execl, |_first, _third| execs();
+    execlp, EXECLP, before_execlp, |_first, _third| execs();
+    execle, EXECLE, before_execle, |_first, _third| execs();
+    posix_spawn, POSIX_SPAWN, before_posix_spawn, |_first, file_actions| spawns(file_actions != 0);
+    posix_spawnp, POSIX_SPAWNP, before_posix_spawnp, |_first, file_actions| spawns(file_actions != 0);
+    system, SYSTEM, before_system, |_first, _third| spawns(false);
+    popen, POPEN, before_popen, |_first, _third| spawns(false);
+    dprintf, DPRINTF, before_dprintf, |fd, _third| prints(fd);
+    vdprintf, VDPRINTF, before_vdprintf, |fd, _third| prints(fd);
+    __dprintf_chk, DPRINTF_CHK, before_dprintf_chk, |fd, _third| prints(fd);
+    __vdprintf_chk, VDPRINTF_CHK, before_vdprintf_chk, |fd, _third| prints(fd);
+}
