@@ -190,8 +190,10 @@ pub(crate) fn sockets_are_gone(view: &SlotView) -> bool {
         return false;
     }
     let header = view.header();
-    let is_open = |local, remote, cookie: u64| {
-        diag::lookup(local, remote).is_ok_and(|found| found.cookie == cookie && found.inode != 0)
+    // Only the kernel's own "no" counts, and an end that has not signed yet may be anybody's.
+    let is_open = |local, remote, cookie: u64| match diag::lookup(local, remote) {
+        Ok(found) => (found.cookie == cookie || cookie == 0) && found.inode != 0,
+        Err(errno) => errno != os::Errno::ENOENT,
     };
     let order = shm::sync::Ordering::Relaxed;
     !is_open(client, server, header.client_cookie.load(order))

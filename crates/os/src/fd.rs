@@ -95,6 +95,12 @@ pub fn is_pipe(fd: i32) -> bool {
     fcntl(fd, F_GETPIPE_SZ, 0).is_ok()
 }
 
+/// Makes a pipe as small as pipes are.
+pub(crate) fn shrink_pipe(fd: i32) {
+    const F_SETPIPE_SZ: u32 = 1031;
+    let _ = fcntl(fd, F_SETPIPE_SZ, 4096);
+}
+
 /// Makes `bell` signal its readiness as `fd` is set to: the same owner and signal, O_ASYNC on or off.
 pub fn copy_signal_driven(fd: i32, bell: i32, on: bool) {
     const F_GETSIG: u32 = 11;

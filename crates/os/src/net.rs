@@ -22,7 +22,9 @@ pub mod opt {
     pub const SO_PROTOCOL: i32 = 38;
     pub const SO_DOMAIN: i32 = 39;
     pub const SO_COOKIE: i32 = 57;
+    pub const SO_BINDTODEVICE: i32 = 25;
     pub const SO_ZEROCOPY: i32 = 60;
+    pub const SO_BINDTOIFINDEX: i32 = 62;
     pub const IPPROTO_TCP: i32 = 6;
     pub const TCP_DEFER_ACCEPT: i32 = 9;
     pub const TCP_INFO: i32 = 11;

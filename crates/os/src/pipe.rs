@@ -19,6 +19,10 @@ pub fn create() -> Result<i32> {
     let both_ways = open_link(b"self", ends[0]);
     crate::fd::close(ends[0]);
     crate::fd::close(ends[1]);
+    if let Ok(bell) = both_ways {
+        // A page is enough, and all pipes of a user share a quota (pipe-user-pages-soft) of which this would take sixteen.
+        crate::fd::shrink_pipe(bell);
+    }
     crate::fd::raise(both_ways?)
 }
 

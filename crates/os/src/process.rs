@@ -120,6 +120,11 @@ pub(crate) fn file_size_limit() -> u64 {
     asked.map_or(0, |_| limit.rlim_cur)
 }
 
+/// The soft limit of descriptors (RLIMIT_NOFILE); 0 if it cannot be told.
+pub fn descriptor_limit() -> usize {
+    nofile(None).map_or(0, |limit| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
+}
+
 fn nofile(new: Option<nr::rlimit64>) -> Result<nr::rlimit64> {
     let mut old = nr::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     let new_ptr = new.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
@@ -127,6 +132,9 @@ fn nofile(new: Option<nr::rlimit64>) -> Result<nr::rlimit64> {
     check(unsafe { syscall!(nr::__NR_prlimit64, 0, nr::RLIMIT_NOFILE, new_ptr, &raw mut old) })?;
     Ok(old)
 }
+
+/// Where internal descriptors begin at most.
+const HIGHEST_FLOOR: i32 = 65_536;
 
 /// Runs `duplicate(floor)` with the descriptor limit lifted to its hard value if that makes room above the soft one.
 ///
@@ -147,7 +155,8 @@ pub(crate) fn with_room_above_soft_limit<T>(duplicate: impl FnOnce(i32) -> Resul
         }
         return outcome;
     }
-    duplicate(crate::fd::INTERNAL_FLOOR.max(soft / 2).min((soft - 1).max(0)))
+    // (Half of a million would make the kernel keep a table of that size for every process.)
+    duplicate(crate::fd::INTERNAL_FLOOR.max((soft / 2).min(HIGHEST_FLOOR)).min((soft - 1).max(0)))
 }
 
 /// `struct kernel_sigaction` of x86-64 and aarch64.

@@ -120,6 +120,11 @@ fn receive_passed(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
     if got < 0 {
         return Outcome::Fail(hook::last());
     }
+    adopt_passed(msg);
+    Outcome::Done(got as usize)
+}
+
+fn adopt_passed(msg: Buf) {
     if crate::lifecycle::is_active() {
         each_passed(msg, |passed| {
             if table::get(passed) == table::Entry::Empty {
@@ -127,7 +132,6 @@ fn receive_passed(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
             }
         });
     }
-    Outcome::Done(got as usize)
 }
 
 /// Runs `one` over an array of messages, as the kernel does: the count so far, or the first error.
@@ -153,7 +157,15 @@ hooks! {
         transmit_message(fd, msg, flags)
     }
     fn recvmmsg [] (fd: c_int, msgs: Buf, count: u32, flags: c_int, time: Buf) -> c_int {
-        if is_unknown(fd) || !socket::stream::is_shared(fd) {
+        if is_unknown(fd) {
+            // SAFETY: the program's own arguments.
+            let got = unsafe { forward::recvmmsg(fd, msgs, count, flags, time) };
+            for index in 0..u32::try_from(got).unwrap_or(0) {
+                // SAFETY: so many of the program's entries were filled, and the message header comes first.
+                adopt_passed(unsafe { msgs.cast::<MMsgHdr>().add(index as usize) }.cast());
+            }
+            if got < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(got as usize) }
+        } else if !socket::stream::is_shared(fd) {
             Outcome::Forward
         } else {
             each(msgs, count, |msg, index| {

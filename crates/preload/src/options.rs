@@ -78,7 +78,8 @@ fn switch_nonblocking(fd: c_int, request: u64, arg: usize) -> Outcome {
 /// Options that work on TCP's own bytes: a socket that sets one stays on TCP, as kernel SMC falls back.
 fn needs_tcp(level: c_int, name: c_int) -> bool {
     match level {
-        opt::SOL_SOCKET => name == opt::SO_ZEROCOPY,
+        // (The kernel does not find a socket by its addresses that is bound to a device.)
+        opt::SOL_SOCKET => matches!(name, opt::SO_ZEROCOPY | opt::SO_BINDTODEVICE | opt::SO_BINDTOIFINDEX),
         opt::IPPROTO_TCP => {
             matches!(
                 name,

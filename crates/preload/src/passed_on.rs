@@ -1,5 +1,5 @@
 //! Functions that libc builds on its own execve, clone and write without asking the dynamic linker: the exec lists,
-//! posix_spawn, system, popen, dprintf. We only prepare what they will do to our sockets. Owns: that their arguments, of which
+//! posix_spawn, system, popen, quick_exit, dprintf. We only prepare what they will do to our sockets. Owns: that their arguments, of which
 //! often only the program knows how many there are, reach libc's function as they came: registers and stack stand as they stood
 //! when it is jumped to.
 
@@ -21,6 +21,13 @@ fn known(function: &AtomicPtr<c_void>, name: &CStr) -> *const c_void {
 /// This process becomes another program.
 fn execs() {
     let _ = crate::process::before_exec();
+}
+
+/// quick_exit ends in libc's own _exit.
+fn ends() {
+    if is_active() && !is_borrowed() {
+        socket::close::at_exit();
+    }
 }
 
 /// Another program starts, and gets what is not closed on exec and what file actions duplicate.
@@ -146,6 +153,7 @@ pass_on! {
     execle, EXECLE, before_execle, |_first, _third| execs();
     posix_spawn, POSIX_SPAWN, before_posix_spawn, |_first, file_actions| spawns(file_actions != 0);
     posix_spawnp, POSIX_SPAWNP, before_posix_spawnp, |_first, file_actions| spawns(file_actions != 0);
+    quick_exit, QUICK_EXIT, before_quick_exit, |_first, _third| ends();
     system, SYSTEM, before_system, |_first, _third| spawns(false);
     popen, POPEN, before_popen, |_first, _third| spawns(false);
     dprintf, DPRINTF, before_dprintf, |fd, _third| prints(fd);

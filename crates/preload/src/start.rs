@@ -4,6 +4,7 @@
 
 use crate::{hook, lifecycle, process, real, stdio};
 use core::ffi::{CStr, c_char};
+use os::poll::{PollFd, bits};
 use socket::config;
 
 #[used]
@@ -30,13 +31,18 @@ extern "C" fn constructor() {
     adopt_inherited();
 }
 
-/// Highest descriptor looked at for sockets that came over exec.
-const INHERITED_MAX: i32 = 63;
-
-/// Sockets inherited over exec: inetd children, a shell's redirections. A socket nobody knows costs one system call.
+/// Sockets inherited over exec: inetd children, a shell's redirections, servers that restart themselves. One poll tells which
+/// of the first thousand descriptors are open; a socket nobody knows costs one system call more.
 fn adopt_inherited() {
-    for fd in 0..=INHERITED_MAX {
-        socket::server::adopt(fd);
+    const MOST: usize = 1024;
+    let mut fds = [PollFd { fd: -1, events: 0, revents: 0 }; MOST];
+    (0..).zip(&mut fds).for_each(|(fd, entry)| entry.fd = fd);
+    let most = os::process::descriptor_limit().min(MOST);
+    if os::poll::wait_raw(&mut fds[..most], 0).is_err() {
+        return;
+    }
+    for entry in fds[..most].iter().filter(|entry| entry.revents & bits::NVAL == 0) {
+        socket::server::adopt(entry.fd);
     }
 }
 

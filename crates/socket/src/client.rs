@@ -147,6 +147,11 @@ pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
     refresh(conn, fd)
 }
 
+/// Whether the answer is TCP, also if this process has not taken note of it.
+pub(crate) fn is_refused(conn: &Conn) -> bool {
+    matches!(connection::verdict(conn.row()), Some(Verdict::Plain(_)))
+}
+
 fn is_late(conn: &Conn) -> bool {
     os::time::cycles().wrapping_sub(conn.deadline.load(Ordering::Relaxed)) as i64 > 0
 }
@@ -266,6 +271,9 @@ pub(crate) fn peer_socket_is_gone(conn: &Conn, fd: i32) -> bool {
         Side::Server => &header.client_cookie,
     };
     let expected = cookie.load(Shared::Relaxed);
-    !diag::lookup(peer.unmapped(), local.unmapped())
-        .is_ok_and(|found| found.cookie == expected && found.inode != 0)
+    match diag::lookup(peer.unmapped(), local.unmapped()) {
+        Ok(found) => found.cookie != expected || found.inode == 0,
+        // Not to be able to ask is no answer.
+        Err(errno) => errno == Errno::ENOENT,
+    }
 }

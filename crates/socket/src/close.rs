@@ -305,12 +305,12 @@ pub fn before_exec() {
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };
         let Some(held) = hold_index(index) else { continue };
+        if held.phase() == Phase::Intent && !is_copy(&held) {
+            client::retract(&held, fd, fabric::Reason::PEERDECL);
+        }
         if os::fd::is_cloexec(fd) {
             leave_to_others(&held);
             continue;
-        }
-        if held.phase() == Phase::Intent && !is_copy(&held) {
-            client::retract(&held, fd, fabric::Reason::PEERDECL);
         }
         let is_ours = held.side() == Side::Client && !held.has(flag::ATTACHED);
         if is_ours

@@ -363,10 +363,16 @@ impl Transmit<'_> {
             return Ok(false);
         }
         let traffic = &self.end.mine().tx.0;
-        let _turned = Turned::take(self.conn, traffic)
+        let turned = Turned::take(self.conn, traffic)
             .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         // Asked again with the turn taken: the flush of early bytes takes it too, and ends the phase.
         if !matches!(self.conn.phase(), Phase::Smc | Phase::Intent) {
+            return Err(Outcome::Forward);
+        }
+        if self.conn.phase() == Phase::Intent && client::is_refused(self.conn) {
+            // By another process that has a copy, and flushed what was early: what came later would be flushed by nobody.
+            drop(turned);
+            client::refresh(self.conn, self.fd);
             return Err(Outcome::Forward);
         }
         self.check_open()?;
