@@ -32,6 +32,7 @@ pub(crate) const CASES: &[Case] = &[
     any("fork.execl", execl),
     case("fork.pass_used_then_close", pass_used_then_close),
     case("fork.child_exits_without_close", child_exits_without_close),
+    case("fork.spawn_then_close", spawn_then_close),
     any("fork.pass_unused", pass_unused),
     any("fork.pass_used", pass_used),
     any("fork.killed_child", killed_child),
@@ -308,6 +309,20 @@ fn pass_used_then_close(cx: &mut Cx) {
     say!("close -> {}", show(sys::close(p.fd)));
     cx.peer("recvn 0 4");
     say!("child {}", sys::wait(pid));
+    cx.peer("recv 0 9");
+    cx.watch(q.fd);
+}
+
+/// As inetd does it, by posix_spawn: the connection is the program's standard input, and the parent lets go of it at once.
+fn spawn_then_close(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    let input = std::process::Stdio::from(sys::owned(p.fd));
+    let started =
+        Command::new("/proc/self/exe").arg0("parity-case").args(["--inherited", "0"]).stdin(input).spawn();
+    settle();
+    cx.peer("send 0 ping");
+    say!("child {}", started.expect("start").wait().map_or("lost".into(), |status| status.to_string()));
+    cx.peer("recvn 0 2004");
     cx.peer("recv 0 9");
     cx.watch(q.fd);
 }

@@ -29,6 +29,12 @@ pub fn execl(path: &CStr, args: [&CStr; 10]) {
     unsafe { libc::execl(path.as_ptr(), a, b, c, d, e, f, g, h, i, j, end) };
 }
 
+/// A descriptor to be closed by its owner, as std's process builder wants it.
+pub fn owned(fd: super::Fd) -> std::os::fd::OwnedFd {
+    // SAFETY: tests own the descriptors they make, and use this one no more.
+    unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) }
+}
+
 /// `_exit(2)`: no destructors, no flush.
 pub fn exit_now(code: u8) -> ! {
     // SAFETY: ends the process.
