@@ -30,10 +30,17 @@ fn ends() {
     }
 }
 
-/// Another program starts, and gets what is not closed on exec and what file actions duplicate.
-fn spawns(has_file_actions: bool) {
+/// Another program starts, and gets what is not closed on exec.
+fn spawns() {
     if is_active() && !is_borrowed() {
-        socket::close::before_spawn(has_file_actions);
+        socket::close::before_spawn();
+    }
+}
+
+/// A program that posix_spawn will start gets a duplicate of `fd`.
+fn lends(fd: usize) {
+    if is_active() && !is_borrowed() {
+        socket::close::before_lending(fd as c_int);
     }
 }
 
@@ -73,12 +80,12 @@ fn prints(fd: usize) {
 }
 
 macro_rules! pass_on {
-    ($($name:ident, $pointer:ident, $before:ident, |$first:ident, $third:ident| $prepare:expr;)*) => {
+    ($($name:ident, $pointer:ident, $before:ident, |$first:ident, $second:ident| $prepare:expr;)*) => {
         $(
             static $pointer: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
-            // (Three of the arguments are in their registers still.)
-            extern "C" fn $before($first: usize, _: usize, $third: usize) -> *const c_void {
+            // (The arguments are in their registers still.)
+            extern "C" fn $before($first: usize, $second: usize) -> *const c_void {
                 $prepare;
                 known(&$pointer, concat_name(concat!(stringify!($name), "\0")))
             }
@@ -148,16 +155,17 @@ const fn concat_name(name: &'static str) -> &'static CStr {
 }
 
 pass_on! {
-    execl, EXECL, before_execl, |_first, _third| execs();
-    execlp, EXECLP, before_execlp, |_first, _third| execs();
-    execle, EXECLE, before_execle, |_first, _third| execs();
-    posix_spawn, POSIX_SPAWN, before_posix_spawn, |_first, file_actions| spawns(file_actions != 0);
-    posix_spawnp, POSIX_SPAWNP, before_posix_spawnp, |_first, file_actions| spawns(file_actions != 0);
-    quick_exit, QUICK_EXIT, before_quick_exit, |_first, _third| ends();
-    system, SYSTEM, before_system, |_first, _third| spawns(false);
-    popen, POPEN, before_popen, |_first, _third| spawns(false);
-    dprintf, DPRINTF, before_dprintf, |fd, _third| prints(fd);
-    vdprintf, VDPRINTF, before_vdprintf, |fd, _third| prints(fd);
-    __dprintf_chk, DPRINTF_CHK, before_dprintf_chk, |fd, _third| prints(fd);
-    __vdprintf_chk, VDPRINTF_CHK, before_vdprintf_chk, |fd, _third| prints(fd);
+    execl, EXECL, before_execl, |_first, _second| execs();
+    execlp, EXECLP, before_execlp, |_first, _second| execs();
+    execle, EXECLE, before_execle, |_first, _second| execs();
+    posix_spawn, POSIX_SPAWN, before_posix_spawn, |_first, _second| spawns();
+    posix_spawnp, POSIX_SPAWNP, before_posix_spawnp, |_first, _second| spawns();
+    quick_exit, QUICK_EXIT, before_quick_exit, |_first, _second| ends();
+    posix_spawn_file_actions_adddup2, ADDDUP2, before_adddup2, |_actions, fd| lends(fd);
+    system, SYSTEM, before_system, |_first, _second| spawns();
+    popen, POPEN, before_popen, |_first, _second| spawns();
+    dprintf, DPRINTF, before_dprintf, |fd, _second| prints(fd);
+    vdprintf, VDPRINTF, before_vdprintf, |fd, _second| prints(fd);
+    __dprintf_chk, DPRINTF_CHK, before_dprintf_chk, |fd, _second| prints(fd);
+    __vdprintf_chk, VDPRINTF_CHK, before_vdprintf_chk, |fd, _second| prints(fd);
 }

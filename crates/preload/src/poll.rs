@@ -3,7 +3,6 @@
 use crate::hook::hooks;
 use crate::real::{Buf, Mask, Time, forward};
 use core::ffi::{c_int, c_void};
-use os::mem::Scratch;
 use os::poll::{PollFd, bits};
 use socket::poll::Sleep;
 use socket::{Errno, Outcome, poll as ours};
@@ -112,19 +111,12 @@ impl Sets {
 
     fn select(&self, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
         let Ok(count) = usize::try_from(self.count) else { return Outcome::Forward };
-        if count <= FD_SETSIZE {
-            let mut array = [PollFd { fd: -1, events: 0, revents: 0 }; FD_SETSIZE];
-            return self.select_in(&mut array, count, timeout_ns, mask);
+        // Beyond that a program has sets of its own making, or names its limit of descriptors with ordinary ones: only the
+        // kernel knows where to stop reading.
+        if count > FD_SETSIZE {
+            return Outcome::Forward;
         }
-        // Programs make larger sets themselves, and the kernel takes them, up to its table of descriptors.
-        let count = count.min(1 << 20);
-        match Scratch::for_poll(count) {
-            Ok(mut scratch) => self.select_in(scratch.poll_entries(), count, timeout_ns, mask),
-            Err(errno) => Outcome::Fail(errno),
-        }
-    }
-
-    fn select_in(&self, array: &mut [PollFd], count: usize, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
+        let mut array = [PollFd { fd: -1, events: 0, revents: 0 }; FD_SETSIZE];
         let mut used = 0;
         for fd in 0..count {
             let events = self.asked(fd);

@@ -117,7 +117,7 @@ pub(crate) fn before_exec() -> Outcome {
     if crate::lifecycle::is_active() && !is_borrowed() {
         close::before_exec();
     } else if crate::lifecycle::is_active() {
-        close::before_spawn((0..=2).any(os::net::is_tcp));
+        close::before_borrower_execs();
     }
     Outcome::Forward
 }

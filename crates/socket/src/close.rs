@@ -268,6 +268,11 @@ pub fn after_fork_in_child() {
 /// Before `fd` is passed to another process: it will not be this one's alone any more.
 pub fn before_passing(fd: i32) {
     crate::server::refuse(fd);
+    before_lending(fd);
+}
+
+/// Before a program that starts gets a duplicate of `fd`.
+pub fn before_lending(fd: i32) {
     if let Some(held) = hold(fd) {
         leave_a_copy(&held);
         epoll::settle_all_of(&held);
@@ -279,22 +284,46 @@ pub fn before_passing(fd: i32) {
 fn leave_a_copy(conn: &Conn) {
     conn.note_shared();
     if conn.phase() == Phase::Smc
+        && !conn.has(flag::LENT)
         && let Some(end) = End::of(conn)
     {
+        conn.mark(flag::LENT);
         end.mine().holders.fetch_add(1, Shared::AcqRel);
     }
 }
 
-/// Before a child that borrows this process's memory (vfork, posix_spawn) starts another program: that gets the sockets
-/// which are not closed on exec, and whichever the child makes its standard input or output (`may_duplicate`).
-pub fn before_spawn(may_duplicate: bool) {
-    for (fd, entry) in table::entries() {
-        if let Entry::Conn(index) = entry
-            && (may_duplicate || !os::fd::is_cloexec(fd))
-            && let Some(held) = hold_index(index)
-        {
+/// Before posix_spawn, system and the like: the new program gets the sockets that are not closed on exec.
+pub fn before_spawn() {
+    for (fd, held) in connections() {
+        if !os::fd::is_cloexec(fd) {
             leave_a_copy(&held);
         }
+    }
+}
+
+/// In a child that borrows this process's memory (vfork), before it execs: the same, and whichever socket it has made its
+/// standard input or output, though the number is not in the table, which is its parent's.
+pub fn before_borrower_execs() {
+    before_spawn();
+    for cookie in (0..=2).filter(|fd| net::is_tcp(*fd)).filter_map(|fd| net::cookie(fd).ok()) {
+        for (_, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
+            leave_a_copy(&held);
+        }
+    }
+}
+
+fn connections() -> impl Iterator<Item = (i32, Held)> {
+    table::entries().filter_map(|(fd, entry)| match entry {
+        Entry::Conn(index) => Some((fd, hold_index(index)?)),
+        _ => None,
+    })
+}
+
+/// The kernel's cookie of our own socket.
+fn own_cookie(conn: &Conn) -> Option<u64> {
+    match conn.side() {
+        Side::Client => Some(conn.cookie.load(Ordering::Relaxed)),
+        Side::Server => Some(conn.view()?.header().server_cookie.load(Shared::Relaxed)),
     }
 }
 

@@ -97,6 +97,8 @@ pub mod flag {
     pub const NONBLOCKING: u32 = 8192;
     /// We rang our own doorbell and have not drained it since.
     pub const KICKED: u32 = 64;
+    /// A copy that may have left this process is counted.
+    pub const LENT: u32 = 16384;
 }
 
 /// One socket.

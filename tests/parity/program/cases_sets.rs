@@ -78,6 +78,10 @@ fn nested_after_use(cx: &mut Cx) {
     quieten(cx, inner, members);
     let outer = sys::epoll();
     say!("nest -> {}", show(ep_add(outer, inner, EPOLLIN, 9)));
+    wake_from_outside(cx, [inner, outer], members);
+}
+
+fn wake_from_outside(cx: &mut Cx, [inner, outer]: [Fd; 2], members: [Pair; 2]) {
     for member in members {
         let sleeper = asleep(outer);
         cx.ask(&format!("send {} x", member.id));
@@ -97,15 +101,7 @@ fn nested_before_the_first_member(cx: &mut Cx) {
         say!("add -> {}", show(ep_add(inner, member.fd, EPOLLIN, member.id.into())));
     }
     quieten(cx, inner, members);
-    for member in members {
-        let sleeper = asleep(outer);
-        cx.ask(&format!("send {} x", member.id));
-        say!("outer {}", sleeper.join().expect("sleeper"));
-        say!("inner {}", ep_show(inner, 3000));
-        say!("read -> {}", show(sys::read(member.fd, &mut [0; 9])));
-        say!("inner quiet {}", ep_show(inner, 0));
-        say!("outer quiet {}", ep_show(outer, 20));
-    }
+    wake_from_outside(cx, [inner, outer], members);
 }
 
 /// Room for one event, a descriptor that is always ready, and a connection: both have their turns.
