@@ -16,7 +16,7 @@ pub enum Entry {
     Empty,
     /// A TCP socket we take part in.
     Conn(Index),
-    /// An epoll set that holds such a socket.
+    /// An epoll set, with or without such sockets.
     Epoll(Index),
     /// Looked at, and none of our business until it is closed.
     Foreign,

@@ -1,4 +1,4 @@
-//! epoll sets that hold our sockets. Owns: the registrations, and what a wait reports.
+//! epoll sets, of which some hold our sockets. Owns: the registrations, and what a wait reports.
 //!
 //! The program's own kernel set stays the authority: it holds the TCP socket (for FIN, RST and, before the answer, for
 //! everything) and the doorbell, both with a cookie of ours as data. After a wait, cookies are turned back: readiness

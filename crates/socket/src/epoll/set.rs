@@ -1,4 +1,4 @@
-//! An epoll set of the program's with sockets of ours. Owns: the order of its members: first those that lately had
+//! An epoll set of the program's, known from its birth. Owns: the order of its members: first those that lately had
 //! something to report, which every wait looks at; the rest are armed, and the kernel tells.
 
 use super::registration::{self, Registration};
@@ -17,7 +17,7 @@ const OLD_AGE: u32 = 8;
 static TABLE: Slab<Set> = Slab::new(SETS);
 static MAKING: Turn = Turn::new();
 
-/// An epoll set that has (had) sockets of ours.
+/// An epoll set of the program's.
 pub(super) struct Set {
     /// Descriptors of this process that refer to it.
     fds: AtomicU32,
@@ -32,7 +32,7 @@ pub(super) struct Set {
     /// Where the next look begins, so that no member starves another.
     start: AtomicU32,
     /// Threads asleep in the kernel's wait.
-    pub(super) sleepers: AtomicU32,
+    sleepers: AtomicU32,
     /// Watched by another set: it may be waited for without our knowledge.
     is_nested: AtomicU32,
     /// The process that waits on it; a fork's child that does so too says so at every member.
@@ -152,6 +152,17 @@ impl Set {
         self.is_inherited.store(1, Ordering::Relaxed);
         self.sleepers.store(0, Ordering::Relaxed);
         true
+    }
+
+    /// It sleeps no more.
+    pub(super) fn end_sleep(&self) {
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether a socket of ours is in it.
+    #[inline]
+    pub(super) fn has_members(&self) -> bool {
+        self.len.load(Ordering::SeqCst) != 0
     }
 
     fn cell(&self, position: u32) -> Option<&AtomicU64> {

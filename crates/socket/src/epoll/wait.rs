@@ -57,6 +57,13 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
             with_end(registration, |_, end| end.mine().set_sharers.fetch_add(1, Shared::AcqRel));
         }
     }
+    let mut timeout_ns = timeout_ns;
+    if !set.has_members() {
+        match wait_without_members(index, set, events, timeout_ns, kernel) {
+            Ok(outcome) => return outcome,
+            Err(left) => timeout_ns = left,
+        }
+    }
     let mut answer = Answer { events, kept: 0, batch: BATCHES.fetch_add(1, Ordering::Relaxed) };
     let is_owed = set.owes_kernel.swap(0, Ordering::Relaxed) != 0;
     if is_owed {
@@ -73,6 +80,41 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
         return leave(set, &answer);
     }
     sleep(index, set, &mut answer, timeout_ns, kernel)
+}
+
+/// The wait of a set without a socket of ours, as most sets of most programs are: the kernel's, at the price of a glance
+/// before and after. `Err`, with the time that is left: the first member came meanwhile, and the kernel told of nothing else.
+fn wait_without_members(
+    index: Index,
+    set: &Set,
+    events: &mut [Event],
+    timeout_ns: Option<u64>,
+    kernel: &mut impl Kernel,
+) -> Result<Outcome, Option<u64>> {
+    let end = timeout_ns.filter(|ns| *ns > 0).map(|ns| os::time::monotonic_ns().saturating_add(ns));
+    set.begin_sleep();
+    if set.has_members() {
+        set.end_sleep();
+        return Err(timeout_ns);
+    }
+    let told = kernel.wait(events, timeout_ns);
+    set.end_sleep();
+    let got = match told {
+        Err(errno) => return Ok(Outcome::Fail(errno)),
+        Ok(got)
+            if !set.has_members()
+                && !events[..got].iter().any(|event| meant(event.data, index).is_some()) =>
+        {
+            return Ok(Outcome::Done(got));
+        }
+        Ok(got) => got,
+    };
+    let mut answer = Answer { events, kept: 0, batch: BATCHES.fetch_add(1, Ordering::Relaxed) };
+    answer.translate(index, set, got);
+    match end.map(|end| end.saturating_sub(os::time::monotonic_ns())) {
+        left if answer.kept == 0 && timeout_ns != Some(0) && left != Some(0) => Err(left),
+        _ => Ok(Outcome::Done(answer.kept)),
+    }
 }
 
 /// What the rings have to report, into the answer; whether it was anything.
@@ -193,7 +235,7 @@ fn sleep(
             (left, slice) => left.or(slice),
         };
         let asked = answer.ask(index, set, kernel, sliced);
-        set.sleepers.fetch_sub(1, Ordering::SeqCst);
+        set.end_sleep();
         let is_empty = match asked {
             Ok(was_rung) => !was_rung,
             Err(errno) => return Outcome::Fail(errno),
@@ -287,6 +329,13 @@ impl Answer<'_> {
         let (least, most) = KERNEL_EVERY_CYCLES;
         set.kernel_every
             .store(if got == 0 { (every * 2).clamp(least, most) } else { least }, Ordering::Relaxed);
+        self.translate(index, set, got);
+        Ok(got > 0)
+    }
+
+    /// Turns what the kernel put behind the kept records, `got` of its own, into what the program is to see.
+    fn translate(&mut self, index: Index, set: &Set, got: usize) {
+        let from = self.kept;
         for at in from..from + got {
             let Event { events: raised, data } = self.events[at];
             match meant(data, index) {
@@ -304,7 +353,6 @@ impl Answer<'_> {
                 Some(None) => {}
             }
         }
-        Ok(got > 0)
     }
 
     fn put(&mut self, events: u32, data: u64) {
