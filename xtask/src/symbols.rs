@@ -13,8 +13,8 @@ use crate::dist::LIBRARY;
 use crate::workspace::Workspace;
 
 /// What may be undefined: found in every libc, or made up by the compiler (memory and string functions).
-const MAY_BE_UNDEFINED: [&str; 8] =
-    ["dlsym", "__errno_location", "memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen"];
+const MAY_BE_UNDEFINED: [&str; 9] =
+    ["dlsym", "__errno_location", "sched_getcpu", "memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen"];
 
 /// Without these the library would load and do nothing.
 const MUST_BE_DEFINED: [&str; 11] = [

@@ -77,6 +77,16 @@ pub fn yield_now() {
     unsafe { syscall!(nr::__NR_sched_yield) };
 }
 
+/// The CPU this thread runs on at the moment; 0 if it cannot be told.
+#[inline]
+pub fn current_cpu() -> u32 {
+    unsafe extern "C" {
+        // In every libc; a read of the thread's own memory where the kernel keeps it up to date (rseq), else vDSO.
+        safe fn sched_getcpu() -> i32;
+    }
+    u32::try_from(sched_getcpu()).unwrap_or(0)
+}
+
 /// Number of CPUs this thread may run on; 1 if the kernel will not say.
 pub fn allowed_cpus() -> u32 {
     let mut mask = [0u64; 128];

@@ -18,6 +18,7 @@ pub mod ring;
 pub mod segment;
 pub mod slab;
 pub mod sync;
+pub mod turns;
 pub mod user;
 pub mod wait;
 

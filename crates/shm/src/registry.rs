@@ -4,11 +4,12 @@
 //! not checked (rules of `lib.rs`). The live/dead question is answered by byte locks on the file, see `fabric::process`.
 
 use crate::sync::{AtomicU32, AtomicU64};
+use crate::turns::Turns;
 
 /// First word of the file: "ISTHMREG" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMREG");
 /// Layout version; processes of another version stay on TCP.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Processes that listen, connect or were connected to, at one time.
 pub const PROCESSES: usize = 2048;
 /// Buckets of listeners, by port.
@@ -163,6 +164,8 @@ pub struct RegistryMap {
     pub pending: AtomicU32,
     /// GID of the ISM device that this registry is: random, the same for all its processes.
     pub gid: [AtomicU64; 2],
+    /// Turns on each core.
+    pub turns: Turns,
     /// Counters.
     pub totals: Totals,
     /// Processes.

@@ -119,6 +119,9 @@ pub struct Conn {
     pub(crate) rx_cache: RxCache,
     /// Rounds to spin before sleeping.
     pub(crate) spin: AtomicU32,
+    /// Yields one after the other that gave the core to another program of ours, and how many of them are too many.
+    pub(crate) shared_yields: AtomicU32,
+    pub(crate) shared_yields_max: AtomicU32,
     /// Threads asleep for data and for space.
     pub(crate) rx_waiters: AtomicU32,
     pub(crate) tx_waiters: AtomicU32,
@@ -152,6 +155,8 @@ impl Conn {
             tx_cache: TxCache::new(),
             rx_cache: RxCache::new(),
             spin: AtomicU32::new(0),
+            shared_yields: AtomicU32::new(0),
+            shared_yields_max: AtomicU32::new(0),
             rx_waiters: AtomicU32::new(0),
             tx_waiters: AtomicU32::new(0),
             registrations: AtomicU32::new(0),
@@ -174,6 +179,8 @@ impl Conn {
         self.tx_cache.reset();
         self.rx_cache.reset();
         self.spin.store(crate::wait::SPIN_START, Ordering::Relaxed);
+        self.shared_yields.store(0, Ordering::Relaxed);
+        self.shared_yields_max.store(crate::wait::SHARED_YIELDS.0, Ordering::Relaxed);
         let counters =
             [&self.rx_waiters, &self.tx_waiters, &self.registrations, &self.epoll_in, &self.epoll_out];
         for counter in counters {

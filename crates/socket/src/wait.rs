@@ -4,7 +4,7 @@
 //! program made). No sleep without having asked to be rung and looked again.
 
 use crate::conn::{Conn, End, Phase, flag};
-use crate::yielding::{may_yield, pauses, yield_now};
+use crate::yielding::{end_turn, may_yield, pauses, yield_now};
 use crate::{client, config, ready};
 use core::sync::atomic::{AtomicU32, Ordering};
 use os::Errno;
@@ -13,6 +13,10 @@ use os::poll::{PollFd, bits};
 /// Spin rounds of a fresh connection; at most `SMC_SPIN`. A round is some pauses and a yield. A fresh one starts small:
 /// most short connections end before a spin pays, and a busy one has grown its window after three exchanges.
 pub(crate) const SPIN_START: u32 = 2;
+/// After so many yields in a row that gave the core to another program of ours, most likely the peer, a waiter sleeps once:
+/// who is woken goes to an idle CPU if there is one, who yields waits for the next balancing (one pair on two CPUs shared
+/// one of them for 7 to 12 milliseconds at a time, a twentieth of all). If that did not help, twice as many, up to the second.
+pub(crate) const SHARED_YIELDS: (u32, u32) = (32, 4096);
 /// A sleep shorter than this would have been worth a spin.
 const SHORT_SLEEP_NS: u64 = 50_000;
 /// How long a sleep may last before an unanswered intent is looked at again.
@@ -95,6 +99,9 @@ pub(crate) fn spin_for<T>(conn: &Conn, mut look: impl FnMut() -> Option<T>) -> O
     // An unanswered client does not spin: the server has yet to be woken and to accept.
     let rounds = if conn.phase() == Phase::Intent { 1 } else { conn.spin.load(Ordering::Relaxed) };
     let most = config::spin();
+    if is_time_to_part(conn) {
+        return look();
+    }
     for round in 0..if may_yield() { rounds.min(most) } else { 0 } {
         // A window of one is a mere yield: its look costs next to nothing where spinning does not pay.
         for _ in 0..if rounds > 1 { pauses() } else { 1 } {
@@ -104,13 +111,34 @@ pub(crate) fn spin_for<T>(conn: &Conn, mut look: impl FnMut() -> Option<T>) -> O
             }
             core::hint::spin_loop();
         }
-        yield_now();
+        note_shared(conn, yield_now());
     }
     let found = look();
     if found.is_some() {
         grow(&conn.spin, rounds, rounds);
     }
     found
+}
+
+/// Counts yields to programs of ours.
+fn note_shared(conn: &Conn, was_shared: bool) {
+    if was_shared {
+        conn.shared_yields.fetch_add(1, Ordering::Relaxed);
+    } else {
+        conn.shared_yields.store(0, Ordering::Relaxed);
+        conn.shared_yields_max.store(SHARED_YIELDS.0, Ordering::Relaxed);
+    }
+}
+
+/// Whether to sleep once instead of yielding, so that the peer gets a CPU of its own if there is one.
+fn is_time_to_part(conn: &Conn) -> bool {
+    let most = conn.shared_yields_max.load(Ordering::Relaxed);
+    if conn.shared_yields.load(Ordering::Relaxed) < most {
+        return false;
+    }
+    conn.shared_yields.store(0, Ordering::Relaxed);
+    conn.shared_yields_max.store((most * 2).min(SHARED_YIELDS.1), Ordering::Relaxed);
+    true
 }
 
 /// A spin of `rounds` rounds was worth it, in its `round`th: one that barely was gets more.
@@ -158,6 +186,7 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
             PollFd { fd: bell, events: bits::IN, revents: 0 },
             PollFd { fd, events: tcp_events(end, wish), revents: 0 },
         ];
+        end_turn();
         os::poll::wait(&mut fds, timeout)?;
         if fds[0].revents != 0 {
             ready::note_rung(conn);

@@ -5,9 +5,11 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Looks of a round while the core has nobody else to run.
 const PAUSES: u32 = 50;
-/// A yield that lasts longer gave the core to somebody who computes. (With 500 processes that only exchange messages it
-/// lasts some 600 microseconds; a scheduler's slice is 1.4 ms and more.) About a millisecond.
-const LONG_YIELD_CYCLES: u64 = 3_000_000;
+/// Who has a core for longer computes: a scheduler's slice is 1.4 ms and more. About a millisecond. A yield during which
+/// nobody did lasted because many took their turn, however long. (500 processes that only exchange messages: 1 to 3 ms.)
+const LONG_TURN_CYCLES: u64 = 3_000_000;
+/// A yield that lasts longer is long whoever had the core: some 200 milliseconds.
+const TOO_LONG_YIELD_CYCLES: u64 = 600_000_000;
 /// One long yield says little: each counts so much, each short one takes one off, and at this sum nobody yields for a
 /// while. (When every long yield counted, 50 connections on a quiet machine of two CPUs lost half their rate.)
 const LONG_YIELD_WEIGHT: u32 = 64;
@@ -39,21 +41,52 @@ pub(crate) fn pauses() -> u32 {
     if LAST_YIELD.load(Ordering::Relaxed) < IDLE_YIELD_CYCLES { PAUSES } else { 1 }
 }
 
-/// Gives the core away, and learns what for.
-pub(crate) fn yield_now() {
-    let from = os::time::cycles();
+/// A thread is about to wait without its core: its turn there ends. How many on this core have been long so far.
+pub(crate) fn end_turn() -> Turn {
+    let (core, now) = (os::process::current_cpu(), os::time::cycles());
+    let long = fabric::registry::mapped().map_or(0, |map| map.turns.end(core, now, LONG_TURN_CYCLES));
+    Turn { core, long, ended_at: now }
+}
+
+/// The end of a turn.
+pub(crate) struct Turn {
+    core: u32,
+    long: u32,
+    ended_at: u64,
+}
+
+impl Turn {
+    /// Whether the core came back so late at `now` because somebody computed.
+    fn was_long_until(&self, now: u64) -> bool {
+        let lasted = now.wrapping_sub(self.ended_at);
+        let is_somebodys = || {
+            fabric::registry::mapped()
+                .is_none_or(|map| map.turns.was_long(self.core, self.long, now, LONG_TURN_CYCLES))
+        };
+        lasted > TOO_LONG_YIELD_CYCLES || (lasted > LONG_TURN_CYCLES && is_somebodys())
+    }
+}
+
+/// Gives the core away, and learns what for. Whether another program of ours had it meanwhile.
+pub(crate) fn yield_now() -> bool {
+    let turn = end_turn();
     os::process::yield_now();
-    let to = os::time::cycles();
-    LAST_YIELD.store(to.wrapping_sub(from), Ordering::Relaxed);
+    let now = os::time::cycles();
+    LAST_YIELD.store(now.wrapping_sub(turn.ended_at), Ordering::Relaxed);
+    weigh(turn.was_long_until(now), now);
+    fabric::registry::mapped().is_some_and(|map| !map.turns.was_last(turn.core, turn.ended_at))
+}
+
+/// Takes note of a yield that ended at `now`; abstains if too many were long.
+fn weigh(is_long: bool, now: u64) {
     let sum = LONG_YIELDS.load(Ordering::Relaxed);
-    let is_long = to.wrapping_sub(from) > LONG_YIELD_CYCLES;
     let sum = if is_long { sum + LONG_YIELD_WEIGHT } else { sum.saturating_sub(1) };
     LONG_YIELDS.store(sum.min(TOO_MANY - LONG_YIELD_WEIGHT), Ordering::Relaxed);
     if sum >= TOO_MANY {
-        let is_again = to.wrapping_sub(ABSTAINS_UNTIL.load(Ordering::Relaxed)) < ABSTAIN_CYCLES.1;
+        let is_again = now.wrapping_sub(ABSTAINS_UNTIL.load(Ordering::Relaxed)) < ABSTAIN_CYCLES.1;
         let last = if is_again { ABSTAINED.load(Ordering::Relaxed) } else { 0 };
         let span = (last * 2).clamp(ABSTAIN_CYCLES.0, ABSTAIN_CYCLES.1);
         ABSTAINED.store(span, Ordering::Relaxed);
-        ABSTAINS_UNTIL.store(to.wrapping_add(span).max(1), Ordering::Relaxed);
+        ABSTAINS_UNTIL.store(now.wrapping_add(span).max(1), Ordering::Relaxed);
     }
 }

@@ -8,7 +8,7 @@ use super::set::Set;
 use super::{INTENTS, READ_SIDE, WRITE_SIDE};
 use crate::conn::{Conn, End, Phase, flag, hold_index};
 use crate::wait::Patience;
-use crate::yielding::{may_yield, pauses, yield_now};
+use crate::yielding::{end_turn, may_yield, pauses, yield_now};
 use crate::{Outcome, client, ready};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use os::epoll::{Event, bits};
@@ -234,6 +234,7 @@ fn sleep(
             (Some(left), Some(slice)) => Some(left.min(slice)),
             (left, slice) => left.or(slice),
         };
+        end_turn();
         let asked = answer.ask(index, set, kernel, sliced);
         set.end_sleep();
         let is_empty = match asked {
