@@ -9,6 +9,7 @@ pub mod diag;
 pub mod epoll;
 pub mod fd;
 pub mod file;
+pub mod futex;
 pub mod mem;
 pub mod net;
 pub mod pipe;

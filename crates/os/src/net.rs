@@ -18,6 +18,9 @@ pub mod opt {
     pub const SO_RCVLOWAT: i32 = 18;
     pub const SO_RCVTIMEO: i32 = 20;
     pub const SO_SNDTIMEO: i32 = 21;
+    /// The same with 64-bit seconds, where a libc uses them.
+    pub const SO_RCVTIMEO_NEW: i32 = 66;
+    pub const SO_SNDTIMEO_NEW: i32 = 67;
     pub const SO_ACCEPTCONN: i32 = 30;
     pub const SO_PROTOCOL: i32 = 38;
     pub const SO_DOMAIN: i32 = 39;

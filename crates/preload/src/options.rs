@@ -115,6 +115,10 @@ fn option(fd: c_int, level: c_int, name: c_int) -> Outcome {
     }
 }
 
+fn is_timeout(name: c_int) -> bool {
+    matches!(name, opt::SO_RCVTIMEO | opt::SO_SNDTIMEO | opt::SO_RCVTIMEO_NEW | opt::SO_SNDTIMEO_NEW)
+}
+
 hooks! {
     fn fcntl [__fcntl] (fd: c_int, cmd: c_int, arg: usize) -> c_int {
         // SAFETY: the program's own arguments.
@@ -129,6 +133,9 @@ hooks! {
         request(fd, number & 0xffff_ffff, arg)
     }
     fn setsockopt [] (fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) -> c_int {
+        if level == opt::SOL_SOCKET && is_timeout(name) {
+            stream::note_timeout_is_used();
+        }
         match option(fd, level, name) {
             Outcome::Forward => {
                 // SAFETY: the program's own arguments.

@@ -17,7 +17,7 @@ fn a_sleeper_is_never_forgotten() {
             let word = word.clone();
             thread::spawn(move || {
                 word.1.store(1, Ordering::Release);
-                word.0.take_ring()
+                word.0.take_ring().bell()
             })
         };
         word.0.arm();
@@ -28,15 +28,55 @@ fn a_sleeper_is_never_forgotten() {
 }
 
 #[test]
+fn nobody_naps_on_with_data_published() {
+    loom::model(|| {
+        let word = Arc::new((WaitWord::new(), AtomicU64::new(0)));
+        let publisher = {
+            let word = word.clone();
+            thread::spawn(move || {
+                word.1.store(1, Ordering::Release);
+                word.0.take_ring().nap()
+            })
+        };
+        let value = word.0.arm_nap();
+        let saw_it = word.1.load(Ordering::Acquire) == 1;
+        // The kernel compares the word under its own lock: who finds it changed does not sleep.
+        let would_sleep = word.0.futex().load(Ordering::SeqCst) == value;
+        let is_woken = publisher.join().unwrap();
+        assert!(saw_it || !would_sleep || is_woken, "asleep with data published and nobody waking");
+    });
+}
+
+#[test]
+fn a_nap_and_a_doorbell_are_asked_for_apart() {
+    loom::model(|| {
+        let word = Arc::new((WaitWord::new(), AtomicU64::new(0)));
+        let other = {
+            let word = word.clone();
+            thread::spawn(move || {
+                word.0.arm();
+                word.1.load(Ordering::Acquire) == 1
+            })
+        };
+        word.0.arm_nap();
+        word.1.store(1, Ordering::Release);
+        let asked = word.0.take_ring();
+        assert!(asked.nap());
+        let saw_it = other.join().unwrap();
+        assert!(saw_it || asked.bell(), "the other's request was lost");
+    });
+}
+
+#[test]
 fn one_request_is_answered_by_one_ring() {
     loom::model(|| {
         let word = Arc::new(WaitWord::new());
         word.arm();
         let other = {
             let word = word.clone();
-            thread::spawn(move || word.take_ring())
+            thread::spawn(move || word.take_ring().bell())
         };
-        let mine = word.take_ring();
+        let mine = word.take_ring().bell();
         assert!(mine ^ other.join().unwrap());
     });
 }

@@ -8,6 +8,25 @@ use crate::sync::{AtomicU32, Ordering, fence};
 
 const ONCE: u32 = 1;
 const STICKY: u32 = 2;
+const NAP: u32 = 4;
+
+/// How those who wait want to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked(u32);
+
+impl Asked {
+    /// By their doorbell.
+    #[inline]
+    pub fn bell(self) -> bool {
+        self.0 & (ONCE | STICKY) != 0
+    }
+
+    /// By a futex wake on the word itself.
+    #[inline]
+    pub fn nap(self) -> bool {
+        self.0 & NAP != 0
+    }
+}
 
 /// One word: zero while nobody waits.
 #[derive(Debug)]
@@ -47,6 +66,27 @@ impl WaitWord {
         fence(Ordering::SeqCst);
     }
 
+    /// Asks to be woken by a futex wake on [`WaitWord::futex`], once; returns the value to sleep on. The caller must look at
+    /// the condition again before it sleeps.
+    #[inline]
+    pub fn arm_nap(&self) -> u32 {
+        let value = self.0.fetch_or(NAP, Ordering::SeqCst) | NAP;
+        fence(Ordering::SeqCst);
+        value
+    }
+
+    /// The word as the kernel's futex calls need it.
+    #[inline]
+    pub fn futex(&self) -> &AtomicU32 {
+        &self.0
+    }
+
+    /// Without a publication: whether somebody naps and must be woken. Their request is taken.
+    #[inline]
+    pub fn take_nap(&self) -> bool {
+        self.0.load(Ordering::SeqCst) & NAP != 0 && self.0.fetch_and(!NAP, Ordering::SeqCst) & NAP != 0
+    }
+
     /// Withdraws every request.
     pub fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
@@ -57,15 +97,16 @@ impl WaitWord {
         self.0.load(Ordering::Relaxed) & ONCE != 0
     }
 
-    /// After a publication: whether the publisher must ring. At most one publisher gets `true` per [`WaitWord::arm`].
+    /// After a publication: how the publisher must tell. At most one publisher is asked per [`WaitWord::arm`] or
+    /// [`WaitWord::arm_nap`].
     #[inline]
-    pub fn take_ring(&self) -> bool {
+    pub fn take_ring(&self) -> Asked {
         fence(Ordering::SeqCst);
         let seen = self.0.load(Ordering::Relaxed);
         if seen == 0 {
-            return false;
+            return Asked(0);
         }
-        self.0.fetch_and(!ONCE, Ordering::SeqCst) != 0
+        Asked(self.0.fetch_and(!(ONCE | NAP), Ordering::SeqCst))
     }
 
     /// After a publication: whether someone waits. Does not take the request: the publisher may find it too early to ring.

@@ -38,6 +38,8 @@ pub fn before_shutdown(fd: i32, how: i32) {
     if conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire) > 0 {
         ready::kick(&conn, &end);
     }
+    end.wake_napping();
+    end.wake_napping_peer();
 }
 
 /// What remains to be done after libc's close.
@@ -116,6 +118,7 @@ fn finish(conn: &Conn, fd: i32) {
 
 fn say_closed(end: &End) {
     end.mine().closed.fetch_or(ClosedBy::CLOSE | ClosedBy::WRITE | ClosedBy::READ, Shared::Release);
+    end.wake_napping_peer();
 }
 
 /// Drops a stale entry's claim on a connection: its number was closed without our seeing it.
@@ -367,6 +370,7 @@ pub fn at_exit() {
                         net::reset_on_close(fd);
                     } else if is_last {
                         end.mine().closed.fetch_or(ClosedBy::EXIT, Shared::Release);
+                        end.wake_napping_peer();
                     }
                     // The destructor and _exit both come here; each connection is counted once.
                     if is_last && !held.has(flag::COUNTED) {

@@ -13,6 +13,7 @@ use os::Errno;
 use shm::layout::Traffic;
 use shm::lock::{Denied, SideLock};
 use shm::slab::{Index, Slab};
+use shm::wait::WaitWord;
 use shm::{Ring, RxCache, Side, SideBlock, TxCache};
 
 /// Most sockets one process tracks at once; more stay on TCP.
@@ -26,10 +27,23 @@ const FREE: u64 = 1 << 63;
 static TABLE: Slab<Conn> = Slab::new(SOCKETS);
 /// Whether the program sets SO_RCVLOWAT at all, or has sockets of another's: else nobody asks for it.
 static RCVLOWAT_IS_USED: AtomicU8 = AtomicU8::new(0);
+/// The same for SO_RCVTIMEO and SO_SNDTIMEO.
+static TIMEOUT_IS_USED: AtomicU8 = AtomicU8::new(0);
 
 /// A socket of this process has (or may have, being another's) a SO_RCVLOWAT of its own.
 pub(crate) fn note_rcvlowat_is_used() {
     RCVLOWAT_IS_USED.store(1, Ordering::Relaxed);
+}
+
+/// The same for its time limits. To be called before the option is set: another thread may be about to wait.
+pub(crate) fn note_timeout_is_used() {
+    TIMEOUT_IS_USED.store(1, Ordering::SeqCst);
+}
+
+/// A socket came from another process, with options that nobody has seen being set.
+pub(crate) fn note_unseen_options() {
+    note_rcvlowat_is_used();
+    note_timeout_is_used();
 }
 
 /// Where a socket is in its life.
@@ -122,6 +136,8 @@ pub struct Conn {
     /// Yields one after the other that gave the core to another program of ours, and how many of them are too many.
     pub(crate) shared_yields: AtomicU32,
     pub(crate) shared_yields_max: AtomicU32,
+    /// Short sleeps in a row, see `wait::nap`.
+    pub(crate) naps: AtomicU32,
     /// Threads asleep for data and for space.
     pub(crate) rx_waiters: AtomicU32,
     pub(crate) tx_waiters: AtomicU32,
@@ -155,6 +171,7 @@ impl Conn {
             tx_cache: TxCache::new(),
             rx_cache: RxCache::new(),
             spin: AtomicU32::new(0),
+            naps: AtomicU32::new(0),
             shared_yields: AtomicU32::new(0),
             shared_yields_max: AtomicU32::new(0),
             rx_waiters: AtomicU32::new(0),
@@ -182,7 +199,7 @@ impl Conn {
         self.shared_yields.store(0, Ordering::Relaxed);
         self.shared_yields_max.store(crate::wait::SHARED_YIELDS.0, Ordering::Relaxed);
         let counters =
-            [&self.rx_waiters, &self.tx_waiters, &self.registrations, &self.epoll_in, &self.epoll_out];
+            [&self.rx_waiters, &self.tx_waiters, &self.registrations, &self.epoll_in, &self.epoll_out, &self.naps];
         for counter in counters {
             counter.store(0, Ordering::Relaxed);
         }
@@ -249,6 +266,12 @@ impl Conn {
         if RCVLOWAT_IS_USED.load(Ordering::Relaxed) != 0 {
             self.rcvlowat.store(os::net::rcvlowat(fd), Ordering::Relaxed);
         }
+    }
+
+    /// SO_RCVTIMEO or SO_SNDTIMEO in nanoseconds, 0 for none; asked only if somebody may have set one.
+    pub(crate) fn timeout_ns(&self, fd: i32, name: i32) -> u64 {
+        let is_known = self.is_exclusive() && TIMEOUT_IS_USED.load(Ordering::SeqCst) == 0;
+        if is_known { 0 } else { os::net::timeout_ns(fd, name) }
     }
 
     /// A send found no space.
@@ -360,14 +383,39 @@ impl End {
         self.view.bell(self.side)
     }
 
+    /// After something the peer may wait for by `word`: tells it, as it asked.
     #[inline]
-    pub(crate) fn ring_peer(&self) {
-        os::pipe::ring(self.view.bell(self.side.peer()));
+    pub(crate) fn ring_peer(&self, word: &WaitWord) {
+        let asked = word.take_ring();
+        if asked.bell() {
+            os::pipe::ring(self.view.bell(self.side.peer()));
+        }
+        if asked.nap() {
+            os::futex::wake(word.futex());
+        }
+    }
+
+    /// Something happened that TCP will tell the peer: whoever naps there, and does not look at TCP, is to sleep properly.
+    pub(crate) fn wake_napping_peer(&self) {
+        wake_napping([&self.outgoing.words().data_wait.0, &self.incoming.words().space_wait.0]);
+    }
+
+    /// The same for other threads of this side.
+    pub(crate) fn wake_napping(&self) {
+        wake_napping([&self.incoming.words().data_wait.0, &self.outgoing.words().space_wait.0]);
     }
 
     #[inline]
     pub(crate) fn is_nonblocking(&self) -> bool {
         self.mine().nonblocking.load(shm::sync::Ordering::Relaxed) != 0
+    }
+}
+
+fn wake_napping(words: [&WaitWord; 2]) {
+    for word in words {
+        if word.take_nap() {
+            os::futex::wake(word.futex());
+        }
     }
 }
 

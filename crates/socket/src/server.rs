@@ -40,7 +40,7 @@ pub fn after_listen(fd: i32, announced: Option<u64>) -> Result<(), Reason> {
 
 /// A listener that came over exec: what its former program set is inherited by what it accepts.
 pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
-    crate::conn::note_rcvlowat_is_used();
+    crate::conn::note_unseen_options();
     after_listen(fd, None)
 }
 
@@ -182,7 +182,7 @@ fn welcome(view: &fabric::slot::SlotView, own_cookie: u64, answer: Option<handsh
     }
     view.header().server_cookie.store(own_cookie, Release);
     // A client that waits for the answer with a full early ring sleeps on its doorbell.
-    if view.incoming(Side::Server).words().space_wait.0.take_ring() {
+    if view.incoming(Side::Server).words().space_wait.0.take_ring().bell() {
         os::pipe::ring(view.bell(Side::Client));
     }
 }
@@ -252,7 +252,7 @@ fn is_first_claim(row: RowId, cookie: u64) -> Result<bool, Option<Reason>> {
 pub fn adopt(fd: i32) {
     let is_connected = net::is_tcp(fd) && net::peer(fd).is_ok();
     if is_connected && registry::existing().is_ok() {
-        crate::conn::note_rcvlowat_is_used();
+        crate::conn::note_unseen_options();
         let _ = enter(fd, Phase::Accepted);
     }
 }

@@ -149,8 +149,8 @@ impl Receive<'_> {
     #[inline]
     fn after_freeing(&self) {
         let word = &self.end.incoming.words().space_wait.0;
-        if word.is_waited_for() && ready::is_worth_ringing(&self.end) && word.take_ring() {
-            self.end.ring_peer();
+        if word.is_waited_for() && ready::is_worth_ringing(&self.end) {
+            self.end.ring_peer(word);
         }
     }
 
@@ -195,7 +195,7 @@ impl Receive<'_> {
             return Step::Retry;
         }
         let fd = self.fd;
-        let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(net::timeout_ns(fd, opt::SO_RCVTIMEO)));
+        let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
         match wait::sleep(self.conn, &self.end, self.fd, wish, limit) {
             Ok(()) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
@@ -396,9 +396,7 @@ impl Transmit<'_> {
                 break;
             }
             self.sent += count;
-            if self.end.outgoing.words().data_wait.0.take_ring() {
-                self.end.ring_peer();
-            }
+            self.end.ring_peer(&self.end.outgoing.words().data_wait.0);
         }
         if self.sent > before {
             traffic.count(self.sent - before);
@@ -458,7 +456,7 @@ impl Transmit<'_> {
             return self.would_block();
         }
         let fd = self.fd;
-        let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(net::timeout_ns(fd, opt::SO_SNDTIMEO)));
+        let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
         match wait::sleep(self.conn, &self.end, self.fd, Wish::Space, limit) {
             Ok(()) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
@@ -507,6 +505,7 @@ fn refused(conn: &Conn, end: &End, fd: i32, errno: Errno) -> Outcome {
 pub(crate) fn break_off(conn: &Conn, end: &End, fd: i32) -> Outcome {
     conn.mark(flag::RESET | flag::RESET_TOLD | flag::TCP_ENDED | flag::TCP_GONE);
     end.mine().closed.fetch_or(ClosedBy::ABORT, Ordering::Release);
+    end.wake_napping_peer();
     net::abort(fd);
     Outcome::Fail(Errno::ECONNRESET)
 }
@@ -533,9 +532,7 @@ fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
     if !end.outgoing.has_ended() || !conn.has(flag::DEMOTED) {
         conn.mark(flag::DEMOTED);
         end.outgoing.mark_end();
-        if end.outgoing.words().data_wait.0.take_ring() {
-            end.ring_peer();
-        }
+        end.ring_peer(&end.outgoing.words().data_wait.0);
     }
     Outcome::Forward
 }
@@ -561,6 +558,11 @@ pub fn note_nonblocking(fd: i32, on: bool) {
     if let Some(conn) = hold(fd) {
         conn.see_nonblocking(End::of(&conn).as_ref(), on);
     }
+}
+
+/// SO_RCVTIMEO or SO_SNDTIMEO is about to be set on some socket.
+pub fn note_timeout_is_used() {
+    crate::conn::note_timeout_is_used();
 }
 
 /// SO_RCVLOWAT changed.

@@ -24,6 +24,13 @@ pub(crate) const SLICE_MS: i32 = 10;
 /// How often a writer asks whether a half-closed peer is still there: TCP has nothing more to say about it.
 const HALF_CLOSED_SLICE_MS: i32 = 200;
 
+/// So many short sleeps in a row, and the next is a nap.
+const NAPS_FROM: u32 = 4;
+/// Longest nap: who is killed or reset without a word is noticed so much later.
+const NAP_MS: i32 = 5;
+/// A sleep that a nap would have done for: about the same.
+const SHORT_NAP_CYCLES: u64 = 10_000_000;
+
 /// What the caller waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
@@ -76,17 +83,59 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
     if is_nonblocking {
         return Err(Errno::EAGAIN);
     }
+    let slept_from = os::time::cycles();
+    if let Some(outcome) = nap(conn, end, wish, limit) {
+        learn(conn, slept_from);
+        return outcome;
+    }
     let (data, space) = if wish == Wish::Space { (0, 1) } else { (1, 0) };
     ready::count_sleepers(conn, end, data, space);
-    let slept_from = os::time::cycles();
     let mut outcome = sleep_once(conn, end, fd, wish, limit);
     while outcome == Err(Errno::EINTR) && limit.0.is_none() && os::process::all_handlers_restart() {
         outcome = sleep_once(conn, end, fd, wish, limit);
     }
     ready::count_sleepers(conn, end, -data, -space);
     learn(conn, slept_from);
+    note_length(conn, slept_from, outcome.is_ok() && is_granted(conn, end, wish));
     ready::leave(conn, end);
     outcome
+}
+
+/// Sleeps on the wait word itself: one system call to sleep, one to wake, nothing to drain. TCP is not looked at meanwhile, so a
+/// nap is short, only a connection on which short sleeps follow each other takes any, and whoever closes wakes the peer
+/// from it. `None`: to sleep properly.
+fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Errno>> {
+    if conn.naps.load(Ordering::Relaxed) < NAPS_FROM || !conn.is_exclusive() || conn.phase() != Phase::Smc {
+        return None;
+    }
+    let word = match wish {
+        Wish::Data(_) => &end.incoming.words().data_wait.0,
+        Wish::Space => &end.outgoing.words().space_wait.0,
+        Wish::Peek(_) => return None,
+    };
+    let seen = word.arm_nap();
+    if is_granted(conn, end, wish) {
+        return Some(Ok(()));
+    }
+    let Some(longest) = limit.slice_ms(NAP_MS) else { return Some(Err(Errno::EAGAIN)) };
+    end_turn();
+    let woken = os::futex::wait(word.futex(), seen, longest.unsigned_abs());
+    if is_granted(conn, end, wish) {
+        return Some(Ok(()));
+    }
+    conn.naps.store(0, Ordering::Relaxed);
+    if woken == Err(Errno::EINTR) && !(limit.0.is_none() && os::process::all_handlers_restart()) {
+        // A thread that is cancelled ends here, as it would have in a sleep.
+        return Some(os::poll::wait(&mut [], 0).and(Err(Errno::EINTR)));
+    }
+    None
+}
+
+/// Counts short sleeps that ended with what was waited for; another kind starts over.
+fn note_length(conn: &Conn, slept_from: u64, is_granted: bool) {
+    let is_short = os::time::cycles().wrapping_sub(slept_from) < SHORT_NAP_CYCLES;
+    let naps = if is_granted && is_short { conn.naps.load(Ordering::Relaxed) + 1 } else { 0 };
+    conn.naps.store(naps.min(NAPS_FROM), Ordering::Relaxed);
 }
 
 /// The short wait before a sleep: whether the wish came true.

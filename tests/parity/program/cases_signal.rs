@@ -24,23 +24,25 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 /// Signals the calling thread again and again until told to stop.
-struct Nagger(std::sync::mpsc::Sender<()>, std::thread::JoinHandle<()>);
+pub(crate) struct Nagger(std::sync::mpsc::Sender<()>, std::thread::JoinHandle<()>);
 
 impl Nagger {
     fn start(target: ThreadId) -> Nagger {
+        Nagger::every(Duration::from_millis(60), target)
+    }
+
+    pub(crate) fn every(pause: Duration, target: ThreadId) -> Nagger {
         let (tx, rx) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             sys::block(SIGUSR1, true);
-            while rx.recv_timeout(Duration::from_millis(60))
-                == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
-            {
+            while rx.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                 sys::signal_thread(target, SIGUSR1);
             }
         });
         Nagger(tx, thread)
     }
 
-    fn stop(self) {
+    pub(crate) fn stop(self) {
         let _ = self.0.send(());
         self.1.join().expect("nagger");
     }

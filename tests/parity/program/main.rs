@@ -12,6 +12,7 @@ mod cases_fds;
 mod cases_fork;
 mod cases_interest;
 mod cases_move;
+mod cases_nap;
 mod cases_options;
 mod cases_poll;
 mod cases_sets;
@@ -22,10 +23,11 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 11] = [
+    let groups: [&[Case]; 12] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_signal::CASES,
+        cases_nap::CASES,
         cases_fds::CASES,
         cases_fork::CASES,
         cases_interest::CASES,
