@@ -198,8 +198,14 @@ impl Conn {
         self.spin.store(crate::wait::SPIN_START, Ordering::Relaxed);
         self.shared_yields.store(0, Ordering::Relaxed);
         self.shared_yields_max.store(crate::wait::SHARED_YIELDS.0, Ordering::Relaxed);
-        let counters =
-            [&self.rx_waiters, &self.tx_waiters, &self.registrations, &self.epoll_in, &self.epoll_out, &self.naps];
+        let counters = [
+            &self.rx_waiters,
+            &self.tx_waiters,
+            &self.registrations,
+            &self.epoll_in,
+            &self.epoll_out,
+            &self.naps,
+        ];
         for counter in counters {
             counter.store(0, Ordering::Relaxed);
         }

@@ -195,7 +195,8 @@ impl Receive<'_> {
             return Step::Retry;
         }
         let fd = self.fd;
-        let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
+        let limit =
+            *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
         match wait::sleep(self.conn, &self.end, self.fd, wish, limit) {
             Ok(()) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
@@ -456,7 +457,8 @@ impl Transmit<'_> {
             return self.would_block();
         }
         let fd = self.fd;
-        let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
+        let limit =
+            *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
         match wait::sleep(self.conn, &self.end, self.fd, Wish::Space, limit) {
             Ok(()) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
