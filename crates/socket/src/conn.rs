@@ -24,6 +24,10 @@ const CALL: u64 = 1;
 const FD: u64 = 1 << 32;
 const FREE: u64 = 1 << 63;
 
+/// For so long a call that may not wait believes that TCP is as quiet as it was: some 300 microseconds. A program that
+/// reads until it is told EAGAIN would make a system call for that each time. Who waits, for whatever, asks TCP itself.
+const QUIET_TCP_CYCLES: u64 = 1_000_000;
+
 static TABLE: Slab<Conn> = Slab::new(SOCKETS);
 /// Whether the program sets SO_RCVLOWAT at all, or has sockets of another's: else nobody asks for it.
 static RCVLOWAT_IS_USED: AtomicU8 = AtomicU8::new(0);
@@ -153,6 +157,8 @@ pub struct Conn {
     pub(crate) rcvlowat: AtomicU32,
     /// Sends that found no space while an edge-triggered set watched.
     stalls: AtomicU32,
+    /// When a call that may not wait last asked TCP and it had nothing to say, in cycles.
+    asked_tcp: AtomicU64,
     /// The era in which it was tied to its slot: a fork that was under way has not counted the child's copy.
     tied_era: AtomicU64,
 }
@@ -184,11 +190,13 @@ impl Conn {
             exclusive_era: AtomicU64::new(0),
             rcvlowat: AtomicU32::new(1),
             stalls: AtomicU32::new(0),
+            asked_tcp: AtomicU64::new(0),
             tied_era: AtomicU64::new(0),
         }
     }
 
     fn reset(&self, phase: Phase) {
+        self.asked_tcp.store(0, Ordering::Relaxed);
         self.deadline.store(0, Ordering::Relaxed);
         self.exclusive_era.store(0, Ordering::Relaxed);
         self.view.store(u32::MAX, Ordering::Relaxed);
@@ -278,6 +286,16 @@ impl Conn {
     pub(crate) fn timeout_ns(&self, fd: i32, name: i32) -> u64 {
         let is_known = self.is_exclusive() && TIMEOUT_IS_USED.load(Ordering::SeqCst) == 0;
         if is_known { 0 } else { os::net::timeout_ns(fd, name) }
+    }
+
+    /// TCP had nothing to say.
+    pub(crate) fn note_quiet_tcp(&self) {
+        self.asked_tcp.store(os::time::cycles(), Ordering::Relaxed);
+    }
+
+    /// Whether TCP had nothing to say a moment ago.
+    pub(crate) fn was_tcp_quiet(&self) -> bool {
+        os::time::cycles().wrapping_sub(self.asked_tcp.load(Ordering::Relaxed)) < QUIET_TCP_CYCLES
     }
 
     /// A send found no space.

@@ -208,11 +208,18 @@ impl Receive<'_> {
         if self.conn.has(flag::TCP_ENDED) {
             return true;
         }
-        if may_wait {
+        // A peer that closes says so first; one that is killed is noticed a moment later.
+        let has_peer_spoken = self.end.theirs().closed.load(Ordering::Relaxed) != 0;
+        let is_quiet = !has_peer_spoken && !self.conn.has(flag::SIGNAL_DRIVEN) && self.conn.was_tcp_quiet();
+        if may_wait || is_quiet {
             return false;
         }
         match net::tcp_input(self.fd) {
             TcpInput::Ended => {}
+            TcpInput::Quiet => {
+                self.conn.note_quiet_tcp();
+                return false;
+            }
             TcpInput::Data if ready::is_contradicted_by_tcp(self.conn, &self.end, self.fd) => {
                 break_off(self.conn, &self.end, self.fd);
                 return true;
