@@ -1,4 +1,4 @@
-//! Where the rest of an installation is: smc_run, smcss and the library, found from this program's own place.
+//! Where the rest of an installation is: smc_run, smcss, smcd and the library, found from this program's own place.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use anyhow::bail;
 pub(crate) struct Install {
     smc_run: Option<PathBuf>,
     smcss: Option<PathBuf>,
+    smcd: Option<PathBuf>,
     library: Option<PathBuf>,
 }
 
@@ -24,6 +25,7 @@ impl Install {
         Self {
             smc_run: first("bin/smc_run"),
             smcss: first("bin/smcss"),
+            smcd: first("bin/smcd"),
             library: first("lib/libsmc-preload.so"),
         }
     }
@@ -47,6 +49,11 @@ impl Install {
     pub(crate) fn smcss(&self) -> Option<&Path> {
         self.smcss.as_deref()
     }
+
+    /// Who knows the totals.
+    pub(crate) fn smcd(&self) -> Option<&Path> {
+        self.smcd.as_deref()
+    }
 }
 
 /// Tops of installations: `TOP/bin/smc_bench` is ours, or `target/debug/smc_bench` and `target/dist` is the top.
@@ -68,7 +75,7 @@ mod tests {
     #[test]
     fn an_absent_installation_is_one_sentence() {
         let install = Install::find_in(&[]);
-        assert!(install.smcss().is_none());
+        assert!(install.smcss().is_none() && install.smcd().is_none());
         let error = install.with_smc(Path::new("x")).expect_err("nothing was found").to_string();
         assert!(error.contains("cargo xtask dist"), "{error}");
     }

@@ -9,6 +9,7 @@ mod app;
 mod cell;
 mod commands;
 mod compare;
+mod descriptors;
 mod idle;
 mod install;
 mod path;

@@ -19,6 +19,8 @@ pub(crate) enum Path {
     Unix,
     /// TCP programs under smc_run
     Smc,
+    /// TCP programs, the client alone under smc_run: its peer stays plain
+    SmcClient,
     /// The kernel's own SMC, where it has one
     AfSmc,
     /// TCP over loopback, redirected by a BPF sockmap
@@ -32,6 +34,7 @@ impl fmt::Display for Path {
             Path::TcpVeth => "tcp-veth",
             Path::Unix => "unix",
             Path::Smc => "smc",
+            Path::SmcClient => "smc-client",
             Path::AfSmc => "af-smc",
             Path::Sockmap => "sockmap",
         })

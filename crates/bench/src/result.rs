@@ -79,17 +79,27 @@ pub(crate) struct HostUsage {
 /// What the data connections ran over. The control connection is never in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Connections {
-    /// Data connections open at the end of the measured transaction.
+    /// Data connections open at the end of the measured transaction; where each lives for a pass only, all that were made.
     pub(crate) total: u32,
     /// Through memory of this host.
     pub(crate) smcd: u32,
     /// Through RDMA.
     pub(crate) smcr: u32,
-    /// Fallback codes, as smcss prints them, and how many connections had each.
+    /// Fallback codes, as smcss prints them, or the reasons' names in `smcd stats`, and how many connections had each.
     pub(crate) fallback: BTreeMap<String, u32>,
 }
 
 impl Connections {
+    /// Takes the connections of another run to these.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.total = self.total.saturating_add(other.total);
+        self.smcd = self.smcd.saturating_add(other.smcd);
+        self.smcr = self.smcr.saturating_add(other.smcr);
+        for (code, count) in &other.fallback {
+            *self.fallback.entry(code.clone()).or_default() += count;
+        }
+    }
+
     /// Those that stayed on TCP or AF_UNIX.
     pub(crate) fn plain(&self) -> u32 {
         self.total.saturating_sub(self.smcd + self.smcr)

@@ -71,3 +71,22 @@ fn the_kernels_smc_is_measured() {
 fn a_sockmap_is_measured() {
     works("sockmap");
 }
+
+/// Nobody could look at a connection of one request in time: all that were made are counted.
+#[test]
+fn connections_of_one_request_are_told_of() {
+    for (path, is_smc) in [("smc", true), ("smc-client", false)] {
+        let Some(run) = measured(path, "crr-200x1000") else { continue };
+        let seen = &run["connections"];
+        let transactions = run["transactions"].as_u64().expect("a number");
+        assert!(transactions > 0 && seen["total"].as_u64() >= Some(transactions), "{path}: {run}");
+        let over_memory = if is_smc { seen["total"].as_u64() } else { Some(0) };
+        assert_eq!(seen["smcd"].as_u64(), over_memory, "{path}: {seen}");
+    }
+}
+
+/// The server is plain, so what its client has loaded changes nothing.
+#[test]
+fn a_plain_peer_is_measured() {
+    works("smc-client");
+}

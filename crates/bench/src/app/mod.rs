@@ -15,8 +15,9 @@ mod server;
 mod slice;
 mod table;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use tempfile::TempDir;
 
 use crate::install::Install;
 use crate::path::Path;
@@ -42,7 +43,12 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    fn find(self) -> anyhow::Result<Box<dyn Application>> {
+    /// Finds its programs.
+    ///
+    /// # Errors
+    ///
+    /// One of them is not installed: which, and the package that has it.
+    pub(crate) fn find(self) -> anyhow::Result<Box<dyn Application>> {
         Ok(match self {
             Name::Redis => Box::new(redis::Redis::find()?),
             Name::Nginx => Box::new(nginx::Nginx::find()?),
@@ -51,7 +57,8 @@ impl Name {
         })
     }
 
-    fn text(self) -> String {
+    /// As the command line has it.
+    pub(crate) fn text(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
@@ -75,27 +82,80 @@ pub(crate) struct Settings {
 /// Measures every test, plain and under smc_run, in turns.
 pub(crate) fn compare(settings: &Settings) -> anyhow::Result<Comparison> {
     let application = settings.name.find()?;
-    let folder =
-        tempfile::Builder::new().prefix("smc_bench-").tempdir().context("no place for the server's data")?;
-    application.prepare(folder.path()).with_context(|| format!("cannot prepare {}", settings.name.text()))?;
-    let connections = settings.conns.unwrap_or(application.connections());
-    let load = Load { connections, seconds: settings.seconds, rate: None };
-    let install = Install::find();
-    let (ways, notes) = ways(&install);
-    let bench = Bench {
-        application: application.as_ref(),
-        folder: folder.path(),
-        load,
-        smcss: install.smcss().map(std::path::Path::to_owned),
-    };
+    let session = Session::open(settings.name, application, settings.conns, settings.seconds)?;
     Ok(Comparison {
         application: settings.name.text(),
-        version: application.version(),
-        connections,
+        version: session.application.version(),
+        connections: session.load.connections,
         seconds: settings.seconds,
-        lines: rounds(&bench, &ways, settings.rounds)?,
-        notes,
+        lines: rounds(&session, settings.rounds)?,
+        notes: session.notes,
     })
+}
+
+/// An application whose data is there. Each slice has a fresh server.
+pub(crate) struct Session {
+    name: Name,
+    application: Box<dyn Application>,
+    folder: TempDir,
+    load: Load,
+    tests: Vec<&'static str>,
+    install: Install,
+    ways: Vec<(Path, Place)>,
+    notes: Vec<String>,
+}
+
+impl Session {
+    /// Prepares the data. `connections` of the load generator, or as many as the application has usually; `seconds` of
+    /// each slice, behind a warm-up.
+    ///
+    /// # Errors
+    ///
+    /// The data cannot be made.
+    pub(crate) fn open(
+        name: Name,
+        application: Box<dyn Application>,
+        connections: Option<u32>,
+        seconds: u16,
+    ) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("smc_bench-").tempdir();
+        let folder = folder.context("no place for the server's data")?;
+        application.prepare(folder.path()).with_context(|| format!("cannot prepare {}", name.text()))?;
+        let connections = connections.unwrap_or(application.connections());
+        let install = Install::find();
+        let (ways, notes) = ways(&install);
+        let (load, tests) = (Load { connections, seconds, rate: None }, application.tests().to_vec());
+        Ok(Self { name, application, folder, load, tests, install, ways, notes })
+    }
+
+    /// With the first `count` of the tests alone.
+    pub(crate) fn of_first(mut self, count: usize) -> Self {
+        self.tests.truncate(count);
+        self
+    }
+
+    /// What it is.
+    pub(crate) fn name(&self) -> Name {
+        self.name
+    }
+
+    /// A slice of each test over `path`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such path here, the server does not start, or the load generator fails.
+    pub(crate) fn slices(&self, path: Path) -> anyhow::Result<Vec<Slice>> {
+        let way = self.ways.iter().find(|(one, _)| *one == path);
+        let Some((_, place)) = way else { bail!("no {path} here: {}", self.notes.join("; ")) };
+        let bench = Bench {
+            application: self.application.as_ref(),
+            folder: self.folder.path(),
+            load: self.load,
+            tests: &self.tests,
+            smcss: self.install.smcss(),
+        };
+        bench.slices(place)
+    }
 }
 
 /// Plain, and under smc_run if that is here.
@@ -107,13 +167,13 @@ fn ways(install: &Install) -> (Vec<(Path, Place)>, Vec<String>) {
     }
 }
 
-fn rounds(bench: &Bench<'_>, ways: &[(Path, Place)], rounds: u16) -> anyhow::Result<Vec<Line>> {
-    let tests = bench.application.tests();
+fn rounds(session: &Session, rounds: u16) -> anyhow::Result<Vec<Line>> {
+    let (tests, ways) = (&session.tests, &session.ways);
     let mut taken: Vec<Vec<Slice>> = vec![vec![]; tests.len() * ways.len()];
     for round in 1..=rounds {
-        for (nth, (path, place)) in ways.iter().enumerate() {
+        for (nth, (path, _)) in ways.iter().enumerate() {
             eprintln!("round {round} of {rounds}: {path}");
-            for (test, slice) in bench.slices(place)?.into_iter().enumerate() {
+            for (test, slice) in session.slices(*path)?.into_iter().enumerate() {
                 taken[test * ways.len() + nth].push(slice);
             }
         }

@@ -1,6 +1,6 @@
 //! One slice: a fresh server, a warm-up, then each test, watched from outside.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -24,8 +24,10 @@ pub(super) struct Bench<'a> {
     pub(super) folder: &'a Path,
     /// How much.
     pub(super) load: Load,
+    /// Which of its tests.
+    pub(super) tests: &'a [&'static str],
     /// Who tells what connections run over.
-    pub(super) smcss: Option<PathBuf>,
+    pub(super) smcss: Option<&'a Path>,
 }
 
 impl Bench<'_> {
@@ -40,7 +42,7 @@ impl Bench<'_> {
         let port = free_port()?;
         let server = Server::start(self.application, self.folder, &place, port)?;
         let client = Place { gently: false, ..place };
-        self.application.tests().iter().map(|test| self.slice(test, port, &server, &client)).collect()
+        self.tests.iter().map(|test| self.slice(test, port, &server, &client)).collect()
     }
 
     fn slice(&self, test: &str, port: u16, server: &Server, client: &Place) -> anyhow::Result<Slice> {
@@ -73,7 +75,7 @@ impl Bench<'_> {
         let mut most = Connections::default();
         for _ in 1..4 {
             thread::sleep(Duration::from_secs(load.seconds.into()) / 4);
-            let seen = server.connections(self.smcss.as_deref());
+            let seen = server.connections(self.smcss);
             if seen.total >= most.total {
                 most = seen;
             }

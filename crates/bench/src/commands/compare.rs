@@ -52,7 +52,7 @@ impl Options {
         let pace =
             goals::Pace { duration: choice.duration, rounds: choice.rounds, warm_up: choice.warm_up() };
         let (plan, goals) = goals::suite(&pace, self.ways.baseline.unwrap_or(Path::TcpVeth));
-        Job { goals, ..Job::new("Goals", plan) }
+        Job { goals, probing: choice.duration, ..Job::new("Goals", plan) }
     }
 
     fn comparison(&self, choice: &Choice, world: &mut dyn World) -> anyhow::Result<Job> {

@@ -5,12 +5,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
+use anyhow::Context;
+
 use crate::cell::{Cell, Executor, Server};
+use crate::compare::World;
+use crate::compare::goals::{self, Goal};
 use crate::compare::machine::Machine;
 use crate::compare::measure::{Bench, Measured};
-use crate::compare::plan::{Contender, Group, Plan, Setting};
+use crate::compare::plan::{Contender, Group, Plan, Setting, Turn};
+use crate::compare::probe::{Found, Missing, Session};
+use crate::compare::quantity::{Pair, Probe, Quantity};
 use crate::compare::quiet::{Glance, Host};
-use crate::compare::study::{Axis, Study};
+use crate::compare::study::{Axis, Ending, Study};
+use crate::idle::Idle;
 use crate::path::Path;
 use crate::result::{Connections, HostUsage, Latency, Run, Usage};
 
@@ -92,13 +99,18 @@ impl Host for MockHost {
 /// From a cell, and how often it has run, to its numbers.
 type Model = dyn Fn(&Cell, usize) -> Run;
 
-/// Gives each cell the numbers that the test wants.
+/// From a quantity and a round to its numbers.
+type QuantityModel = dyn Fn(Quantity, u16) -> Pair;
+
+/// Gives each cell and each quantity the numbers that the test wants.
 pub(crate) struct MockExecutor {
     takes: Duration,
     model: Box<Model>,
     clock: Rc<Shared<Duration>>,
     log: RefCell<Vec<String>>,
     failing: Vec<(String, String)>,
+    quantities: Rc<QuantityModel>,
+    missing: Vec<(Probe, String, bool)>,
     stop: Rc<Shared<bool>>,
     stop_after: usize,
 }
@@ -118,6 +130,8 @@ impl MockExecutor {
             clock: Rc::default(),
             log: RefCell::default(),
             failing: vec![],
+            quantities: Rc::new(|_, _| Pair { ours: 1.0, theirs: Some(1.0) }),
+            missing: vec![],
             stop: Rc::default(),
             stop_after: usize::MAX,
         }
@@ -138,6 +152,16 @@ impl MockExecutor {
         self.failing.push((cell.into(), why.into()));
     }
 
+    /// With these numbers of quantities.
+    pub(crate) fn with_quantities(self, model: impl Fn(Quantity, u16) -> Pair + 'static) -> Self {
+        Self { quantities: Rc::new(model), ..self }
+    }
+
+    /// Lets `probe` have no session, because a program is absent or something failed.
+    pub(crate) fn lack(&mut self, probe: Probe, why: &str, is_absent: bool) {
+        self.missing.push((probe, why.into(), is_absent));
+    }
+
     /// Lets somebody press Ctrl-C during the `runs`th run.
     pub(crate) fn stop_after(&mut self, runs: usize) {
         self.stop_after = runs;
@@ -148,7 +172,7 @@ impl MockExecutor {
         Rc::clone(&self.stop)
     }
 
-    /// `profile connections path` of every run.
+    /// `profile connections path` of every run, `probe` and its round of every session.
     pub(crate) fn ran(&self) -> Vec<String> {
         self.log.borrow().clone()
     }
@@ -166,6 +190,40 @@ impl Executor for MockExecutor {
             anyhow::bail!("{why}");
         }
         Ok(Run { profile: cell.profile.clone(), strands: cell.connections, ..(self.model)(cell, before) })
+    }
+}
+
+impl World for MockExecutor {
+    fn available(&mut self, _: Path) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn idle(&mut self, _: &[Path]) -> anyhow::Result<Idle> {
+        Ok(Idle::default())
+    }
+
+    fn open(&mut self, probe: Probe, _: Duration) -> Result<Box<dyn Session>, Missing> {
+        if let Some((_, why, is_absent)) = self.missing.iter().find(|(one, ..)| *one == probe) {
+            let error = anyhow::anyhow!("{why}");
+            return Err(if *is_absent { Missing::Absent(error) } else { Missing::Failed(error) });
+        }
+        Ok(Box::new(MockSession { probe, model: Rc::clone(&self.quantities) }))
+    }
+}
+
+/// Runs a cell of the probe's name, so that time passes and somebody may press Ctrl-C, then gives what the model says.
+struct MockSession {
+    probe: Probe,
+    model: Rc<QuantityModel>,
+}
+
+impl Session for MockSession {
+    fn round(&mut self, executor: &mut dyn Executor, round: u16) -> anyhow::Result<Vec<Found>> {
+        let plan = plan(&[&self.probe.to_string()], &[1], &[Path::Smc]);
+        executor.run(&plan.cell(Turn { group: 0, contender: 0 }).context("planned")?)?;
+        let found =
+            |quantity| Found { quantity, pairs: vec![(self.model)(quantity, round)], connections: None };
+        Ok(self.probe.quantities().map(found).collect())
     }
 }
 
@@ -231,12 +289,28 @@ pub(crate) fn study(plan: Plan, executor: &mut MockExecutor) -> Study {
     study_on(plan, executor, &mut host)
 }
 
+/// What it makes of a suite.
+pub(crate) fn suite_study(suite: (Plan, Vec<Goal>), executor: &mut MockExecutor) -> Study {
+    let mut host = executor.host();
+    suite_on(suite, executor, &mut host)
+}
+
 /// The same on a machine with neighbours.
 pub(crate) fn study_on(plan: Plan, executor: &mut MockExecutor, host: &mut MockHost) -> Study {
+    suite_on((plan, vec![]), executor, host)
+}
+
+/// With goals, and what no cell tells of them.
+pub(crate) fn suite_on(
+    (plan, goals): (Plan, Vec<Goal>),
+    executor: &mut MockExecutor,
+    host: &mut MockHost,
+) -> Study {
     let flag = executor.stop_flag();
     let stop = || flag.get();
-    let mut bench = Bench { executor, host, stop: &stop, tell: &mut |_| {}, wait: Duration::ZERO };
+    let mut bench = Bench { world: executor, host, stop: &stop, tell: &mut |_| {}, wait: Duration::ZERO };
     let Measured { samples, failures, ending } = bench.measure(&plan);
+    let taken = bench.take(&goals::probes(&goals), plan.rounds, Duration::from_secs(1));
     Study {
         title: "TCP, AF_UNIX and SMC side by side".into(),
         command: "smc_bench compare --quick".into(),
@@ -248,9 +322,11 @@ pub(crate) fn study_on(plan: Plan, executor: &mut MockExecutor, host: &mut MockH
         axis: Axis::Connections,
         samples,
         failures,
-        ending,
+        ending: if ending == Ending::Complete { taken.ending } else { ending },
         notes: vec![],
-        goals: vec![],
+        goals,
+        takes: taken.takes,
+        lacks: taken.lacks,
         extras: vec![],
     }
 }

@@ -1,7 +1,7 @@
 //! `smc_bench compare`, `sweep` and `buffers`: several paths side by side, in one run, on one machine.
 //!
-//! [`presets`] and [`goals`] choose, [`plan`] orders, [`measure`] runs by way of an [`Executor`], [`quiet`] watches the
-//! host meanwhile, and the result is a [`study::Study`]. [`summary`] and [`verdict`] read it, `crate::report` shows it.
+//! [`presets`] and [`goals`] choose, [`plan`] orders, [`measure`] runs by way of an [`Executor`] and of the sessions of
+//! [`probe`], [`quiet`] watches the host meanwhile, and the result is a [`study::Study`]. [`summary`] and [`verdict`] read it, `crate::report` shows it.
 //! Nothing below this file starts a process or prints a result, so all of it is tested with an executor that runs nothing.
 
 pub(crate) mod digits;
@@ -13,8 +13,10 @@ pub(crate) mod metric;
 pub(crate) mod mock;
 pub(crate) mod plan;
 pub(crate) mod presets;
+pub(crate) mod probe;
 pub(crate) mod procfs;
 pub(crate) mod progress;
+pub(crate) mod quantity;
 pub(crate) mod quiet;
 pub(crate) mod run;
 pub(crate) mod stats;
@@ -23,11 +25,14 @@ pub(crate) mod summary;
 pub(crate) mod verdict;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::Context;
 
 use crate::cell::Executor;
 use crate::commands::shared::Ways;
+use crate::compare::probe::{Missing, Session};
+use crate::compare::quantity::Probe;
 use crate::idle::{self, Idle};
 use crate::path::Path;
 use crate::paths::Pairs;
@@ -45,6 +50,9 @@ pub(crate) trait World: Executor {
 
     /// What idle connections cost on those of `paths` that can tell.
     fn idle(&mut self, paths: &[Path]) -> anyhow::Result<Idle>;
+
+    /// Opens what measures `probe`, in measurements of about `duration`; the error says why it cannot be had.
+    fn open(&mut self, probe: Probe, duration: Duration) -> Result<Box<dyn Session>, Missing>;
 }
 
 impl World for Pairs {
@@ -54,6 +62,10 @@ impl World for Pairs {
 
     fn idle(&mut self, paths: &[Path]) -> anyhow::Result<Idle> {
         idle::measure(&idle::Settings::brief(), paths)
+    }
+
+    fn open(&mut self, probe: Probe, duration: Duration) -> Result<Box<dyn Session>, Missing> {
+        probe::open(probe, duration)
     }
 }
 

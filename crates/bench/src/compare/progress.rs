@@ -17,11 +17,14 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Says how much there is to do.
-    pub(crate) fn new(plan: &Plan) -> Self {
+    /// Says how much there is to do: the plan, and what takes so long behind it.
+    pub(crate) fn new(plan: &Plan, probes: Duration) -> Self {
         let cells = plan.round(0).len();
         let rounds = if plan.rounds == 1 { "once".into() } else { format!("{} times", plan.rounds) };
         say(&format!("measuring {cells} cells, each {rounds}: about {}", time(plan.guess_all())));
+        if !probes.is_zero() {
+            say(&format!("then what no cell tells: about {}", time(probes)));
+        }
         let bar = ProgressBar::new(plan.runs() as u64);
         // The template is a constant; without it the bar looks plainer, no more.
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {wide_msg}") {
@@ -37,6 +40,15 @@ impl Progress {
             News::Failed(cell, reason) => {
                 let sentence = format!("{} could not be measured: {reason}", name(cell));
                 self.bar.suspend(|| say(&sentence));
+            }
+            News::Probes(probe, round) => {
+                self.bar.set_message(format!("round {} of {}: {probe}", round + 1, self.rounds));
+                if self.bar.is_hidden() {
+                    say(&format!("round {} of {} of {probe}", round + 1, self.rounds));
+                }
+            }
+            News::Lacks(probe, reason) => {
+                self.bar.suspend(|| say(&format!("{probe} not measured: {reason}")));
             }
         }
     }

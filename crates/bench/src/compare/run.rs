@@ -6,17 +6,18 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::commands::shared::Common;
 use crate::compare::World;
-use crate::compare::goals::{self, Goal, Verdict};
+use crate::compare::goals::{self, Goal};
 use crate::compare::machine::Machine;
-use crate::compare::measure::Bench;
+use crate::compare::measure::{Bench, Taken};
 use crate::compare::plan::Plan;
+use crate::compare::probe;
 use crate::compare::procfs::Procfs;
 use crate::compare::progress::{self, Progress};
 use crate::compare::quiet::Host as _;
@@ -36,8 +37,10 @@ pub(crate) struct Job {
     pub(crate) axis: Axis,
     /// What to measure.
     pub(crate) plan: Plan,
-    /// What to reach.
+    /// What to reach. What of it no cell tells is measured behind the plan.
     pub(crate) goals: Vec<Goal>,
+    /// Length of one measurement of that.
+    pub(crate) probing: Duration,
     /// What the reader should know beforehand.
     pub(crate) notes: Vec<String>,
     /// Whether to measure idle connections, too.
@@ -47,7 +50,15 @@ pub(crate) struct Job {
 impl Job {
     /// One whose charts stand on numbers of connections, without goals.
     pub(crate) fn new(title: &'static str, plan: Plan) -> Self {
-        Self { title, axis: Axis::Connections, plan, goals: vec![], notes: vec![], idle: false }
+        Self {
+            title,
+            axis: Axis::Connections,
+            plan,
+            goals: vec![],
+            probing: Duration::ZERO,
+            notes: vec![],
+            idle: false,
+        }
     }
 }
 
@@ -64,15 +75,22 @@ pub(crate) fn measure(job: Job, common: &Common, world: &mut dyn World) -> anyho
     let stop = on_ctrl_c().context("cannot take signals")?;
     let (machine, started) =
         (Machine::read(), humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
-    let (mut host, mut progress) = (Procfs::new(), Progress::new(&job.plan));
+    let (probes, duration) = (goals::probes(&job.goals), job.probing);
+    let guess = probes.iter().map(|probe| probe::guess(*probe, duration)).sum::<Duration>();
+    let guess = guess * u32::from(job.plan.rounds);
+    let (mut host, mut progress) = (Procfs::new(), Progress::new(&job.plan, guess));
     let mut bench = Bench {
-        executor: world,
+        world,
         host: &mut host,
         stop: &|| stop.load(Ordering::Relaxed),
         tell: &mut |news| progress.tell(news),
         wait: common.wait(),
     };
     let measured = bench.measure(&job.plan);
+    let taken = match measured.ending {
+        Ending::Complete => bench.take(&probes, job.plan.rounds, duration),
+        ending => Taken { ending, ..Taken::default() },
+    };
     progress.end();
     let mut study = Study {
         title: common.files.title.clone().unwrap_or_else(|| job.title.into()),
@@ -85,7 +103,9 @@ pub(crate) fn measure(job: Job, common: &Common, world: &mut dyn World) -> anyho
         axis: job.axis,
         samples: measured.samples,
         failures: measured.failures,
-        ending: measured.ending,
+        ending: taken.ending,
+        takes: taken.takes,
+        lacks: taken.lacks,
         notes: job.notes,
         goals: job.goals,
         extras: vec![],
@@ -116,11 +136,11 @@ fn add_idle(study: &mut Study, world: &mut dyn World) {
 /// Documented in `--help`: 0 all well, 1 something is missing, below its floor or without a verdict, 130 Ctrl-C.
 pub(crate) fn status(study: &Study, is_shown: bool) -> ExitCode {
     let judged = goals::judge(&Reading::new(study));
-    let is_proven = |verdict: &Verdict| matches!(verdict, Verdict::Pass | Verdict::Short);
-    let is_broken = !judged.iter().all(|row| is_proven(&row.verdict));
+    let is_broken = judged.iter().any(|row| row.verdict.is_failure());
+    let is_incomplete = !study.failures.is_empty() || study.lacks.iter().any(|lack| !lack.is_absent);
     match study.ending {
         Ending::Interrupted => ExitCode::from(INTERRUPTED),
-        _ if !study.failures.is_empty() || !is_shown || is_broken => ExitCode::FAILURE,
+        _ if is_incomplete || !is_shown || is_broken => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     }
 }
@@ -149,7 +169,9 @@ fn command_line(args: impl Iterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::mock::{MockExecutor, plan, study};
+    use crate::app::Name;
+    use crate::compare::mock::{MockExecutor, plan, study, suite_study};
+    use crate::compare::quantity::{Pair, Probe, Unit};
 
     #[test]
     fn the_exit_status_tells_how_it_went() {
@@ -173,9 +195,29 @@ mod tests {
             rounds: 1,
             warm_up: std::time::Duration::ZERO,
         };
-        let (plan, goals) = goals::suite(&pace, Path::TcpVeth);
-        let study = Study { goals, ..study(plan, &mut MockExecutor::default()) };
+        let study = suite_study(goals::suite(&pace, Path::TcpVeth), &mut MockExecutor::default());
         assert_eq!(format!("{:?}", status(&study, true)), format!("{:?}", ExitCode::FAILURE));
+    }
+
+    #[test]
+    fn a_program_that_is_not_installed_fails_nothing() {
+        let duration = std::time::Duration::from_secs(1);
+        let pace = goals::Pace { duration, rounds: 1, warm_up: std::time::Duration::ZERO };
+        let status_of = |is_absent| {
+            let model = |cell: &crate::cell::Cell, _: usize| match cell.path {
+                Path::Smc => crate::compare::mock::run(200_000.0, 0.1),
+                _ => crate::compare::mock::run(1000.0, 100.0),
+            };
+            let quantity = |quantity: crate::compare::quantity::Quantity, _| match quantity.about().unit {
+                Unit::Times => Pair { ours: 3.0, theirs: Some(1.0) },
+                _ => Pair { ours: 0.0, theirs: None },
+            };
+            let mut executor = MockExecutor::new(model).with_quantities(quantity);
+            executor.lack(Probe::App(Name::Redis), "redis-server is not here", is_absent);
+            format!("{:?}", status(&suite_study(goals::suite(&pace, Path::TcpVeth), &mut executor), true))
+        };
+        assert_eq!(status_of(true), format!("{:?}", ExitCode::SUCCESS));
+        assert_eq!(status_of(false), format!("{:?}", ExitCode::FAILURE));
     }
 
     #[test]

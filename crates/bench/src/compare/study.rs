@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::goals::Goal;
 use crate::compare::machine::Machine;
 use crate::compare::plan::{Contender, Group, Plan, Turn};
+use crate::compare::quantity::{Lack, Quantity, Take};
 use crate::compare::quiet::Interference;
 use crate::result::Run;
 
@@ -41,6 +42,12 @@ pub(crate) struct Study {
     /// What was to be reached; empty unless the suite of goals ran.
     #[serde(default)]
     pub(crate) goals: Vec<Goal>,
+    /// Every round of a quantity that gave numbers.
+    #[serde(default)]
+    pub(crate) takes: Vec<Take>,
+    /// Quantities that gave none, or too few.
+    #[serde(default)]
+    pub(crate) lacks: Vec<Lack>,
     /// Numbers that are no cells: memory of idle connections, and the like.
     #[serde(default)]
     pub(crate) extras: Vec<Extra>,
@@ -56,6 +63,17 @@ impl Study {
     /// The samples of `turn`, one per round.
     pub(crate) fn of(&self, turn: Turn) -> impl Iterator<Item = &Sample> {
         self.samples.iter().filter(move |sample| sample.turn == turn)
+    }
+
+    /// The rounds of `quantity`.
+    pub(crate) fn taken(&self, quantity: Quantity) -> impl Iterator<Item = &Take> {
+        self.takes.iter().filter(move |take| take.quantity == quantity)
+    }
+
+    /// What others did during each run and each round of a quantity; None where nobody could tell.
+    pub(crate) fn seen(&self) -> impl Iterator<Item = Option<Interference>> {
+        let runs = self.samples.iter().map(|sample| sample.interference);
+        runs.chain(self.takes.iter().map(|take| take.interference))
     }
 
     /// `profile, N connections over contender`, for sentences.
@@ -99,8 +117,13 @@ pub(crate) struct Sample {
 impl Sample {
     /// Whether others used so much of the CPU that the run proves nothing.
     pub(crate) fn is_disturbed(&self) -> bool {
-        self.interference.is_some_and(|seen| seen.is_disturbing())
+        is_disturbed(self.interference)
     }
+}
+
+/// Whether what was seen of others proves that a run proves nothing.
+pub(crate) fn is_disturbed(seen: Option<Interference>) -> bool {
+    seen.is_some_and(|seen| seen.is_disturbing())
 }
 
 /// A cell that could not be measured. It is not tried again.

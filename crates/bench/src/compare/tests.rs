@@ -33,8 +33,12 @@ impl World for Here {
         (self.1)(path)
     }
 
-    fn idle(&mut self, _: &[Path]) -> anyhow::Result<Idle> {
-        Ok(Idle::default())
+    fn idle(&mut self, paths: &[Path]) -> anyhow::Result<Idle> {
+        self.0.idle(paths)
+    }
+
+    fn open(&mut self, probe: Probe, duration: Duration) -> Result<Box<dyn Session>, Missing> {
+        self.0.open(probe, duration)
     }
 }
 

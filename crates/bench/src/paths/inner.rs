@@ -29,6 +29,8 @@ pub(crate) enum Inner {
     IdleServer(crate::idle::end::ServerOptions),
     /// Open connections and let them idle
     IdleClient(crate::idle::end::ClientOptions),
+    /// Read and write on a pipe and on a file
+    Descriptors(crate::descriptors::Options),
     /// Load memcached
     MemcachedLoad(crate::app::loader::Options),
     /// Measure one cell and print its run as JSON
@@ -67,6 +69,7 @@ impl Inner {
             Inner::Sockmap => sockmap::hold()?,
             Inner::IdleServer(options) => crate::idle::end::serve(options)?,
             Inner::IdleClient(options) => crate::idle::end::connect(options)?,
+            Inner::Descriptors(options) => crate::descriptors::print(options)?,
             Inner::MemcachedLoad(options) => crate::app::loader::load(options)?,
             Inner::Cell(options) => cell(options)?,
         }

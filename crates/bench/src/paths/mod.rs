@@ -13,6 +13,7 @@ mod net;
 mod pair;
 pub(crate) mod sockets;
 mod sockmap;
+mod totals;
 mod tree;
 mod way;
 
@@ -27,7 +28,7 @@ use crate::install::Install;
 use crate::path::Path;
 use crate::result::Run;
 
-use pair::Engine;
+use pair::{Engine, Witnesses};
 use way::Way;
 
 /// Beyond the planned time: starting, closing and reporting of a thousand processes on a busy machine.
@@ -90,6 +91,7 @@ fn set_up(path: Path, install: &Install) -> anyhow::Result<Way> {
         Path::TcpVeth => Way::veth(),
         Path::Unix => Ok(Way::unix()),
         Path::Smc => Way::smc(install),
+        Path::SmcClient => Way::smc_client(install),
         Path::AfSmc => Way::af_smc(),
         Path::Sockmap => Way::sockmap(),
     }
@@ -99,6 +101,7 @@ impl Executor for Pairs {
     fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
         let way = self.way(cell.path).map_err(|reason| anyhow!("no {} here: {reason}", cell.path))?;
         let smcss = self.install.smcss().filter(|_| way.asks_smcss);
-        pair::run(&self.engine, cell, &way, smcss, self.listing.as_mut())
+        let smcd = self.install.smcd().filter(|_| way.control.is_some());
+        pair::run(&self.engine, cell, &way, Witnesses { smcss, smcd }, self.listing.as_mut())
     }
 }

@@ -12,10 +12,12 @@ use clap::ValueEnum;
 use serde::de::DeserializeOwned;
 
 use crate::cell::Cell;
+use crate::profile;
 use crate::result::{Connections, Run, Usage};
 
 use super::launch::Guarded;
 use super::sockets::{Watch, list};
+use super::totals::Totals;
 use super::way::Way;
 
 /// Longest warm-up; windows, rings and spin budgets settle within one second.
@@ -25,24 +27,28 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// What the slave says first, before the number.
 const LISTENS: &str = "slave listens on port ";
 
-/// Measures `cell` once over `way`. `smcss` tells what the connections ran over; the longest of what it prints for people
-/// is kept in `listing`.
+/// Measures `cell` once over `way`. The witnesses tell what the connections ran over; the longest of what smcss prints for
+/// people is kept in `listing`.
 pub(super) fn run(
     engine: &Engine,
     cell: &Cell,
     way: &Way,
-    smcss: Option<&Path>,
+    witnesses: Witnesses<'_>,
     listing: Option<&mut String>,
 ) -> anyhow::Result<Run> {
     let folder = tempfile::Builder::new().prefix("smc_bench-").tempdir().context("no place for results")?;
     let patience = engine.patience;
     let pair = Pair { engine: &engine.program, patience, cell, way, folder: folder.path() };
+    let witness = pair.witness(witnesses, Totals::read);
     let mut slave = pair.start(&way.server, pair.for_slave())?;
     let port = listening_port(&slave.line(patience)?)?;
     let mut master = pair.start(&way.client, pair.for_master(port))?;
-    let seen = pair.look_in_time(&slave, &mut master, port, smcss);
-    if let (Some(smcss), Some(listing)) = (smcss, listing) {
-        keep_longer(listing, list(smcss));
+    let mut seen = None;
+    if let Witness::Looks(smcss) = witness {
+        seen = pair.look_in_time(&slave, &mut master, port, smcss);
+        if let (Some(smcss), Some(listing)) = (smcss, listing) {
+            keep_longer(listing, list(smcss));
+        }
     }
     let ended = master.finish(patience);
     // A master that failed most often did so because its slave did; both are heard.
@@ -56,8 +62,33 @@ pub(super) fn run(
     slave.finish(patience)?;
     let mut run: Run = pair.read("master")?;
     run.server = pair.read::<Served>("slave")?.server;
+    if let Witness::Counts(smcd, before) = &witness {
+        let made = if pair.is_brief() { run.transactions } else { cell.connections.into() };
+        let control = way.control.unwrap_or_default();
+        seen = Totals::read(smcd).and_then(|now| now.since(before, control, made));
+    }
     run.connections = seen.or(run.connections);
     Ok(run)
+}
+
+/// Programs that tell what connections run over, where they have a say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Witnesses<'a> {
+    /// Of those that are open.
+    pub(super) smcss: Option<&'a Path>,
+    /// Of those that have been: it keeps totals.
+    pub(super) smcd: Option<&'a Path>,
+}
+
+/// Who tells it of the connections of one run.
+#[derive(Debug)]
+enum Witness<'a> {
+    /// We look at them while they are open, and smcss says how they travel.
+    Looks(Option<&'a Path>),
+    /// smcd counts them; its totals before the run.
+    Counts(&'a Path, Totals),
+    /// A look at what is gone at once costs both ends time and tells nothing.
+    Nobody,
 }
 
 /// Who does the work at both ends.
@@ -113,6 +144,24 @@ impl Pair<'_> {
         let text = std::fs::read_to_string(self.folder.join(end))
             .with_context(|| format!("the {end} left no result"))?;
         serde_json::from_str(&text).with_context(|| format!("the {end}'s result is unreadable"))
+    }
+
+    /// `read` reads smcd's totals.
+    fn witness<'w>(&self, witnesses: Witnesses<'w>, read: impl Fn(&Path) -> Option<Totals>) -> Witness<'w> {
+        let (is_brief, asks) = (self.is_brief(), self.way.asks_smcss);
+        let smcd = witnesses.smcd.filter(|_| is_brief || !asks);
+        match smcd.and_then(|smcd| Some((smcd, read(smcd)?))) {
+            Some((smcd, before)) => Witness::Counts(smcd, before),
+            None if is_brief && !asks => Witness::Nobody,
+            None => Witness::Looks(witnesses.smcss),
+        }
+    }
+
+    /// Whether connections are gone before anybody could look at them.
+    fn is_brief(&self) -> bool {
+        let variables = variables(self.cell, self.way).into_iter();
+        let variables = variables.map(|(name, value)| (format!("?{name}"), value)).collect();
+        profile::load(&self.cell.profile, &variables).is_ok_and(|profile| profile.reconnects())
     }
 
     /// Looks in the middle of the measured transaction, when connections have long decided; if by then not all are open
@@ -250,6 +299,32 @@ mod tests {
         let text = |words: Vec<OsString>| words.join(" ".as_ref()).into_string().expect("text");
         assert_eq!(text(pair.for_slave()), "-s --once -P 0 --server epoll --json /f/slave");
         assert!(text(pair.for_master(5)).starts_with("-m rr -P 5 --json /f/master --var "));
+    }
+
+    #[test]
+    fn connections_of_one_request_are_counted_and_others_looked_at() {
+        let (plain, mut smc, mut half) = (Way::unix(), Way::unix(), Way::unix());
+        (smc.asks_smcss, smc.control, half.control) = (true, Some(1), Some(0));
+        let witness = |profile: &str, way: &Way, totals: Option<Totals>| {
+            let cell = Cell { profile: profile.into(), ..cell() };
+            let (engine, folder) = (Path::new("e"), Path::new("/f"));
+            let pair = Pair { engine, patience: WARM_UP, cell: &cell, way, folder };
+            let (smcss, smcd) = (Some(Path::new("smcss")), way.control.map(|_| Path::new("smcd")));
+            match pair.witness(Witnesses { smcss, smcd }, |_| totals.clone()) {
+                Witness::Looks(_) => "looks",
+                Witness::Counts(..) => "counts",
+                Witness::Nobody => "nobody",
+            }
+        };
+        let all = |profile: &str, totals: Option<Totals>| {
+            [&smc, &half, &plain].map(|way| witness(profile, way, totals.clone()))
+        };
+        let totals = Some(Totals::default());
+        assert_eq!(all("crr-200x1000", totals.clone()), ["counts", "counts", "nobody"]);
+        assert_eq!(all("crr-200x1000", None), ["looks", "nobody", "nobody"], "better late than never");
+        for profile in ["rr1c-200x1000", "stream", "dreams"] {
+            assert_eq!(all(profile, totals.clone()), ["looks", "counts", "looks"], "{profile}");
+        }
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(super) struct Way {
     pub(super) counting: Counting,
     /// Whether smcss has a say.
     pub(super) asks_smcss: bool,
+    /// How many connections of a run that are not the data's smcd counts; None where it counts nothing.
+    pub(super) control: Option<u32>,
     /// What must live as long as the way.
     _held: Option<Rc<dyn Any>>,
 }
@@ -53,6 +55,7 @@ impl Way {
             client: Place::default(),
             counting: Counted::TcpExcept,
             asks_smcss: false,
+            control: None,
             _held: None,
         }
     }
@@ -65,7 +68,14 @@ impl Way {
     /// TCP programs under our smc_run.
     pub(super) fn smc(install: &Install) -> anyhow::Result<Self> {
         let place = Place::with_smc(install)?;
-        Ok(Self { server: place.clone(), client: place, asks_smcss: true, ..Self::loopback() })
+        let (server, client, control) = (place.clone(), place, Some(1));
+        Ok(Self { server, client, asks_smcss: true, control, ..Self::loopback() })
+    }
+
+    /// The same with the client alone under smc_run. smcss knows nothing of connections to a plain peer, and smcd counts
+    /// none: what it counts all the same had no plain peer.
+    pub(super) fn smc_client(install: &Install) -> anyhow::Result<Self> {
+        Ok(Self { client: Place::with_smc(install)?, control: Some(0), ..Self::loopback() })
     }
 
     /// TCP between two namespaces.

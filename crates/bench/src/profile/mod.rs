@@ -147,6 +147,16 @@ mod tests {
     }
 
     #[test]
+    fn connections_of_one_pass_are_told_from_those_that_stay() {
+        let reconnects = |builtin: &builtin::Builtin| {
+            load(builtin.name, &BTreeMap::new()).expect("a built-in profile").reconnects()
+        };
+        let names: Vec<&str> =
+            builtin::list().iter().filter(|one| reconnects(one)).map(|one| one.name).collect();
+        assert_eq!(names, ["crr-200x1000"]);
+    }
+
+    #[test]
     fn foreign_letters_are_no_error() {
         assert_eq!(text(&b"<!-- \xe4 -->"[..]).unwrap(), "<!-- \u{fffd} -->");
     }

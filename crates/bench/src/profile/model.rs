@@ -23,6 +23,17 @@ pub(crate) struct Profile {
     pub(crate) groups: Vec<Group>,
 }
 
+impl Profile {
+    /// Whether connections come and go: one that a transaction opens it closes, too, so it lives for a pass.
+    pub(crate) fn reconnects(&self) -> bool {
+        let mut transactions = self.groups.iter().flat_map(|group| &group.transactions);
+        transactions.any(|one| {
+            let has = |wanted: fn(FlowopKind) -> bool| one.flowops.iter().any(|flowop| wanted(flowop.kind));
+            has(FlowopKind::opens) && has(|kind| kind == FlowopKind::Disconnect)
+        })
+    }
+}
+
 /// Strands that do the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Group {

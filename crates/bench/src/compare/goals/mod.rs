@@ -1,5 +1,5 @@
-//! What SMC has to reach, and whether it did: each goal is a ratio to another path of the same run, with a floor below
-//! which something is broken. The table of goals is in `suite.rs`.
+//! What SMC has to reach, and whether it did: each goal is a ratio to another path of the same run, or a quantity that was
+//! measured in rounds of its own, with a floor below which something is broken. The table of goals is in `suite.rs`.
 //!
 //! The invariant: no goal is judged on runs that others disturbed, and none on runs of different rounds.
 
@@ -10,11 +10,14 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::suite::{Pace, suite};
 use crate::compare::metric::Metric;
 use crate::compare::plan::Turn;
+use crate::compare::quantity::{Probe, Quantity};
+use crate::compare::quiet::Interference;
 use crate::compare::stats::Spread;
+use crate::compare::study::Study;
 use crate::compare::summary::Reading;
 use crate::compare::verdict::refusal;
 
-/// What a ratio has to reach.
+/// What a ratio or a quantity has to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Bar {
@@ -25,7 +28,7 @@ pub(crate) enum Bar {
         /// Not reached: broken.
         floor: f64,
     },
-    /// Not more than this part of the other path's number.
+    /// Not more than this part of the other path's number, or not more than this in the quantity's unit.
     AtMost {
         /// Reached: passed.
         goal: f64,
@@ -39,14 +42,31 @@ pub(crate) enum Bar {
 pub(crate) struct Goal {
     /// For people.
     pub(crate) name: String,
-    /// SMC's turn.
-    pub(crate) ours: Turn,
-    /// The other path's.
-    pub(crate) theirs: Turn,
-    /// What is compared.
-    pub(crate) metric: Metric,
+    /// What is judged.
+    #[serde(flatten)]
+    pub(crate) what: What,
     /// What is to be reached.
     pub(crate) bar: Bar,
+}
+
+/// What a goal is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum What {
+    /// Two cells of the plan.
+    Turns {
+        /// SMC's turn.
+        ours: Turn,
+        /// The other path's.
+        theirs: Turn,
+        /// What is compared.
+        metric: Metric,
+    },
+    /// Something that no cell tells.
+    Quantity {
+        /// Which one.
+        quantity: Quantity,
+    },
 }
 
 /// How a row stands.
@@ -62,6 +82,8 @@ pub(crate) enum Verdict {
     Refused(String),
     /// There are no two runs of one round: why.
     NotMeasured(String),
+    /// The same because a program of somebody else's is not installed, which is nobody's failure: which one.
+    NotHere(String),
 }
 
 impl Verdict {
@@ -72,53 +94,82 @@ impl Verdict {
             Verdict::Short => "short",
             Verdict::BelowFloor => "below floor",
             Verdict::Refused(_) => "no verdict",
-            Verdict::NotMeasured(_) => "not measured",
+            Verdict::NotMeasured(_) | Verdict::NotHere(_) => "not measured",
         }
+    }
+
+    /// Whether it shows that something is broken, or nothing where something should have been shown.
+    pub(crate) fn is_failure(&self) -> bool {
+        matches!(self, Verdict::BelowFloor | Verdict::Refused(_) | Verdict::NotMeasured(_))
     }
 }
 
-/// A row, its ratio and its verdict.
+/// A row, what it reached and its verdict.
 pub(crate) struct Judged<'a> {
     /// The row.
     pub(crate) goal: &'a Goal,
-    /// The other path.
+    /// The other path; empty for what stands by itself.
     pub(crate) against: String,
-    /// Times better, or part of, as the bar counts; None if it was not measured.
-    pub(crate) ratio: Option<Spread>,
+    /// Times better, or part of, as the bar counts, or in the quantity's unit; None if it was not measured.
+    pub(crate) reached: Option<Spread>,
     /// How it stands.
     pub(crate) verdict: Verdict,
 }
 
 /// Judges every row of the study.
 pub(crate) fn judge<'a>(reading: &Reading<'a>) -> Vec<Judged<'a>> {
-    reading.study.goals.iter().map(|goal| judge_one(reading, goal)).collect()
+    let judge_one = |goal: &'a Goal| match goal.what {
+        What::Turns { ours, theirs, metric } => judge_turns(reading, goal, [ours, theirs], metric),
+        What::Quantity { quantity } => judge_quantity(reading.study, goal, quantity),
+    };
+    reading.study.goals.iter().map(judge_one).collect()
 }
 
-fn judge_one<'a>(reading: &Reading<'a>, goal: &'a Goal) -> Judged<'a> {
-    let study = reading.study;
-    let pairs = reading.paired(goal.ours, goal.theirs, goal.metric);
+fn judge_turns<'a>(reading: &Reading<'a>, goal: &'a Goal, turns: [Turn; 2], metric: Metric) -> Judged<'a> {
+    let (study, [ours, theirs]) = (reading.study, turns);
+    let pairs = reading.paired(ours, theirs, metric);
     let count = |&(ours, theirs): &(f64, f64)| match goal.bar {
-        Bar::AtLeast { .. } => goal.metric.times_better(ours, theirs),
+        Bar::AtLeast { .. } => metric.times_better(ours, theirs),
         Bar::AtMost { .. } => ours / theirs,
     };
     let ratio = Spread::of(pairs.iter().map(count));
-    let samples = || study.samples.iter().filter(|one| one.turn == goal.ours || one.turn == goal.theirs);
-    let failed = || study.failures.iter().find(|one| one.turn == goal.ours || one.turn == goal.theirs);
-    let verdict = match ratio {
-        None => {
-            Verdict::NotMeasured(failed().map_or("it was not its turn yet".into(), |one| one.reason.clone()))
-        }
-        Some(ratio) => refusal(samples()).map_or_else(|| goal.bar.verdict(ratio.median), Verdict::Refused),
-    };
-    let against = study.contender(goal.theirs).map(|(_, who)| who.to_string()).unwrap_or_default();
-    Judged { goal, against, ratio, verdict }
+    let samples = study.samples.iter().filter(|one| turns.contains(&one.turn));
+    let failed = study.failures.iter().find(|one| turns.contains(&one.turn));
+    let missing = failed.map(|one| Verdict::NotMeasured(one.reason.clone()));
+    let verdict = goal.bar.judge(ratio, samples.map(|one| one.interference), missing);
+    let against = study.contender(theirs).map(|(_, who)| who.to_string()).unwrap_or_default();
+    Judged { goal, against, reached: ratio, verdict }
+}
+
+fn judge_quantity<'a>(study: &Study, goal: &'a Goal, quantity: Quantity) -> Judged<'a> {
+    let pairs = study.taken(quantity).flat_map(|take| &take.pairs);
+    let reached = Spread::of(pairs.map(|pair| pair.value()));
+    let missing = study.lacks.iter().find(|lack| lack.quantity == quantity).map(|lack| {
+        let reason = lack.reason.clone();
+        if lack.is_absent { Verdict::NotHere(reason) } else { Verdict::NotMeasured(reason) }
+    });
+    let verdict = goal.bar.judge(reached, study.taken(quantity).map(|take| take.interference), missing);
+    Judged { goal, against: quantity.about().against.into(), reached, verdict }
 }
 
 impl Bar {
-    fn verdict(self, ratio: f64) -> Verdict {
+    /// Of what was reached while others were seen to do this; `missing` says why nothing was.
+    fn judge(
+        self,
+        reached: Option<Spread>,
+        seen: impl Iterator<Item = Option<Interference>>,
+        missing: Option<Verdict>,
+    ) -> Verdict {
+        match reached {
+            Some(reached) => refusal(seen).map_or_else(|| self.verdict(reached.median), Verdict::Refused),
+            None => missing.unwrap_or_else(|| Verdict::NotMeasured("it was not its turn yet".into())),
+        }
+    }
+
+    fn verdict(self, reached: f64) -> Verdict {
         let (has_goal, has_floor) = match self {
-            Bar::AtLeast { goal, floor } => (ratio >= goal, ratio >= floor),
-            Bar::AtMost { goal, floor } => (ratio <= goal, ratio <= floor),
+            Bar::AtLeast { goal, floor } => (reached >= goal, reached >= floor),
+            Bar::AtMost { goal, floor } => (reached <= goal, reached <= floor),
         };
         match (has_goal, has_floor) {
             (true, _) => Verdict::Pass,
@@ -126,6 +177,17 @@ impl Bar {
             (false, false) => Verdict::BelowFloor,
         }
     }
+}
+
+/// What measures the quantities of `goals`, each once.
+pub(crate) fn probes(goals: &[Goal]) -> Vec<Probe> {
+    let of_goal = |goal: &Goal| match goal.what {
+        What::Turns { .. } => None,
+        What::Quantity { quantity } => Some(quantity.about().probe),
+    };
+    let mut probes: Vec<Probe> = goals.iter().filter_map(of_goal).collect();
+    probes.dedup();
+    probes
 }
 
 /// `41 of 60 goals reached, 12 short, 3 below floor, 4 without a verdict`
@@ -136,7 +198,7 @@ pub(crate) fn tally(judged: &[Judged<'_>]) -> String {
         (count(|v| *v == Verdict::Short), "short"),
         (count(|v| *v == Verdict::BelowFloor), "below floor"),
         (count(|v| matches!(v, Verdict::Refused(_))), "without a verdict"),
-        (count(|v| matches!(v, Verdict::NotMeasured(_))), "not measured"),
+        (count(|v| matches!(v, Verdict::NotMeasured(_) | Verdict::NotHere(_))), "not measured"),
     ];
     rest.iter()
         .filter(|(count, _)| *count > 0)

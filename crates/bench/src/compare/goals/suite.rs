@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
-use super::{Bar, Goal};
+use super::{Bar, Goal, What};
 use crate::cell::Server;
 use crate::compare::metric::Metric;
 use crate::compare::plan::{Contender, Group, Plan, Setting, Turn};
+use crate::compare::quantity::Quantity;
 use crate::compare::study::connections;
 use crate::path::Path;
 
@@ -84,6 +85,22 @@ const TABLE: [Row; 13] = [
     Row { profile: "crr-200x1000", unix: false, bars: &[(1, times(1.0, 0.9))], ..ROW },
 ];
 
+/// What no cell tells. A library that is loaded into every program must not cost those that it cannot help; the servers
+/// are those that people run, against TCP over loopback.
+const QUANTITIES: [(Quantity, Bar); 10] = [
+    (Quantity::PlainPeer, times(0.98, 0.95)),
+    (Quantity::Pipe, times(0.99, 0.98)),
+    (Quantity::File, times(0.99, 0.98)),
+    (Quantity::IdleCpu, part(0.0, 0.1)),
+    (Quantity::IdleMemory, part(40.0 * KIB, 140.0 * KIB)),
+    (Quantity::RedisSet, times(2.0, 1.4)),
+    (Quantity::RedisGet, times(2.0, 1.4)),
+    (Quantity::Nginx, times(1.8, 1.3)),
+    (Quantity::Postgres, times(1.6, 1.3)),
+    (Quantity::Memcached, times(2.0, 1.4)),
+];
+const KIB: f64 = 1024.0;
+
 /// How often and how long.
 pub(crate) struct Pace {
     /// Of every measured transaction.
@@ -94,7 +111,7 @@ pub(crate) struct Pace {
     pub(crate) warm_up: Duration,
 }
 
-/// Every cell that the table needs, once, and the rows that refer to them. `veth` takes the place of the path of that
+/// Every cell that the tables need, once, and the rows that refer to them and to quantities. `veth` takes the place of the path of that
 /// name.
 pub(crate) fn suite(pace: &Pace, veth: Path) -> (Plan, Vec<Goal>) {
     let mut plan = Plan { groups: vec![], rounds: pace.rounds, warm_up: pace.warm_up, budget: None };
@@ -109,6 +126,9 @@ pub(crate) fn suite(pace: &Pace, veth: Path) -> (Plan, Vec<Goal>) {
             goals.push(row.goal(&mut plan, pace, count, Path::Unix, AGAINST_UNIX));
         }
     }
+    let name = |quantity: Quantity| quantity.about().title.to_owned();
+    let goal = |(quantity, bar)| Goal { name: name(quantity), what: What::Quantity { quantity }, bar };
+    goals.extend(QUANTITIES.map(goal));
     (plan, goals)
 }
 
@@ -126,7 +146,8 @@ impl Row {
         let theirs = turn(plan, &setting, Contender::new(baseline));
         let smc = Contender::new(Path::Smc);
         let ours = self.environment.map_or(smc.clone(), |(name, value)| smc.with(name, value));
-        Goal { name, ours: turn(plan, &setting, ours), theirs, metric: self.metric, bar }
+        let what = What::Turns { ours: turn(plan, &setting, ours), theirs, metric: self.metric };
+        Goal { name, what, bar }
     }
 
     fn name(&self, setting: &Setting) -> String {

@@ -3,21 +3,27 @@
 //! The invariant: whatever happens, what was measured is returned. A cell that fails is not tried again and takes
 //! nothing else with it; a stop takes effect between two runs.
 
+mod probes;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::cell::{Cell, Executor};
+use crate::cell::Cell;
+use crate::compare::World;
 use crate::compare::plan::{Plan, Turn};
-use crate::compare::quiet::{Host, Interference, settle};
+use crate::compare::quantity::Probe;
+use crate::compare::quiet::{Glance, Host, Interference, settle};
 use crate::compare::study::{Ending, Failure, Sample};
+
+pub(crate) use self::probes::Taken;
 
 /// How long to look at the host before a run: a fifth of the run, within these. Shorter than 50 ms is five ticks.
 const WINDOW: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(250));
 
 /// What the loop needs of the world.
 pub(crate) struct Bench<'a> {
-    /// Measures cells.
-    pub(crate) executor: &'a mut dyn Executor,
+    /// Measures cells, and opens sessions.
+    pub(crate) world: &'a mut dyn World,
     /// Is looked at.
     pub(crate) host: &'a mut dyn Host,
     /// Asked between runs whether to end.
@@ -34,6 +40,10 @@ pub(crate) enum News<'a> {
     Begins(&'a Step),
     /// A cell failed, in one sentence.
     Failed(&'a Cell, &'a str),
+    /// A round of a probe begins.
+    Probes(Probe, u16),
+    /// It came to nothing, in one sentence.
+    Lacks(Probe, &'a str),
 }
 
 /// Where the loop is.
@@ -108,14 +118,18 @@ impl Bench<'_> {
     fn run(&mut self, cell: &Cell) -> anyhow::Result<(crate::result::Run, Option<Interference>)> {
         let window = (cell.duration / 5).clamp(WINDOW.0, WINDOW.1);
         let seen = settle(self.host, window, &mut self.wait, self.stop);
-        let run = self.executor.run(cell)?;
+        let run = self.world.run(cell)?;
+        Ok((run, self.since(seen)))
+    }
+
+    /// What others did from the look before a run until now.
+    fn since(&mut self, seen: Option<(Glance, Interference)>) -> Option<Interference> {
         let after = self.host.look();
-        let all = seen.zip(after).and_then(|((before, calm), after)| {
+        seen.zip(after).and_then(|((before, calm), after)| {
             // Only the look before the run can tell whether anybody waits because of others.
             let Interference { pressure, runnable, .. } = calm;
             Some(Interference { pressure, runnable, ..Interference::between(&before, &after)? })
-        });
-        Ok((run, all))
+        })
     }
 }
 

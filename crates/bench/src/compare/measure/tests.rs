@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::app::Name;
 use crate::compare::mock::{MockExecutor, MockHost, plan};
+use crate::compare::quantity::{Pair, Quantity, Take};
 use crate::path::Path;
 
 const PATHS: [Path; 3] = [Path::TcpVeth, Path::Unix, Path::Smc];
@@ -18,7 +20,7 @@ fn measure(plan: &Plan, executor: &mut MockExecutor, host: &mut MockHost, wait: 
     let flag = executor.stop_flag();
     let mut told = vec![];
     let mut bench = Bench {
-        executor,
+        world: executor,
         host,
         stop: &|| flag.get(),
         tell: &mut |news| {
@@ -135,4 +137,48 @@ fn a_blind_host_is_no_reason_not_to_measure() {
     let mut host = executor.host().blind();
     let Measured { samples, .. } = measure(&plan, &mut executor, &mut host, Duration::ZERO).measured;
     assert!(samples.iter().all(|sample| sample.interference.is_none()) && samples.len() == 3);
+}
+
+#[test]
+fn a_probe_has_its_rounds_and_one_that_fails_takes_nothing_with_it() {
+    let probes = [Probe::Descriptors, Probe::App(Name::Redis), Probe::Idle];
+    let mut executor =
+        MockExecutor::default().with_quantities(|_, round| Pair { ours: f64::from(round), theirs: None });
+    executor.lack(Probe::App(Name::Redis), "redis-server is not here", true);
+    let Taken { takes, lacks, ending } = take(&probes, &mut executor);
+    for quantity in [Quantity::Pipe, Quantity::File, Quantity::IdleCpu, Quantity::IdleMemory] {
+        let rounds = takes.iter().filter(|one| one.quantity == quantity).map(|one| one.pairs[0].ours);
+        assert_eq!(rounds.collect::<Vec<_>>(), [0.0, 1.0], "{quantity:?}");
+    }
+    assert!(takes.iter().all(|one| one.interference.is_some()), "each round is watched");
+    let lacking: Vec<Quantity> = lacks.iter().map(|lack| lack.quantity).collect();
+    assert_eq!((lacking, ending), (vec![Quantity::RedisSet, Quantity::RedisGet], Ending::Complete));
+    assert!(lacks.iter().all(|lack| lack.is_absent && lack.reason == "redis-server is not here"));
+}
+
+#[test]
+fn a_round_that_fails_ends_its_probe_alone() {
+    let mut executor = MockExecutor::default();
+    executor.fail("pipes and files 1 smc", "no pipe");
+    let Taken { takes, lacks, .. } = take(&[Probe::Descriptors, Probe::Idle], &mut executor);
+    let of_idle = |one: &Take| matches!(one.quantity, Quantity::IdleCpu | Quantity::IdleMemory);
+    assert!(takes.len() == 4 && takes.iter().all(of_idle), "{takes:?}");
+    assert!(lacks.iter().all(|lack| !lack.is_absent && lack.reason == "no pipe") && lacks.len() == 2);
+}
+
+#[test]
+fn a_stop_ends_it_after_the_current_round() {
+    let mut executor = MockExecutor::default();
+    executor.stop_after(1);
+    let Taken { takes, lacks, ending } = take(&[Probe::Descriptors, Probe::Idle], &mut executor);
+    assert_eq!((takes.len(), lacks.len(), ending), (2, 0, Ending::Interrupted));
+}
+
+/// Two rounds of each.
+fn take(probes: &[Probe], executor: &mut MockExecutor) -> Taken {
+    let (flag, mut host) = (executor.stop_flag(), executor.host());
+    let stop = || flag.get();
+    let mut bench =
+        Bench { world: executor, host: &mut host, stop: &stop, tell: &mut |_| {}, wait: Duration::ZERO };
+    bench.take(probes, 2, Duration::from_secs(1))
 }

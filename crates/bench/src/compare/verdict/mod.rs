@@ -6,22 +6,25 @@ use std::collections::BTreeMap;
 
 use crate::compare::digits::{bytes, figure};
 use crate::compare::metric::Metric;
-use crate::compare::plan::{Contender, Turn};
+use crate::compare::plan::Contender;
+use crate::compare::quantity;
 use crate::compare::quiet::Interference;
-use crate::compare::study::{Axis, Ending, Sample, Study, connections};
+use crate::compare::study::{Axis, Ending, Sample, Study, connections, is_disturbed};
 use crate::compare::summary::{Line, Reading};
 use crate::path::Path;
+use crate::result::Connections;
 
 /// Of so many runs one may be disturbed: medians bear that, and a cron job must not cost an hour's work.
 const ONE_OF: usize = 4;
+/// Paths over which every connection shall use SMC.
+const SMC: [Path; 2] = [Path::Smc, Path::AfSmc];
 /// A sentence has so many numbers at most.
 const SAID: usize = 5;
 
 /// What stands above everything else: connections that did not use SMC, cells that failed, and how it ended.
 pub(crate) fn warnings(study: &Study) -> Vec<String> {
-    let paths: Vec<Path> = [Path::Smc, Path::AfSmc].into_iter().collect();
-    let mut all: Vec<String> = paths.iter().filter_map(|path| fallback(study, *path)).collect();
-    all.extend(paths.iter().filter_map(|path| untold(study, *path)));
+    let mut all = strays(study);
+    all.extend(SMC.into_iter().filter_map(|path| untold(study, path)));
     all.extend(failures(study));
     match study.ending {
         Ending::Complete => {}
@@ -41,29 +44,46 @@ fn over(study: &Study, path: Path) -> impl Iterator<Item = &Sample> {
     study.samples.iter().filter(move |one| study.contender(one.turn).is_some_and(|(_, who)| who.path == path))
 }
 
-/// How the connections of a path travelled, all runs that could tell added up.
+/// How connections travelled, all runs that could tell added up.
 #[derive(Default)]
 struct Travelled<'a> {
-    total: u32,
-    plain: u32,
+    total: u64,
+    plain: u64,
     runs: usize,
     plain_runs: usize,
-    codes: BTreeMap<&'a str, u32>,
+    codes: BTreeMap<&'a str, u64>,
 }
 
 impl<'a> Travelled<'a> {
     fn over(study: &'a Study, path: Path) -> Self {
+        Self::all(over(study, path).filter_map(|sample| sample.run.connections.as_ref()))
+    }
+
+    fn all(seen: impl Iterator<Item = &'a Connections>) -> Self {
         let mut all = Self::default();
-        for seen in over(study, path).filter_map(|sample| sample.run.connections.as_ref()) {
-            all.total += seen.total;
-            all.plain += seen.plain();
+        for seen in seen {
+            all.total += u64::from(seen.total);
+            all.plain += u64::from(seen.plain());
             all.plain_runs += usize::from(seen.plain() > 0);
             all.runs += 1;
             for (code, count) in &seen.fallback {
-                *all.codes.entry(code).or_default() += count;
+                *all.codes.entry(code).or_default() += u64::from(*count);
             }
         }
         all
+    }
+
+    /// `12 of 50 smc connections stayed on TCP: 0x03010000 (12)`; None if none did.
+    fn stayed(&self, whose: &str) -> Option<String> {
+        let Self { plain, total, runs, plain_runs, .. } = *self;
+        let when = if runs > 1 { format!(" in {plain_runs} of {runs} runs") } else { String::new() };
+        (plain > 0).then(|| format!("{plain} of {total} {whose} stayed on TCP{when}: {}", self.why()))
+    }
+
+    /// Of connections whose one end is plain; None if they were plain.
+    fn left_tcp(&self, whose: &str) -> Option<String> {
+        let used = self.total - self.plain;
+        (used > 0).then(|| format!("{used} of {} {whose} used SMC, so their peer was not plain", self.total))
     }
 
     /// `0x03010000 (12)`
@@ -73,13 +93,20 @@ impl<'a> Travelled<'a> {
     }
 }
 
-/// `12 of 50 smc connections stayed on TCP: 0x03010000 (12)`
-fn fallback(study: &Study, path: Path) -> Option<String> {
-    let all = Travelled::over(study, path);
-    let when =
-        if all.runs > 1 { format!(" in {} of {} runs", all.plain_runs, all.runs) } else { String::new() };
-    let Travelled { plain, total, .. } = all;
-    (plain > 0).then(|| format!("{plain} of {total} {path} connections stayed on TCP{when}: {}", all.why()))
+/// Connections that did not travel as they should have.
+fn strays(study: &Study) -> Vec<String> {
+    let of_path = |path| Travelled::over(study, path).stayed(&format!("{path} connections"));
+    let plain = Travelled::over(study, Path::SmcClient).left_tcp("smc-client connections");
+    let of_quantity = |about: &quantity::About| {
+        let all = Travelled::all(study.taken(about.quantity).filter_map(|take| take.connections.as_ref()));
+        let whose = format!("connections of {}", about.subject());
+        if about.quantity.wants_smc() { all.stayed(&whose) } else { all.left_tcp(&whose) }
+    };
+    SMC.into_iter()
+        .filter_map(of_path)
+        .chain(plain)
+        .chain(quantity::ALL.iter().filter_map(of_quantity))
+        .collect()
 }
 
 /// How many connections used SMC-D, and why the others did not; None if SMC was not measured.
@@ -97,70 +124,73 @@ pub(crate) fn smc_use(study: &Study) -> Option<String> {
     })
 }
 
-/// Connections that live for one transaction are gone before anybody could look: they are not missed.
+/// Runs whose connections nobody saw or counted.
 fn untold(study: &Study, path: Path) -> Option<String> {
     let all = over(study, path).count();
     let untold = over(study, path).filter(|sample| sample.run.connections.is_none()).count();
     (untold > 0).then(|| {
         format!(
-            "nobody could tell whether {path} connections used SMC in {untold} of {all} runs: is smcss there?"
+            "nobody could tell whether {path} connections used SMC in {untold} of {all} runs: are smcss and smcd there?"
         )
     })
 }
 
-/// A sentence per reason: what is wrong with a path is wrong with all its cells.
+/// A sentence per reason: what is wrong with a path is wrong with all its cells. A program that is not installed is no
+/// failure.
 fn failures(study: &Study) -> Vec<String> {
-    let mut by_reason: Vec<(&str, Vec<Turn>)> = vec![];
-    for failure in &study.failures {
-        match by_reason.iter_mut().find(|(reason, _)| *reason == failure.reason) {
-            Some((_, turns)) => turns.push(failure.turn),
-            None => by_reason.push((&failure.reason, vec![failure.turn])),
+    let mut by_reason: Vec<(&str, Vec<String>)> = vec![];
+    let cells = study.failures.iter().map(|failure| (failure.reason.as_str(), study.name(failure.turn)));
+    let failed = study.lacks.iter().filter(|lack| !lack.is_absent);
+    let quantities = failed.map(|lack| (lack.reason.as_str(), lack.quantity.about().subject().to_owned()));
+    for (reason, name) in cells.chain(quantities) {
+        match by_reason.iter_mut().find(|(one, _)| *one == reason) {
+            Some((_, names)) => names.push(name),
+            None => by_reason.push((reason, vec![name])),
         }
     }
-    let sentence = |(reason, turns): &(&str, Vec<Turn>)| {
-        let more = if turns.len() > 1 { format!(" and {} more", turns.len() - 1) } else { String::new() };
-        format!("{}{more} could not be measured: {reason}", study.name(turns[0]))
+    let sentence = |(reason, names): &(&str, Vec<String>)| {
+        let more = if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() };
+        format!("{}{more} could not be measured: {reason}", names[0])
     };
     by_reason.iter().map(sentence).collect()
 }
 
-/// Why no verdict is given on these runs, or None if one may be.
-pub(crate) fn refusal<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<String> {
-    let samples: Vec<&Sample> = samples.into_iter().collect();
-    let disturbed = || samples.iter().filter(|sample| sample.is_disturbed());
-    let shares = disturbed().filter_map(|sample| sample.interference.map(|seen| seen.others));
-    let worst = shares.fold(0.0, f64::max);
-    (disturbed().count() * ONE_OF > samples.len()).then(|| {
+/// Why no verdict is given on runs during which others were seen to do this, or None if one may be.
+pub(crate) fn refusal(seen: impl IntoIterator<Item = Option<Interference>>) -> Option<String> {
+    let seen: Vec<Option<Interference>> = seen.into_iter().collect();
+    let disturbing: Vec<f64> =
+        seen.iter().filter(|one| is_disturbed(**one)).filter_map(|one| Some((*one)?.others)).collect();
+    let worst = disturbing.iter().copied().fold(0.0, f64::max);
+    (disturbing.len() * ONE_OF > seen.len()).then(|| {
         format!(
             "{}{:.0} % of the CPU was used by others during {} of {} runs",
-            if disturbed().count() > 1 { "up to " } else { "" },
+            if disturbing.len() > 1 { "up to " } else { "" },
             worst * 100.0,
-            disturbed().count(),
-            samples.len()
+            disturbing.len(),
+            seen.len()
         )
     })
 }
 
 /// How calm the host was, for the description of the run.
 pub(crate) fn calm(study: &Study) -> String {
-    let seen: Vec<&Interference> =
-        study.samples.iter().filter_map(|sample| sample.interference.as_ref()).collect();
+    let seen: Vec<Interference> = study.seen().flatten().collect();
     if seen.is_empty() {
         return "what others did on this host could not be seen".into();
     }
-    let most = |read: fn(&Interference) -> f64| seen.iter().map(|one| read(one)).fold(0.0, f64::max) * 100.0;
-    let disturbed = study.samples.iter().filter(|sample| sample.is_disturbed()).count();
+    let most = |read: fn(&Interference) -> f64| seen.iter().map(read).fold(0.0, f64::max) * 100.0;
+    let disturbed = study.seen().filter(|one| is_disturbed(*one)).count();
     format!(
         "others used at most {:.1} % of the CPU during a run (stolen by the hypervisor: {:.1} %); {disturbed} of {} runs count as disturbed",
         most(|one| one.others),
         most(|one| one.steal),
-        study.samples.len()
+        study.seen().count()
     )
 }
 
 /// The sentences that sum up, or the refusal to.
 pub(crate) fn headline(reading: &Reading<'_>) -> Vec<String> {
-    if let Some(refusal) = refusal(&reading.study.samples) {
+    if let Some(refusal) = refusal(reading.study.seen()) {
         return vec![format!("no verdict: {refusal}")];
     }
     let lines = reading.lines();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::cell::Cell;
 use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study, study_on};
+use crate::compare::quantity::{Lack, Quantity, Take};
 
 fn faster(cell: &Cell, _: usize) -> crate::result::Run {
     let times = if cell.path == Path::Smc { 21.5 } else { 1.0 };
@@ -46,8 +47,8 @@ fn one_disturbed_run_of_many_is_borne() {
     let mut host = executor.host();
     host.set_others([0.0, 0.36]);
     let study = study_on(plan, &mut executor, &mut host);
-    assert_eq!(refusal(&study.samples), None);
-    let one = refusal(&study.samples[..1]).expect("alone it is the majority");
+    assert_eq!(refusal(study.seen()), None);
+    let one = refusal(study.seen().take(1)).expect("alone it is the majority");
     assert_eq!(one, "30 % of the CPU was used by others during 1 of 1 runs");
 }
 
@@ -118,4 +119,39 @@ fn an_early_end_is_said() {
     let mut executor = MockExecutor::default();
     executor.stop_after(2);
     assert_eq!(warnings(&study(plan, &mut executor)), ["interrupted after 2 of 3 runs"]);
+}
+
+#[test]
+fn a_plain_peer_is_expected_to_stay_plain() {
+    let warned = |smcd| {
+        let model = move |_: &Cell, _| connected(run(1000.0, 10.0), 2000, smcd, &[]);
+        warnings(&study(plan(&["crr"], &[1], &[Path::SmcClient]), &mut MockExecutor::new(model)))
+    };
+    assert_eq!(warned(0), Vec::<String>::new());
+    assert_eq!(warned(3), ["9 of 6000 smc-client connections used SMC, so their peer was not plain"]);
+}
+
+#[test]
+fn what_quantities_ran_over_and_lack_is_said() {
+    let seen = |smcd| Connections { total: 50, smcd, ..Connections::default() };
+    let take = |quantity, smcd| Take {
+        quantity,
+        round: 0,
+        interference: None,
+        pairs: vec![],
+        connections: Some(seen(smcd)),
+    };
+    let lack = |quantity, is_absent| Lack { quantity, reason: "why".into(), is_absent };
+    let good = study(plan(&["rr"], &[1], &[Path::Unix]), &mut MockExecutor::default());
+    let takes = vec![take(Quantity::RedisGet, 50), take(Quantity::PlainPeer, 0)];
+    let absent = vec![lack(Quantity::Nginx, true)];
+    assert_eq!(warnings(&Study { takes, lacks: absent, ..good.clone() }), Vec::<String>::new());
+    let takes = vec![take(Quantity::RedisGet, 48), take(Quantity::PlainPeer, 1)];
+    let lacks = vec![lack(Quantity::IdleCpu, false), lack(Quantity::IdleMemory, false)];
+    let expected = [
+        "1 of 50 connections of crr-200x1000, 1 connection, plain server used SMC, so their peer was not plain",
+        "2 of 50 connections of redis GET, 50 connections stayed on TCP: nobody could tell why",
+        "1000 idle connections and 1 more could not be measured: why",
+    ];
+    assert_eq!(warnings(&Study { takes, lacks, ..good }), expected);
 }

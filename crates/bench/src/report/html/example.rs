@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use crate::app::Name;
 use crate::cell::Cell;
 use crate::compare::goals::{Pace, suite};
 use crate::compare::machine::Machine;
-use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study, study_on};
+use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study, study_on, suite_study};
 use crate::compare::presets::Choice;
+use crate::compare::quantity::{Pair, Probe, Quantity, Unit};
 use crate::compare::study::{Axis, Extra, Study};
 use crate::path::Path;
 use crate::result::{Latency, Run};
@@ -164,8 +166,14 @@ pub(crate) fn buffered() -> Study {
 /// As `compare --suite goals` would be.
 pub(crate) fn judged() -> Study {
     let pace = Pace { duration: Duration::from_secs(2), rounds: 3, warm_up: Duration::ZERO };
-    let (plan, goals) = suite(&pace, Path::TcpVeth);
-    let mut executor = MockExecutor::new(model);
+    let quantity = |quantity: Quantity, round: u16| match quantity.about().unit {
+        Unit::PercentOfCore => Pair { ours: 0.0, theirs: None },
+        Unit::Bytes => Pair { ours: 45_875.2 + f64::from(round), theirs: None },
+        Unit::Times => Pair { ours: 985.0 + f64::from(round), theirs: Some(1000.0) },
+    };
+    let mut executor = MockExecutor::new(model).with_quantities(quantity);
     executor.fail("crr-200x1000 1 smc", "the server went away");
-    Study { title: "Goals".into(), goals, machine: machine(), ..study(plan, &mut executor) }
+    executor.lack(Probe::App(Name::Nginx), "wrk is not here: install the package wrk", true);
+    let suite = suite(&pace, Path::TcpVeth);
+    Study { title: "Goals".into(), machine: machine(), ..suite_study(suite, &mut executor) }
 }

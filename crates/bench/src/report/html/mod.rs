@@ -67,7 +67,7 @@ fn head(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Mar
             @for sentence in &sentences { p.lead { (sentence) "." } }
             p.quiet { (study.machine.sentence()) "; " (study.started) }
             @for note in &study.notes { p.quiet { (note) } }
-            @if judged.is_empty() && verdict::refusal(&study.samples).is_none() { (tiles::draw(reading, lines)) }
+            @if judged.is_empty() && verdict::refusal(study.seen()).is_none() { (tiles::draw(reading, lines)) }
         }
     }
 }

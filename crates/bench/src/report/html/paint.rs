@@ -22,6 +22,7 @@ fn class(path: Path) -> &'static str {
         Path::TcpVeth => "tcp-veth",
         Path::Unix => "unix",
         Path::Smc => "smc",
+        Path::SmcClient => "smc-client",
         Path::AfSmc => "af-smc",
         Path::Sockmap => "sockmap",
     }

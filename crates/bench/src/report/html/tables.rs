@@ -2,13 +2,12 @@
 
 use maud::{Markup, html};
 
-use crate::compare::digits::figure;
 use crate::compare::goals::{Judged, Verdict};
 use crate::compare::metric::Metric;
 use crate::compare::study::Extra;
 use crate::compare::summary::{Line, Reading};
 use crate::path::Path;
-use crate::report::text::{bar, reached};
+use crate::report::text::{bar, range, reached};
 use crate::report::units::{grouped, percent, show, show_range, times, workload};
 
 /// Of the table of all numbers, what stands above the columns behind the names.
@@ -123,20 +122,20 @@ fn goal(row: &Judged<'_>) -> Markup {
         Verdict::Pass => ("pass", "✓ "),
         Verdict::Short => ("short", "△ "),
         Verdict::BelowFloor => ("floor", "✗ "),
-        Verdict::Refused(_) | Verdict::NotMeasured(_) => ("quiet", "– "),
+        Verdict::Refused(_) | Verdict::NotMeasured(_) | Verdict::NotHere(_) => ("quiet", "– "),
     };
     let why = match &row.verdict {
-        Verdict::Refused(why) | Verdict::NotMeasured(why) => why.as_str(),
+        Verdict::Refused(why) | Verdict::NotMeasured(why) | Verdict::NotHere(why) => why.as_str(),
         _ => "",
     };
-    let [goal, floor] = bar(row.goal.bar);
+    let [goal, floor] = bar(row.goal);
     html! {
         tr {
             th scope="row" { (row.goal.name) }
             td.words { (row.against) }
             td.words { strong class=(class) { (sign) (row.verdict.word()) } @if !why.is_empty() { div.why { (why) } } }
             td { (reached(row)) }
-            td { (row.ratio.map(|all| format!("{}..{}", figure(all.min), figure(all.max))).unwrap_or_default()) }
+            td { (range(row)) }
             td { (goal) }
             td { (floor) }
         }

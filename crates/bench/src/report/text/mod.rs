@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 
-use crate::compare::digits::figure;
-use crate::compare::goals::{self, Bar, Judged};
+use crate::compare::digits::{bytes, figure};
+use crate::compare::goals::{self, Bar, Goal, Judged, What};
 use crate::compare::metric::Metric;
 use crate::compare::plan::Contender;
+use crate::compare::quantity::Unit;
+use crate::compare::stats::Spread;
 use crate::compare::study::{Extra, Study};
 use crate::compare::summary::{Line, Reading};
 use crate::compare::verdict;
@@ -42,7 +44,7 @@ pub(crate) fn summary(reading: &Reading<'_>, judged: &[Judged<'_>]) -> Vec<Strin
     if judged.is_empty() {
         return verdict::headline(reading);
     }
-    let refusal = verdict::refusal(&reading.study.samples);
+    let refusal = verdict::refusal(reading.study.seen());
     [goals::tally(judged)].into_iter().chain(refusal).collect()
 }
 
@@ -169,42 +171,55 @@ fn cost(reading: &Reading<'_>, lines: &[Line<'_>]) -> String {
     table(owned(&header), rows(lines, numbers), NAMES)
 }
 
-/// What is to be reached, and what was.
-pub(crate) fn bar(bar: Bar) -> [String; 2] {
-    match bar {
-        Bar::AtLeast { goal, floor } => [goal, floor].map(|bar| format!("{bar}x")),
-        Bar::AtMost { goal, floor } => [goal, floor].map(|bar| format!("<= {bar}")),
+/// Goal and floor, as they are to be reached.
+pub(crate) fn bar(goal: &Goal) -> [String; 2] {
+    match (goal.bar, unit(goal)) {
+        (Bar::AtLeast { goal, floor }, _) => [goal, floor].map(|bar| format!("{bar}x")),
+        (Bar::AtMost { goal, floor }, Unit::Times) => [goal, floor].map(|bar| format!("<= {bar}")),
+        (Bar::AtMost { goal, floor }, Unit::PercentOfCore) => [goal, floor].map(|bar| format!("<= {bar} %")),
+        (Bar::AtMost { goal, floor }, Unit::Bytes) => [goal, floor].map(|bar| format!("<= {}", bytes(bar))),
     }
 }
 
-/// The ratio as its bar counts.
+fn unit(goal: &Goal) -> Unit {
+    match goal.what {
+        What::Turns { .. } => Unit::Times,
+        What::Quantity { quantity } => quantity.about().unit,
+    }
+}
+
+/// A number as its goal counts it; one that has to be close to 1 with a digit more.
+fn counted(goal: &Goal, value: f64) -> String {
+    match (unit(goal), goal.bar) {
+        (Unit::Times, Bar::AtLeast { goal, .. }) if goal < 1.0 => format!("{value:.3}"),
+        (Unit::Times, _) => figure(value),
+        (Unit::PercentOfCore, _) => format!("{value:.3} %"),
+        (Unit::Bytes, _) => format!("{} KiB", figure(value / 1024.0)),
+    }
+}
+
+/// The median as its bar counts.
 pub(crate) fn reached(judged: &Judged<'_>) -> String {
-    let shown = |ratio: f64| match judged.goal.bar {
-        Bar::AtLeast { .. } => times(ratio),
-        Bar::AtMost { .. } => figure(ratio),
-    };
-    judged.ratio.map(|ratio| shown(ratio.median)).unwrap_or_default()
+    let sign = if matches!(judged.goal.bar, Bar::AtLeast { .. }) { "x" } else { "" };
+    judged.reached.map(|all| counted(judged.goal, all.median) + sign).unwrap_or_default()
+}
+
+/// Smallest and largest of the rounds.
+pub(crate) fn range(judged: &Judged<'_>) -> String {
+    let range = |all: Spread| format!("{}..{}", counted(judged.goal, all.min), counted(judged.goal, all.max));
+    judged.reached.map(range).unwrap_or_default()
 }
 
 fn goals_table(judged: &[Judged<'_>]) -> String {
     let row = |row: &Judged<'_>| {
-        let [goal, floor] = bar(row.goal.bar);
-        let spread = row.ratio.map(|all| format!("{}..{}", figure(all.min), figure(all.max)));
-        // Why a cell was not measured stands above everything else, once.
+        let [goal, floor] = bar(row.goal);
+        // Why something failed stands above everything else, once.
         let why = match &row.verdict {
-            goals::Verdict::Refused(why) => format!(": {why}"),
+            goals::Verdict::Refused(why) | goals::Verdict::NotHere(why) => format!(": {why}"),
             _ => String::new(),
         };
         let verdict = format!("{}{why}", row.verdict.word());
-        vec![
-            row.goal.name.clone(),
-            row.against.clone(),
-            verdict,
-            reached(row),
-            spread.unwrap_or_default(),
-            goal,
-            floor,
-        ]
+        vec![row.goal.name.clone(), row.against.clone(), verdict, reached(row), range(row), goal, floor]
     };
     let header = owned(&["what", "against", "verdict", "reached", "min..max", "goal", "floor"]);
     table(header, judged.iter().map(row).collect(), NAMES)

@@ -73,6 +73,15 @@ fn goals_say_their_verdicts_and_what_they_stand_on() {
     for word in ["tcp-veth", "short", "4.16x", "6.6x", "4x"] {
         assert!(short.contains(word), "{word}: {short}");
     }
+    for (start, words) in [
+        ("1000 idle connections: CPU", ["pass", "0.000 %", "<= 0 %", "<= 0.1 %"]),
+        ("1000 idle connections: memory", ["short", "44.8 KiB", "<= 40 KiB", "<= 140 KiB"]),
+        ("read, write on a pipe", ["no library", "short", "0.986x", "0.985..0.987"]),
+        ("redis GET", ["tcp-loopback", "below floor", "0.99x", "1.4x"]),
+        ("nginx", ["not measured: wrk is not here", "install the package wrk", "1.8x", "1.3x"]),
+    ] {
+        assert!(words.iter().all(|word| row(start).contains(word)), "{words:?}: {}", row(start));
+    }
     let missing = row("crr-200x1000, 1 connection: transactions");
     assert!(missing.contains("not measured") && !missing.contains("went away"), "{missing}");
     assert!(
