@@ -16,7 +16,7 @@ pub(crate) const SPIN_START: u32 = 2;
 /// After so many yields in a row that gave the core to another program of ours, most likely the peer, a waiter sleeps once:
 /// who is woken goes to an idle CPU if there is one, who yields waits for the next balancing (one pair on two CPUs shared
 /// one of them for 7 to 12 milliseconds at a time, a twentieth of all). If that did not help, twice as many, up to the second.
-pub(crate) const SHARED_YIELDS: (u32, u32) = (32, 4096);
+pub(crate) const SHARED_YIELDS: (u32, u32) = (32, 512);
 /// A sleep shorter than this would have been worth a spin.
 const SHORT_SLEEP_NS: u64 = 50_000;
 /// How long a sleep may last before an unanswered intent is looked at again.
@@ -172,8 +172,8 @@ pub(crate) fn spin_for<T>(conn: &Conn, mut look: impl FnMut() -> Option<T>) -> O
 /// Counts yields to programs of ours.
 fn note_shared(conn: &Conn, was_shared: bool) {
     if was_shared {
-        conn.shared_yields.fetch_add(1, Ordering::Relaxed);
-    } else {
+        conn.shared_yields.store(conn.shared_yields.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    } else if conn.shared_yields.load(Ordering::Relaxed) > 0 {
         conn.shared_yields.store(0, Ordering::Relaxed);
         conn.shared_yields_max.store(SHARED_YIELDS.0, Ordering::Relaxed);
     }

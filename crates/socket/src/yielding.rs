@@ -67,14 +67,17 @@ impl Turn {
     }
 }
 
-/// Gives the core away, and learns what for. Whether another program of ours had it meanwhile.
+/// Gives the core away, and learns what for. Whether another program of ours had it meanwhile, for a short turn: one that
+/// this one might be apart from, and no crowd.
 pub(crate) fn yield_now() -> bool {
     let turn = end_turn();
     os::process::yield_now();
     let now = os::time::cycles();
-    LAST_YIELD.store(now.wrapping_sub(turn.ended_at), Ordering::Relaxed);
+    let lasted = now.wrapping_sub(turn.ended_at);
+    LAST_YIELD.store(lasted, Ordering::Relaxed);
     weigh(turn.was_long_until(now), now);
-    fabric::registry::mapped().is_some_and(|map| !map.turns.was_last(turn.core, turn.ended_at))
+    lasted < IDLE_YIELD_CYCLES
+        && fabric::registry::mapped().is_some_and(|map| !map.turns.was_last(turn.core, turn.ended_at))
 }
 
 /// Takes note of a yield that ended at `now`; abstains if too many were long.
