@@ -23,9 +23,8 @@ use memory::Memory;
 
 /// For opening and using all connections.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between the last use and the first look: whatever spins, or looks again by the clock, has given up by then. That takes
-/// 0.8 s behind a burst over a thousand connections.
-const SETTLING: Duration = Duration::from_millis(1500);
+/// Between the last use and the first look: whatever spins has given up by then.
+const SETTLING: Duration = Duration::from_millis(500);
 
 /// Settings of `smc_bench sweep`: some seconds in all.
 const BRIEF: Settings = Settings { conns: 500, seconds: 1.0, transactions: 100 };

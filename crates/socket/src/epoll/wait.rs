@@ -24,6 +24,8 @@ static NEWS: AtomicU32 = AtomicU32::new(0);
 const KERNEL_EVERY_CYCLES: (u64, u64) = (60_000, 480_000);
 /// Most members reported by one look.
 const FOUND_MAX: usize = 128;
+/// So much a sleep makes silent without a pause: more than any burst leaves, and an end to a peer that rings for nothing.
+const HUSHED_MAX: u32 = 1 << 16;
 
 /// How the kernel is asked: room for its events, and a time limit in nanoseconds (`None`: for ever).
 pub trait Kernel {
@@ -39,6 +41,8 @@ struct Answer<'a> {
     events: &'a mut [Event],
     kept: usize,
     batch: u64,
+    /// What turned out to have nothing to tell and is silent now: the next look finds less.
+    hushed: u32,
 }
 
 /// Whether waits on `epfd` are for [`wait`].
@@ -64,7 +68,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
             Err(left) => timeout_ns = left,
         }
     }
-    let mut answer = Answer { events, kept: 0, batch: BATCHES.fetch_add(1, Ordering::Relaxed) };
+    let mut answer = Answer::new(events);
     let is_owed = set.owes_kernel.swap(0, Ordering::Relaxed) != 0;
     if is_owed {
         let _ = answer.ask(index, set, kernel, Some(0));
@@ -109,7 +113,7 @@ fn wait_without_members(
         }
         Ok(got) => got,
     };
-    let mut answer = Answer { events, kept: 0, batch: BATCHES.fetch_add(1, Ordering::Relaxed) };
+    let mut answer = Answer::new(events);
     answer.translate(index, set, got);
     match end.map(|end| end.saturating_sub(os::time::monotonic_ns())) {
         left if answer.kept == 0 && timeout_ns != Some(0) && left != Some(0) => Err(left),
@@ -224,6 +228,7 @@ fn sleep(
     let end = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
     let mut patience = Patience::default();
     let slept_from = os::time::cycles();
+    let mut hushed = answer.hushed;
     loop {
         let left = end.map(|end| end.saturating_sub(os::time::monotonic_ns()));
         set.begin_sleep();
@@ -253,6 +258,9 @@ fn sleep(
         }
         if is_empty && !is_there {
             tick(set);
+        } else if answer.hushed > hushed && answer.hushed < HUSHED_MAX {
+            // After a burst many doorbells and edges may stand for what has long been read; each tells it once.
+            hushed = answer.hushed;
         } else {
             // Rung, but not for us: somebody else's level keeps the doorbell loud.
             pause(&mut patience);
@@ -303,6 +311,12 @@ pub fn prepare_to_be_polled(epfd: i32) {
         }
         false
     });
+}
+
+impl<'a> Answer<'a> {
+    fn new(events: &'a mut [Event]) -> Self {
+        Answer { events, kept: 0, batch: BATCHES.fetch_add(1, Ordering::Relaxed), hushed: 0 }
+    }
 }
 
 impl Answer<'_> {
@@ -363,7 +377,7 @@ impl Answer<'_> {
 
     /// Enters what the program is to see of `registration`, once.
     fn take(&mut self, registration: &'static Registration, source: Source, raised: u32) {
-        let Some((level, data)) = effective(registration, source, raised) else { return };
+        let Some((level, data)) = effective(registration, source, raised, &mut self.hushed) else { return };
         // Another thread may be reporting the same registration: its mark is checked before it is believed.
         if registration.batch.load(Ordering::Relaxed) == self.batch {
             let place = registration.place.load(Ordering::Relaxed) as usize;
@@ -380,8 +394,13 @@ impl Answer<'_> {
     }
 }
 
-/// What the program is to see of one record, if anything.
-fn effective(registration: &'static Registration, source: Source, raised: u32) -> Option<(u32, u64)> {
+/// What the program is to see of one record, if anything. Counts what was made silent.
+fn effective(
+    registration: &'static Registration,
+    source: Source,
+    raised: u32,
+    hushed: &mut u32,
+) -> Option<(u32, u64)> {
     let conn = hold_index(Index(registration.conn.load(Ordering::Relaxed)))?;
     if registration.is_parked() {
         lazy::settle(&conn, registration);
@@ -413,9 +432,10 @@ fn effective(registration: &'static Registration, source: Source, raised: u32) -
     level = if is_new { level } else { 0 };
     if level == 0 {
         match source {
-            Source::Bell => hush(&conn, &end, registration),
+            Source::Bell => *hushed += u32::from(hush(&conn, &end, registration)),
             Source::Tcp => lazy::settle(&conn, registration),
-            Source::Rings => {}
+            // An edge for what was read before it could be reported; it is taken.
+            Source::Rings => *hushed += 1,
         }
         reload(&conn, registration, source);
         return None;
@@ -428,15 +448,15 @@ fn effective(registration: &'static Registration, source: Source, raised: u32) -
 }
 
 /// Drains a doorbell that has nothing to tell. Waits of this set ask again before they sleep, which a busy program seldom
-/// does: until then nobody is to ring. Others that rely on the doorbell are looked for after the drain.
-fn hush(conn: &Conn, end: &End, registration: &Registration) {
+/// does: until then nobody is to ring. Others that rely on the doorbell are looked for after the drain. Whether it is silent.
+fn hush(conn: &Conn, end: &End, registration: &Registration) -> bool {
     ready::note_rung(conn);
     ready::drain(conn, end);
     core::sync::atomic::fence(Ordering::SeqCst);
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
-    if set.is_none_or(Set::is_watched) || of_conn(conn).nth(1).is_some() || ready::is_waited_for(conn, end) {
-        ready::rearm(conn, end, false, false);
-    }
+    let may_matter =
+        set.is_none_or(Set::is_watched) || of_conn(conn).nth(1).is_some() || ready::is_waited_for(conn, end);
+    !(may_matter && ready::rearm(conn, end, false, false))
 }
 
 /// Whether the record may be reported: ONESHOT is, to one.
