@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 /// `end` while the producer has not moved back to TCP.
 pub const NO_END: u64 = u64::MAX;
 /// Once the ring has been used this far into its memory, the producer looks for a chance to start over at its begin.
-const REBASE_AFTER: u64 = 16 * 1024;
+const REBASE_AFTER: u64 = 8 * 1024;
 /// How often it looks: one read of the consumer's line per so many bytes.
 const REBASE_EVERY: u64 = 4 * 1024;
 /// A longer write walks on: its lines cross faster when the consumer's core has long let go of those it fills. (30 KiB

@@ -17,6 +17,9 @@ use shm::sync::Ordering as Shared;
 /// listener whose connections are served by a program without the library. About a second, in cycles of the counter,
 /// which costs less than a clock.
 const PATIENCE_CYCLES: u64 = 3_000_000_000;
+/// How often somebody who waits for the answer has looked for it by then: one who hardly got to run in that time knows that
+/// the server did not either (500 processes that start at once on two CPUs).
+const PATIENCE_LOOKS: u32 = 30;
 
 /// Before connect(): publishes an intent if an enabled listener is at `target`. The text of the reason if the socket
 /// stays on TCP, which is counted.
@@ -74,6 +77,7 @@ fn fresh(fd: i32) -> Option<Held> {
 
 /// The intent stands; from now on the answer is waited for.
 pub(crate) fn expect_answer(conn: &Conn) {
+    conn.looks.store(0, Ordering::Relaxed);
     conn.deadline.store(os::time::cycles().wrapping_add(PATIENCE_CYCLES), Ordering::Relaxed);
     epoll::intent_began();
 }
@@ -133,7 +137,10 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
     match connection::verdict(conn.row()) {
         Some(Verdict::Smc) => became_smc(conn, fd),
         Some(Verdict::Plain(_)) => become_plain(conn, fd),
-        None => refresh_unanswered(conn, fd),
+        None => {
+            let looks = conn.looks.fetch_add(1, Ordering::Relaxed);
+            refresh_unanswered(conn, fd, is_late(conn) && looks >= PATIENCE_LOOKS)
+        }
     }
 }
 
@@ -141,10 +148,17 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
 /// whatever the answer is; those that wait ask properly.
 #[inline]
 pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
-    if connection::verdict(conn.row()).is_none() && !is_late(conn) {
-        return conn.phase();
+    match connection::verdict(conn.row()) {
+        None if !is_late(conn) => conn.phase(),
+        None if conn.looks.fetch_add(1, Ordering::Relaxed) == 0 => {
+            // Late is the first look itself: the program was busy elsewhere, or got no CPU, and nor may the server have.
+            let again = os::time::cycles().wrapping_add(PATIENCE_CYCLES / 2);
+            conn.deadline.store(again, Ordering::Relaxed);
+            conn.phase()
+        }
+        None => refresh_unanswered(conn, fd, true),
+        Some(_) => refresh(conn, fd),
     }
-    refresh(conn, fd)
 }
 
 /// Whether the answer is TCP, also if this process has not taken note of it.
@@ -156,8 +170,7 @@ fn is_late(conn: &Conn) -> bool {
     os::time::cycles().wrapping_sub(conn.deadline.load(Ordering::Relaxed)) as i64 > 0
 }
 
-fn refresh_unanswered(conn: &Conn, fd: i32) -> Phase {
-    let is_late = is_late(conn);
+fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
     // TCP bytes from the server: it speaks TCP (a program without the library inherited the connection).
     if is_late && is_established(conn, fd) {
         return retract(conn, fd, Reason::PEERNOSMC);

@@ -133,6 +133,8 @@ pub struct Conn {
     pub(crate) flags: AtomicU32,
     /// When an unanswered intent is given up, in cycles; the era of the accept while that is undecided.
     pub(crate) deadline: AtomicU64,
+    /// Looks for the answer since the intent.
+    pub(crate) looks: AtomicU32,
     pub(crate) tx_cache: TxCache,
     pub(crate) rx_cache: RxCache,
     /// Rounds to spin before sleeping.
@@ -174,6 +176,7 @@ impl Conn {
             cookie: AtomicU64::new(0),
             flags: AtomicU32::new(0),
             deadline: AtomicU64::new(0),
+            looks: AtomicU32::new(0),
             tx_cache: TxCache::new(),
             rx_cache: RxCache::new(),
             spin: AtomicU32::new(0),
