@@ -59,7 +59,7 @@ fn guard(what: &str, counted: u64, expected: u64) {
 #[test]
 fn a_transaction() {
     let Some(bed) = bed() else { return };
-    guard("write 200, read, write 1000, read", per_operation(&bed, "exchange", 2000), 2170);
+    guard("write 200, read, write 1000, read", per_operation(&bed, "exchange", 2000), 2220);
     assert!(bed.handshakes() > 0, "not over shared memory: {}", bed.connections());
 }
 
@@ -72,15 +72,15 @@ fn a_block_of_a_stream() {
 #[test]
 fn a_transaction_of_an_event_loop() {
     let Some(bed) = bed() else { return };
-    guard("the transaction behind epoll_wait", per_operation(&bed, "epoll", 2000), 3150);
-    guard("the same with three epoll_ctl", per_operation(&bed, "interest", 2000), 5240);
-    guard("the transaction behind poll", per_operation(&bed, "poll", 2000), 2690);
+    guard("the transaction behind epoll_wait", per_operation(&bed, "epoll", 2000), 3280);
+    guard("the same with three epoll_ctl", per_operation(&bed, "interest", 2000), 5410);
+    guard("the transaction behind poll", per_operation(&bed, "poll", 2000), 2750);
 }
 
 #[test]
 fn a_connection() {
     let Some(bed) = bed() else { return };
-    guard("connect, accept, transaction, close", per_operation(&bed, "setup", 200), 15_800);
+    guard("connect, accept, transaction, close", per_operation(&bed, "setup", 200), 11_360);
 }
 
 /// What the hooks cost a program on descriptors that are not ours.

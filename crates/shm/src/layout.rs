@@ -147,9 +147,14 @@ impl Mail {
         if message.len() > MAIL_LEN {
             return false;
         }
-        for (word, bytes) in self.words.iter().zip(message.chunks(4)) {
+        // (Whole words first: a copy of a length that is not known is a call.)
+        let (whole, rest) = message.as_chunks::<4>();
+        for (word, bytes) in self.words.iter().zip(whole) {
+            word.store(u32::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        if let Some(word) = self.words.get(whole.len()) {
             let mut padded = [0; 4];
-            padded[..bytes.len()].copy_from_slice(bytes);
+            padded[..rest.len()].copy_from_slice(rest);
             word.store(u32::from_ne_bytes(padded), Ordering::Relaxed);
         }
         self.len.store(message.len() as u32, Ordering::Release);
@@ -159,8 +164,8 @@ impl Mail {
     /// Copies the message out, once, before anyone looks at it; empty if there is none or its length is a lie.
     pub fn take<'a>(&self, into: &'a mut [u8; MAIL_LEN]) -> &'a [u8] {
         let len = self.len.load(Ordering::Acquire) as usize;
-        for (word, bytes) in self.words.iter().zip(into.chunks_exact_mut(4)) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        for (word, bytes) in self.words.iter().zip(into.as_chunks_mut::<4>().0) {
+            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
         }
         into.get(..len).unwrap_or_default()
     }

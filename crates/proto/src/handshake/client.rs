@@ -2,7 +2,7 @@
 
 use wire::Eid;
 use wire::clc::{
-    Confirm, FEATURE_EMULATED_ISM, Kind, Message, Modes, Proposal, SmcDArea, SmcDv2Extension, V2Extension,
+    Accept, Confirm, FEATURE_EMULATED_ISM, Kind, Modes, Proposal, SmcDArea, SmcDv2Extension, V2Extension,
     push_device,
 };
 
@@ -67,9 +67,7 @@ impl Client {
             return Err(Fault::Misuse.refuse());
         }
         self.stage = Stage::Over;
-        let Message::Accept(accept) = input.expect(Kind::Accept)? else {
-            return Err(Fault::UnexpectedMessage.refuse());
-        };
+        let accept = input.expect(Kind::Accept, Accept::parse)?;
         let agreed = Agreed::from_peer(local, &accept.0)?;
         if agreed.release.is_some_and(|release| release > local.release) {
             return Err(Fault::ReleaseMismatch.refuse());

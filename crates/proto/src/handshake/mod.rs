@@ -17,7 +17,7 @@ pub use fault::{Class, Fault, Refusal};
 pub use local::{Agreed, Dmb, Local, Offer};
 pub use server::Server;
 
-use wire::clc::{Kind, Message};
+use wire::clc::{Header, Kind, Message};
 
 /// How long either end waits for a CLC message, in milliseconds (`net/smc/smc_clc.h`: 6 s).
 pub const CLC_WAIT_MS: u32 = 6000;
@@ -40,22 +40,33 @@ pub enum Input<'a> {
 }
 
 impl Input<'_> {
-    /// The message, if it is of type `kind`; everything else is a refusal. A DECLINE may come in place of any
-    /// message.
-    fn expect(self, kind: Kind) -> Result<Message, Refusal> {
+    /// The message, if it is of type `kind`, which `parse` reads; everything else is a refusal. A DECLINE may come in
+    /// place of any message. (Each type by itself: a value of [`Message`] is as large as the largest, and moves.)
+    fn expect<T>(
+        self,
+        kind: Kind,
+        parse: impl FnOnce(&[u8]) -> Result<T, wire::Error>,
+    ) -> Result<T, Refusal> {
         let bytes = match self {
             Self::Bytes(bytes) => bytes,
             Self::Timeout => return Err(Fault::Timeout.refuse()),
             Self::Lost => return Err(Fault::Lost.refuse()),
         };
-        let message = Message::parse(bytes).map_err(Refusal::malformed)?;
-        match (&message, kind) {
-            (Message::Accept(_), Kind::Accept) => Ok(message),
-            (Message::Confirm(_), Kind::Confirm) => Ok(message),
-            (Message::Proposal(_), Kind::Proposal) => Ok(message),
-            (Message::Decline(decline), _) => Err(Refusal::declined(decline)),
-            _ => Err(Fault::UnexpectedMessage.refuse()),
+        let header = Header::parse(bytes).map_err(Refusal::malformed)?;
+        if header.kind != kind {
+            return Err(unexpected(bytes));
         }
+        parse(bytes).map_err(Refusal::malformed)
+    }
+}
+
+/// What a message of another type than expected means.
+#[cold]
+fn unexpected(bytes: &[u8]) -> Refusal {
+    match Message::parse(bytes) {
+        Ok(Message::Decline(decline)) => Refusal::declined(&decline),
+        Ok(_) => Fault::UnexpectedMessage.refuse(),
+        Err(error) => Refusal::malformed(error),
     }
 }
 

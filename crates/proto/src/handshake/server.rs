@@ -1,6 +1,6 @@
 //! The server's side: PROPOSAL in, ACCEPT out, CONFIRM in.
 
-use wire::clc::{Accept, IsmDevice, Kind, Message, Proposal, V2Extension};
+use wire::clc::{Accept, Confirm, IsmDevice, Kind, Proposal, V2Extension};
 
 use super::local::{Terms, peer_devices};
 use super::{Agreed, Fault, Input, Local, Offer, Refusal, Stage};
@@ -39,9 +39,7 @@ impl Server {
             return Err(Fault::Misuse.refuse());
         }
         self.stage = Stage::Over;
-        let Message::Proposal(proposal) = input.expect(Kind::Proposal)? else {
-            return Err(Fault::UnexpectedMessage.refuse());
-        };
+        let proposal = input.expect(Kind::Proposal, Proposal::parse)?;
         let Choice { device, terms } = choose(&proposal, local, is_first_contact)?;
         let accept = Accept(local.endpoint(device, &offer?, &terms));
         self.stage = Stage::Waiting;
@@ -55,9 +53,7 @@ impl Server {
             return Err(Fault::Misuse.refuse());
         };
         self.stage = Stage::Over;
-        let Message::Confirm(confirm) = input.expect(Kind::Confirm)? else {
-            return Err(Fault::UnexpectedMessage.refuse());
-        };
+        let confirm = input.expect(Kind::Confirm, Confirm::parse)?;
         let agreed = Agreed::from_peer(local, &confirm.0)?;
         repeats(&agreed, device, &terms)?;
         Ok(agreed)
