@@ -2,6 +2,7 @@
 //!
 //! Owns: every raw system call of the project. The preload library exports the socket symbols of libc, so nothing
 //! here may call libc: calls go straight to the kernel and errors come back as values, never through `errno`.
+//! (But for `sched_getcpu`, which every libc has and answers without the kernel, and the `poll` it is handed.)
 //! Does not own: policy. No function here retries, waits or falls back.
 #![cfg_attr(not(test), no_std)]
 

@@ -150,8 +150,8 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
 pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
     match connection::verdict(conn.row()) {
         None if !is_late(conn) => conn.phase(),
-        None if conn.looks.fetch_add(1, Ordering::Relaxed) == 0 => {
-            // Late is the first look itself: the program was busy elsewhere, or got no CPU, and nor may the server have.
+        None if conn.looks.fetch_add(1, Ordering::Relaxed) == 0 && !is_late_by(conn, PATIENCE_CYCLES) => {
+            // Late is the first look itself: this process got no CPU, and nor may the server have.
             let again = os::time::cycles().wrapping_add(PATIENCE_CYCLES / 2);
             conn.deadline.store(again, Ordering::Relaxed);
             conn.phase()
@@ -167,7 +167,11 @@ pub(crate) fn is_refused(conn: &Conn) -> bool {
 }
 
 fn is_late(conn: &Conn) -> bool {
-    os::time::cycles().wrapping_sub(conn.deadline.load(Ordering::Relaxed)) as i64 > 0
+    is_late_by(conn, 0)
+}
+
+fn is_late_by(conn: &Conn, cycles: u64) -> bool {
+    os::time::cycles().wrapping_sub(conn.deadline.load(Ordering::Relaxed)) as i64 > cycles as i64
 }
 
 fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {

@@ -370,6 +370,8 @@ pub fn at_exit() {
                         net::reset_on_close(fd);
                     } else if is_last {
                         end.mine().closed.fetch_or(ClosedBy::EXIT, Shared::Release);
+                    }
+                    if is_last {
                         end.wake_napping_peer();
                     }
                     // The destructor and _exit both come here; each connection is counted once.

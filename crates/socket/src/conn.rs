@@ -439,6 +439,8 @@ impl End {
 }
 
 fn wake_napping(words: [&WaitWord; 2]) {
+    // Whoever arms after this finds what was said before it.
+    core::sync::atomic::fence(Ordering::SeqCst);
     for word in words {
         if word.take_nap() {
             os::futex::wake(word.futex());

@@ -164,6 +164,12 @@ impl Round<'_> {
                 told
             } else {
                 match resolve(fd) {
+                    // It may be TCP that the server speaks, and that woke us.
+                    Some((conn, _))
+                        if conn.phase() == Phase::Intent && client::refresh(&conn, fd) == Phase::Plain =>
+                    {
+                        os::poll::peek(fd, events)
+                    }
                     Some((conn, end)) => {
                         level(&conn, &end, fd, told) & (events | bits::ERR | bits::HUP | bits::NVAL)
                     }

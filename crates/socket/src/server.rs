@@ -33,6 +33,10 @@ pub fn after_listen(fd: i32, announced: Option<u64>) -> Result<(), Reason> {
         return Err(Reason::OPTUNSUPP);
     }
     let cookie = announced.map_or_else(|| listener::announce(fd), Ok)?;
+    // What it accepts inherits its time limits, which may have been set before anybody looked.
+    if [net::opt::SO_RCVTIMEO, net::opt::SO_SNDTIMEO].iter().any(|limit| net::timeout_ns(fd, *limit) != 0) {
+        crate::conn::note_unseen_options();
+    }
     let held = enter(fd, Phase::Listening).ok_or(Reason::MEM)?;
     held.cookie.store(cookie, core::sync::atomic::Ordering::Relaxed);
     Ok(())

@@ -26,6 +26,8 @@ const HALF_CLOSED_SLICE_MS: i32 = 200;
 
 /// So many short sleeps in a row, and the next is a nap.
 const NAPS_FROM: u32 = 4;
+/// Of so many short sleeps one is libc's own wait: a thread that is to be cancelled must come by it.
+const PROPER_EVERY: u32 = 16;
 /// Longest nap: who is killed or reset without a word is noticed so much later.
 const NAP_MS: i32 = 5;
 /// A sleep that a nap would have done for: about the same.
@@ -105,7 +107,9 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
 /// nap is short, only a connection on which short sleeps follow each other takes any, and whoever closes wakes the peer
 /// from it. `None`: to sleep properly.
 fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Errno>> {
-    if conn.naps.load(Ordering::Relaxed) < NAPS_FROM || !conn.is_exclusive() || conn.phase() != Phase::Smc {
+    let naps = conn.naps.load(Ordering::Relaxed);
+    let is_due = naps >= NAPS_FROM && !naps.is_multiple_of(PROPER_EVERY);
+    if !is_due || !conn.is_exclusive() || conn.phase() != Phase::Smc {
         return None;
     }
     let word = match wish {
@@ -117,10 +121,16 @@ fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Er
     if is_granted(conn, end, wish) {
         return Some(Ok(()));
     }
+    // Who closed or shut down before the word was armed woke nobody; TCP tells the rest.
+    let closed = [end.mine(), end.theirs()].map(|side| side.closed.load(shm::sync::Ordering::SeqCst));
+    if closed != [0, 0] {
+        return None;
+    }
     let Some(longest) = limit.slice_ms(NAP_MS) else { return Some(Err(Errno::EAGAIN)) };
     end_turn();
     let woken = os::futex::wait(word.futex(), seen, longest.unsigned_abs());
     if is_granted(conn, end, wish) {
+        conn.naps.store(naps.wrapping_add(1).max(NAPS_FROM), Ordering::Relaxed);
         return Some(Ok(()));
     }
     conn.naps.store(0, Ordering::Relaxed);
@@ -134,8 +144,8 @@ fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Er
 /// Counts short sleeps that ended with what was waited for; another kind starts over.
 fn note_length(conn: &Conn, slept_from: u64, is_granted: bool) {
     let is_short = os::time::cycles().wrapping_sub(slept_from) < SHORT_NAP_CYCLES;
-    let naps = if is_granted && is_short { conn.naps.load(Ordering::Relaxed) + 1 } else { 0 };
-    conn.naps.store(naps.min(NAPS_FROM), Ordering::Relaxed);
+    let naps = conn.naps.load(Ordering::Relaxed).wrapping_add(1);
+    conn.naps.store(if is_granted && is_short { naps } else { 0 }, Ordering::Relaxed);
 }
 
 /// The short wait before a sleep: whether the wish came true.

@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     case("nap.data", data),
     case("nap.peer_shuts_down", peer_shuts_down),
     case("nap.peer_closes", peer_closes),
+    case("nap.last_words", last_words),
     case("nap.peer_exits", peer_exits),
     case("nap.peer_dies", peer_dies),
     case("nap.own_shutdown", own_shutdown),
@@ -72,6 +73,20 @@ fn peer_closes(cx: &mut Cx) {
     cx.ask("later 2 close 0");
     read_say("read", fd);
     read_say("again", fd);
+}
+
+/// The close comes before the next nap could be asked to end.
+fn last_words(cx: &mut Cx) {
+    let fd = dozing(cx);
+    cx.tell("later 2 send 0 bye");
+    cx.tell("later 2 shut 0 1");
+    let mut seen = vec![];
+    let mut byte = [0];
+    while sys::read(fd, &mut byte) == Ok(1) {
+        seen.push(byte[0]);
+    }
+    say!("end of the stream after {}", seen.len() % 3);
+    let _ = (cx.answer(), cx.answer());
 }
 
 fn peer_exits(cx: &mut Cx) {

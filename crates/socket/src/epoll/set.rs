@@ -42,6 +42,8 @@ pub(super) struct Set {
     pub(super) spin: AtomicU32,
     /// When the kernel was last asked, in cycles.
     pub(super) asked_kernel: AtomicU64,
+    /// When unanswered intents were last looked at, in cycles.
+    pub(super) ticked: AtomicU64,
     /// How long the rings may keep it from being asked again, in cycles.
     pub(super) kernel_every: AtomicU64,
     /// The last answer was full of what the rings had while the kernel was due.
@@ -66,6 +68,7 @@ impl Set {
             is_inherited: AtomicU32::new(0),
             spin: AtomicU32::new(0),
             asked_kernel: AtomicU64::new(0),
+            ticked: AtomicU64::new(0),
             kernel_every: AtomicU64::new(0),
             owes_kernel: AtomicU32::new(0),
             news: AtomicU32::new(0),

@@ -24,6 +24,8 @@ static NEWS: AtomicU32 = AtomicU32::new(0);
 const KERNEL_EVERY_CYCLES: (u64, u64) = (60_000, 480_000);
 /// Most members reported by one look.
 const FOUND_MAX: usize = 128;
+/// Between two looks at unanswered intents: about ten milliseconds.
+const TICK_CYCLES: u64 = 30_000_000;
 /// So much a sleep makes silent without a pause: more than any burst leaves, and an end to a peer that rings for nothing.
 const HUSHED_MAX: u32 = 1 << 16;
 
@@ -68,6 +70,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
             Err(left) => timeout_ns = left,
         }
     }
+    tick_if_due(set);
     let mut answer = Answer::new(events);
     let is_owed = set.owes_kernel.swap(0, Ordering::Relaxed) != 0;
     if is_owed {
@@ -284,6 +287,18 @@ fn learn(set: &Set, slept_from: u64) {
 /// Longest single sleep of a wait, in milliseconds; -1 for no bound.
 pub(crate) fn slice_ms() -> i32 {
     if INTENTS.load(Ordering::Acquire) > 0 { crate::wait::SLICE_MS } else { -1 }
+}
+
+/// [`tick`] now and then: a program that waits for short times only, or is always told something, is owed it as well.
+fn tick_if_due(set: &Set) {
+    if INTENTS.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let now = os::time::cycles();
+    if now.wrapping_sub(set.ticked.load(Ordering::Relaxed)) > TICK_CYCLES {
+        set.ticked.store(now, Ordering::Relaxed);
+        tick(set);
+    }
 }
 
 /// Looks at unanswered intents in the set.
