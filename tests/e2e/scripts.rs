@@ -64,6 +64,23 @@ fn python_children_with_the_library_switched_off() {
     assert_eq!(text[0], text[1]);
 }
 
+/// The listener is an enabled program's, but one without the library accepts: whichever way a client waits, it comes to
+/// speak TCP, also if the server speaks first.
+#[test]
+fn python_clients_of_a_borrowed_listener() {
+    let Some(python) = python() else { return };
+    same_in_all_modes("borrowed-listener", |bed| {
+        let port = free_port().to_string();
+        let mut s = with(bed.server(&python), "borrowed_listener.py", &["server", &port]);
+        let _server = serve(bed, &mut s, port.parse().expect("port"));
+        bed.mark();
+        let text =
+            output(bed, &mut with(bed.client(&python), "borrowed_listener.py", &["client", &port]), "client");
+        assert!(!text.contains("NOT"), "{text}");
+        text
+    });
+}
+
 /// The server accepts, then a forked process serves.
 #[test]
 fn python_multiprocessing_server() {
