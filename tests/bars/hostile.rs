@@ -119,7 +119,7 @@ impl Segment {
             // Made, but not written yet.
             return None;
         }
-        assert_eq!(&header[..12], b"ISTHMUS\x01\x02\0\0\0", "another layout: these tests must follow it");
+        assert_eq!(&header[..12], b"ISTHMUS\x01\x03\0\0\0", "another layout: these tests must follow it");
         let ring = u32::from_le_bytes(header[16..20].try_into().expect("four bytes"));
         let segment = Segment { memory, slot_len: PAGE + 2 * u64::from(ring) };
         RINGS.iter().all(|at| segment.word(PAGE + at, 8) != 0).then_some(segment)
@@ -347,11 +347,13 @@ struct Table {
     rows: usize,
 }
 
-const REGISTRY_LEN: u64 = 3_760_960;
+const REGISTRY_LEN: u64 = 3_769_216;
 const PROCESSES: Table = Table { at: 776, row: 24, rows: 2048 };
 const LISTENERS: Table = Table { at: 49_928, row: 40, rows: 1024 };
 const KEYS: Table = Table { at: 90_944, row: 8, rows: 32_768 };
 const CONNECTION_ROWS: Table = Table { at: 353_088, row: 104, rows: 32_768 };
+/// When cores were last given away.
+const TURNS: Table = Table { at: 3_761_024, row: 128, rows: 64 };
 /// One row: the words between the magic number and the totals.
 const REGISTRY_HEAD: Table = Table { at: 8, row: 16, rows: 1 };
 
@@ -407,6 +409,8 @@ fn registry_plans() -> Vec<RegistryPlan> {
         plan("listeners, a word", LISTENERS, LISTENERS, 1, Values::Odd),
         plan("listeners, random", LISTENERS, LISTENERS, 10, Values::Random),
         plan("listeners, zero", LISTENERS, LISTENERS, 10, Values::Zero),
+        plan("turns, random", TURNS, TURNS, 32, Values::Random),
+        plan("turns, odd", TURNS, TURNS, 32, Values::Odd),
         plan("counters, odd", REGISTRY_HEAD, REGISTRY_HEAD, 4, Values::Odd),
     ]
 }
@@ -420,7 +424,7 @@ fn registry_file(bed: &Bed, port: u64) -> File {
     assert!((REGISTRY_LEN..REGISTRY_LEN + PAGE).contains(&len), "another layout: {len} bytes");
     let mut head = [0u8; 12];
     file.read_exact_at(&mut head, 0).expect("its magic number and version");
-    assert_eq!(&head, b"ISTHMREG\x02\0\0\0", "another layout: these tests must follow it");
+    assert_eq!(&head, b"ISTHMREG\x03\0\0\0", "another layout: these tests must follow it");
     let mut at = [0u8; 2];
     let is_found = LISTENERS.rows_in_use(&file).iter().any(|row| {
         let address = LISTENERS.at + (row * LISTENERS.row) as u64 + 16;

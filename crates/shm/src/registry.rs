@@ -164,8 +164,6 @@ pub struct RegistryMap {
     pub pending: AtomicU32,
     /// GID of the ISM device that this registry is: random, the same for all its processes.
     pub gid: [AtomicU64; 2],
-    /// Turns on each core.
-    pub turns: Turns,
     /// Counters.
     pub totals: Totals,
     /// Processes.
@@ -176,6 +174,8 @@ pub struct RegistryMap {
     pub keys: [Keys; CONNECTION_BUCKETS],
     /// Connections, in the same places as their keys.
     pub connections: [[ConnectionRow; ROWS]; CONNECTION_BUCKETS],
+    /// Turns on each core.
+    pub turns: Turns,
 }
 
 impl RegistryMap {
