@@ -164,8 +164,9 @@ impl Pair<'_> {
         profile::load(&self.cell.profile, &variables).is_ok_and(|profile| profile.reconnects())
     }
 
-    /// Looks in the middle of the measured transaction, when connections have long decided; if by then not all are open
-    /// and decided, again until they are or the master ends. None if none was seen.
+    /// Looks in the middle of the warm-up, since a look takes a CPU for a while; if by then not all connections are open
+    /// and decided, in the middle of the measured transaction and again until they are or the master ends. None if none
+    /// was seen.
     fn look_in_time(
         &self,
         slave: &Guarded,
@@ -176,8 +177,10 @@ impl Pair<'_> {
         let duration = self.cell.duration;
         let namespaces = self.way.server.namespaces.as_ref();
         let watch = Watch { counted: (self.way.counting)(port), smcss, namespaces };
-        let mut next = Instant::now() + warm_up(self.cell) + duration / 2;
-        let end = next + duration + self.patience;
+        let (start, warm_up) = (Instant::now(), warm_up(self.cell));
+        let middle = start + warm_up + duration / 2;
+        let end = middle + duration + self.patience;
+        let mut next = start + warm_up / 2;
         let mut most = Connections::default();
         while master.is_alive() && !self.is_all(&most, smcss) && Instant::now() < end {
             if Instant::now() < next {
@@ -190,7 +193,7 @@ impl Pair<'_> {
             if (seen.total, told(&seen)) >= (most.total, told(&most)) {
                 most = seen;
             }
-            next = Instant::now() + (duration / 10).max(PAUSE);
+            next = middle.max(Instant::now() + (duration / 10).max(PAUSE));
         }
         (most.total > 0).then_some(most)
     }
