@@ -200,12 +200,17 @@ fn connections_opened_and_closed() {
                 "client",
                 LIMIT,
             );
-            assert_flat(&good(&bed, "client", c), 0);
-            assert_flat(&good(&bed, "server", s.finish(Duration::from_secs(20))), 0);
+            assert_flat(&good(&bed, "client", c), SLOTS_BEHIND);
+            assert_flat(&good(&bed, "server", s.finish(Duration::from_secs(20))), SLOTS_BEHIND);
         }
         assert_nothing_left(&bed, &before);
     }
 }
+
+/// Descriptors of two slots. The client does not wait for the end of connections that it closes unused, so how many the
+/// server is behind at the most is the scheduler's to say, and may show late (in 150 000 connections it never did after
+/// the first 50 000).
+const SLOTS_BEHIND: u64 = 4;
 
 #[test]
 fn many_connections_at_once() {
