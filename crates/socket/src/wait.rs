@@ -1,7 +1,8 @@
 //! Waiting for data or space: a bounded spin, then sleep on the doorbell and the TCP socket together.
 //!
 //! Owns: the waiting policy. Every sleep is libc's own poll (signals, cancellation, time limits behave as in the call the
-//! program made). No sleep without having asked to be rung and looked again.
+//! program made), but for naps, which are short and mind the same (see `nap`). No sleep without having asked to be rung
+//! and looked again.
 
 use crate::conn::{Conn, End, Phase, flag};
 use crate::yielding::{end_turn, may_yield, pauses, yield_now};
