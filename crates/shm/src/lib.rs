@@ -11,6 +11,7 @@
 //! to whom (`fabric`), or what a connection does with its bytes (`socket`).
 #![cfg_attr(not(any(test, loom)), no_std)]
 
+mod copy;
 pub mod layout;
 pub mod lock;
 pub mod registry;
@@ -28,6 +29,6 @@ mod loom_tests;
 mod ring_tests;
 
 pub use layout::{ClosedBy, Side, SideBlock, SlotHeader};
-pub use ring::{PeerMisbehaved, Ring, RxCache, TxCache};
+pub use ring::{PeerMisbehaved, Reader, Ring, RxCache, TxCache};
 pub use segment::Segment;
 pub use user::{IoVecs, Sink, Source, Supply};

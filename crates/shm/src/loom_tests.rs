@@ -1,7 +1,7 @@
 //! Every interleaving of publisher and sleeper, reader and writer. Run: `RUSTFLAGS="--cfg loom" cargo test -p shm --release`.
 
 use crate::lock::{Owner, Patience, SideLock};
-use crate::ring::{Ring, RingWords, RxCache, TxCache};
+use crate::ring::{Reader, Ring, RingWords, RxCache, TxCache};
 use crate::sync::{AtomicU64, Ordering};
 use crate::user::Source;
 use crate::wait::WaitWord;
@@ -92,7 +92,7 @@ fn bytes_arrive_whole_and_in_order() {
         let writer = thread::spawn(move || {
             let cache = TxCache::new();
             for byte in [1u8, 2] {
-                assert_eq!(ring.write(&cache, Source::from([byte].as_slice())), Ok(1));
+                assert_eq!(ring.write(&cache, Source::from([byte].as_slice()), Reader::Apart), Ok(1));
             }
         });
         let cache = RxCache::new();

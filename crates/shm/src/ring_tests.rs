@@ -1,6 +1,6 @@
 //! The ring against an oracle, against the model of flow control, and against a peer that scribbles over every shared word.
 
-use crate::ring::{Line, Ring, RingWords, RxCache, TxCache};
+use crate::ring::{Line, Reader, Ring, RingWords, RxCache, TxCache};
 use crate::sync::Ordering;
 use crate::user::Source;
 use core::ptr::NonNull;
@@ -37,7 +37,8 @@ impl Random {
 }
 
 fn write(ring: &Ring, cache: &TxCache, bytes: &[u8]) -> usize {
-    ring.write(cache, Source::from(bytes)).unwrap()
+    let reader = [Reader::Apart, Reader::Waiting, Reader::InTurn][bytes.len() % 3];
+    ring.write(cache, Source::from(bytes), reader).unwrap()
 }
 
 fn read(ring: &Ring, cache: &RxCache, bytes: &mut [u8]) -> usize {
@@ -125,7 +126,7 @@ fn assert_moves_as_modelled(ring: &Ring, tx: &TxCache, rx: &RxCache, at: &str) {
     let there = there(ring).map(|there| bytes.len().min(there));
     assert_eq!(ring.read(rx, bytes.as_mut_slice().into()).ok(), there, "{at}");
     let free = free(ring).map(|free| bytes.len().min(free));
-    assert_eq!(ring.write(tx, Source::from(bytes.as_slice())).ok(), free, "{at}");
+    assert_eq!(ring.write(tx, Source::from(bytes.as_slice()), Reader::Apart).ok(), free, "{at}");
 }
 
 #[test]
@@ -140,6 +141,23 @@ fn small_messages_stay_in_the_first_pages() {
     }
     let touched = memory.data.iter().rposition(|byte| *byte == 7).unwrap();
     assert!(touched < 24 * 1024, "touched up to {touched}");
+}
+
+#[test]
+fn long_messages_stay_in_the_first_pages_where_turns_are_taken_and_walk_on_where_not() {
+    for (reader, stays) in [(Reader::InTurn, true), (Reader::Apart, false), (Reader::Waiting, false)] {
+        let mut memory = Memory::new(256 * 1024);
+        let ring = memory.ring();
+        let (tx, rx) = (TxCache::new(), RxCache::new());
+        let (message, mut room) = ([7; 30_000], [0; 30_000]);
+        for _ in 0..20 {
+            assert_eq!(ring.write(&tx, Source::from(message.as_slice()), reader), Ok(message.len()));
+            assert_eq!(read(&ring, &rx, &mut room), message.len());
+            assert!(room == message);
+        }
+        let far = memory.data.iter().rposition(|byte| *byte == 7).unwrap();
+        assert_eq!(far < 64 * 1024, stays, "{reader:?}: up to {far}");
+    }
 }
 
 #[test]
@@ -184,7 +202,7 @@ fn scribbled_words_never_lead_outside_the_ring() {
         let near = words.producer.0.prod.load(Ordering::Relaxed).wrapping_sub(random.below(20_000));
         words.cons.0.store(near, Ordering::Relaxed);
         let mut buf = vec![0u8; 40_000];
-        let wrote = ring.write(&tx, Source::from(buf.as_slice()));
+        let wrote = ring.write(&tx, Source::from(buf.as_slice()), Reader::Apart);
         let got = ring.read(&rx, buf.as_mut_slice().into());
         misbehaved += usize::from(wrote.is_err() || got.is_err());
     }

@@ -3,6 +3,7 @@
 //! The preload library is the only maker of these values: it vouches for what the program promised libc. All other
 //! rooms handle them without unsafe code.
 
+use crate::copy::copy_run;
 use core::marker::PhantomData;
 
 /// Where bytes to send come from.
@@ -173,26 +174,5 @@ impl<'a> IoVecs<'a> {
         self.entries().try_fold(0usize, |sum, entry| {
             sum.checked_add(entry.len).filter(|total| *total <= isize::MAX as usize)
         })
-    }
-}
-
-/// Copies between the ring and the program's memory.
-///
-/// The preload library names no symbol versions, so its memcpy is the one of GLIBC_2.2.5, made of 16-byte moves; its memmove
-/// is the best for the processor. The first is faster at offsets that are seldom aligned (200 bytes there and 1000 back:
-/// 770 thousand a second, 660 with 64-byte moves), the second for long runs (30 KiB one way: 97 Gb/s, 70 with the first).
-///
-/// # Safety
-/// As of `copy_nonoverlapping`.
-#[inline]
-pub(crate) unsafe fn copy_run(src: *const u8, dst: *mut u8, count: usize) {
-    const LONG: usize = 2048;
-    // SAFETY: the caller's promise.
-    unsafe {
-        if count < LONG {
-            core::ptr::copy_nonoverlapping(src, dst, count);
-        } else {
-            core::ptr::copy(src, dst, count);
-        }
     }
 }

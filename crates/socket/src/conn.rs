@@ -137,6 +137,8 @@ pub struct Conn {
     pub(crate) looks: AtomicU32,
     pub(crate) tx_cache: TxCache,
     pub(crate) rx_cache: RxCache,
+    /// How far this process had read when it last wrote.
+    pub(crate) heard: AtomicU64,
     /// Rounds to spin before sleeping.
     pub(crate) spin: AtomicU32,
     /// Yields one after the other that gave the core to another program of ours, and how many of them are too many.
@@ -179,6 +181,7 @@ impl Conn {
             looks: AtomicU32::new(0),
             tx_cache: TxCache::new(),
             rx_cache: RxCache::new(),
+            heard: AtomicU64::new(0),
             spin: AtomicU32::new(0),
             naps: AtomicU32::new(0),
             shared_yields: AtomicU32::new(0),
@@ -206,6 +209,7 @@ impl Conn {
         self.flags.store(0, Ordering::Relaxed);
         self.tx_cache.reset();
         self.rx_cache.reset();
+        self.heard.store(0, Ordering::Relaxed);
         self.spin.store(crate::wait::SPIN_START, Ordering::Relaxed);
         self.shared_yields.store(0, Ordering::Relaxed);
         self.shared_yields_max.store(crate::wait::SHARED_YIELDS.0, Ordering::Relaxed);

@@ -7,10 +7,12 @@ use crate::conn::{Conn, End, Held, Phase, Turned, flag, hold};
 use crate::ready::EARLY_MAX;
 use crate::table::{self, Entry};
 use crate::wait::{Limit, Wish};
+use crate::yielding::has_core_alone;
 use crate::{Outcome, client, ready, server, wait};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
+use shm::ring::{HAND_OVER_UP_TO, Reader};
 use shm::sync::Ordering;
 use shm::{ClosedBy, Sink, Supply};
 
@@ -387,6 +389,7 @@ impl Transmit<'_> {
         if !self.fits_as_one(total)? {
             return Ok(false);
         }
+        let reader = self.reader(total);
         let (before, mut is_over) = (self.sent, false);
         while self.sent < total {
             let Some(source) = current.filter(|source| !source.is_empty()).or_else(|| sources.next()) else {
@@ -396,7 +399,7 @@ impl Transmit<'_> {
             let count = self
                 .end
                 .outgoing
-                .write(&self.conn.tx_cache, allowed)
+                .write(&self.conn.tx_cache, allowed, reader)
                 .map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))?;
             *current = Some(source.after(count));
             if count == 0 {
@@ -413,6 +416,20 @@ impl Transmit<'_> {
             return Err(Outcome::Done(self.sent));
         }
         Ok(self.sent == total)
+    }
+
+    /// Where the peer most likely reads this: beside us if we have our core for ourselves, and waiting for it if it has been
+    /// our turn to speak since we last read.
+    #[inline]
+    fn reader(&self, total: usize) -> Reader {
+        let heard = self.end.incoming.words().cons.0.load(Ordering::Relaxed);
+        let has_listened = heard != self.conn.heard.load(core::sync::atomic::Ordering::Relaxed);
+        self.conn.heard.store(heard, core::sync::atomic::Ordering::Relaxed);
+        match has_core_alone() {
+            false => Reader::InTurn,
+            true if has_listened && total <= HAND_OVER_UP_TO => Reader::Waiting,
+            true => Reader::Apart,
+        }
     }
 
     /// Records of several writing threads must not be torn: a blocking call of moderate size starts when all of it fits.

@@ -38,7 +38,13 @@ pub(crate) fn may_yield() -> bool {
 
 /// Looks per round: many while the core has nobody else to run.
 pub(crate) fn pauses() -> u32 {
-    if LAST_YIELD.load(Ordering::Relaxed) < IDLE_YIELD_CYCLES { PAUSES } else { 1 }
+    if has_core_alone() { PAUSES } else { 1 }
+}
+
+/// Whether the last yield found nobody else who wanted the core.
+#[inline]
+pub(crate) fn has_core_alone() -> bool {
+    LAST_YIELD.load(Ordering::Relaxed) < IDLE_YIELD_CYCLES
 }
 
 /// A thread is about to wait without its core: its turn there ends. How many on this core have been long so far.

@@ -1,0 +1,48 @@
+//! Moving bytes between the program's memory and the ring, and their lines between caches.
+//!
+//! Owns: which copy is used for what length, and how lines are pushed towards the consumer.
+
+/// A cache line of the processors that have the instruction.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const LINE: usize = 64;
+
+/// Copies between the ring and the program's memory.
+///
+/// The preload library names no symbol versions, so its memcpy is the one of GLIBC_2.2.5, made of 16-byte moves; its memmove
+/// is the best for the processor. The first is faster at offsets that are seldom aligned (200 bytes there and 1000 back:
+/// 770 thousand a second, 660 with 64-byte moves), the second for long runs (30 KiB one way: 97 Gb/s, 70 with the first).
+///
+/// # Safety
+/// As of `copy_nonoverlapping`.
+#[inline]
+pub(crate) unsafe fn copy_run(src: *const u8, dst: *mut u8, count: usize) {
+    const LONG: usize = 2048;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if count < LONG {
+            core::ptr::copy_nonoverlapping(src, dst, count);
+        } else {
+            core::ptr::copy(src, dst, count);
+        }
+    }
+}
+
+/// Asks the processor to move the lines of `count` bytes from this core's own caches to the one that all cores share: whoever
+/// reads them next on another core need not ask this one. (CLDEMOTE, Intel SDM volume 2; where it is not known, its code is
+/// a NOP by definition. 200 bytes there and 1000 back: 17 % more, the lines alone 1 010 ns without and 800 ns with.)
+///
+/// # Safety
+/// The bytes are mapped.
+#[inline]
+pub(crate) unsafe fn hand_over(at: *const u8, count: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for line in (0..count + at.addr() % LINE).step_by(LINE) {
+        let address = at.wrapping_sub(at.addr() % LINE).wrapping_add(line);
+        // SAFETY: a hint about a line that is mapped; it changes no memory, no register and no flag.
+        unsafe {
+            core::arch::asm!("cldemote [{}]", in(reg) address, options(nostack, preserves_flags));
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (at, count);
+}
