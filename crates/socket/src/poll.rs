@@ -150,7 +150,7 @@ impl Round<'_> {
                 change_waiters(&conn, &end, events, -1);
                 ready::leave(&conn, &end);
             }
-            wait::learn(&conn, slept_from);
+            wait::learn(&conn.spin, slept_from);
         }
     }
 

@@ -253,7 +253,7 @@ fn sleep(
             collect(set, answer);
         }
         if answer.kept > 0 {
-            learn(set, slept_from);
+            crate::wait::learn(&set.spin, slept_from);
             return leave(set, answer);
         }
         if left == Some(0) || (is_empty && sliced == left && left.is_some()) {
@@ -276,12 +276,6 @@ fn pause(patience: &mut Patience) {
     if ms > 0 {
         let _ = os::poll::wait_raw(&mut [], ms);
     }
-}
-
-/// As `wait::learn`, for the set.
-fn learn(set: &Set, slept_from: u64) {
-    let window = set.spin.load(Ordering::Relaxed);
-    set.spin.store(crate::wait::next_window(window, slept_from), Ordering::Relaxed);
 }
 
 /// Longest single sleep of a wait, in milliseconds; -1 for no bound.
