@@ -92,6 +92,12 @@ impl WaitWord {
         self.0.store(0, Ordering::Relaxed);
     }
 
+    /// Whether somebody seems to sleep; a hint.
+    #[inline]
+    pub fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether a ring asked for once has not been given yet.
     pub fn is_armed(&self) -> bool {
         self.0.load(Ordering::Relaxed) & ONCE != 0

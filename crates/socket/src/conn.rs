@@ -146,6 +146,8 @@ pub struct Conn {
     pub(crate) shared_yields_max: AtomicU32,
     /// Short sleeps in a row, see `wait::nap`.
     pub(crate) naps: AtomicU32,
+    /// When a sleep last ended that was no nap, in cycles.
+    pub(crate) slept_properly: AtomicU64,
     /// Threads asleep for data and for space.
     pub(crate) rx_waiters: AtomicU32,
     pub(crate) tx_waiters: AtomicU32,
@@ -184,6 +186,7 @@ impl Conn {
             heard: AtomicU64::new(0),
             spin: AtomicU32::new(0),
             naps: AtomicU32::new(0),
+            slept_properly: AtomicU64::new(0),
             shared_yields: AtomicU32::new(0),
             shared_yields_max: AtomicU32::new(0),
             rx_waiters: AtomicU32::new(0),

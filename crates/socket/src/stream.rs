@@ -419,15 +419,16 @@ impl Transmit<'_> {
     }
 
     /// Where the peer most likely reads this: beside us if we have our core for ourselves, and waiting for it if it has been
-    /// our turn to speak since we last read.
+    /// our turn to speak since we last read and it does not sleep.
     #[inline]
     fn reader(&self, total: usize) -> Reader {
         let heard = self.end.incoming.words().cons.0.load(Ordering::Relaxed);
         let has_listened = heard != self.conn.heard.load(core::sync::atomic::Ordering::Relaxed);
         self.conn.heard.store(heard, core::sync::atomic::Ordering::Relaxed);
+        let is_asleep = self.end.outgoing.words().data_wait.0.is_asked();
         match has_core_alone() {
             false => Reader::InTurn,
-            true if has_listened && total <= HAND_OVER_UP_TO => Reader::Waiting,
+            true if has_listened && total <= HAND_OVER_UP_TO && !is_asleep => Reader::Waiting,
             true => Reader::Apart,
         }
     }

@@ -31,8 +31,8 @@ const HALF_CLOSED_SLICE_MS: i32 = 200;
 
 /// So many short sleeps in a row, and the next is a nap.
 const NAPS_FROM: u32 = 4;
-/// Of so many short sleeps one is libc's own wait: a thread that is to be cancelled must come by it.
-const PROPER_EVERY: u32 = 16;
+/// After so long the next sleep is libc's own wait: a thread that is to be cancelled must come by it. Some 10 milliseconds.
+const PROPER_EVERY_CYCLES: u64 = 20_000_000;
 /// Longest nap: who is killed or reset without a word is noticed so much later.
 const NAP_MS: i32 = 5;
 /// A sleep that a nap would have done for: about the same.
@@ -113,7 +113,8 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
 /// from it. `None`: to sleep properly.
 fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Errno>> {
     let naps = conn.naps.load(Ordering::Relaxed);
-    let is_due = naps >= NAPS_FROM && !naps.is_multiple_of(PROPER_EVERY);
+    let since_proper = os::time::cycles().wrapping_sub(conn.slept_properly.load(Ordering::Relaxed));
+    let is_due = naps >= NAPS_FROM && since_proper < PROPER_EVERY_CYCLES;
     if !is_due || !conn.is_exclusive() || conn.phase() != Phase::Smc {
         return None;
     }
@@ -135,7 +136,6 @@ fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Er
     end_turn();
     let woken = os::futex::wait(word.futex(), seen, longest.unsigned_abs());
     if is_granted(conn, end, wish) {
-        conn.naps.store(naps.wrapping_add(1).max(NAPS_FROM), Ordering::Relaxed);
         return Some(Ok(()));
     }
     conn.naps.store(0, Ordering::Relaxed);
@@ -149,8 +149,9 @@ fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Er
 /// Counts short sleeps that ended with what was waited for; another kind starts over.
 fn note_length(conn: &Conn, slept_from: u64, is_granted: bool) {
     let is_short = os::time::cycles().wrapping_sub(slept_from) < SHORT_NAP_CYCLES;
-    let naps = conn.naps.load(Ordering::Relaxed).wrapping_add(1);
+    let naps = conn.naps.load(Ordering::Relaxed).saturating_add(1);
     conn.naps.store(if is_granted && is_short { naps } else { 0 }, Ordering::Relaxed);
+    conn.slept_properly.store(os::time::cycles(), Ordering::Relaxed);
 }
 
 /// The short wait before a sleep: whether the wish came true.
