@@ -46,23 +46,28 @@ pub fn poll(fds: &mut [PollFd], timeout_ns: Option<u64>, sleep: &mut impl Sleep)
 }
 
 /// The answer without the kernel, after a short spin if the call may sleep: only if every entry is a socket of ours whose
-/// TCP connection is not known to have ended, and one of them is ready by its rings.
+/// TCP connection is not known to have ended (or none at all), and one of them is ready by its rings.
 fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
-    const MOST: usize = 8;
-    if fds.len() > MOST || !fds.iter().all(is_the_rings_business) {
+    // (Until this was 64 it was 8, and pgbench with ten connections 0.8 to 1.1 times as fast as over TCP instead of 1.3 to 1.5.)
+    if fds.len() > ON_STACK || !fds.iter().all(is_the_rings_business) {
         return None;
     }
     let look = |fds: &mut [PollFd]| {
-        let mut ready = 0;
-        for entry in fds {
+        let (mut levels, mut ready) = ([0; ON_STACK], 0);
+        for (entry, level) in fds.iter().zip(&mut levels).filter(|(entry, _)| entry.fd >= 0) {
             let (conn, end) = resolve(entry.fd)?;
-            entry.revents = level(&conn, &end, entry.fd, 0) & (entry.events | bits::ERR | bits::HUP);
-            ready += usize::from(entry.revents != 0);
+            *level = self::level(&conn, &end, entry.fd, 0) & (entry.events | bits::ERR | bits::HUP);
+            ready += usize::from(*level != 0);
         }
-        (ready > 0).then_some(ready)
+        if ready == 0 {
+            return None;
+        }
+        fds.iter_mut().zip(levels).for_each(|(entry, level)| entry.revents = level);
+        Some(ready)
     };
-    let first = crate::conn::hold(fds.first()?.fd)?;
-    look(fds).or_else(|| if may_spin { wait::spin_for(&first, || look(fds)) } else { None })
+    let first = crate::conn::hold(fds.iter().find(|entry| entry.fd >= 0)?.fd)?;
+    let cost = fds.len() as u32;
+    look(fds).or_else(|| if may_spin { wait::spin_for(&first, cost, || look(fds)) } else { None })
 }
 
 fn is_the_rings_business(entry: &PollFd) -> bool {
@@ -72,8 +77,9 @@ fn is_the_rings_business(entry: &PollFd) -> bool {
             && closed == [0, 0]
             && !conn.has(flag::TCP_ENDED | flag::RESET | flag::DEMOTED)
     };
-    entry.events & bits::PRI == 0
-        && resolve(entry.fd).is_some_and(|(conn, end)| is_open(&conn, &end) && !end.incoming.has_ended())
+    let is_ours =
+        || resolve(entry.fd).is_some_and(|(conn, end)| is_open(&conn, &end) && !end.incoming.has_ended());
+    entry.fd < 0 || (entry.events & bits::PRI == 0 && is_ours())
 }
 
 struct Round<'a> {

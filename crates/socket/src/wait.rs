@@ -156,11 +156,11 @@ fn note_length(conn: &Conn, slept_from: u64, is_granted: bool) {
 
 /// The short wait before a sleep: whether the wish came true.
 pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
-    spin_for(conn, || is_granted(conn, end, wish).then_some(())).is_some()
+    spin_for(conn, 1, || is_granted(conn, end, wish).then_some(())).is_some()
 }
 
-/// Looks again and again for as long as `conn`'s window allows.
-pub(crate) fn spin_for<T>(conn: &Conn, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+/// Looks again and again for as long as `conn`'s window allows. A look that costs so many of a single one is taken less often.
+pub(crate) fn spin_for<T>(conn: &Conn, cost: u32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let (window, is_unanswered) = (window_of(conn), conn.phase() == Phase::Intent);
     // Where somebody else wants the core it may be the server, which has yet to accept.
     let rounds = if is_unanswered && !has_core_alone() { 1 } else { window.load(Ordering::Relaxed) };
@@ -170,7 +170,7 @@ pub(crate) fn spin_for<T>(conn: &Conn, mut look: impl FnMut() -> Option<T>) -> O
     }
     for round in 0..if may_yield() { rounds.min(most) } else { 0 } {
         // A window of one is a mere yield: its look costs next to nothing where spinning does not pay.
-        for _ in 0..if rounds > 1 { pauses() } else { 1 } {
+        for _ in 0..if rounds > 1 { (pauses() / cost).max(1) } else { 1 } {
             if let Some(found) = look() {
                 grow(window, round, rounds);
                 return Some(found);
