@@ -29,6 +29,7 @@ pub(crate) const CASES: &[Case] = &[
     case("poll.before_first_use", before_first_use),
     case("poll.waits_for_data", waits_for_data),
     case("poll.mixed_set", mixed_set),
+    case("poll.many_and_holes", many_and_holes),
     case("poll.low_water", low_water),
     case("poll.select_states", select_states),
     case("poll.select_waits", select_waits),
@@ -229,6 +230,38 @@ fn mixed_set(cx: &mut Cx) {
     until_ready(p.fd, POLLIN);
     show_all("everything", 1000);
     sys::close(s).and(sys::close(plain)).expect("close");
+}
+
+/// As event loops have it that keep their array: connections between entries that are switched off.
+fn many_and_holes(cx: &mut Cx) {
+    let pairs: Vec<_> = (0..12).map(|_| cx.warm()).collect();
+    for entries in [40, 100] {
+        let mut set = vec![(-1, POLLIN); entries];
+        for (at, pair) in pairs.iter().enumerate() {
+            set[3 * at + 1] = (pair.fd, POLLIN);
+        }
+        let show_ready = |what: &str, set: &[(Fd, i16)], ms| {
+            let (n, v) = sys::poll(set, ms);
+            let ready = v.iter().enumerate().filter(|(_, events)| **events != 0);
+            let ready: Vec<_> = ready.map(|(at, events)| (at, bits(*events as u16 as u32))).collect();
+            say!("{entries}, {what}: {} {ready:?}", show(n));
+        };
+        show_ready("nothing", &set, 20);
+        cx.ask("later 40 send 7 abc");
+        show_ready("one", &set, 5000);
+        cx.peer("send 11 x");
+        until_ready(pairs[11].fd, POLLIN);
+        show_ready("two", &set, 5000);
+        set[3 * 7 + 1].0 = -1;
+        show_ready("one is switched off", &set, 5000);
+        for at in [7, 11] {
+            say!("read -> {}", show(sys::read(pairs[at].fd, &mut [0; 9])));
+        }
+    }
+    let set: Vec<_> = pairs.iter().map(|pair| (pair.fd, POLLIN)).collect();
+    cx.ask("later 40 close 3");
+    let (n, v) = sys::poll(&set, 5000);
+    say!("closed: {} {}", show(n), bits(v[3] as u16 as u32));
 }
 
 fn low_water(cx: &mut Cx) {
