@@ -47,6 +47,14 @@ pub(crate) fn has_core_alone() -> bool {
     LAST_YIELD.load(Ordering::Relaxed) < IDLE_YIELD_CYCLES
 }
 
+/// A moment for somebody who is about to do something: most likely at work on another core if this one is wanted by nobody.
+pub(crate) fn pause_or_yield() {
+    match has_core_alone() {
+        true => (0..PAUSES / 2).for_each(|_| core::hint::spin_loop()),
+        false => os::process::yield_now(),
+    }
+}
+
 /// A thread is about to wait without its core: its turn there ends. How many on this core have been long so far.
 pub(crate) fn end_turn() -> Turn {
     let (core, now) = (os::process::current_cpu(), os::time::cycles());
