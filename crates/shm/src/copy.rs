@@ -36,11 +36,15 @@ pub(crate) unsafe fn copy_run(src: *const u8, dst: *mut u8, count: usize) {
 #[inline]
 pub(crate) unsafe fn hand_over(at: *const u8, count: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for line in (0..count + at.addr() % LINE).step_by(LINE) {
-        let address = at.wrapping_sub(at.addr() % LINE).wrapping_add(line);
-        // SAFETY: a hint about a line that is mapped; it changes no memory, no register and no flag.
-        unsafe {
-            core::arch::asm!("cldemote [{}]", in(reg) address, options(nostack, preserves_flags));
+    {
+        // (A loop over a stepped range takes three times the instructions.)
+        let (mut line, end) = (at.wrapping_sub(at.addr() % LINE), at.wrapping_add(count));
+        while line < end {
+            // SAFETY: a hint about a line that is mapped; it changes no memory, no register and no flag.
+            unsafe {
+                core::arch::asm!("cldemote [{}]", in(reg) line, options(nostack, preserves_flags));
+            }
+            line = line.wrapping_add(LINE);
         }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
