@@ -90,7 +90,8 @@ impl Application for Postgres {
 
     fn load(&self, _: &str, port: u16, load: &Load) -> Program {
         let Load { connections, seconds, .. } = load;
-        let threads = (*connections).min(2);
+        // One, as pgbench has it by itself, unless that would be all it can do.
+        let threads = connections.div_ceil(32);
         let line = format!("{} -n -S -c {connections} -j {threads} -T {seconds} postgres", at(port));
         self.program("pgbench", &line)
     }
