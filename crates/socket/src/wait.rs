@@ -31,8 +31,9 @@ const HALF_CLOSED_SLICE_MS: i32 = 200;
 
 /// So many short sleeps in a row, and the next is a nap.
 const NAPS_FROM: u32 = 4;
-/// After so long the next sleep is libc's own wait: a thread that is to be cancelled must come by it. Some 10 milliseconds.
-const PROPER_EVERY_CYCLES: u64 = 20_000_000;
+/// After so many naps and so long (some 10 milliseconds) the next sleep is libc's own wait: a thread that is to be cancelled must
+/// come by it. (By the count alone short naps pay too often for it, by the time alone the long ones of a crowd.)
+const PROPER_EVERY: (u32, u64) = (16, 20_000_000);
 /// Longest nap: who is killed or reset without a word is noticed so much later.
 const NAP_MS: i32 = 5;
 /// A sleep that a nap would have done for: about the same.
@@ -114,7 +115,8 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
 fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Errno>> {
     let naps = conn.naps.load(Ordering::Relaxed);
     let since_proper = os::time::cycles().wrapping_sub(conn.slept_properly.load(Ordering::Relaxed));
-    let is_due = naps >= NAPS_FROM && since_proper < PROPER_EVERY_CYCLES;
+    let is_overdue = naps >= NAPS_FROM + PROPER_EVERY.0 && since_proper >= PROPER_EVERY.1;
+    let is_due = naps >= NAPS_FROM && !is_overdue;
     if !is_due || !conn.is_exclusive() || conn.phase() != Phase::Smc {
         return None;
     }
@@ -136,6 +138,7 @@ fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Er
     end_turn();
     let woken = os::futex::wait(word.futex(), seen, longest.unsigned_abs());
     if is_granted(conn, end, wish) {
+        conn.naps.store(naps.saturating_add(1), Ordering::Relaxed);
         return Some(Ok(()));
     }
     conn.naps.store(0, Ordering::Relaxed);
@@ -149,7 +152,7 @@ fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Er
 /// Counts short sleeps that ended with what was waited for; another kind starts over.
 fn note_length(conn: &Conn, slept_from: u64, is_granted: bool) {
     let is_short = os::time::cycles().wrapping_sub(slept_from) < SHORT_NAP_CYCLES;
-    let naps = conn.naps.load(Ordering::Relaxed).saturating_add(1);
+    let naps = conn.naps.load(Ordering::Relaxed).saturating_add(1).min(NAPS_FROM);
     conn.naps.store(if is_granted && is_short { naps } else { 0 }, Ordering::Relaxed);
     conn.slept_properly.store(os::time::cycles(), Ordering::Relaxed);
 }
