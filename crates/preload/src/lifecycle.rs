@@ -162,7 +162,7 @@ fn closing_range(first: u32, last: u32, flags: c_int) -> Outcome {
     }
     for (fd, _) in table::entries().filter(|(fd, _)| (first..=last).contains(&(*fd as u32))) {
         // The listener's row is found stale by the next who looks.
-        let _ = closing::before_close(fd);
+        let _ = closing::before_close_among(fd, false);
     }
     let mut from = first;
     while let Some(internal) = os::fd::next_internal(from, last) {

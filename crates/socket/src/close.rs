@@ -3,6 +3,7 @@
 
 use crate::conn::{Conn, End, Held, Phase, all, flag, hold, hold_index};
 use crate::table::{self, Entry};
+use crate::yielding::{may_yield, pause_or_yield};
 use crate::{client, epoll, ready};
 use core::sync::atomic::{AtomicU32, Ordering};
 use fabric::verdict::Verdict;
@@ -48,10 +49,15 @@ pub struct AfterClose(Option<(u64, Endpoint)>);
 
 /// Before close(fd) or a dup2 onto it: takes the entry out and, if it was the last of this process, ends our part.
 pub fn before_close(fd: i32) -> AfterClose {
+    before_close_among(fd, true)
+}
+
+/// The same; not `alone` where others are to be closed before libc closes this one.
+pub fn before_close_among(fd: i32, alone: bool) -> AfterClose {
     match table::get(fd) {
         Entry::Empty => AfterClose(None),
         Entry::Conn(index) => match hold_index(index) {
-            Some(held) => close_conn(&held, fd),
+            Some(held) => close_conn(&held, fd, alone),
             None => AfterClose(None),
         },
         Entry::Epoll(index) => {
@@ -66,7 +72,7 @@ pub fn before_close(fd: i32) -> AfterClose {
     }
 }
 
-fn close_conn(held: &Held, fd: i32) -> AfterClose {
+fn close_conn(held: &Held, fd: i32, alone: bool) -> AfterClose {
     // Two threads may close two duplicates, or the same number: who takes the entry out counts, and who counts last ends it.
     if table::clear(fd) != Entry::Conn(held.index()) || !held.drop_fd() {
         return AfterClose(None);
@@ -74,7 +80,7 @@ fn close_conn(held: &Held, fd: i32) -> AfterClose {
     let listener = (held.phase() == Phase::Listening)
         .then(|| Some((held.cookie.load(Ordering::Relaxed), net::local(fd).ok()?)))
         .flatten();
-    finish(held, fd);
+    finish(held, fd, alone);
     AfterClose(listener)
 }
 
@@ -95,7 +101,7 @@ fn is_copy(conn: &Conn) -> bool {
 }
 
 /// Our part of a close, while the descriptor is still open.
-fn finish(conn: &Conn, fd: i32) {
+fn finish(conn: &Conn, fd: i32, alone: bool) {
     if conn.phase() == Phase::Intent && !is_copy(conn) {
         client::retract(conn, fd, fabric::Reason::PEERDECL);
     }
@@ -108,28 +114,33 @@ fn finish(conn: &Conn, fd: i32) {
     if end.mine().holders.load(Shared::Acquire) > 1 || conn.is_in_other_calls() {
         return;
     }
-    if end.incoming.used() != Ok(0) && !conn.has(flag::RESET) {
+    let resets = end.incoming.used() != Ok(0) && !conn.has(flag::RESET);
+    if resets {
         // TCP answers a close with unread bytes by RST.
         end.mine().closed.fetch_or(ClosedBy::ABORT, Shared::Relaxed);
         net::reset_on_close(fd);
     }
     // (SO_LINGER waits until the peer's kernel has the bytes, not its program. The ring is that kernel.)
+    let said = end.mine().closed.load(Shared::Relaxed);
     say_closed(&end);
-    if end.side == Side::Client && end.theirs().closed.load(Shared::SeqCst) & ClosedBy::CLOSE != 0 {
+    let may_wait = alone && !resets && said & ClosedBy::WRITE == 0 && end.side == Side::Client;
+    if may_wait && end.theirs().closed.load(Shared::SeqCst) & ClosedBy::CLOSE != 0 {
         let_the_server_end_first(conn, fd);
     }
 }
 
 /// Whose FIN is first keeps the port for a minute (RFC 9293 section 3.6.1), and two that cross keep one each. Over TCP a client that
-/// closes after a server has its FIN by then; over memory it has read the last byte before the server has called close():
+/// closes after a server mostly has its FIN by then; over memory it learns of the close before the server's FIN is sent:
 /// 28 thousand short connections took all ports of a client, which over TCP had most of them still.
 fn let_the_server_end_first(conn: &Conn, fd: i32) {
-    const LOOKS: u32 = 24;
-    for _ in 0..LOOKS {
+    /// Some 50 us; a server's close() takes 5 from its announcement to its FIN.
+    const LONGEST_CYCLES: u64 = 100_000;
+    let from = os::time::cycles();
+    while may_yield() && os::time::cycles().wrapping_sub(from) < LONGEST_CYCLES {
         if conn.has(flag::TCP_ENDED | flag::RESET) || os::poll::peek(fd, bits::RDHUP) != 0 {
             return;
         }
-        crate::yielding::pause_or_yield();
+        pause_or_yield();
     }
 }
 

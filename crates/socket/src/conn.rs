@@ -163,6 +163,8 @@ pub struct Conn {
     pub(crate) rcvlowat: AtomicU32,
     /// Sends that found no space while an edge-triggered set watched.
     stalls: AtomicU32,
+    /// When a poll of sockets of which it is the first last asked the kernel, in cycles.
+    pub(crate) polled: AtomicU64,
     /// When a call that may not wait last asked TCP and it had nothing to say, in cycles.
     asked_tcp: AtomicU64,
     /// The era in which it was tied to its slot: a fork that was under way has not counted the child's copy.
@@ -199,6 +201,7 @@ impl Conn {
             exclusive_era: AtomicU64::new(0),
             rcvlowat: AtomicU32::new(1),
             stalls: AtomicU32::new(0),
+            polled: AtomicU64::new(0),
             asked_tcp: AtomicU64::new(0),
             tied_era: AtomicU64::new(0),
         }

@@ -7,6 +7,7 @@ use crate::conn::{Conn, End, Held, Phase, flag};
 use crate::stream::in_use;
 use crate::wait::{self, Patience};
 use crate::{client, epoll, ready};
+use core::sync::atomic::Ordering;
 use os::Errno;
 use os::mem::Scratch;
 use os::poll::{PollFd, bits};
@@ -67,7 +68,22 @@ fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
     };
     let first = crate::conn::hold(fds.iter().find(|entry| entry.fd >= 0)?.fd)?;
     let cost = fds.len() as u32;
-    look(fds).or_else(|| if may_spin { wait::spin_for(&first, cost, || look(fds)) } else { None })
+    let ready =
+        look(fds).or_else(|| if may_spin { wait::spin_for(&first, cost, || look(fds)) } else { None });
+    ready.filter(|_| !is_kernel_due(&first))
+}
+
+/// Whether the kernel is to be asked although some are ready: it alone knows whose peer was killed, and a set in which somebody
+/// always is ready would never hear of it. The first socket stands for the set.
+fn is_kernel_due(first: &Conn) -> bool {
+    /// Some 200 us.
+    const ASKED_EVERY_CYCLES: u64 = 500_000;
+    let (now, asked) = (os::time::cycles(), first.polled.load(Ordering::Relaxed));
+    let is_due = now.wrapping_sub(asked) > ASKED_EVERY_CYCLES;
+    if is_due {
+        first.polled.store(now, Ordering::Relaxed);
+    }
+    is_due
 }
 
 fn is_the_rings_business(entry: &PollFd) -> bool {

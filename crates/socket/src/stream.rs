@@ -396,6 +396,9 @@ impl Transmit<'_> {
                 return Ok(true);
             };
             let allowed = source.first(self.allowance()?);
+            // What is written on behind them needs its lines here.
+            let is_last = self.sent + allowed.len() == total;
+            let reader = if reader == Reader::Waiting && !is_last { Reader::Apart } else { reader };
             let count = self
                 .end
                 .outgoing

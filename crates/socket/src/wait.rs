@@ -8,6 +8,7 @@ use crate::conn::{Conn, End, Phase, flag};
 use crate::yielding::{end_turn, has_core_alone, may_yield, pauses, yield_now};
 use crate::{client, config, ready};
 use core::sync::atomic::{AtomicU32, Ordering};
+use fabric::connection;
 use os::Errno;
 use os::poll::{PollFd, bits};
 
@@ -159,14 +160,17 @@ fn note_length(conn: &Conn, slept_from: u64, is_granted: bool) {
 
 /// The short wait before a sleep: whether the wish came true.
 pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
-    spin_for(conn, 1, || is_granted(conn, end, wish).then_some(())).is_some()
+    // An answer ends the wait whatever it is: the caller takes note of it.
+    let is_answered = || conn.phase() == Phase::Intent && connection::verdict(conn.row()).is_some();
+    spin_for(conn, 1, || (is_granted(conn, end, wish) || is_answered()).then_some(())).is_some()
 }
 
 /// Looks again and again for as long as `conn`'s window allows. A look that costs so many of a single one is taken less often.
 pub(crate) fn spin_for<T>(conn: &Conn, cost: u32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let (window, is_unanswered) = (window_of(conn), conn.phase() == Phase::Intent);
+    let size = window.load(Ordering::Relaxed);
     // Where somebody else wants the core it may be the server, which has yet to accept.
-    let rounds = if is_unanswered && !has_core_alone() { 1 } else { window.load(Ordering::Relaxed) };
+    let rounds = if is_unanswered && !has_core_alone() { 1 } else { size };
     let most = config::spin();
     if is_time_to_part(conn) {
         return look();
@@ -175,7 +179,7 @@ pub(crate) fn spin_for<T>(conn: &Conn, cost: u32, mut look: impl FnMut() -> Opti
         // A window of one is a mere yield: its look costs next to nothing where spinning does not pay.
         for _ in 0..if rounds > 1 { (pauses() / cost).max(1) } else { 1 } {
             if let Some(found) = look() {
-                grow(window, round, rounds);
+                grow(window, round, size);
                 return Some(found);
             }
             core::hint::spin_loop();
@@ -183,13 +187,13 @@ pub(crate) fn spin_for<T>(conn: &Conn, cost: u32, mut look: impl FnMut() -> Opti
         let was_shared = yield_now();
         note_shared(conn, was_shared);
         if is_unanswered && (was_shared || !has_core_alone()) {
-            window.store((rounds / 2).max(1), Ordering::Relaxed);
+            window.store((size / 2).max(1), Ordering::Relaxed);
             break;
         }
     }
     let found = look();
     if found.is_some() {
-        grow(window, rounds, rounds);
+        grow(window, rounds, size);
     }
     found
 }

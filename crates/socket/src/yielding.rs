@@ -51,7 +51,9 @@ pub(crate) fn has_core_alone() -> bool {
 pub(crate) fn pause_or_yield() {
     match has_core_alone() {
         true => (0..PAUSES / 2).for_each(|_| core::hint::spin_loop()),
-        false => os::process::yield_now(),
+        false => {
+            yield_now();
+        }
     }
 }
 

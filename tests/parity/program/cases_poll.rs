@@ -30,6 +30,7 @@ pub(crate) const CASES: &[Case] = &[
     case("poll.waits_for_data", waits_for_data),
     case("poll.mixed_set", mixed_set),
     case("poll.many_and_holes", many_and_holes),
+    any("poll.dead_among_ready", dead_among_ready),
     case("poll.low_water", low_water),
     case("poll.select_states", select_states),
     case("poll.select_waits", select_waits),
@@ -262,6 +263,25 @@ fn many_and_holes(cx: &mut Cx) {
     cx.ask("later 40 close 3");
     let (n, v) = sys::poll(&set, 5000);
     say!("closed: {} {}", show(n), bits(v[3] as u16 as u32));
+}
+
+/// One connection always has space; the other one's peer is killed.
+fn dead_among_ready(cx: &mut Cx) {
+    let (l, port) = sys::listener();
+    let near = sys::tcp(0);
+    sys::connect(near, port).expect("connect");
+    let far = sys::accept(l).expect("accept") as Fd;
+    say!("write -> {}", show(sys::write(near, b"abc")));
+    say!("read -> {}", show(sys::read(far, &mut [0; 9])));
+    say!("write -> {}", show(sys::write(far, b"abc")));
+    say!("read -> {}", show(sys::read(near, &mut [0; 9])));
+    let p = cx.warm();
+    let set = [(near, POLLOUT), (p.fd, POLLIN | POLLRDHUP)];
+    say!("both alive {:?}", sys::poll(&set, 1000));
+    sys::kill(cx.peer_pid(), libc::SIGKILL).expect("kill");
+    until("news of the dead", || sys::poll(&set, 1000).1[1] & POLLRDHUP != 0);
+    let (n, v) = sys::poll(&set, 1000);
+    say!("{} {:?}", show(n), v.iter().map(|b| bits(*b as u16 as u32)).collect::<Vec<_>>());
 }
 
 fn low_water(cx: &mut Cx) {

@@ -76,10 +76,13 @@ fn make(always_user: bool) -> anyhow::Result<Held> {
 }
 
 /// Lets short connections have their ports again as a host does over loopback without being asked (tcp_tw_reuse is 2 there):
-/// a second of them uses up all ports, and connect() would search (8 thousand connections a second instead of 25). Where
-/// /proc is read-only TCP stays as slow as it is.
+/// a second of them uses up all ports, and connect() would search (8 thousand connections a second instead of 25).
 fn reuse_ports() {
-    let _ = std::fs::write("/proc/sys/net/ipv4/tcp_tw_reuse", "1");
+    if let Err(error) = std::fs::write("/proc/sys/net/ipv4/tcp_tw_reuse", "1") {
+        eprintln!(
+            "smc_bench: tcp-veth cannot take its ports again ({error}): more than 14 000 short connections over it are too slow"
+        );
+    }
 }
 
 /// A bridge here, and from each namespace a cable to it.
