@@ -9,6 +9,7 @@ use crate::yielding::{end_turn, has_core_alone, may_yield, pauses, yield_now};
 use crate::{client, config, ready};
 use core::sync::atomic::{AtomicU32, Ordering};
 use fabric::connection;
+use fabric::verdict::Verdict;
 use os::Errno;
 use os::poll::{PollFd, bits};
 
@@ -160,8 +161,13 @@ fn note_length(conn: &Conn, slept_from: u64, is_granted: bool) {
 
 /// The short wait before a sleep: whether the wish came true.
 pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
-    // An answer ends the wait whatever it is: the caller takes note of it.
-    let is_answered = || conn.phase() == Phase::Intent && connection::verdict(conn.row()).is_some();
+    // Who waits for space waits for any answer; who waits for data, for the refusal, or the data that follow the other.
+    let is_answered = || match connection::verdict(conn.row()) {
+        Some(Verdict::Smc) => wish == Wish::Space,
+        Some(Verdict::Plain(_)) => true,
+        None => false,
+    };
+    let is_answered = || conn.phase() == Phase::Intent && is_answered();
     spin_for(conn, 1, || (is_granted(conn, end, wish) || is_answered()).then_some(())).is_some()
 }
 
