@@ -1,7 +1,7 @@
 //! poll and select over our sockets. Owns: the private array in which each of them stands as doorbell and TCP socket.
 //!
 //! The program's array is written only when the call is over. What the rings say needs no system call: if nothing but
-//! sockets of ours is asked for, the kernel is asked only by a call that sleeps.
+//! sockets of ours is asked for, the kernel is asked by a call that sleeps, and every 200 us by one that does not.
 
 use crate::conn::{Conn, End, Held, Phase, flag};
 use crate::stream::in_use;
@@ -49,7 +49,7 @@ pub fn poll(fds: &mut [PollFd], timeout_ns: Option<u64>, sleep: &mut impl Sleep)
 /// The answer without the kernel, after a short spin if the call may sleep: only if every entry is a socket of ours whose
 /// TCP connection is not known to have ended (or none at all), and one of them is ready by its rings.
 fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
-    // (Until this was 64 it was 8, and pgbench with ten connections 0.8 to 1.1 times as fast as over TCP instead of 1.3 to 1.5.)
+    // (While this was 8, pgbench with ten connections had 1.10 of TCP's rate; now it has 1.24 to 1.29.)
     if fds.len() > ON_STACK || !fds.iter().all(is_the_rings_business) {
         return None;
     }
