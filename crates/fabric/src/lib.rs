@@ -13,6 +13,7 @@ pub mod closing;
 pub mod config;
 pub mod connection;
 pub mod listener;
+pub mod member;
 pub mod observe;
 pub mod offer;
 pub mod process;

@@ -1,9 +1,10 @@
 //! The client's memory: link groups, their segments, and free slots.
 //!
-//! Owns: which slot may be offered. A slot is free again when both sides have let it go; what a killed or exec'ed
-//! process held is found out by asking the kernel whether the two sockets still exist. A link group is a pair of
-//! processes, so a peer that scribbles breaks only its own connections.
+//! Owns: which slot may be offered. A slot is lent again when both sides have let it go, or when the kernel knows neither
+//! socket as open and nobody who held one lives (`member`): a socket that was reset is known to nobody but its owner. A
+//! link group is a pair of processes, so a peer that scribbles breaks only its own connections.
 
+use crate::member;
 use crate::process::ProcessId;
 use crate::registry;
 use crate::slot::SlotView;
@@ -116,6 +117,10 @@ pub fn take(peer: ProcessId, ring_size: u32, cookie: u64) -> Result<Offer, Reaso
         Some(slot) => slot,
         None => unused_slot(group_index, group)?,
     };
+    if !is_renewed(view) {
+        group.closing.push_back(index, view);
+        return Err(Reason::MEM);
+    }
     if !view.hang_bells() {
         group.free.push_front(index, view);
         return Err(Reason::MEM);
@@ -180,7 +185,15 @@ fn recycle(group: &Group) -> Option<(Index, &'static SlotView)> {
 
 /// Whether both sides say that they hold the slot no more.
 fn is_let_go(header: &SlotHeader) -> bool {
-    header.sides.iter().all(|side| side.holders.load(Acquire) == 0)
+    header.sides.iter().all(|side| side.holders.load(Acquire) == 0 && side.roster.is_empty())
+}
+
+/// Takes the slot away from every view of its last connection; `false` if somebody who holds it turned up meanwhile (a
+/// process that was cloned without our knowledge makes its first call).
+fn is_renewed(view: &SlotView) -> bool {
+    let header = view.header();
+    header.renew();
+    !header.sides.iter().any(member::has_living)
 }
 
 fn unused_slot(group_index: Index, group: &Group) -> Result<(Index, &'static SlotView), Reason> {
@@ -238,12 +251,18 @@ fn new_segment(group: Index, ring_size: u32) -> Result<(Index, &'static Offered)
 fn reclaim(group: &Group) -> Option<(Index, &'static SlotView)> {
     for _ in 0..2 * SLOTS {
         let (index, view) = group.closing.pop_front()?;
-        if is_let_go(view.header()) || crate::attach::sockets_are_gone(view) {
+        if is_let_go(view.header()) || is_orphaned(view) {
             return Some((index, view));
         }
         group.closing.push_back(index, view);
     }
     None
+}
+
+/// Whether nobody is left who could use the slot, though not all said so. That the kernel lists no socket does not suffice:
+/// after a reset it lists neither, and both descriptors may be open.
+fn is_orphaned(view: &SlotView) -> bool {
+    crate::attach::sockets_are_gone(view) && !view.header().sides.iter().any(member::has_living)
 }
 
 /// Gives a slot back after this process's last close of the client's side.

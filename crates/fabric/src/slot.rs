@@ -26,6 +26,8 @@ pub struct SlotView {
     pub(crate) client: EndpointCell,
     /// The server's address.
     pub(crate) server: EndpointCell,
+    /// Sockets of this process on it: the generation that they are of above, their number below.
+    ties: AtomicU64,
     header: &'static SlotHeader,
     rings: [Ring; 2],
 }
@@ -46,6 +48,7 @@ impl SlotView {
             next: AtomicU32::new(0),
             client: EndpointCell::default(),
             server: EndpointCell::default(),
+            ties: AtomicU64::new(0),
             header,
             rings,
         })
@@ -61,6 +64,27 @@ impl SlotView {
     #[inline]
     pub fn header(&self) -> &'static SlotHeader {
         self.header
+    }
+
+    /// Which of its connections the slot serves now.
+    #[inline]
+    pub fn generation(&self) -> u32 {
+        self.header.generation.load(shm::sync::Ordering::Acquire)
+    }
+
+    /// One more socket of this process is on the slot. (Two are if a process passes one to itself.)
+    pub fn tie(&self, generation: u32) {
+        let _ = self.ties.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |ties| {
+            let is_same = (ties >> 32) as u32 == generation;
+            Some(if is_same { ties + 1 } else { u64::from(generation) << 32 | 1 })
+        });
+    }
+
+    /// One fewer; `true` for the last of its generation.
+    pub fn untie(&self, generation: u32) -> bool {
+        let fewer = |ties: u64| ((ties >> 32) as u32 == generation && ties as u32 > 0).then(|| ties - 1);
+        let before = self.ties.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fewer);
+        before.is_ok_and(|ties| ties as u32 == 1)
     }
 
     /// The ring `side` writes into.

@@ -187,6 +187,11 @@ fn int_option(fd: i32, name: i32) -> i32 {
     getsockopt(fd, opt::SOL_SOCKET, name, &mut value).map_or(-1, |_| value)
 }
 
+/// Takes the pending error off a socket, if there is one.
+pub fn take_error(fd: i32) {
+    let _ = int_option(fd, opt::SO_ERROR);
+}
+
 /// Whether `fd` is a TCP stream socket over IPv4 or IPv6.
 pub fn is_tcp(fd: i32) -> bool {
     // The number 6 is also a raw socket's and netlink's, which are no streams.

@@ -58,7 +58,7 @@ fn open_link(pid: &[u8], fd: i32) -> Result<i32> {
     open(path, How::MAGIC_LINK)
 }
 
-fn decimal(mut value: u32, digits: &mut [u8; 10]) -> &[u8] {
+pub(crate) fn decimal(mut value: u32, digits: &mut [u8; 10]) -> &[u8] {
     let mut at = digits.len();
     loop {
         at -= 1;

@@ -64,6 +64,48 @@ pub fn exists(id: u32) -> bool {
     check(unsafe { syscall!(nr::__NR_kill, id, 0) }) != Err(Errno::ESRCH)
 }
 
+/// What `/proc/PID/stat` says of a process (proc_pid_stat(5)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Life {
+    /// When it started, in clock ticks since boot: another process with this id has another start.
+    pub started: u64,
+    /// It has ended, and nobody has waited for it yet.
+    pub is_zombie: bool,
+}
+
+/// The life of process `pid`; `None` if there is no such process, or nobody may look.
+pub fn life(pid: u32) -> Option<Life> {
+    const PATH_LEN: usize = "/proc/4294967295/stat\0".len();
+    let (mut digits, mut path) = ([0u8; 10], [0u8; PATH_LEN]);
+    let parts: [&[u8]; 3] = [b"/proc/", crate::pipe::decimal(pid, &mut digits), b"/stat"];
+    for (byte, from) in path.iter_mut().zip(parts.into_iter().flatten()) {
+        *byte = *from;
+    }
+    let path = core::ffi::CStr::from_bytes_until_nul(&path).ok()?;
+    let fd = crate::file::open(path, crate::file::How::READ).ok()?;
+    let mut text = [0u8; 512];
+    // SAFETY: `text` is writable for its length.
+    let got = check(unsafe { syscall!(nr::__NR_read, fd, text.as_mut_ptr(), text.len()) });
+    crate::fd::close(fd);
+    parse_stat(text.get(..got.ok()?)?)
+}
+
+/// State is the first field after the name, which ends at the last parenthesis; the number of threads is the 18th after that,
+/// the start the 20th.
+fn parse_stat(text: &[u8]) -> Option<Life> {
+    let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
+    let mut fields = text[after_name..].split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+    let state = fields.next()?.first().copied()?;
+    let threads = number(fields.nth(16)?)?;
+    let started = number(fields.nth(1)?)?;
+    // The first thread of a process may have ended before others: only the last one's end is the process's.
+    Some(Life { started, is_zombie: matches!(state, b'Z' | b'X') && threads <= 1 })
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    core::str::from_utf8(digits).ok()?.parse().ok()
+}
+
 /// Sends `signal` to the calling thread only (SIGPIPE belongs to the thread that wrote).
 pub fn raise_on_self(signal: u32) {
     // SAFETY: signalling oneself touches no memory.
@@ -217,4 +259,32 @@ pub fn exit_group(status: i32) {
 pub fn tell(text: &[u8]) {
     // SAFETY: a slice is readable for its length.
     unsafe { syscall!(nr::__NR_write, 2, text.as_ptr(), text.len()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_lives_until_it_is_a_zombie() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let alive = life(child.id()).unwrap();
+        assert!(!alive.is_zombie && alive.started >= life(pid()).unwrap().started);
+        child.kill().unwrap();
+        let zombie = (0..1000).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            life(child.id()).filter(|life| life.is_zombie)
+        });
+        assert_eq!(zombie.map(|life| life.started), Some(alive.started));
+        child.wait().unwrap();
+        assert_eq!(life(child.id()), None);
+    }
+
+    #[test]
+    fn names_with_blanks_and_parentheses_are_skipped() {
+        let line = b"7 (a) R (b) Z 1 7 7 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
+        assert_eq!(parse_stat(line), Some(Life { started: 4711, is_zombie: true }));
+        assert_eq!(parse_stat(b"7 (x) Z 1"), None);
+    }
 }

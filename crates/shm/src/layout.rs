@@ -5,12 +5,13 @@
 
 use crate::lock::SideLock;
 use crate::ring::{Line, RingWords};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::roster::Roster;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// First word of every segment: "ISTHMUS\x01" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMUS\x01");
 /// Layout version; ends that differ stay on TCP.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Size of the segment header and of each slot header.
 pub const PAGE: usize = 4096;
 /// Room for one CLC message in a slot's mailbox.
@@ -108,6 +109,11 @@ pub struct SideBlock {
     pub state: AtomicU32,
     /// Processes that wait on an epoll set which they inherited and in which the socket is.
     pub set_sharers: AtomicU32,
+    /// The slot's generation, once more: on a line that every operation reads. Who finds another one than its own has
+    /// nothing to do with the slot any more.
+    pub generation: AtomicU32,
+    /// Which processes hold the socket.
+    pub roster: Roster,
     /// Receiving calls of this side.
     pub rx: Line<Traffic>,
     /// Sending calls of this side.
@@ -175,7 +181,7 @@ impl Mail {
 #[derive(Debug)]
 #[repr(C)]
 pub struct SlotHeader {
-    /// Counts connections on this slot; odd while in use.
+    /// Counts the connections on this slot.
     pub generation: AtomicU32,
     /// Unused.
     pub reserved: AtomicU32,
@@ -199,7 +205,18 @@ const _: () = {
 };
 
 impl SlotHeader {
-    /// Makes the slot fresh for a connection of `client_cookie`. The caller owns the slot: no side uses it.
+    /// The slot is to be lent again: whoever still has a view of it finds another generation from now on. The caller looks
+    /// at the rosters afterwards; who joined before is there, who joins later sees the generation.
+    pub fn renew(&self) {
+        let generation = self.generation.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+        for side in &self.sides {
+            side.generation.store(generation, Ordering::SeqCst);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// Makes the slot fresh for a connection of `client_cookie`, after [`SlotHeader::renew`]. The caller owns the slot: no
+    /// side uses it.
     pub fn reset(&self, client_cookie: u64) {
         self.client_cookie.store(client_cookie, Ordering::Relaxed);
         self.server_cookie.store(0, Ordering::Relaxed);
@@ -210,6 +227,7 @@ impl SlotHeader {
             side.pid.store(0, Ordering::Relaxed);
             side.state.store(0, Ordering::Relaxed);
             side.set_sharers.store(0, Ordering::Relaxed);
+            side.roster.reset();
             for traffic in [&side.rx.0, &side.tx.0] {
                 traffic.lock.unlock();
                 traffic.requests.store(0, Ordering::Relaxed);
@@ -226,6 +244,6 @@ impl SlotHeader {
         for mail in &self.mail {
             mail.len.store(0, Ordering::Relaxed);
         }
-        self.generation.fetch_add(1, Ordering::Release);
+        fence(Ordering::Release);
     }
 }

@@ -16,6 +16,7 @@ pub mod layout;
 pub mod lock;
 pub mod registry;
 pub mod ring;
+pub mod roster;
 pub mod segment;
 pub mod slab;
 pub mod sync;

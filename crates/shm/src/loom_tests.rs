@@ -140,3 +140,22 @@ fn a_side_lock_excludes() {
         assert_eq!(shared.1.load(Ordering::Relaxed), 2);
     });
 }
+
+/// A process that was cloned without our knowledge makes its first call while its slot is being lent again.
+#[test]
+fn who_joins_is_seen_or_sees_that_the_slot_is_lent_again() {
+    loom::model(|| {
+        let slot = Arc::new((crate::roster::Roster::new(), crate::sync::AtomicU32::new(1)));
+        let joiner = {
+            let slot = slot.clone();
+            thread::spawn(move || {
+                slot.0.join(7, |_| true);
+                slot.1.load(Ordering::Relaxed) == 1
+            })
+        };
+        slot.1.fetch_add(1, Ordering::SeqCst);
+        crate::sync::fence(Ordering::SeqCst);
+        let is_lent = !slot.0.has_living(|_| true);
+        assert!(!(joiner.join().unwrap() && is_lent), "two connections use the slot");
+    });
+}

@@ -1,12 +1,12 @@
 //! The connecting side: the intent before the SYN, its answer, and the way back to TCP.
 //! Owns: the flush of early bytes: what the ring holds when the verdict is PLAIN goes out over TCP, in order, first.
 
-use crate::conn::{Conn, End, Held, Phase, Turned, enter, flag};
+use crate::conn::{Conn, End, Held, Phase, Tie, Turned, enter, flag};
 use crate::{epoll, handshake, ready};
 use core::sync::atomic::Ordering;
 use fabric::connection::{self, Intent};
 use fabric::verdict::Verdict;
-use fabric::{Reason, attach, config, listener, offer, process, registry, totals};
+use fabric::{Reason, attach, config, listener, member, offer, process, registry, totals};
 use os::net::{self, Endpoint, TcpInput, msg};
 use os::poll::bits;
 use os::{Errno, diag};
@@ -43,6 +43,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let offered = offer::take(owner, ring_size, cookie)?;
     let side = &offered.view.header().sides[Side::Client as usize];
     side.holders.store(1, Shared::Relaxed);
+    member::join(side);
     // The server's first hold is taken for it: it writes nothing into the slot before it has won the word.
     offered.view.header().sides[Side::Server as usize].holders.store(1, Shared::Relaxed);
     side.pid.store(os::process::cached_pid(), Shared::Relaxed);
@@ -56,7 +57,13 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
         abandon(&offered);
         return Err(Reason::MEM);
     };
-    held.tie(Side::Client, row, offered.index, cookie);
+    held.tie(Tie {
+        side: Side::Client,
+        row,
+        view: offered.index,
+        cookie,
+        generation: offered.view.generation(),
+    });
     held.see_rcvlowat(fd);
     if let Some(end) = End::of(&held) {
         held.see_nonblocking(Some(&end), os::fd::is_nonblocking(fd));
@@ -85,6 +92,7 @@ pub(crate) fn expect_answer(conn: &Conn) {
 fn abandon(offered: &offer::Offer) {
     for side in &offered.view.header().sides {
         side.holders.store(0, Shared::Release);
+        member::leave(side);
     }
     offer::give_back(offered.index, offered.view);
 }

@@ -7,7 +7,7 @@ use crate::yielding::{may_yield, pause_or_yield};
 use crate::{client, epoll, ready};
 use core::sync::atomic::{AtomicU32, Ordering};
 use fabric::verdict::Verdict;
-use fabric::{attach, connection, listener, offer, totals};
+use fabric::{attach, connection, listener, member, offer, totals};
 use os::net::{self, Endpoint};
 use os::poll::bits;
 use shm::slab::Index;
@@ -41,6 +41,13 @@ pub fn before_shutdown(fd: i32, how: i32) {
         ready::kick(&conn, &end);
     }
     end.wake_napping();
+    wake_peer(&end);
+}
+
+/// After flags that the peer may wait for without TCP's telling it: a writer that sleeps for space, and whoever naps.
+fn wake_peer(end: &End) {
+    core::sync::atomic::fence(Ordering::SeqCst);
+    end.ring_peer(&end.incoming.words().space_wait.0);
     end.wake_napping_peer();
 }
 
@@ -106,7 +113,7 @@ fn finish(conn: &Conn, fd: i32, alone: bool) {
         client::retract(conn, fd, fabric::Reason::PEERDECL);
     }
     epoll::remove_all(conn);
-    let Some(end) = End::of(conn) else { return };
+    let Some(end) = End::still_of(conn) else { return };
     if conn.phase() != Phase::Smc {
         return;
     }
@@ -114,15 +121,16 @@ fn finish(conn: &Conn, fd: i32, alone: bool) {
     if end.mine().holders.load(Shared::Acquire) > 1 || conn.is_in_other_calls() {
         return;
     }
+    // (SO_LINGER waits until the peer's kernel has the bytes, not its program. The ring is that kernel.)
+    let said = end.mine().closed.load(Shared::Relaxed);
+    say_closed(&end);
+    // Looked at after it was said: what the peer publishes later, it knows to have come too late.
     let resets = end.incoming.used() != Ok(0) && !conn.has(flag::RESET);
     if resets {
         // TCP answers a close with unread bytes by RST.
         end.mine().closed.fetch_or(ClosedBy::ABORT, Shared::Relaxed);
         net::reset_on_close(fd);
     }
-    // (SO_LINGER waits until the peer's kernel has the bytes, not its program. The ring is that kernel.)
-    let said = end.mine().closed.load(Shared::Relaxed);
-    say_closed(&end);
     let may_wait = alone && !resets && said & ClosedBy::WRITE == 0 && end.side == Side::Client;
     if may_wait && end.theirs().closed.load(Shared::SeqCst) & ClosedBy::CLOSE != 0 {
         let_the_server_end_first(conn, fd);
@@ -145,8 +153,8 @@ fn let_the_server_end_first(conn: &Conn, fd: i32) {
 }
 
 fn say_closed(end: &End) {
-    end.mine().closed.fetch_or(ClosedBy::CLOSE | ClosedBy::WRITE | ClosedBy::READ, Shared::Release);
-    end.wake_napping_peer();
+    end.mine().closed.fetch_or(ClosedBy::CLOSE | ClosedBy::WRITE | ClosedBy::READ, Shared::SeqCst);
+    wake_peer(end);
 }
 
 /// Drops a stale entry's claim on a connection: its number was closed without our seeing it.
@@ -177,7 +185,7 @@ fn drop_holder(end: &End) -> bool {
 /// This process is about to lose its copy without a close(): whoever else has one goes on. Once per connection, and
 /// never for the last, whose end TCP tells.
 fn leave_to_others(conn: &Conn) {
-    let Some(end) = End::of(conn) else { return };
+    let Some(end) = End::still_of(conn) else { return };
     if !matches!(conn.phase(), Phase::Smc | Phase::Intent | Phase::Plain)
         || conn.has(flag::COUNTED | flag::LEFT)
     {
@@ -187,6 +195,7 @@ fn leave_to_others(conn: &Conn) {
     let left = holders.fetch_update(Shared::AcqRel, Shared::Acquire, |count| (count > 1).then(|| count - 1));
     if left.is_ok() {
         conn.mark(flag::LEFT);
+        member::leave(end.mine());
         ready::count_registrations_again(conn, &end, -1);
     }
 }
@@ -198,6 +207,15 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
         return;
     }
     let Some(end) = End::of(conn) else { return };
+    let is_last_here = conn.untie();
+    epoll::unwatch(conn);
+    if conn.is_stale() {
+        // Lent again since: nothing of the slot is this connection's, but for its place among those mapped here.
+        if conn.has(flag::ATTACHED) {
+            attach::done(end.view);
+        }
+        return;
+    }
     if was == Phase::Smc && !conn.has(flag::COUNTED | flag::LEFT) {
         totals::closed(end.mine(), end.outgoing, end.incoming);
     }
@@ -210,6 +228,9 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
         connection::decide(conn.row(), end.side, Verdict::Plain(fabric::Reason::PEERDECL));
         epoll::intent_ended();
         end.theirs().holders.store(0, Shared::Release);
+    }
+    if is_last_here {
+        member::leave(end.mine());
     }
     let cookie = conn.cookie.load(Ordering::Relaxed);
     match end.side {
@@ -263,7 +284,7 @@ pub fn before_fork() {
 
 /// One more process, or one fewer, has what this one has of the connection.
 fn copied(conn: &Conn, by: i32) {
-    if let Some(end) = End::of(conn) {
+    if let Some(end) = End::still_of(conn) {
         end.mine().holders.fetch_add(by as u32, Shared::AcqRel);
         ready::count_registrations_again(conn, &end, by);
     }
@@ -289,6 +310,9 @@ pub fn after_fork_in_child() {
     os::process::refresh_pid();
     for conn in tied().filter(|conn| conn.tied_era() == era_of_parent) {
         copied(conn, 1);
+    }
+    for end in tied().filter_map(End::still_of) {
+        member::join(end.mine());
     }
     offer::after_fork();
     for (_, conn) in all() {
@@ -316,7 +340,7 @@ fn leave_a_copy(conn: &Conn) {
     conn.note_shared();
     if conn.phase() == Phase::Smc
         && !conn.has(flag::LENT)
-        && let Some(end) = End::of(conn)
+        && let Some(end) = End::still_of(conn)
     {
         conn.mark(flag::LENT);
         end.mine().holders.fetch_add(1, Shared::AcqRel);
@@ -392,7 +416,7 @@ pub fn at_exit() {
                 client::retract(&held, fd, fabric::Reason::PEERDECL);
             }
             Phase::Smc => {
-                if let Some(end) = End::of(&held) {
+                if let Some(end) = End::still_of(&held) {
                     let is_last = end.mine().holders.load(Shared::Acquire) <= 1;
                     if is_last && end.incoming.used() != Ok(0) {
                         net::reset_on_close(fd);

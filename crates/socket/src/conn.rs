@@ -117,6 +117,12 @@ pub mod flag {
     pub const KICKED: u32 = 64;
     /// A copy that may have left this process is counted.
     pub const LENT: u32 = 16384;
+    /// TCP was made to answer bytes that nobody will read.
+    pub const PROVOKED: u32 = 32768;
+    /// The ring contradicted itself: nothing in it is believed any more.
+    pub const BROKEN: u32 = 131_072;
+    /// Bytes wait for a peer that has ended its stream: whether it lives is looked at now and then.
+    pub const WATCHED: u32 = 65536;
 }
 
 /// One socket.
@@ -128,6 +134,8 @@ pub struct Conn {
     /// Registry row; meaningful from Intent or the server's claim on.
     row: AtomicU64,
     view: AtomicU32,
+    /// Of the slot, while it was this connection's.
+    generation: AtomicU32,
     /// Cookie of the client's socket, key of the row; for listeners their own.
     pub(crate) cookie: AtomicU64,
     pub(crate) flags: AtomicU32,
@@ -179,6 +187,7 @@ impl Conn {
             uses: AtomicU64::new(FREE),
             row: AtomicU64::new(0),
             view: AtomicU32::new(u32::MAX),
+            generation: AtomicU32::new(0),
             cookie: AtomicU64::new(0),
             flags: AtomicU32::new(0),
             deadline: AtomicU64::new(0),
@@ -268,12 +277,27 @@ impl Conn {
     }
 
     /// Ties the socket to a row and a slot.
-    pub(crate) fn tie(&self, side: Side, row: RowId, view: Index, cookie: u64) {
-        self.side.store(side as u8, Ordering::Relaxed);
-        self.row.store(row.word(), Ordering::Relaxed);
-        self.cookie.store(cookie, Ordering::Relaxed);
+    pub(crate) fn tie(&self, to: Tie) {
+        self.side.store(to.side as u8, Ordering::Relaxed);
+        self.row.store(to.row.word(), Ordering::Relaxed);
+        self.cookie.store(to.cookie, Ordering::Relaxed);
+        self.generation.store(to.generation, Ordering::Relaxed);
         self.tied_era.store(crate::close::era(), Ordering::Relaxed);
-        self.view.store(view.0, Ordering::Release);
+        self.view.store(to.view.0, Ordering::Release);
+        if let Some(view) = self.view() {
+            view.tie(to.generation);
+        }
+    }
+
+    /// Whether no other socket of this process is on the slot from now on.
+    pub(crate) fn untie(&self) -> bool {
+        self.view().is_some_and(|view| view.untie(self.generation.load(Ordering::Relaxed)))
+    }
+
+    /// Whether the slot serves another connection by now: then this one was reset long ago, as the kernel's socket will say.
+    #[inline]
+    pub(crate) fn is_stale(&self) -> bool {
+        End::of(self).is_some_and(|end| end.generation() != self.generation.load(Ordering::Relaxed))
     }
 
     /// O_NONBLOCK is on or off, for this process and for others that hold the side.
@@ -340,6 +364,7 @@ impl Conn {
         SlotView::get(self.view_index())
     }
 
+    /// Whether any of `bits` is set.
     #[inline]
     pub(crate) fn has(&self, bits: u32) -> bool {
         self.flags.load(Ordering::Relaxed) & bits != 0
@@ -347,7 +372,7 @@ impl Conn {
 
     #[inline]
     pub(crate) fn mark(&self, bits: u32) {
-        if !self.has(bits) {
+        if self.flags.load(Ordering::Relaxed) & bits != bits {
             self.flags.fetch_or(bits, Ordering::Relaxed);
         }
     }
@@ -388,6 +413,17 @@ fn fds_of(uses: u64) -> u32 {
     ((uses & !FREE) / FD) as u32
 }
 
+/// What [`Conn::tie`] ties a socket to.
+#[derive(Clone, Copy)]
+pub(crate) struct Tie {
+    pub(crate) side: Side,
+    pub(crate) row: RowId,
+    pub(crate) view: Index,
+    pub(crate) cookie: u64,
+    /// Of the slot.
+    pub(crate) generation: u32,
+}
+
 /// One side of a tied connection: everything a data call needs, resolved once.
 #[derive(Clone, Copy)]
 pub(crate) struct End {
@@ -403,6 +439,17 @@ impl End {
         let view = conn.view()?;
         let side = conn.side();
         Some(End { view, side, outgoing: view.outgoing(side), incoming: view.incoming(side) })
+    }
+
+    /// The same, but for a slot that serves another connection by now: for whoever is about to change its words.
+    pub(crate) fn still_of(conn: &Conn) -> Option<End> {
+        End::of(conn).filter(|_| !conn.is_stale())
+    }
+
+    /// Which connection the slot serves.
+    #[inline]
+    fn generation(&self) -> u32 {
+        self.mine().generation.load(shm::sync::Ordering::Relaxed)
     }
 
     #[inline]

@@ -141,10 +141,18 @@ impl Round<'_> {
                 epoll::prepare_to_be_polled(fd);
                 continue;
             };
+            epoll::look_after(&conn, fd);
             self.private[at].events = tcp_events(&conn, events);
             change_waiters(&conn, &end, events, 1);
             let is_loud = ready::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
             prepared.is_ready |= level(&conn, &end, fd, 0) & events != 0;
+            if events & WRITE_SIDE != 0
+                && ready::is_half_closed_by_peer(&end)
+                && !ready::has_space(&conn, &end)
+            {
+                epoll::watch(&conn);
+                prepared.slice_ms = epoll::slice_ms();
+            }
             if is_loud {
                 prepared.slice_ms = patience.next_ms();
             } else {

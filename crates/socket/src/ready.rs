@@ -41,6 +41,63 @@ pub(crate) fn has_space(conn: &Conn, end: &End) -> bool {
     }
 }
 
+/// Whether the peer said that it stops writing but goes on reading.
+pub(crate) fn is_half_closed_by_peer(end: &End) -> bool {
+    let closed = end.theirs().closed.load(Shared::Acquire);
+    closed & shm::ClosedBy::WRITE != 0 && closed & shm::ClosedBy::CLOSE == 0
+}
+
+/// Whether nobody will read what is written from now on: the peer closed, shut both directions down, or was seen to be
+/// gone by TCP. The end of the peer's stream alone says nothing where the peer had announced it.
+pub(crate) fn is_peer_gone(conn: &Conn, end: &End) -> bool {
+    use shm::ClosedBy as By;
+    let said = end.theirs().closed.load(Shared::SeqCst);
+    said & By::CLOSE != 0
+        || said & (By::READ | By::WRITE) == By::READ | By::WRITE
+        || conn.has(flag::TCP_GONE)
+        || (conn.has(flag::TCP_ENDED) && said & By::WRITE == 0)
+}
+
+/// Whether a writer gets on: there is space, or an error to be told.
+pub(crate) fn may_write(conn: &Conn, end: &End) -> bool {
+    has_space(conn, end) || is_peer_gone(conn, end)
+}
+
+/// What lies in the ring will never be read. TCP's answer to such bytes is a reset, and one byte on the TCP socket gets just
+/// that: from then on the kernel tells everybody (poll, epoll, the next call) what it would have told anyway.
+pub(crate) fn provoke_reset(conn: &Conn, end: &End, fd: i32) {
+    let is_due = !conn.has(flag::PROVOKED) && end.outgoing.used() != Ok(0);
+    // (A send to a socket that has been reset would take the error away that the program is to see.)
+    if is_due && os::poll::peek(fd, 0) == 0 {
+        conn.mark(flag::PROVOKED);
+        let _ = os::net::send_bytes(fd, &[0], os::net::msg::NOSIGNAL | os::net::msg::DONTWAIT);
+    }
+}
+
+/// A writer asks TCP whether the peer is still there, if it has not done so for a moment.
+pub(crate) fn ask_for_peer(conn: &Conn, end: &End, fd: i32) {
+    if conn.was_tcp_quiet() {
+        return;
+    }
+    conn.note_quiet_tcp();
+    match os::poll::peek(fd, os::poll::bits::RDHUP) {
+        0 => {}
+        told => note_tcp(conn, end, u32::from(told as u16)),
+    }
+    ask_for_half_closed_peer(conn, end, fd);
+}
+
+/// The same where the peer has ended its stream: TCP has nothing more to say then, but the kernel's list of sockets has.
+/// Asked only while unread bytes lie in the ring.
+pub(crate) fn ask_for_half_closed_peer(conn: &Conn, end: &End, fd: i32) {
+    let is_doubtful =
+        is_half_closed_by_peer(end) && !conn.has(flag::TCP_GONE) && end.outgoing.used() != Ok(0);
+    if is_doubtful && crate::client::peer_socket_is_gone(conn, fd) {
+        conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
+        provoke_reset(conn, end, fd);
+    }
+}
+
 /// Whether our own shutdown has ended writing.
 pub(crate) fn is_write_shut(end: &End) -> bool {
     end.mine().closed.load(Shared::SeqCst) & shm::ClosedBy::WRITE != 0
@@ -63,7 +120,7 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     if is_read_shut || conn.has(flag::TCP_ENDED) {
         level |= bits::RDHUP;
     }
-    if closed & shm::ClosedBy::WRITE != 0 || conn.has(flag::TCP_GONE) || has_space(conn, end) {
+    if closed & shm::ClosedBy::WRITE != 0 || may_write(conn, end) {
         level |= bits::OUT | bits::WRNORM;
     }
     if conn.has(flag::RESET) {
@@ -205,7 +262,7 @@ pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) -> boo
         was_rung && conn.epoll_edge.load(Ordering::Acquire) > 0 && crate::epoll::sleeps_for_edge(conn, end);
     let shut = end.mine().closed.load(Shared::SeqCst);
     let is_loud = (others_rx && (has_data(conn, end) || shut & shm::ClosedBy::READ != 0))
-        || (others_tx && (has_space(conn, end) || shut & shm::ClosedBy::WRITE != 0))
+        || (others_tx && (may_write(conn, end) || shut & shm::ClosedBy::WRITE != 0))
         || has_edge;
     if is_loud {
         kick(conn, end);

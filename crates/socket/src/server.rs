@@ -1,11 +1,11 @@
 //! The accepting side: the decision at the first use of an accepted socket.
 //! Owns: the order of a claim: find the client's intent, map its memory, open the doorbells, and only then swap the word.
 
-use crate::conn::{Conn, End, Phase, enter, flag};
+use crate::conn::{Conn, End, Phase, Tie, enter, flag};
 use crate::{close, epoll, handshake};
 use fabric::connection::{self, RowId};
 use fabric::verdict::Verdict;
-use fabric::{Reason, attach, listener, process, registry, totals};
+use fabric::{Reason, attach, listener, member, process, registry, totals};
 use os::net::Endpoint;
 use os::{diag, net};
 use shm::Side;
@@ -133,6 +133,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
             net::abort(fd);
         }
     })?;
+    let generation = view.generation();
     if view.header().client_cookie.load(Relaxed) != cookie {
         attach::done(view);
         connection::decide(row, side, Verdict::Plain(Reason::SYNCERR));
@@ -155,9 +156,12 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
         }
         None => {
             // The client's end, come from another process before the server has answered.
-            take_side(view, side, false);
+            if !takes_side(view, side, generation, false) {
+                attach::done(view);
+                return Err(Some(Reason::SYNCERR));
+            }
             conn.mark(flag::ATTACHED | flag::ESTABLISHED);
-            conn.tie(side, row, index, cookie);
+            conn.tie(Tie { side, row, view: index, cookie, generation });
             note_end(conn, fd, at, is_unshared);
             crate::client::expect_answer(conn);
             return Ok(Phase::Intent);
@@ -165,10 +169,14 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
         Some(Verdict::Smc) => {}
     }
     let is_first = side == Side::Server && is_first_claim(row, own_cookie)?;
-    take_side(view, side, is_first);
+    if !takes_side(view, side, generation, is_first) {
+        // The client has reset the connection since, and lent the slot again.
+        attach::done(view);
+        return Err(Some(Reason::SYNCERR));
+    }
     conn.mark(flag::ATTACHED | flag::ESTABLISHED);
     conn.see_rcvlowat(fd);
-    conn.tie(side, row, index, cookie);
+    conn.tie(Tie { side, row, view: index, cookie, generation });
     note_end(conn, fd, at, is_unshared);
     if is_first {
         if is_unshared {
@@ -232,14 +240,21 @@ fn find(fd: i32, may_be_client: bool) -> Option<Found> {
     Some(Found { row, cookie: client.cookie, side: Side::Server, at })
 }
 
-/// `is_first`: the hold was taken by the client already.
-fn take_side(view: &fabric::slot::SlotView, side: Side, is_first: bool) {
+/// Joins the holders of a side; `false` if the slot serves another connection by now. `is_first`: the hold was counted by
+/// the client already.
+fn takes_side(view: &fabric::slot::SlotView, side: Side, generation: u32, is_first: bool) -> bool {
     let block = &view.header().sides[side as usize];
+    member::join(block);
+    if view.generation() != generation {
+        member::leave(block);
+        return false;
+    }
     if !is_first {
         block.holders.fetch_add(1, AcqRel);
     }
     block.pid.store(os::process::cached_pid(), Relaxed);
     block.state.store(1, Relaxed);
+    true
 }
 
 /// Only one server socket can hold a row; several processes may share that socket. Whether this is the first of them.

@@ -8,7 +8,7 @@ use crate::ready::EARLY_MAX;
 use crate::table::{self, Entry};
 use crate::wait::{Limit, Wish};
 use crate::yielding::has_core_alone;
-use crate::{Outcome, client, ready, server, wait};
+use crate::{Outcome, client, epoll, ready, server, wait};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
@@ -32,7 +32,29 @@ pub(crate) fn in_use(fd: i32) -> Option<Held> {
         Phase::Intent => client::glance(&held, fd),
         phase => phase,
     };
-    matches!(phase, Phase::Smc | Phase::Intent).then_some(held)
+    if !matches!(phase, Phase::Smc | Phase::Intent) {
+        return None;
+    }
+    if held.is_stale() {
+        forsake(&held);
+        return None;
+    }
+    Some(held)
+}
+
+/// The slot is another connection's by now. It was lent again because the kernel knew this one to be over: it has the last
+/// word, and every call from here on.
+#[cold]
+pub(crate) fn forsake(conn: &Conn) {
+    if let Some(_turn) = conn.registrations_turn.take()
+        && matches!(conn.phase(), Phase::Smc | Phase::Intent)
+    {
+        if conn.phase() == Phase::Intent {
+            epoll::intent_ended();
+        }
+        conn.set_phase(Phase::Plain);
+        epoll::convert(conn);
+    }
 }
 
 /// recv and its kin. `total` is the room in all `sinks`.
@@ -73,7 +95,7 @@ struct Receive<'c> {
 
 impl Receive<'_> {
     fn run<'a>(&mut self, sinks: impl Iterator<Item = Sink<'a>> + Clone) -> Outcome {
-        if self.conn.has(flag::RESET_TOLD) {
+        if self.conn.has(flag::BROKEN) {
             return Outcome::Done(0);
         }
         let mut rest = Rest { sinks: sinks.clone(), current: None };
@@ -185,7 +207,7 @@ impl Receive<'_> {
             return if ready::has_bytes(&self.end, 1) && self.flags & msg::PEEK == 0 {
                 Step::Retry
             } else {
-                self.leave(self.ended(is_shut))
+                self.leave(self.ended())
             };
         }
         if !may_wait {
@@ -232,15 +254,14 @@ impl Receive<'_> {
         true
     }
 
-    fn ended(&self, is_shut: bool) -> Outcome {
+    fn ended(&self) -> Outcome {
         if self.conn.has(flag::RESET) {
             if self.got > 0 || self.conn.has(flag::RESET_TOLD) {
                 return Outcome::Done(0);
             }
-            self.conn.mark(flag::RESET_TOLD);
-            return Outcome::Fail(Errno::ECONNRESET);
+            return tell_reset(self.conn, self.fd);
         }
-        if is_shut { Outcome::Done(0) } else { Outcome::Forward }
+        Outcome::Forward
     }
 
     fn leave(&self, outcome: Outcome) -> Step {
@@ -327,17 +348,18 @@ impl Transmit<'_> {
         if self.sent > 0 { Outcome::Done(self.sent) } else { outcome }
     }
 
-    /// EPIPE after our own shutdown; after the peer's close TCP itself answers, as it would have.
+    /// EPIPE after our own shutdown; where nobody reads any more TCP itself answers, as it would have.
     #[inline]
     fn check_open(&mut self) -> Result<(), Outcome> {
         let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::WRITE != 0;
         if is_shut || self.conn.has(flag::RESET) {
             return Err(self.broken(is_shut));
         }
-        let theirs = self.end.theirs().closed.load(Ordering::Relaxed);
-        let is_gone = theirs & ClosedBy::CLOSE != 0
-            || (self.conn.has(flag::TCP_ENDED) && !wait::is_half_closed_by_peer(&self.end));
-        if is_gone || self.has_moved() {
+        if ready::is_peer_gone(self.conn, &self.end) {
+            ready::provoke_reset(self.conn, &self.end, self.fd);
+            return Err(Outcome::Forward);
+        }
+        if self.has_moved() {
             return Err(Outcome::Forward);
         }
         Ok(())
@@ -353,9 +375,14 @@ impl Transmit<'_> {
 
     /// As TCP has it: a reset is told once, by whichever call comes first; then, and after our own shutdown, EPIPE.
     fn broken(&mut self, is_shut: bool) -> Outcome {
-        if !is_shut && self.sent == 0 && !self.conn.has(flag::RESET_TOLD) {
-            self.conn.mark(flag::RESET_TOLD);
-            return Outcome::Fail(Errno::ECONNRESET);
+        if self.sent == 0 && !self.conn.has(flag::RESET_TOLD) {
+            if !is_shut {
+                return tell_reset(self.conn, self.fd);
+            }
+            if os::poll::peek(self.fd, 0) & os::poll::bits::ERR != 0 {
+                // The kernel's error comes before EPIPE, and it alone knows which.
+                return Outcome::Forward;
+            }
         }
         self.is_pipe_broken = self.flags & msg::NOSIGNAL == 0 && self.sent == 0;
         Outcome::Fail(Errno::EPIPE)
@@ -385,11 +412,15 @@ impl Transmit<'_> {
             client::refresh(self.conn, self.fd);
             return Err(Outcome::Forward);
         }
+        let has_listened = self.has_listened();
+        if !has_listened {
+            ready::ask_for_peer(self.conn, &self.end, self.fd);
+        }
         self.check_open()?;
         if !self.fits_as_one(total)? {
             return Ok(false);
         }
-        let reader = self.reader(total);
+        let reader = self.reader(total, has_listened);
         let (before, mut is_over) = (self.sent, false);
         while self.sent < total {
             let Some(source) = current.filter(|source| !source.is_empty()).or_else(|| sources.next()) else {
@@ -414,6 +445,7 @@ impl Transmit<'_> {
         }
         if self.sent > before {
             traffic.count(self.sent - before);
+            self.after_publishing();
         }
         if is_over {
             return Err(Outcome::Done(self.sent));
@@ -421,13 +453,31 @@ impl Transmit<'_> {
         Ok(self.sent == total)
     }
 
-    /// Where the peer most likely reads this: beside us if we have our core for ourselves, and waiting for it if it has been
-    /// our turn to speak since we last read and it does not sleep.
+    /// What was published after the peer had looked for unread bytes at its close came too late, like data that TCP finds at
+    /// a closed socket. (Ringing had a full fence between publication and this look; see `close::finish`.)
     #[inline]
-    fn reader(&self, total: usize) -> Reader {
+    fn after_publishing(&self) {
+        let said = self.end.theirs().closed.load(Ordering::Relaxed);
+        if said & ClosedBy::CLOSE != 0 {
+            ready::provoke_reset(self.conn, &self.end, self.fd);
+        } else if said & ClosedBy::WRITE != 0 {
+            epoll::watch(self.conn);
+        }
+    }
+
+    /// Whether we have read something since we last wrote: then somebody was there a moment ago.
+    #[inline]
+    fn has_listened(&self) -> bool {
         let heard = self.end.incoming.words().cons.0.load(Ordering::Relaxed);
         let has_listened = heard != self.conn.heard.load(core::sync::atomic::Ordering::Relaxed);
         self.conn.heard.store(heard, core::sync::atomic::Ordering::Relaxed);
+        has_listened
+    }
+
+    /// Where the peer most likely reads this: beside us if we have our core for ourselves, and waiting for it if it has been
+    /// our turn to speak since we last read and it does not sleep.
+    #[inline]
+    fn reader(&self, total: usize, has_listened: bool) -> Reader {
         let is_asleep = self.end.outgoing.words().data_wait.0.is_asked();
         match has_core_alone() {
             false => Reader::InTurn,
@@ -506,9 +556,11 @@ impl Transmit<'_> {
     fn would_block(&self) -> Step {
         if net::tcp_input(self.fd) == TcpInput::Ended {
             ready::note_end(self.conn, &self.end);
-            if !wait::is_half_closed_by_peer(&self.end) {
-                return self.leave(Outcome::Forward);
+            ready::ask_for_half_closed_peer(self.conn, &self.end, self.fd);
+            if ready::is_peer_gone(self.conn, &self.end) {
+                return Step::Retry;
             }
+            epoll::watch(self.conn);
         }
         if self.conn.epoll_edge.load(core::sync::atomic::Ordering::Acquire) > 0 {
             self.conn.note_stall();
@@ -526,6 +578,13 @@ impl Transmit<'_> {
     }
 }
 
+/// ECONNRESET, which a connection tells once: the kernel's own, should there be one, is told with it.
+fn tell_reset(conn: &Conn, fd: i32) -> Outcome {
+    conn.mark(flag::RESET_TOLD);
+    net::take_error(fd);
+    Outcome::Fail(Errno::ECONNRESET)
+}
+
 /// The turn was refused: a lying lock word ends the connection, re-entry from a signal handler does not.
 fn refused(conn: &Conn, end: &End, fd: i32, errno: Errno) -> Outcome {
     if errno == Errno::ECONNRESET { break_off(conn, end, fd) } else { Outcome::Fail(errno) }
@@ -533,7 +592,7 @@ fn refused(conn: &Conn, end: &End, fd: i32, errno: Errno) -> Outcome {
 
 /// The peer lied: its connection ends with a reset, here and there.
 pub(crate) fn break_off(conn: &Conn, end: &End, fd: i32) -> Outcome {
-    conn.mark(flag::RESET | flag::RESET_TOLD | flag::TCP_ENDED | flag::TCP_GONE);
+    conn.mark(flag::BROKEN | flag::RESET | flag::RESET_TOLD | flag::TCP_ENDED | flag::TCP_GONE);
     end.mine().closed.fetch_or(ClosedBy::ABORT, Ordering::Release);
     end.wake_napping_peer();
     net::abort(fd);

@@ -29,7 +29,7 @@ const SHORT_SLEEP_NS: u64 = 50_000;
 /// How long a sleep may last before an unanswered intent is looked at again.
 pub(crate) const SLICE_MS: i32 = 10;
 /// How often a writer asks whether a half-closed peer is still there: TCP has nothing more to say about it.
-const HALF_CLOSED_SLICE_MS: i32 = 200;
+pub(crate) const HALF_CLOSED_SLICE_MS: i32 = 200;
 
 /// So many short sleeps in a row, and the next is a nap.
 const NAPS_FROM: u32 = 4;
@@ -79,7 +79,7 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
         }
         // Before the server's answer nobody makes space: the answer itself is what a writer waits for.
         Wish::Space => {
-            conn.phase() != Phase::Intent && (ready::has_space(conn, end) || ready::is_write_shut(end))
+            conn.phase() != Phase::Intent && (ready::may_write(conn, end) || ready::is_write_shut(end))
         }
     }
 }
@@ -323,16 +323,10 @@ fn longest_sleep(conn: &Conn, end: &End, wish: Wish) -> i32 {
     if conn.phase() == Phase::Intent {
         return SLICE_MS;
     }
-    if wish == Wish::Space && is_half_closed_by_peer(end) {
+    if wish == Wish::Space && ready::is_half_closed_by_peer(end) {
         return HALF_CLOSED_SLICE_MS;
     }
     -1
-}
-
-/// Whether the peer said that it stops writing but goes on reading.
-pub(crate) fn is_half_closed_by_peer(end: &End) -> bool {
-    let closed = end.theirs().closed.load(shm::sync::Ordering::Acquire);
-    closed & shm::ClosedBy::WRITE != 0 && closed & shm::ClosedBy::CLOSE == 0
 }
 
 fn tcp_events(end: &End, wish: Wish) -> i16 {
@@ -340,7 +334,7 @@ fn tcp_events(end: &End, wish: Wish) -> i16 {
         // TCP bytes tell an unanswered client that the server speaks TCP, and later that the peer lies about its ring.
         Wish::Data(_) | Wish::Peek(_) => bits::RDHUP | bits::IN,
         // A half-closed peer still reads; its FIN is old news.
-        Wish::Space if is_half_closed_by_peer(end) => 0,
+        Wish::Space if ready::is_half_closed_by_peer(end) => 0,
         Wish::Space => bits::RDHUP,
     }
 }

@@ -145,11 +145,16 @@ impl Cx {
     }
 
     /// Ends the puppet and reports, as a remark, what the kernel's TCP carried.
-    pub(crate) fn finish(mut self) {
+    pub(crate) fn finish(self) {
         if let Some((received, acked)) = self.watched.and_then(sys::tcp_bytes) {
             println!("#tcp received={received} acked={acked}");
         }
         println!("done");
+        self.end_quietly();
+    }
+
+    /// Ends the puppet.
+    pub(crate) fn end_quietly(mut self) {
         let _ = writeln!(self.to, "quit");
         let until = Instant::now() + Duration::from_secs(2);
         while Instant::now() < until {

@@ -7,6 +7,7 @@
 
 mod cases_close;
 mod cases_data;
+mod cases_ends;
 mod cases_epoll;
 mod cases_fds;
 mod cases_fork;
@@ -17,15 +18,18 @@ mod cases_options;
 mod cases_poll;
 mod cases_sets;
 mod cases_signal;
+mod cases_slots;
 mod context;
 mod peer;
 
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 12] = [
+    let groups: [&[Case]; 14] = [
         cases_data::CASES,
         cases_close::CASES,
+        cases_ends::CASES,
+        cases_slots::CASES,
         cases_signal::CASES,
         cases_nap::CASES,
         cases_fds::CASES,

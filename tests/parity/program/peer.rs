@@ -96,10 +96,20 @@ fn act(verb: &str, fd: Fd, rest: &[&str]) -> String {
             "0".into()
         }
         ("poll", [events, ms]) => sys::poll1(fd, number(events) as i16, number(ms) as i32),
+        ("copy", []) => leave_a_copy(),
         ("queued", []) => sys::queued(fd).to_string(),
         ("close", []) => show(sys::close(fd)),
         _ => format!("what is '{verb} {rest:?}'"),
     }
+}
+
+/// A child that holds copies of all connections, uses none, and goes a moment later.
+fn leave_a_copy() -> String {
+    let child = sys::fork(|| {
+        std::thread::sleep(Duration::from_millis(200));
+        0
+    });
+    if child > 0 { "0".into() } else { child.to_string() }
 }
 
 /// Reads to the end and says only how it ended: for sizes that depend on buffers.

@@ -171,7 +171,7 @@ impl Registration {
         let has_ended = || conn.has(flag::TCP_ENDED | flag::RESET);
         (events & READ_SIDE != 0 && has_ended())
             || (events & (bits::IN | bits::RDNORM) != 0 && has_data())
-            || (events & (bits::OUT | bits::WRNORM) != 0 && ready::has_space(conn, end))
+            || (events & (bits::OUT | bits::WRNORM) != 0 && ready::may_write(conn, end))
     }
 
     /// EPOLLET: whether something has come since the last report.

@@ -5,7 +5,7 @@ use super::ctl::{fire, meant, reload};
 use super::lazy;
 use super::registration::{self, Registration, Source, of_conn};
 use super::set::Set;
-use super::{INTENTS, READ_SIDE, WRITE_SIDE};
+use super::{INTENTS, READ_SIDE, WATCHED, WRITE_SIDE};
 use crate::conn::{Conn, End, Phase, flag, hold_index};
 use crate::wait::Patience;
 use crate::yielding::{end_turn, may_yield, pauses, yield_now};
@@ -280,12 +280,16 @@ fn pause(patience: &mut Patience) {
 
 /// Longest single sleep of a wait, in milliseconds; -1 for no bound.
 pub(crate) fn slice_ms() -> i32 {
-    if INTENTS.load(Ordering::Acquire) > 0 { crate::wait::SLICE_MS } else { -1 }
+    match (INTENTS.load(Ordering::Acquire), WATCHED.load(Ordering::Acquire)) {
+        (0, 0) => -1,
+        (0, _) => crate::wait::HALF_CLOSED_SLICE_MS,
+        _ => crate::wait::SLICE_MS,
+    }
 }
 
 /// [`tick`] now and then: a program that waits for short times only, or is always told something, is owed it as well.
 fn tick_if_due(set: &Set) {
-    if INTENTS.load(Ordering::Acquire) == 0 {
+    if slice_ms() < 0 {
         return;
     }
     let now = os::time::cycles();
@@ -295,17 +299,29 @@ fn tick_if_due(set: &Set) {
     }
 }
 
-/// Looks at unanswered intents in the set.
+/// Looks after the members of the set that need it.
 fn tick(set: &Set) {
-    if INTENTS.load(Ordering::Acquire) == 0 {
+    if slice_ms() < 0 {
         return;
     }
     for (_, registration) in set.members() {
-        if let Some(conn) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
-            && conn.phase() == Phase::Intent
-        {
-            client::refresh(&conn, registration.fd());
+        if let Some(conn) = hold_index(Index(registration.conn.load(Ordering::Relaxed))) {
+            look_after(&conn, registration.fd());
         }
+    }
+}
+
+/// Looks at an unanswered intent, and whether a peer lives for whose reading a writer waits.
+pub(crate) fn look_after(conn: &Conn, fd: i32) {
+    if conn.phase() == Phase::Intent {
+        client::refresh(conn, fd);
+    } else if conn.has(flag::WATCHED)
+        && let Some(end) = End::of(conn)
+    {
+        if end.outgoing.used() == Ok(0) {
+            super::unwatch(conn);
+        }
+        ready::ask_for_half_closed_peer(conn, &end, fd);
     }
 }
 
