@@ -17,6 +17,7 @@ pub mod pipe;
 pub mod poll;
 pub mod process;
 pub mod raw;
+pub mod select;
 pub mod time;
 
 pub use raw::Errno;

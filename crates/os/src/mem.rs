@@ -118,6 +118,12 @@ impl Scratch {
         map_private(len).map(|memory| Scratch { memory })
     }
 
+    /// The same memory as words: one for each entry asked for.
+    pub(crate) fn words(&mut self) -> &mut [u64] {
+        // SAFETY: as for `poll_entries`.
+        unsafe { core::slice::from_raw_parts_mut(self.memory.as_ptr().cast_mut().cast(), self.memory.len()) }
+    }
+
     /// The entries.
     pub fn poll_entries(&mut self) -> &mut [crate::poll::PollFd] {
         let count = size_of_val(self.memory) / size_of::<crate::poll::PollFd>();

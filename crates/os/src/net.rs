@@ -259,16 +259,21 @@ pub enum TcpInput {
 /// Looks at the TCP stream without taking anything, not even a pending error.
 pub fn tcp_input(fd: i32) -> TcpInput {
     use crate::poll::bits;
-    let ready = crate::poll::peek(fd, bits::IN | bits::RDHUP);
-    if ready & (bits::ERR | bits::HUP) != 0 {
-        return TcpInput::Ended;
-    }
-    if ready & bits::IN == 0 {
-        return TcpInput::Quiet;
+    let mut one = [crate::poll::PollFd { fd, events: bits::IN | bits::RDHUP, revents: 0 }];
+    // (Where the descriptor limit is zero poll is refused, and only the stream itself can be asked.)
+    if crate::poll::wait_raw(&mut one, 0) != Err(Errno::EINVAL) {
+        let ready = one[0].revents;
+        if ready & (bits::ERR | bits::HUP) != 0 {
+            return TcpInput::Ended;
+        }
+        if ready & bits::IN == 0 {
+            return TcpInput::Quiet;
+        }
     }
     let mut byte = 0u8;
     // SAFETY: one writable byte.
     match unsafe { recv(fd, &raw mut byte, 1, msg::PEEK | msg::DONTWAIT) } {
+        Err(Errno::EAGAIN) => TcpInput::Quiet,
         Ok(0) | Err(_) => TcpInput::Ended,
         Ok(_) => TcpInput::Data,
     }

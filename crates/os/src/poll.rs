@@ -5,7 +5,7 @@
 
 use crate::raw::{nr, syscall};
 use crate::{Errno, Result, check};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 pub use linux_raw_sys::general::pollfd as PollFd;
 
@@ -39,6 +39,27 @@ pub fn use_libc(poll: LibcPoll, errno: ErrnoLocation) {
     LIBC_POLL.store(poll as *mut (), Ordering::Release);
 }
 
+/// Whether the descriptor limit of this process is known to be so low that poll may refuse to name what a program asks for.
+static IS_NARROW: AtomicBool = AtomicBool::new(false);
+/// A limit that no set looked at by its rings alone exceeds.
+const WIDE: u64 = 64;
+
+/// The descriptor limit is, or is about to be, `limit`.
+pub fn note_descriptor_limit(limit: u64) {
+    IS_NARROW.store(limit < WIDE, Ordering::Relaxed);
+}
+
+/// Whether the kernel may refuse a set for its size alone: then it is to be asked.
+#[inline]
+pub fn may_be_refused() -> bool {
+    IS_NARROW.load(Ordering::Relaxed)
+}
+
+/// Whether the kernel refuses to poll so many descriptors, or such.
+pub fn is_refused(fds: &mut [PollFd]) -> bool {
+    wait_raw(fds, 0) == Err(Errno::EINVAL)
+}
+
 /// Waits for at most `timeout_ms` (negative: for ever) and returns how many entries have events.
 /// Holds no lock and no value with a destructor: pthread cancellation may unwind through it.
 pub fn wait(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
@@ -50,10 +71,17 @@ pub fn wait(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
     let poll = unsafe { core::mem::transmute::<*mut (), LibcPoll>(poll) };
     // SAFETY: the slice is valid for its length; libc's poll has no other precondition.
     let ready = unsafe { poll(fds.as_mut_ptr(), fds.len() as u64, timeout_ms) };
-    usize::try_from(ready).map_err(|_| libc_errno())
+    match usize::try_from(ready).map_err(|_| libc_errno()) {
+        // More than the descriptor limit allows to name.
+        Err(Errno::EINVAL) => {
+            let timeout_ns = u64::try_from(timeout_ms).ok().map(|ms| ms * 1_000_000);
+            crate::select::wait(fds, timeout_ns, core::ptr::null())
+        }
+        told => told,
+    }
 }
 
-fn libc_errno() -> Errno {
+pub(crate) fn libc_errno() -> Errno {
     let location = LIBC_ERRNO.load(Ordering::Relaxed);
     // SAFETY: stored together with the poll pointer by `use_libc`.
     let location = unsafe { core::mem::transmute::<*mut (), ErrnoLocation>(location) };

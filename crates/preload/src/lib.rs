@@ -25,6 +25,7 @@ mod poll;
 mod process;
 mod raw_syscall;
 mod real;
+mod sandbox;
 mod start;
 mod stdio;
 mod transfer;

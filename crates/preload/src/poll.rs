@@ -8,19 +8,37 @@ use socket::poll::Sleep;
 use socket::{Errno, Outcome, poll as ours};
 
 /// Sleeps in libc's ppoll with the program's signal mask.
-pub(crate) struct LibcSleep(pub(crate) Mask);
+pub(crate) struct LibcSleep {
+    mask: Mask,
+    /// poll(2) is refused if the program's own set exceeds the descriptor limit; select(2) is not.
+    is_limited: bool,
+}
 
 impl Sleep for LibcSleep {
     fn sleep(&mut self, fds: &mut [PollFd], timeout_ns: Option<u64>) -> Result<usize, Errno> {
         let time = timeout_ns.map(|ns| [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64]);
         let time_ptr = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
         // SAFETY: array, time and the program's mask are valid for the call.
-        let ready = unsafe { forward::ppoll(fds.as_mut_ptr(), fds.len() as u64, time_ptr, self.0) };
-        usize::try_from(ready).map_err(|_| crate::hook::last())
+        let ready = unsafe { forward::ppoll(fds.as_mut_ptr(), fds.len() as u64, time_ptr, self.mask) };
+        match usize::try_from(ready).map_err(|_| crate::hook::last()) {
+            // The first half stands for the program's own entries.
+            Err(Errno::EINVAL) => {
+                let own = fds.len() / 2;
+                if self.is_limited && os::poll::is_refused(&mut fds[..own]) {
+                    return Err(Errno::EINVAL);
+                }
+                os::select::wait(fds, timeout_ns, self.mask)
+            }
+            told => told,
+        }
     }
 
     fn has_mask(&self) -> bool {
-        !self.0.is_null()
+        !self.mask.is_null()
+    }
+
+    fn may_be_refused(&self) -> bool {
+        self.is_limited && os::poll::may_be_refused()
     }
 }
 
@@ -39,7 +57,9 @@ fn entries<'a>(fds: *mut PollFd, count: u64) -> Option<&'a mut [PollFd]> {
 
 fn poll_all(fds: *mut PollFd, count: u64, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
     match entries(fds, count) {
-        Some(fds) if ours::concerns_us(fds) => ours::poll(fds, timeout_ns, &mut LibcSleep(mask)).into(),
+        Some(fds) if ours::concerns_us(fds) => {
+            ours::poll(fds, timeout_ns, &mut LibcSleep { mask, is_limited: true }).into()
+        }
         _ => Outcome::Forward,
     }
 }
@@ -129,7 +149,7 @@ impl Sets {
         if !ours::concerns_us(fds) {
             return Outcome::Forward;
         }
-        match ours::poll(fds, timeout_ns, &mut LibcSleep(mask)) {
+        match ours::poll(fds, timeout_ns, &mut LibcSleep { mask, is_limited: false }) {
             Err(errno) => Outcome::Fail(errno),
             Ok(_) if fds.iter().any(|entry| entry.revents & bits::NVAL != 0) => Outcome::Fail(Errno::EBADF),
             Ok(_) => Outcome::Done(self.answer(fds)),

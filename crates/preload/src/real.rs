@@ -88,6 +88,22 @@ pub(crate) fn forward_poll() -> os::poll::LibcPoll {
     poll
 }
 
+/// The same of libc's pselect.
+pub(crate) fn forward_pselect() -> os::select::LibcPselect {
+    unsafe extern "C-unwind" fn pselect(
+        count: c_int,
+        read: Buf,
+        write: Buf,
+        except: Buf,
+        time: Time,
+        mask: Mask,
+    ) -> c_int {
+        // SAFETY: forwarded contract.
+        unsafe { forward::pselect(count, read, write, except, time, mask) }
+    }
+    pselect
+}
+
 /// poll's milliseconds as a timespec.
 fn limit(timeout: c_int) -> Option<[i64; 2]> {
     (timeout >= 0).then(|| [i64::from(timeout) / 1000, i64::from(timeout) % 1000 * 1_000_000])
@@ -167,6 +183,12 @@ reals! {
     fn execvp(file: Buf, argv: Buf) -> c_int = __NR_execve(file, argv, 0);
     fn execvpe(file: Buf, argv: Buf, envp: Buf) -> c_int = __NR_execve(file, argv, envp);
     fn fexecve(fd: c_int, argv: Buf, envp: Buf) -> c_int = __NR_execveat(fd, c"".as_ptr(), argv, envp, 0x1000);
+    fn setrlimit(resource: c_int, limit: Buf) -> c_int = __NR_setrlimit(resource, limit);
+    fn setrlimit64(resource: c_int, limit: Buf) -> c_int = __NR_setrlimit(resource, limit);
+    fn prlimit(pid: c_int, resource: c_int, new: Buf, old: Buf) -> c_int
+        = __NR_prlimit64(pid, resource, new, old);
+    fn prlimit64(pid: c_int, resource: c_int, new: Buf, old: Buf) -> c_int
+        = __NR_prlimit64(pid, resource, new, old);
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) -> c_int
         = __NR_setsockopt(fd, level, name, value, len);
 }

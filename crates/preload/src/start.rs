@@ -25,6 +25,7 @@ extern "C" fn constructor() {
     }
     os::process::refresh_pid();
     os::poll::use_libc(real::forward_poll(), hook::errno_location);
+    os::select::use_libc(real::forward_pselect());
     process::prepare();
     stdio::patch();
     lifecycle::activate();
@@ -37,7 +38,9 @@ fn adopt_inherited() {
     const MOST: usize = 1024;
     let mut fds = [PollFd { fd: -1, events: 0, revents: 0 }; MOST];
     (0..).zip(&mut fds).for_each(|(fd, entry)| entry.fd = fd);
-    let most = os::process::descriptor_limit().min(MOST);
+    let most = os::process::descriptor_limit();
+    os::poll::note_descriptor_limit(most as u64);
+    let most = most.min(MOST);
     if os::poll::wait_raw(&mut fds[..most], 0).is_err() {
         return;
     }

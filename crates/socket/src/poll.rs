@@ -26,6 +26,9 @@ pub trait Sleep {
 
     /// Whether signals are let through that are blocked outside the call: only a sleep delivers them.
     fn has_mask(&self) -> bool;
+
+    /// Whether the kernel may refuse the program's set for its size: then it is asked before any answer.
+    fn may_be_refused(&self) -> bool;
 }
 
 /// Whether any entry is a socket of ours; `false` sends the call to libc as it is.
@@ -35,7 +38,9 @@ pub fn concerns_us(fds: &[PollFd]) -> bool {
 
 /// poll(2) over `fds`. Returns the number of entries with events.
 pub fn poll(fds: &mut [PollFd], timeout_ns: Option<u64>, sleep: &mut impl Sleep) -> Result<usize, Errno> {
-    if let Some(ready) = at_a_glance(fds, timeout_ns != Some(0) && !sleep.has_mask()) {
+    if !sleep.may_be_refused()
+        && let Some(ready) = at_a_glance(fds, timeout_ns != Some(0) && !sleep.has_mask())
+    {
         return Ok(ready);
     }
     let mut on_stack = [NONE; 3 * ON_STACK];

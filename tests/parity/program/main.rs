@@ -12,6 +12,7 @@ mod cases_epoll;
 mod cases_fds;
 mod cases_fork;
 mod cases_interest;
+mod cases_limit;
 mod cases_move;
 mod cases_nap;
 mod cases_options;
@@ -25,7 +26,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 14] = [
+    let groups: [&[Case]; 15] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -39,6 +40,7 @@ fn all() -> Vec<Case> {
         cases_epoll::CASES,
         cases_sets::CASES,
         cases_move::CASES,
+        cases_limit::CASES,
         cases_options::CASES,
     ];
     groups.concat()
