@@ -281,11 +281,11 @@ pub fn give_back(index: Index, view: &'static SlotView) {
     }
 }
 
-/// Lets segment and doorbells of a slot survive exec under their numbers, so that the next program can open them.
-pub fn keep_over_exec(view: &SlotView) {
+/// Lets segment and doorbells of a slot survive exec under their numbers, so that the next program can open them; or no longer.
+pub fn keep_over_exec(view: &SlotView, on: bool) {
     let Some(home) = SEGMENT_TABLE.get(Index(view.home.load(Relaxed))) else { return };
     for fd in [home.memfd.load(Relaxed), view.bell(Side::Client), view.bell(Side::Server)] {
-        let _ = os::fd::set_cloexec(fd, false);
+        let _ = os::fd::set_cloexec(fd, !on);
     }
 }
 

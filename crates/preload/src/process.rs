@@ -1,7 +1,7 @@
 //! fork and the ends of a process. Owns: the counting of a child's copies before the child exists.
 
 use crate::lifecycle::is_borrowed;
-use crate::real::Buf;
+use crate::real::{Buf, forward};
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use socket::{Outcome, close};
@@ -96,30 +96,55 @@ fn call(function: &AtomicPtr<c_void>, name: &CStr) -> c_int {
 
 crate::hook::hooks! {
     fn execve [] (path: Buf, argv: Buf, envp: Buf) -> c_int {
-        before_exec()
+        // SAFETY: the program's own arguments, here and below.
+        trying_to_exec(|| unsafe { forward::execve(path, argv, envp) })
     }
     fn execv [] (path: Buf, argv: Buf) -> c_int {
-        before_exec()
+        // SAFETY: as above.
+        trying_to_exec(|| unsafe { forward::execv(path, argv) })
     }
     fn execvp [] (file: Buf, argv: Buf) -> c_int {
-        before_exec()
+        // SAFETY: as above.
+        trying_to_exec(|| unsafe { forward::execvp(file, argv) })
     }
     fn execvpe [] (file: Buf, argv: Buf, envp: Buf) -> c_int {
-        before_exec()
+        // SAFETY: as above.
+        trying_to_exec(|| unsafe { forward::execvpe(file, argv, envp) })
     }
     fn fexecve [] (fd: c_int, argv: Buf, envp: Buf) -> c_int {
-        before_exec()
+        // SAFETY: as above.
+        trying_to_exec(|| unsafe { forward::fexecve(fd, argv, envp) })
+    }
+    fn execveat [] (folder: c_int, path: Buf, argv: Buf, envp: Buf, flags: c_int) -> c_int {
+        // SAFETY: as above.
+        trying_to_exec(|| unsafe { forward::execveat(folder, path, argv, envp, flags) })
     }
 }
 
-/// Connections that go on into the next program are made ready for it.
-pub(crate) fn before_exec() -> Outcome {
+/// Connections that go on into the next program are made ready for it; should there be none, all is as it was.
+fn trying_to_exec(exec: impl FnOnce() -> c_int) -> Outcome {
+    before_exec();
+    exec();
+    let errno = crate::hook::last();
+    after_failed_exec();
+    Outcome::Fail(errno)
+}
+
+/// Before this process, or a child that borrows its memory, becomes another program.
+pub(crate) fn before_exec() {
     if crate::lifecycle::is_active() && !is_borrowed() {
         close::before_exec();
     } else if crate::lifecycle::is_active() {
         close::before_borrower_execs();
     }
-    Outcome::Forward
+}
+
+fn after_failed_exec() {
+    if crate::lifecycle::is_active() && !is_borrowed() {
+        close::after_failed_exec();
+    } else if crate::lifecycle::is_active() {
+        close::after_borrower_failed_to_exec();
+    }
 }
 
 fn leave(status: c_int) -> ! {

@@ -1,7 +1,7 @@
 //! `syscall(2)`, the function: libuv closes descriptors with it, and asks for io_uring. Owns: the list of numbers that
 //! reach our hooks; every other number passes as it is (a default of "deny" breaks programs every year).
 
-use crate::{data, epoll, lifecycle, message, options, poll, sandbox, transfer};
+use crate::{data, epoll, lifecycle, message, options, poll, process, sandbox, transfer};
 use core::ffi::c_int;
 use os::raw::nr;
 use socket::Errno;
@@ -58,6 +58,10 @@ pub unsafe extern "C-unwind" fn syscall(
             nr::__NR_setsockopt => options::setsockopt(fd, b as c_int, c as c_int, d as _, e as u32) as isize,
             nr::__NR_setrlimit => sandbox::setrlimit(fd, b as _) as isize,
             nr::__NR_prlimit64 => sandbox::prlimit64(fd, b as c_int, c as _, d as _) as isize,
+            nr::__NR_execve => process::execve(a as _, b as _, c as _) as isize,
+            nr::__NR_execveat => process::execveat(fd, b as _, c as _, d as _, e as c_int) as isize,
+            // It never returns; `exit` ends one thread only.
+            nr::__NR_exit_group => process::_exit(fd),
             // Rings of the kernel's know nothing of ours; libuv and friends fall back to epoll.
             nr::__NR_io_uring_setup if lifecycle::is_active() => crate::hook::fail(Errno::ENOSYS),
             _ => other(number, [a, b, c, d, e, f]),

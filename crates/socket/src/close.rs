@@ -285,9 +285,13 @@ pub fn before_fork() {
 /// One more process, or one fewer, has what this one has of the connection.
 fn copied(conn: &Conn, by: i32) {
     if let Some(end) = End::still_of(conn) {
-        end.mine().holders.fetch_add(by as u32, Shared::AcqRel);
-        ready::count_registrations_again(conn, &end, by);
+        copied_of(conn, &end, by);
     }
+}
+
+fn copied_of(conn: &Conn, end: &End, by: i32) {
+    end.mine().holders.fetch_add(by as u32, Shared::AcqRel);
+    ready::count_registrations_again(conn, end, by);
 }
 
 /// In the parent after fork(), successful or not: what was known to be unshared while the fork was under way may be shared.
@@ -342,7 +346,7 @@ fn leave_a_copy(conn: &Conn) {
         && !conn.has(flag::LENT)
         && let Some(end) = End::still_of(conn)
     {
-        conn.mark(flag::LENT);
+        conn.mark(flag::LENT | flag::LENT_NOW);
         end.mine().holders.fetch_add(1, Shared::AcqRel);
     }
 }
@@ -359,10 +363,23 @@ pub fn before_spawn() {
 /// In a child that borrows this process's memory (vfork), before it execs: the same, and whichever socket it has made its
 /// standard input or output, though the number is not in the table, which is its parent's.
 pub fn before_borrower_execs() {
+    for (_, held) in connections() {
+        held.unmark(flag::LENT_NOW);
+    }
     before_spawn();
     for cookie in (0..=2).filter(|fd| net::is_tcp(*fd)).filter_map(|fd| net::cookie(fd).ok()) {
         for (_, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
             leave_a_copy(&held);
+        }
+    }
+}
+
+/// After such an exec that failed: nobody got the copies that were counted for it.
+pub fn after_borrower_failed_to_exec() {
+    for (_, held) in connections().filter(|(_, held)| held.has(flag::LENT_NOW)) {
+        if let Some(end) = End::of(&held) {
+            held.unmark(flag::LENT | flag::LENT_NOW);
+            end.mine().holders.fetch_sub(1, Shared::AcqRel);
         }
     }
 }
@@ -382,28 +399,67 @@ fn own_cookie(conn: &Conn) -> Option<u64> {
     }
 }
 
-/// Before exec: a connection whose descriptor goes on into the next program must be found there. Early bytes go out;
-/// memory that is ours stays open. (What the server's side needs is the client's to keep.)
+/// Before exec: a connection of which a descriptor goes on into the next program must be found there, whichever number it has
+/// then; one whose descriptors all end here is left to others. Early bytes go out; memory that is ours stays open. (What the
+/// server's side needs is the client's to keep.)
 pub fn before_exec() {
     epoll::settle_everything();
-    for (fd, entry) in table::entries() {
-        let Entry::Conn(index) = entry else { continue };
-        let Some(held) = hold_index(index) else { continue };
+    mark_what_goes_on();
+    for (fd, held) in connections() {
         if held.phase() == Phase::Intent && !is_copy(&held) {
             client::retract(&held, fd, fabric::Reason::PEERDECL);
         }
-        if os::fd::is_cloexec(fd) {
+        if !held.has(flag::GOES_ON) {
             leave_to_others(&held);
-            continue;
-        }
-        let is_ours = held.side() == Side::Client && !held.has(flag::ATTACHED);
-        if is_ours
-            && matches!(held.phase(), Phase::Smc | Phase::Intent)
-            && let Some(end) = End::of(&held)
-        {
-            offer::keep_over_exec(end.view);
+        } else if let Some(view) = own_memory(&held) {
+            offer::keep_over_exec(view, true);
         }
     }
+}
+
+/// After an exec that failed: this process goes on with its connections as if it had never been tried.
+pub fn after_failed_exec() {
+    for (_, held) in connections() {
+        if held.has(flag::GOES_ON)
+            && let Some(view) = own_memory(&held)
+        {
+            offer::keep_over_exec(view, false);
+        }
+        if held.has(flag::LEFT)
+            && let Some(end) = End::of(&held)
+        {
+            held.unmark(flag::LEFT);
+            copied_of(&held, &end, 1);
+        }
+    }
+}
+
+/// Marks the connections of which a descriptor is not closed on exec, be it a duplicate that was made behind our back.
+fn mark_what_goes_on() {
+    /// So many numbers are looked at that are in no table: what a program hands on has low ones.
+    const UNSEEN: i32 = 64;
+    for (_, held) in connections() {
+        held.unmark(flag::GOES_ON);
+    }
+    for (fd, held) in connections() {
+        if !os::fd::is_cloexec(fd) {
+            held.mark(flag::GOES_ON);
+        }
+    }
+    let is_unseen =
+        |fd: &i32| table::get(*fd) == Entry::Empty && net::is_tcp(*fd) && !os::fd::is_cloexec(*fd);
+    for cookie in (0..UNSEEN).filter(is_unseen).filter_map(|fd| net::cookie(fd).ok()) {
+        for (_, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
+            held.mark(flag::GOES_ON);
+        }
+    }
+}
+
+/// The slot, if its memory is this process's and somebody may want to open it.
+fn own_memory(conn: &Conn) -> Option<&'static fabric::slot::SlotView> {
+    let is_ours = conn.side() == Side::Client && !conn.has(flag::ATTACHED);
+    let is_shared = is_ours && matches!(conn.phase(), Phase::Smc | Phase::Intent);
+    if is_shared { conn.view() } else { None }
 }
 
 /// When the process ends on its own: early bytes go out, unread bytes are answered by RST. The kernel does the rest.

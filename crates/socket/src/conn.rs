@@ -119,10 +119,14 @@ pub mod flag {
     pub const LENT: u32 = 16384;
     /// TCP was made to answer bytes that nobody will read.
     pub const PROVOKED: u32 = 32768;
-    /// The ring contradicted itself: nothing in it is believed any more.
-    pub const BROKEN: u32 = 131_072;
     /// Bytes wait for a peer that has ended its stream: whether it lives is looked at now and then.
     pub const WATCHED: u32 = 65536;
+    /// The ring contradicted itself: nothing in it is believed any more.
+    pub const BROKEN: u32 = 131_072;
+    /// It was counted for the exec that is being tried.
+    pub const LENT_NOW: u32 = 262_144;
+    /// A descriptor of it goes on into the next program, if the exec that is being tried succeeds.
+    pub const GOES_ON: u32 = 524_288;
 }
 
 /// One socket.

@@ -9,6 +9,7 @@ mod cases_close;
 mod cases_data;
 mod cases_ends;
 mod cases_epoll;
+mod cases_exec;
 mod cases_fds;
 mod cases_fork;
 mod cases_interest;
@@ -26,7 +27,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 15] = [
+    let groups: [&[Case]; 16] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -41,6 +42,7 @@ fn all() -> Vec<Case> {
         cases_sets::CASES,
         cases_move::CASES,
         cases_limit::CASES,
+        cases_exec::CASES,
         cases_options::CASES,
     ];
     groups.concat()

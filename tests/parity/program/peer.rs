@@ -77,6 +77,7 @@ fn later(ms: u64, words: &[&str], table: &Table) -> String {
 fn act(verb: &str, fd: Fd, rest: &[&str]) -> String {
     match (verb, rest) {
         ("send", [text]) => show(sys::send(fd, text.as_bytes(), libc::MSG_NOSIGNAL)),
+        ("sendline", [text]) => show(sys::send(fd, format!("{text}\n").as_bytes(), libc::MSG_NOSIGNAL)),
         ("sendn", [n]) => write_all(fd, &pattern(number(n))),
         ("oob", [text]) => show(sys::send(fd, text.as_bytes(), libc::MSG_OOB)),
         ("more", [text]) => show(sys::send(fd, text.as_bytes(), libc::MSG_MORE)),

@@ -333,3 +333,85 @@ pub fn lock_byte(file: &std::fs::File, at: i64) -> Ret {
     // SAFETY: the lock is a live local.
     super::ret32(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) })
 }
+
+/// By which function a program becomes another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exec {
+    /// `execve(2)`.
+    Execve,
+    /// `execv(3)`.
+    Execv,
+    /// `execvp(3)`.
+    Execvp,
+    /// `fexecve(3)`.
+    Fexecve,
+    /// `syscall(SYS_execve)`.
+    Syscall,
+    /// `syscall(SYS_execveat)`.
+    SyscallAt,
+}
+
+/// Becomes `path`, with this process's environment. Returns only if that failed: why.
+pub fn exec(how: Exec, path: &str, args: &[&str]) -> String {
+    let text = |word: &&str| std::ffi::CString::new(*word).expect("no NUL");
+    let (path, args) = (text(&path), args.iter().map(text).collect::<Vec<_>>());
+    let argv: Vec<*const libc::c_char> =
+        args.iter().map(|arg| arg.as_ptr()).chain([std::ptr::null()]).collect();
+    let (path, argv) = (path.as_ptr(), argv.as_ptr());
+    unsafe extern "C" {
+        static environ: *const *const libc::c_char;
+    }
+    // SAFETY: strings and lists that end in null and outlive the calls; tests change no environment while they exec.
+    unsafe {
+        match how {
+            Exec::Execve => libc::execve(path, argv, environ),
+            Exec::Execv => libc::execv(path, argv),
+            Exec::Execvp => libc::execvp(path, argv),
+            Exec::Fexecve => {
+                let fd = libc::open(path, libc::O_PATH | libc::O_CLOEXEC);
+                if fd >= 0 { libc::fexecve(fd, argv, environ) } else { -1 }
+            }
+            Exec::Syscall => libc::syscall(libc::SYS_execve, path, argv, environ) as c_int,
+            Exec::SyscallAt => {
+                libc::syscall(libc::SYS_execveat, libc::AT_FDCWD, path, argv, environ, 0) as c_int
+            }
+        };
+    }
+    super::errno().to_string()
+}
+
+/// A child by `vfork(2)` that tries to become `path` and exits with 3 if it cannot; returns its pid.
+#[allow(deprecated, reason = "what programs do is what is tested")]
+pub fn vfork_exec(path: &CStr) -> i32 {
+    let argv = [path.as_ptr(), std::ptr::null()];
+    // SAFETY: the child calls execv and _exit only, on memory that was ready before.
+    unsafe {
+        let pid = libc::vfork();
+        if pid == 0 {
+            libc::execv(path.as_ptr(), argv.as_ptr());
+            libc::_exit(3);
+        }
+        pid
+    }
+}
+
+/// dup2 by the system call instruction, as some runtimes make it.
+pub fn dup2_unseen(fd: Fd, new: Fd) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: dup3 touches no memory.
+    unsafe {
+        std::arch::asm!("syscall", inlateout("rax") libc::SYS_dup3 => _, in("rdi") fd, in("rsi") new, in("rdx") 0,
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = super::dup2(fd, new);
+}
+
+/// The open descriptors that are not closed on exec.
+pub fn inheritable() -> Vec<Fd> {
+    let names = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let mut all: Vec<Fd> = names.filter_map(|name| name.file_name().to_str()?.parse().ok()).collect();
+    all.retain(|fd| super::fcntl(*fd, libc::F_GETFD, 0) == Ok(0));
+    all.sort_unstable();
+    all
+}
