@@ -462,6 +462,15 @@ fn own_memory(conn: &Conn) -> Option<&'static fabric::slot::SlotView> {
     if is_shared { conn.view() } else { None }
 }
 
+/// Before abort(), which may yet return to the program by its handler: early bytes go out, and nothing else is given up.
+pub fn at_abort() {
+    for (fd, held) in connections() {
+        if held.phase() == Phase::Intent && !is_copy(&held) {
+            client::retract(&held, fd, fabric::Reason::PEERDECL);
+        }
+    }
+}
+
 /// When the process ends on its own: early bytes go out, unread bytes are answered by RST. The kernel does the rest.
 pub fn at_exit() {
     for (fd, entry) in table::entries() {

@@ -7,6 +7,7 @@
 
 mod cases_close;
 mod cases_data;
+mod cases_end;
 mod cases_ends;
 mod cases_epoll;
 mod cases_exec;
@@ -27,7 +28,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 16] = [
+    let groups: [&[Case]; 17] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -43,6 +44,7 @@ fn all() -> Vec<Case> {
         cases_move::CASES,
         cases_limit::CASES,
         cases_exec::CASES,
+        cases_end::CASES,
         cases_options::CASES,
     ];
     groups.concat()

@@ -42,6 +42,10 @@ fn obey(line: &str, table: &mut Table, listener: &mut Option<(Fd, u16)>) -> Stri
         }
         ["later", ms, ..] => later(number(ms) as u64, &words[2..], table),
         ["die"] => show(sys::kill(std::process::id() as i32, libc::SIGKILL)),
+        ["end", id, way, bytes] => {
+            let fd = *table.get(&(number(id) as u32)).expect("a connection of that name");
+            crate::cases_end::end_by(sys::Way::named(way), fd, number(bytes))
+        }
         ["exit"] => sys::exit_now(0),
         [verb, id, ref rest @ ..] => {
             let fd = *table.get(&(number(id) as u32)).expect("a connection of that name");
