@@ -12,7 +12,7 @@ use crate::exec::{self, Run};
 use crate::workspace::Workspace;
 
 /// A program that tests look for, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 19] = [
+const PROGRAMS: [(&str, &str); 21] = [
     ("redis-server", "redis-server"),
     ("redis-benchmark", "redis-tools"),
     ("nginx", "nginx-light"),
@@ -32,6 +32,8 @@ const PROGRAMS: [(&str, &str); 19] = [
     ("ruby", "ruby"),
     ("node", "nodejs"),
     ("javac", "default-jdk-headless"),
+    ("ssh", "openssh-client"),
+    ("/usr/sbin/sshd", "openssh-server"),
 ];
 
 /// Set to keep a root's CI from installing anything.

@@ -6,6 +6,7 @@
 //! Does not own: policy. No function here retries, waits or falls back.
 #![cfg_attr(not(test), no_std)]
 
+pub mod confined;
 pub mod diag;
 pub mod epoll;
 pub mod fd;

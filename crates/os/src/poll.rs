@@ -63,6 +63,9 @@ pub fn is_refused(fds: &mut [PollFd]) -> bool {
 /// Waits for at most `timeout_ms` (negative: for ever) and returns how many entries have events.
 /// Holds no lock and no value with a destructor: pthread cancellation may unwind through it.
 pub fn wait(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
+    if crate::confined::is_strict() {
+        return wait_raw(fds, timeout_ms);
+    }
     let poll = LIBC_POLL.load(Ordering::Acquire);
     if poll.is_null() {
         return wait_raw(fds, timeout_ms);
@@ -91,6 +94,12 @@ pub(crate) fn libc_errno() -> Errno {
 
 /// The same by a raw system call: not a cancellation point.
 pub fn wait_raw(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
+    if crate::confined::is_strict() {
+        // Nothing can be told, and nobody can sleep: the rings are looked at again soon.
+        crate::confined::pause();
+        fds.iter_mut().for_each(|entry| entry.revents = 0);
+        return Ok(0);
+    }
     let limit = nr::__kernel_timespec {
         tv_sec: i64::from(timeout_ms) / 1000,
         tv_nsec: (i64::from(timeout_ms) % 1000) * 1_000_000,

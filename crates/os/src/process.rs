@@ -7,6 +7,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 /// The process id.
 pub fn pid() -> u32 {
+    if crate::confined::is_strict() {
+        return CACHED_PID.load(Ordering::Relaxed);
+    }
     // SAFETY: getpid has no arguments and no effect.
     unsafe { syscall!(nr::__NR_getpid) as u32 }
 }
@@ -60,6 +63,9 @@ pub fn euid() -> u32 {
 
 /// Whether thread or process `id` exists (it may belong to another user).
 pub fn exists(id: u32) -> bool {
+    if crate::confined::is_confined() {
+        return true;
+    }
     // SAFETY: signal 0 only asks.
     check(unsafe { syscall!(nr::__NR_kill, id, 0) }) != Err(Errno::ESRCH)
 }
@@ -73,8 +79,11 @@ pub struct Life {
     pub is_zombie: bool,
 }
 
-/// The life of process `pid`; `None` if there is no such process, or nobody may look.
+/// The life of process `pid`; `None` if there is no such process, or nobody may look (nor this one, behind a filter of calls).
 pub fn life(pid: u32) -> Option<Life> {
+    if crate::confined::is_confined() {
+        return None;
+    }
     const PATH_LEN: usize = "/proc/4294967295/stat\0".len();
     let (mut digits, mut path) = ([0u8; 10], [0u8; PATH_LEN]);
     let parts: [&[u8]; 3] = [b"/proc/", crate::pipe::decimal(pid, &mut digits), b"/stat"];
@@ -106,8 +115,11 @@ fn number(digits: &[u8]) -> Option<u64> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Sends `signal` to the calling thread only (SIGPIPE belongs to the thread that wrote).
+/// Sends `signal` to the calling thread only (SIGPIPE belongs to the thread that wrote); not behind a filter of calls.
 pub fn raise_on_self(signal: u32) {
+    if crate::confined::is_confined() {
+        return;
+    }
     // SAFETY: signalling oneself touches no memory.
     unsafe { syscall!(nr::__NR_tgkill, pid(), tid(), signal) };
 }
@@ -115,6 +127,9 @@ pub fn raise_on_self(signal: u32) {
 /// Gives the core to any other runnable thread.
 #[inline]
 pub fn yield_now() {
+    if crate::confined::is_confined() {
+        return crate::confined::pause();
+    }
     // SAFETY: sched_yield has no arguments.
     unsafe { syscall!(nr::__NR_sched_yield) };
 }
@@ -232,6 +247,9 @@ pub fn all_handlers_restart() -> bool {
     /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS.
     const FAULTS: [u32; 7] = [4, 5, 6, 7, 8, 11, 31];
     const LIBCS: core::ops::RangeInclusive<u32> = 32..=34;
+    if crate::confined::is_confined() {
+        return crate::confined::handlers_restart();
+    }
     (1..=64u32).filter(|signal| !FAULTS.contains(signal) && !LIBCS.contains(signal)).all(|signal| {
         let mut action = SigAction::default();
         // SAFETY: asking for a disposition writes one kernel sigaction with an 8-byte mask.

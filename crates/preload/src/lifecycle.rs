@@ -24,6 +24,11 @@ pub(crate) fn is_active() -> bool {
     ACTIVE.load(Ordering::Acquire)
 }
 
+/// Whether this process may make new connections shared: not behind a filter of system calls.
+fn may_upgrade() -> bool {
+    is_active() && !os::confined::is_confined()
+}
+
 /// Whether we run in a vfork child: it borrows the parent's memory, but its descriptors are its own. What it closes
 /// must not be forgotten here.
 pub(crate) fn is_borrowed() -> bool {
@@ -31,7 +36,7 @@ pub(crate) fn is_borrowed() -> bool {
 }
 
 fn listening(fd: c_int, backlog: c_int) -> Outcome {
-    let is_new = is_active() && (table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd));
+    let is_new = may_upgrade() && (table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd));
     let announced = if is_new { server::before_listen(fd) } else { None };
     // SAFETY: the program's own arguments.
     let result = unsafe { forward::listen(fd, backlog) };
@@ -41,14 +46,14 @@ fn listening(fd: c_int, backlog: c_int) -> Outcome {
         return Outcome::Fail(errno);
     }
     leave_fresh(fd);
-    if is_active() && table::get(fd) == Entry::Empty {
+    if may_upgrade() && table::get(fd) == Entry::Empty {
         let _ = server::after_listen(fd, announced);
     }
     Outcome::Done(0)
 }
 
 fn accepted(listener: c_int, fd: c_int, is_nonblocking: bool) {
-    if fd < 0 || !is_active() {
+    if fd < 0 || !may_upgrade() {
         return;
     }
     match table::get(listener) {
@@ -84,7 +89,7 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
         return Outcome::Forward;
     }
     let is_new = table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd);
-    if !is_active() || !is_new {
+    if !may_upgrade() || !is_new {
         return Outcome::Forward;
     }
     // SAFETY: the program passed an address of this length.

@@ -185,6 +185,7 @@ reals! {
     fn fexecve(fd: c_int, argv: Buf, envp: Buf) -> c_int = __NR_execveat(fd, c"".as_ptr(), argv, envp, 0x1000);
     fn execveat(folder: c_int, path: Buf, argv: Buf, envp: Buf, flags: c_int) -> c_int
         = __NR_execveat(folder, path, argv, envp, flags);
+    fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int = __NR_prctl(option, a, b, c, d);
     fn setrlimit(resource: c_int, limit: Buf) -> c_int = __NR_setrlimit(resource, limit);
     fn setrlimit64(resource: c_int, limit: Buf) -> c_int = __NR_setrlimit(resource, limit);
     fn prlimit(pid: c_int, resource: c_int, new: Buf, old: Buf) -> c_int

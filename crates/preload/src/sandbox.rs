@@ -1,9 +1,10 @@
-//! What a process does to confine itself: limits. Owns: that we know of them before they hold.
+//! What a process does to confine itself: limits, filters of system calls. Owns: that we know of them before they hold.
 
 use crate::hook::hooks;
-use crate::real::Buf;
+use crate::real::{Buf, forward};
 use core::ffi::c_int;
-use socket::Outcome;
+use os::confined::Calls;
+use socket::{Outcome, confine};
 
 const RLIMIT_NOFILE: c_int = 7;
 
@@ -17,7 +18,58 @@ fn limiting(pid: c_int, resource: c_int, new: Buf) -> Outcome {
     Outcome::Forward
 }
 
+const PR_SET_SECCOMP: c_int = 22;
+
+/// The call that installs a filter: what comes after it is prepared before, and taken back if the kernel refuses.
+fn filtering(calls: Calls, has_filter: bool, install: impl FnOnce() -> isize) -> Outcome {
+    // Programs ask with a null filter whether there would be any.
+    let is_meant = has_filter || calls == Calls::Fewest;
+    if !is_meant || !crate::lifecycle::is_active() || crate::lifecycle::is_borrowed() {
+        return Outcome::Forward;
+    }
+    let was_confined = os::confined::is_confined();
+    confine::before(calls);
+    let result = install();
+    if result < 0 {
+        let errno = crate::hook::last();
+        if !was_confined {
+            confine::after_refusal();
+        }
+        return Outcome::Fail(errno);
+    }
+    Outcome::Done(result as usize)
+}
+
+/// seccomp(2), which glibc has under no name.
+///
+/// # Safety
+/// As the system call's.
+pub(crate) unsafe fn seccomp(operation: usize, flags: usize, argument: usize) -> isize {
+    const STRICT: usize = 0;
+    const FILTER: usize = 1;
+    let install = || {
+        // SAFETY: the program's own arguments.
+        let ret = unsafe { os::raw::call(os::raw::nr::__NR_seccomp, &[operation, flags, argument]) };
+        crate::hook::from_raw(ret)
+    };
+    let calls = match operation {
+        STRICT => Calls::Fewest,
+        FILTER => Calls::Filtered,
+        _ => return install(),
+    };
+    crate::hook::finish(filtering(calls, argument != 0, install)).unwrap_or_else(install)
+}
+
 hooks! {
+    fn prctl [] (option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
+        // SAFETY: the program's own arguments.
+        let install = || unsafe { forward::prctl(option, a, b, c, d) } as isize;
+        match (option, a) {
+            (PR_SET_SECCOMP, 1) => filtering(Calls::Fewest, true, install),
+            (PR_SET_SECCOMP, _) => filtering(Calls::Filtered, b != 0, install),
+            _ => Outcome::Forward,
+        }
+    }
     fn setrlimit [] (resource: c_int, limit: Buf) -> c_int {
         limiting(0, resource, limit)
     }

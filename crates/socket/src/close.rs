@@ -84,7 +84,7 @@ fn close_conn(held: &Held, fd: i32, alone: bool) -> AfterClose {
     if table::clear(fd) != Entry::Conn(held.index()) || !held.drop_fd() {
         return AfterClose(None);
     }
-    let listener = (held.phase() == Phase::Listening)
+    let listener = (held.phase() == Phase::Listening && !os::confined::is_confined())
         .then(|| Some((held.cookie.load(Ordering::Relaxed), net::local(fd).ok()?)))
         .flatten();
     finish(held, fd, alone);

@@ -125,6 +125,8 @@ pub mod flag {
     pub const BROKEN: u32 = 131_072;
     /// It was counted for the exec that is being tried.
     pub const LENT_NOW: u32 = 262_144;
+    /// A listener that was announced until a filter of system calls came.
+    pub const WITHDRAWN: u32 = 1_048_576;
     /// A descriptor of it goes on into the next program, if the exec that is being tried succeeds.
     pub const GOES_ON: u32 = 524_288;
 }
@@ -179,6 +181,8 @@ pub struct Conn {
     pub(crate) polled: AtomicU64,
     /// When a call that may not wait last asked TCP and it had nothing to say, in cycles.
     asked_tcp: AtomicU64,
+    /// SO_RCVTIMEO and SO_SNDTIMEO when a filter of system calls came, after which nobody can ask.
+    timeouts: [AtomicU64; 2],
     /// The era in which it was tied to its slot: a fork that was under way has not counted the child's copy.
     tied_era: AtomicU64,
 }
@@ -216,6 +220,7 @@ impl Conn {
             stalls: AtomicU32::new(0),
             polled: AtomicU64::new(0),
             asked_tcp: AtomicU64::new(0),
+            timeouts: [const { AtomicU64::new(0) }; 2],
             tied_era: AtomicU64::new(0),
         }
     }
@@ -325,8 +330,20 @@ impl Conn {
 
     /// SO_RCVTIMEO or SO_SNDTIMEO in nanoseconds, 0 for none; asked only if somebody may have set one.
     pub(crate) fn timeout_ns(&self, fd: i32, name: i32) -> u64 {
+        if os::confined::is_confined() {
+            return self.timeouts[usize::from(name == os::net::opt::SO_SNDTIMEO)].load(Ordering::Relaxed);
+        }
         let is_known = self.is_exclusive() && TIMEOUT_IS_USED.load(Ordering::SeqCst) == 0;
         if is_known { 0 } else { os::net::timeout_ns(fd, name) }
+    }
+
+    /// Before a filter of system calls: what will be asked later is asked now.
+    pub(crate) fn note_what_calls_would_tell(&self, fd: i32) {
+        let names = [os::net::opt::SO_RCVTIMEO, os::net::opt::SO_SNDTIMEO];
+        for (place, name) in self.timeouts.iter().zip(names) {
+            place.store(os::net::timeout_ns(fd, name), Ordering::Relaxed);
+        }
+        self.see_nonblocking(None, os::fd::is_nonblocking(fd));
     }
 
     /// TCP had nothing to say.

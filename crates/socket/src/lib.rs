@@ -9,6 +9,7 @@
 
 pub mod client;
 pub mod close;
+pub mod confine;
 pub mod conn;
 pub mod epoll;
 mod handshake;

@@ -88,8 +88,11 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
 /// Errors: EINTR (a signal handler without SA_RESTART ran), EAGAIN (time is up).
 pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
     // The copy of O_NONBLOCK in the slot is the peer's to overwrite: before a sleep our own counts, or the kernel's.
-    let is_nonblocking =
-        if conn.is_exclusive() { conn.has(flag::NONBLOCKING) } else { os::fd::is_nonblocking(fd) };
+    let is_nonblocking = if conn.is_exclusive() || os::confined::is_confined() {
+        conn.has(flag::NONBLOCKING)
+    } else {
+        os::fd::is_nonblocking(fd)
+    };
     if is_nonblocking {
         return Err(Errno::EAGAIN);
     }
@@ -119,7 +122,7 @@ fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Er
     let since_proper = os::time::cycles().wrapping_sub(conn.slept_properly.load(Ordering::Relaxed));
     let is_overdue = naps >= NAPS_FROM + PROPER_EVERY.0 && since_proper >= PROPER_EVERY.1;
     let is_due = naps >= NAPS_FROM && !is_overdue;
-    if !is_due || !conn.is_exclusive() || conn.phase() != Phase::Smc {
+    if !is_due || os::confined::is_confined() || !conn.is_exclusive() || conn.phase() != Phase::Smc {
         return None;
     }
     let word = match wish {

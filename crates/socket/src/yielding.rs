@@ -29,7 +29,7 @@ static ABSTAINED: AtomicU64 = AtomicU64::new(0);
 
 /// Whether a yield may pay: beside somebody who computes, a sleeper is served far sooner than one who yields.
 pub(crate) fn may_yield() -> bool {
-    if config::spin() == 0 {
+    if config::spin() == 0 || os::confined::is_confined() {
         return false;
     }
     let until = ABSTAINS_UNTIL.load(Ordering::Relaxed);

@@ -12,6 +12,7 @@ mod cases_ends;
 mod cases_epoll;
 mod cases_exec;
 mod cases_fds;
+mod cases_filter;
 mod cases_fork;
 mod cases_interest;
 mod cases_limit;
@@ -28,7 +29,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 17] = [
+    let groups: [&[Case]; 18] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -45,6 +46,7 @@ fn all() -> Vec<Case> {
         cases_limit::CASES,
         cases_exec::CASES,
         cases_end::CASES,
+        cases_filter::CASES,
         cases_options::CASES,
     ];
     groups.concat()

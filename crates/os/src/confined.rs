@@ -1,0 +1,52 @@
+//! A process that has installed a filter of system calls. Owns: the answer to "may we make a call that the plain program would not?"
+//!
+//! The filter of a sandbox knows the program, not this library: a call outside its list is refused at best, and kills the process
+//! more often. From then on we make do with what nearly every such list has: read, write, the poll family, futex, mmap of
+//! private memory, clocks, getpid. Everything else in this room answers from memory, or says that it cannot be told.
+
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+/// What a process may still call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Calls {
+    /// Whatever it likes.
+    All = 0,
+    /// What a filter lets through that was made for the plain program.
+    Filtered = 1,
+    /// read, write and exit (SECCOMP_MODE_STRICT).
+    Fewest = 2,
+}
+
+static CALLS: AtomicU8 = AtomicU8::new(Calls::All as u8);
+static HANDLERS_RESTART: AtomicBool = AtomicBool::new(true);
+
+/// From now on, in this process and its children, only `calls` are made. `All` takes it back: the filter was refused.
+pub fn confine(calls: Calls) {
+    if calls != Calls::All && !is_confined() {
+        HANDLERS_RESTART.store(crate::process::all_handlers_restart(), Ordering::Relaxed);
+    }
+    CALLS.store(calls as u8, Ordering::SeqCst);
+}
+
+/// Whether a filter stands.
+#[inline]
+pub fn is_confined() -> bool {
+    CALLS.load(Ordering::Relaxed) != Calls::All as u8
+}
+
+/// Whether it leaves read and write alone.
+#[inline]
+pub fn is_strict() -> bool {
+    CALLS.load(Ordering::Relaxed) == Calls::Fewest as u8
+}
+
+/// What was true of the signal handlers when the filter came.
+pub(crate) fn handlers_restart() -> bool {
+    HANDLERS_RESTART.load(Ordering::Relaxed)
+}
+
+/// A moment without a system call.
+pub(crate) fn pause() {
+    (0..1000).for_each(|_| core::hint::spin_loop());
+}

@@ -1,0 +1,56 @@
+//! Before a process installs a filter of system calls. Owns: that nothing is left to be decided behind it.
+//!
+//! What is shared stays shared, and goes on with the calls that `os::confined` allows; what is undecided is TCP's, for a decision
+//! asks the kernel much. A listener is announced no more by a process that could not answer its clients.
+
+use crate::conn::{Phase, flag, hold_index};
+use crate::table::{self, Entry};
+use crate::{server, stream};
+use core::sync::atomic::Ordering;
+use fabric::{listener, process, registry};
+use os::confined::{self, Calls};
+use os::net;
+
+/// Before the filter.
+pub fn before(calls: Calls) {
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(index) = entry else { continue };
+        let Some(held) = hold_index(index) else { continue };
+        match held.phase() {
+            Phase::Listening if is_announced_here(fd) => {
+                listener::forget(held.cookie.load(Ordering::Relaxed), fd);
+                held.mark(flag::WITHDRAWN);
+            }
+            Phase::Accepted | Phase::Intent => server::refuse(fd),
+            _ => {}
+        }
+        if held.phase() == Phase::Smc {
+            held.note_what_calls_would_tell(fd);
+            if calls == Calls::Fewest {
+                // What is written from here on needs no more than a write.
+                stream::demote(fd);
+            }
+        }
+    }
+    confined::confine(calls);
+}
+
+/// The kernel did not take the filter. What was decided stays so.
+pub fn after_refusal() {
+    confined::confine(Calls::All);
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(index) = entry else { continue };
+        let Some(held) = hold_index(index) else { continue };
+        if held.has(flag::WITHDRAWN) {
+            held.unmark(flag::WITHDRAWN);
+            let _ = listener::announce(fd);
+        }
+    }
+}
+
+/// Whether the listener is this process's own, and not inherited from one that serves on.
+fn is_announced_here(fd: i32) -> bool {
+    let me = registry::mapped().and_then(process::me);
+    let Ok(at) = net::local(fd) else { return false };
+    me.is_some() && listener::owner_of(at.connectable()).ok() == me
+}

@@ -1,0 +1,173 @@
+//! A process that installs a filter of system calls, made for what it does itself, goes on with its connections: whatever we did
+//! beside that before, we do no more.
+
+use crate::context::{Case, Cx, got, pattern, say, write_all};
+use isthmus_tests::sys::{self, Fd, Select, show};
+
+const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: true, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("filter.inherited", |cx| inherited(cx, true)),
+    case("filter.inherited_by_syscall", |cx| inherited(cx, false)),
+    any("filter.own", own),
+    any("filter.unused", unused),
+    any("filter.limited", limited),
+    case("filter.refused", refused),
+    any("filter.strict", strict),
+];
+
+/// What the plain program here needs, and no call more.
+const ALLOWED: &[i64] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_close,
+    libc::SYS_futex,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_brk,
+    libc::SYS_clock_gettime,
+    libc::SYS_getpid,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_exit_group,
+];
+
+/// All that such a program does with a connection: waits for bytes in every way, fills it, sees its end.
+fn converse(cx: &mut Cx, fd: Fd, id: u32) {
+    let later = |cx: &mut Cx| drop(cx.ask(&format!("later 30 send {id} hello")));
+    let read_say = |what: &str| {
+        let mut buf = [0; 16];
+        let r = sys::read(fd, &mut buf);
+        say!("{what} {}", got(r, &buf));
+    };
+    for _ in 0..10 {
+        later(cx);
+        read_say("read");
+    }
+    later(cx);
+    say!("poll {}", sys::poll1(fd, libc::POLLIN | libc::POLLRDHUP, 5000));
+    read_say("then");
+    later(cx);
+    say!("select {}", sys::select(Select::Plain, &[fd], &[], &[], 5000));
+    read_say("then");
+    read_say("time limit");
+    cx.tell(&format!("recvn {id} 600000"));
+    say!("{}", write_all(fd, &pattern(600_000)));
+    say!("peer has {}", cx.answer());
+    cx.tell(&format!("sendn {id} 600000"));
+    say!("{} bytes back", take(fd, 600_000));
+    say!("peer {}", cx.answer());
+    cx.ask(&format!("later 30 shut {id} 1"));
+    read_say("end");
+    say!("poll {}", sys::poll1(fd, libc::POLLIN | libc::POLLRDHUP, 5000));
+    say!("write {}", show(sys::write(fd, b"after")));
+    cx.peer(&format!("recvn {id} 5"));
+}
+
+/// Reads `count` bytes, however often the time limit passes.
+fn take(fd: Fd, count: usize) -> String {
+    let (mut all, mut buf) = (vec![], vec![0; 65536]);
+    while all.len() < count {
+        match sys::read(fd, &mut buf) {
+            Ok(0) => return format!("end after {}", all.len()),
+            Ok(got) => all.extend_from_slice(&buf[..got]),
+            Err(sys::Errno(libc::EAGAIN)) => {}
+            Err(errno) => return errno.to_string(),
+        }
+    }
+    format!("{} {}", all.len(), all == pattern(count))
+}
+
+fn prepare(fd: Fd) {
+    sys::set_timeout(fd, libc::SO_RCVTIMEO, 300).expect("time limit");
+}
+
+/// As sshd does it: the child of a process that has the connection, too.
+fn inherited(cx: &mut Cx, by_prctl: bool) {
+    let p = cx.warm();
+    prepare(p.fd);
+    let pid = sys::fork(|| {
+        sys::allow_only(ALLOWED, by_prctl).expect("filter");
+        converse(cx, p.fd, p.id);
+        0
+    });
+    say!("child {}", sys::wait(pid));
+    say!("write {}", show(sys::write(p.fd, b"parent")));
+    cx.peer("recvn 0 6");
+}
+
+fn own(cx: &mut Cx) {
+    let pid = sys::fork(|| {
+        let p = cx.warm();
+        prepare(p.fd);
+        sys::allow_only(ALLOWED, true).expect("filter");
+        converse(cx, p.fd, p.id);
+        sys::close(p.fd).expect("close");
+        0
+    });
+    say!("child {}", sys::wait(pid));
+}
+
+/// Nothing was decided when the filter came.
+fn unused(cx: &mut Cx) {
+    let pid = sys::fork(|| {
+        let p = cx.pair();
+        prepare(p.fd);
+        sys::allow_only(ALLOWED, true).expect("filter");
+        converse(cx, p.fd, p.id);
+        0
+    });
+    say!("child {}", sys::wait(pid));
+}
+
+/// sshd's limit of descriptors comes before its filter.
+fn limited(cx: &mut Cx) {
+    let p = cx.warm();
+    prepare(p.fd);
+    let pid = sys::fork(|| {
+        sys::limit_fds(1);
+        sys::allow_only(ALLOWED, true).expect("filter");
+        converse(cx, p.fd, p.id);
+        0
+    });
+    say!("child {}", sys::wait(pid));
+}
+
+/// A filter that the kernel does not take leaves all as it was.
+fn refused(cx: &mut Cx) {
+    let p = cx.warm();
+    say!("{}", show(sys::allow_only(&[0; 4096], true)));
+    prepare(p.fd);
+    converse(cx, p.fd, p.id);
+    let q = cx.warm();
+    cx.watch(q.fd);
+}
+
+fn strict(cx: &mut Cx) {
+    let p = cx.warm();
+    let pid = sys::fork(|| {
+        sys::allow_read_and_write().expect("filter");
+        let mut buf = [0; 9];
+        let mut wrote = 0;
+        while wrote < 3 && sys::read(p.fd, &mut buf) == Ok(4) && &buf[..4] == b"ping" {
+            wrote += usize::from(sys::write(p.fd, b"pong") == Ok(4));
+        }
+        sys::end_thread()
+    });
+    for _ in 0..3 {
+        cx.peer("send 0 ping");
+        cx.peer("recvn 0 4");
+    }
+    say!("child {}", sys::wait(pid));
+}
