@@ -11,7 +11,9 @@
 //! to whom (`fabric`), or what a connection does with its bytes (`socket`).
 #![cfg_attr(not(any(test, loom)), no_std)]
 
+pub mod bell;
 mod copy;
+pub mod interest;
 pub mod layout;
 pub mod lock;
 pub mod registry;
@@ -24,6 +26,8 @@ pub mod turns;
 pub mod user;
 pub mod wait;
 
+#[cfg(all(test, loom))]
+mod loom_bell;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(all(test, not(loom)))]

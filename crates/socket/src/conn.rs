@@ -10,6 +10,7 @@ use fabric::connection::RowId;
 use fabric::slot::SlotView;
 use fabric::turn::{Turn, Yielding, me};
 use os::Errno;
+use shm::bell::{Bell, Pipe, Words};
 use shm::layout::Traffic;
 use shm::lock::{Denied, SideLock};
 use shm::slab::{Index, Slab};
@@ -107,14 +108,8 @@ pub mod flag {
     pub const LEFT: u32 = 4096;
     /// Our direction went back to TCP.
     pub const DEMOTED: u32 = 2048;
-    /// We asked to be rung for data and have not drained the doorbell since.
-    pub const ASKED_DATA: u32 = 16;
-    /// The same for space.
-    pub const ASKED_SPACE: u32 = 32;
     /// O_NONBLOCK as this process last set or saw it.
     pub const NONBLOCKING: u32 = 8192;
-    /// We rang our own doorbell and have not drained it since.
-    pub const KICKED: u32 = 64;
     /// A copy that may have left this process is counted.
     pub const LENT: u32 = 16384;
     /// TCP was made to answer bytes that nobody will read.
@@ -145,6 +140,8 @@ pub struct Conn {
     /// Cookie of the client's socket, key of the row; for listeners their own.
     pub(crate) cookie: AtomicU64,
     pub(crate) flags: AtomicU32,
+    /// What the doorbell was asked for.
+    pub(crate) bell: Bell,
     /// When an unanswered intent is given up, in cycles; the era of the accept while that is undecided.
     pub(crate) deadline: AtomicU64,
     /// Looks for the answer since the intent.
@@ -198,6 +195,7 @@ impl Conn {
             generation: AtomicU32::new(0),
             cookie: AtomicU64::new(0),
             flags: AtomicU32::new(0),
+            bell: Bell::new(),
             deadline: AtomicU64::new(0),
             looks: AtomicU32::new(0),
             tx_cache: TxCache::new(),
@@ -231,6 +229,7 @@ impl Conn {
         self.exclusive_era.store(0, Ordering::Relaxed);
         self.view.store(u32::MAX, Ordering::Relaxed);
         self.flags.store(0, Ordering::Relaxed);
+        self.bell.reset();
         self.tx_cache.reset();
         self.rx_cache.reset();
         self.heard.store(0, Ordering::Relaxed);
@@ -488,6 +487,12 @@ impl End {
         self.view.bell(self.side)
     }
 
+    /// The words that this side waits on.
+    #[inline]
+    pub(crate) fn words(&self) -> Words<'_> {
+        Words { data: &self.incoming.words().data_wait.0, space: &self.outgoing.words().space_wait.0 }
+    }
+
     /// After something the peer may wait for by `word`: tells it, as it asked.
     #[inline]
     pub(crate) fn ring_peer(&self, word: &WaitWord) {
@@ -513,6 +518,17 @@ impl End {
     #[inline]
     pub(crate) fn is_nonblocking(&self) -> bool {
         self.mine().nonblocking.load(shm::sync::Ordering::Relaxed) != 0
+    }
+}
+
+/// This side's own doorbell.
+impl Pipe for End {
+    fn ring(&self) {
+        os::pipe::ring(self.my_bell());
+    }
+
+    fn drain(&self) {
+        os::pipe::drain(self.my_bell());
     }
 }
 

@@ -5,8 +5,10 @@
 //! which asks again for all sleepers and rings for those whose wish has come true meanwhile.
 
 use crate::conn::{Conn, End, Phase, flag};
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use os::epoll::bits;
+use shm::bell::Wanted;
 use shm::layout::Traffic;
 use shm::ring::PeerMisbehaved;
 use shm::sync::Ordering as Shared;
@@ -185,13 +187,6 @@ pub(crate) fn note_end(conn: &Conn, end: &End) {
     conn.mark(flag::TCP_ENDED);
 }
 
-/// Whether someone may have rung since the doorbell was last drained.
-fn may_have_rung(conn: &Conn, end: &End) -> bool {
-    conn.has(flag::KICKED)
-        || (conn.has(flag::ASKED_DATA) && !end.incoming.words().data_wait.0.is_armed())
-        || (conn.has(flag::ASKED_SPACE) && !end.outgoing.words().space_wait.0.is_armed())
-}
-
 /// Counts blocked calls and polls of this process that sleep for data and for space.
 pub(crate) fn count_sleepers(conn: &Conn, end: &End, data: i32, space: i32) {
     for (private, traffic, by) in
@@ -247,41 +242,36 @@ fn is_shared(conn: &Conn, end: &End) -> bool {
 /// for them at once if it is there already. `mine_rx` and `mine_tx` say what the caller itself waits for: it looks
 /// for itself and is not rung for. Returns whether the doorbell was rung: then it tells the caller nothing.
 pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) -> bool {
-    let was_rung = may_have_rung(conn, end);
-    if was_rung {
-        conn.unmark(flag::KICKED | flag::ASKED_DATA | flag::ASKED_SPACE);
-        os::pipe::drain(end.my_bell());
-    }
-    let private_rx = conn.rx_waiters.load(Ordering::Acquire) + conn.epoll_in.load(Ordering::Acquire);
-    let private_tx = conn.tx_waiters.load(Ordering::Acquire) + conn.epoll_out.load(Ordering::Acquire);
-    let others_rx = sleeps_another(conn, end, private_rx, &end.mine().rx.0, mine_rx);
-    let others_tx = sleeps_another(conn, end, private_tx, &end.mine().tx.0, mine_tx);
-    ask(conn, end, others_rx || mine_rx, others_tx || mine_tx);
-    // The kernel looks again before it wakes a waiter for an edge: drained, the edge would be lost to who sleeps for it.
-    let has_edge =
-        was_rung && conn.epoll_edge.load(Ordering::Acquire) > 0 && crate::epoll::sleeps_for_edge(conn, end);
-    let shut = end.mine().closed.load(Shared::SeqCst);
-    let is_loud = (others_rx && (has_data(conn, end) || shut & shm::ClosedBy::READ != 0))
-        || (others_tx && (may_write(conn, end) || shut & shm::ClosedBy::WRITE != 0))
-        || has_edge;
-    if is_loud {
-        kick(conn, end);
-    }
-    is_loud
+    let others = Cell::new((false, false));
+    let wanted = || {
+        let private_rx = conn.rx_waiters.load(Ordering::Acquire) + conn.epoll_in.load(Ordering::Acquire);
+        let private_tx = conn.tx_waiters.load(Ordering::Acquire) + conn.epoll_out.load(Ordering::Acquire);
+        let others_rx = sleeps_another(conn, end, private_rx, &end.mine().rx.0, mine_rx);
+        let others_tx = sleeps_another(conn, end, private_tx, &end.mine().tx.0, mine_tx);
+        others.set((others_rx, others_tx));
+        (data_wanted(conn, others_rx || mine_rx), others_tx || mine_tx)
+    };
+    conn.bell.rearm(end.words(), end, wanted, |was_rung| {
+        let (others_rx, others_tx) = others.get();
+        // The kernel looks again before it wakes a waiter for an edge: drained, the edge would be lost to who sleeps for it.
+        let has_edge = was_rung
+            && conn.epoll_edge.load(Ordering::Acquire) > 0
+            && crate::epoll::sleeps_for_edge(conn, end);
+        let shut = end.mine().closed.load(Shared::SeqCst);
+        (others_rx && (has_data(conn, end) || shut & shm::ClosedBy::READ != 0))
+            || (others_tx && (may_write(conn, end) || shut & shm::ClosedBy::WRITE != 0))
+            || has_edge
+    })
 }
 
-/// Empties the doorbell if it may have been rung. What is still asked for stays so.
-pub(crate) fn drain(conn: &Conn, end: &End) {
-    if !may_have_rung(conn, end) {
-        return;
+/// How data are to be rung for. (For an edge, space is asked for when a send finds none.)
+fn data_wanted(conn: &Conn, is_slept_for: bool) -> Wanted {
+    if conn.has(flag::SIGNAL_DRIVEN) {
+        // Every arrival raises the signal, also while earlier bytes are unread.
+        return Wanted::Always;
     }
-    let armed_for = |is_armed: bool, asked: u32| if is_armed { 0 } else { asked };
-    conn.unmark(
-        flag::KICKED
-            | armed_for(end.incoming.words().data_wait.0.is_armed(), flag::ASKED_DATA)
-            | armed_for(end.outgoing.words().space_wait.0.is_armed(), flag::ASKED_SPACE),
-    );
-    os::pipe::drain(end.my_bell());
+    let is_wanted = is_slept_for || conn.epoll_edge.load(Ordering::Acquire) > 0;
+    if is_wanted { Wanted::Once } else { Wanted::No }
 }
 
 /// Whether blocked calls rely on the doorbell, or another process does.
@@ -302,35 +292,17 @@ pub(crate) fn leave(conn: &Conn, end: &End) {
 pub(crate) fn is_armed_for(conn: &Conn, end: &End, events: u32) -> bool {
     let wants_data = events & (bits::ET | bits::IN | bits::RDNORM | bits::RDHUP) != 0;
     let wants_space = events & bits::ET == 0 && events & (bits::OUT | bits::WRNORM | bits::WRBAND) != 0;
-    !conn.has(flag::KICKED)
+    conn.bell.is_quiet()
         && (!wants_data || end.incoming.words().data_wait.0.is_armed())
         && (!wants_space || end.outgoing.words().space_wait.0.is_armed())
 }
 
-fn ask(conn: &Conn, end: &End, data: bool, space: bool) {
-    if conn.has(flag::SIGNAL_DRIVEN) {
-        // Every arrival raises the signal, also while earlier bytes are unread.
-        end.incoming.words().data_wait.0.arm_sticky();
-        conn.mark(flag::ASKED_DATA);
-    } else if data || conn.epoll_edge.load(Ordering::Acquire) > 0 {
-        // (For an edge, space is asked for when a send finds none.)
-        end.incoming.words().data_wait.0.arm();
-        conn.mark(flag::ASKED_DATA);
-    }
-    if space {
-        end.outgoing.words().space_wait.0.arm();
-        conn.mark(flag::ASKED_SPACE);
-    }
-}
-
 /// Rings our own doorbell: other sleepers of this process look again.
 pub(crate) fn kick(conn: &Conn, end: &End) {
-    // Rung first, marked after: a mark without a ring costs a look, a ring without a mark would never be drained.
-    os::pipe::ring(end.my_bell());
-    conn.mark(flag::KICKED);
+    conn.bell.kick(end);
 }
 
 /// Someone saw the doorbell readable: whoever rang, it must be drained.
 pub(crate) fn note_rung(conn: &Conn) {
-    conn.mark(flag::KICKED);
+    conn.bell.note_rung();
 }

@@ -564,8 +564,7 @@ impl Transmit<'_> {
         }
         if self.conn.epoll_edge.load(core::sync::atomic::Ordering::Acquire) > 0 {
             self.conn.note_stall();
-            self.conn.mark(flag::ASKED_SPACE);
-            self.end.outgoing.words().space_wait.0.arm();
+            self.conn.bell.ask(self.end.words(), shm::bell::Wanted::No, true);
             if ready::has_space(self.conn, &self.end) {
                 ready::kick(self.conn, &self.end);
             }

@@ -2,7 +2,7 @@
 //! verdict falls.
 
 use super::lazy;
-use super::registration::{self, Registration, Source, decode, of_conn};
+use super::registration::{self, Registration, Source, Told, decode, of_conn};
 use super::set::Set;
 use super::{FLAGS, READ_SIDE, WRITE_SIDE};
 use crate::conn::{Conn, End, Phase, enter, hold, hold_index};
@@ -11,6 +11,7 @@ use crate::{Outcome, client, ready, server};
 use core::sync::atomic::Ordering;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
+use shm::interest::Seen;
 use shm::slab::Index;
 
 /// What the kernel is to report about the TCP socket.
@@ -98,6 +99,7 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     };
     if let Err(errno) = added {
         set.remove(registration);
+        registration.interest.withdraw();
         registration.generation.fetch_add(1, Ordering::AcqRel);
         registration::TABLE.give_back(index);
         if is_new_set {
@@ -119,23 +121,17 @@ fn attach_bell(conn: &Conn, index: Index, registration: &Registration) {
     let events = registration.events();
     let cookie = registration.cookie(index, Source::Bell);
     let epfd = registration.epfd();
-    let bell = registration.bell.load(Ordering::Relaxed);
-    if bell >= 0 {
-        let _ = kernel_ctl(epfd, Op::Mod, bell, bell_events(events), cookie);
-    } else {
-        let added = kernel_ctl(epfd, Op::Add, end.my_bell(), bell_events(events), cookie);
-        let bell =
-            if added == Err(Errno::EEXIST) { second_bell(epfd, &end, events, cookie) } else { end.my_bell() };
-        registration.bell.store(bell, Ordering::Relaxed);
+    let put = |op| move |bell| kernel_ctl(epfd, op, bell, bell_events(events), cookie);
+    if let Some(bell) = registration.interest.bell() {
+        let _ = put(Op::Mod)(bell);
+    } else if registration.interest.attach(end.my_bell(), put(Op::Add)) == Err(Errno::EEXIST) {
+        registration.interest.detach();
+        // A duplicate in the same set: the kernel tells records apart by descriptor number.
+        if let Ok(bell) = os::fd::duplicate_internal(end.my_bell()) {
+            let _ = registration.interest.attach(bell, put(Op::Add));
+        }
     }
     announce(conn, &end, registration);
-}
-
-/// A duplicate in the same set: the kernel tells records apart by descriptor number.
-fn second_bell(epfd: i32, end: &End, events: u32, cookie: u64) -> i32 {
-    let Ok(bell) = os::fd::duplicate_internal(end.my_bell()) else { return -1 };
-    let _ = kernel_ctl(epfd, Op::Add, bell, bell_events(events), cookie);
-    bell
 }
 
 /// Whoever sleeps on the set learns what the registration has to report.
@@ -152,6 +148,7 @@ pub(super) fn announce(conn: &Conn, end: &End, registration: &Registration) {
 }
 
 /// What `events` count for at the connection: data, space, edges.
+#[inline]
 fn wishes(events: u32) -> [i32; 3] {
     let is_edge = events & bits::ET != 0;
     [!is_edge && events & READ_SIDE != 0, !is_edge && events & WRITE_SIDE != 0, is_edge].map(i32::from)
@@ -163,16 +160,14 @@ pub(super) fn count(conn: &Conn, events: u32, by: i32) {
     ready::count_registrations(conn, End::of(conn).as_ref(), data, space, edge);
 }
 
-/// One registration's wishes change.
-pub(super) fn recount(conn: &Conn, from: u32, to: u32) {
-    let (old, new) = (wishes(from), wishes(to));
-    ready::count_registrations(
-        conn,
-        End::of(conn).as_ref(),
-        new[0] - old[0],
-        new[1] - old[1],
-        new[2] - old[2],
-    );
+/// One registration's wishes change, from those that stood unless ONESHOT had taken them off.
+#[inline]
+pub(super) fn recount(conn: &Conn, from: Seen, to: u32) {
+    let (old, new) = (wishes(if from.is_fired() { 0 } else { from.events() }), wishes(to));
+    let [data, space, edge] = [new[0] - old[0], new[1] - old[1], new[2] - old[2]];
+    if [data, space, edge] != [0; 3] {
+        ready::count_registrations(conn, End::of(conn).as_ref(), data, space, edge);
+    }
 }
 
 fn modify(conn: &Conn, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {
@@ -187,43 +182,38 @@ fn modify(conn: &Conn, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
     let kernel_events = tcp_events(conn.phase(), events);
     kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie)?;
     registration.kernel_events.store(kernel_events, Ordering::Relaxed);
-    uncount(conn, registration);
-    registration.ask(events, data);
-    count(conn, events, 1);
+    recount(conn, registration.ask(events, data), events);
     attach_bell(conn, index, registration);
     Ok(Outcome::Done(0))
 }
 
-/// Takes back the wishes counted at the connection, unless ONESHOT has done so.
-fn uncount(conn: &Conn, registration: &Registration) {
-    if !registration.is_fired() {
-        count(conn, registration.events(), -1);
-    }
-}
-
-/// ONESHOT: exactly one thread gets the record.
-pub(super) fn fire(conn: &Conn, registration: &Registration) -> bool {
-    let is_first = registration.is_fired.swap(1, Ordering::AcqRel) == 0;
+/// ONESHOT: exactly one thread gets what was asked for when it was `seen`.
+pub(super) fn fire(conn: &Conn, registration: &Registration, seen: Seen) -> bool {
+    let is_first = registration.interest.fire(seen);
     if is_first {
-        count(conn, registration.events(), -1);
+        count(conn, seen.events(), -1);
     }
     is_first
 }
 
 /// A ONESHOT record that the kernel spent on nothing is loaded again.
 pub(super) fn reload(conn: &Conn, registration: &Registration, source: Source) {
-    let events = registration.events();
-    if events & bits::ONESHOT == 0 || registration.is_fired() {
+    if source == Source::Rings || registration.events() & bits::ONESHOT == 0 {
         return;
     }
+    // Somebody may be asking right now. (A signal handler that interrupted him does not wait, and finds enough to go by.)
+    let _turn = conn.registrations_turn.take();
     let Some((index, _)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration)) else {
         return;
     };
-    let (fd, events) = match source {
-        Source::Tcp => (registration.fd(), tcp_events(conn.phase(), events)),
-        _ => (registration.bell.load(Ordering::Relaxed), bell_events(events)),
+    let put = |fd, events| {
+        let _ = kernel_ctl(registration.epfd(), Op::Mod, fd, events, registration.cookie(index, source));
     };
-    let _ = kernel_ctl(registration.epfd(), Op::Mod, fd, events, registration.cookie(index, source));
+    registration.interest.reload(|seen| match (source, registration.interest.bell()) {
+        (Source::Tcp, _) => put(registration.fd(), tcp_events(conn.phase(), seen.events())),
+        (_, Some(bell)) => put(bell, bell_events(seen.events())),
+        _ => {}
+    });
 }
 
 fn delete(conn: &Conn, epfd: i32, fd: i32) -> Result<Outcome, Errno> {
@@ -248,8 +238,7 @@ pub(super) fn drop_registration(conn: &Conn, gone: &'static Registration, by_pro
     if gone.is_parked() && is_own {
         let _ = kernel_ctl(gone.epfd(), Op::Del, gone.fd(), 0, 0);
     }
-    let bell = gone.bell.swap(-1, Ordering::Relaxed);
-    if bell >= 0 {
+    if let Some(bell) = gone.interest.detach() {
         if is_own || by_program {
             let _ = kernel_ctl(gone.epfd(), Op::Del, bell, 0, 0);
         }
@@ -257,7 +246,7 @@ pub(super) fn drop_registration(conn: &Conn, gone: &'static Registration, by_pro
             os::fd::close(bell);
         }
     }
-    uncount(conn, gone);
+    recount(conn, gone.interest.withdraw(), 0);
     if let Some(set) = Set::get(Index(gone.set.load(Ordering::Relaxed))) {
         set.remove(gone);
     }
@@ -357,7 +346,8 @@ pub fn release_fresh(fd: i32) {
 }
 
 /// The registration whose cookie the kernel reported in `set`, if it still stands.
-pub(super) fn meant(data: u64, set: Index) -> Option<Option<(&'static Registration, Source)>> {
+pub(super) fn meant(data: u64, set: Index) -> Option<Option<Told>> {
     let (_, registration, source) = decode(data)?;
-    Some(registration.is_meant_by(data, set).then_some((registration, source)))
+    let life = registration.life_meant_by(data, set);
+    Some(life.map(|generation| Told { registration, generation, source, raised: 0 }))
 }

@@ -20,7 +20,7 @@ use shm::slab::Index;
 fn may_stand_for(conn: &Conn, registration: &Registration, events: u32) -> bool {
     conn.phase() == Phase::Smc
         && (events | registration.events()) & FLAGS == 0
-        && registration.bell.load(Ordering::Relaxed) >= 0
+        && registration.interest.bell().is_some()
         && registration.era.load(Ordering::Relaxed) == crate::close::era()
 }
 
@@ -46,8 +46,7 @@ pub(super) fn modify(
         )?;
         registration.kernel_events.store(wanted, Ordering::Relaxed);
     }
-    recount(conn, registration.events(), events);
-    registration.ask(events, data);
+    recount(conn, registration.ask(events, data), events);
     tell_waiters(conn, registration);
     Ok(true)
 }
@@ -58,8 +57,7 @@ pub(super) fn park(conn: &Conn, registration: &Registration) -> bool {
     if !may_stand_for(conn, registration, 0) || conn.fds() != 1 || !conn.is_exclusive() {
         return false;
     }
-    count(conn, registration.events(), -1);
-    registration.events.store(0, Ordering::Release);
+    count(conn, registration.interest.ask(0).events(), -1);
     registration.is_parked.store(1, Ordering::Release);
     true
 }

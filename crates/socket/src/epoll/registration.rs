@@ -3,11 +3,12 @@
 
 use super::READ_SIDE;
 use super::set::Set;
-use crate::conn::{Conn, End, Phase, flag};
+use crate::conn::{Conn, End, Held, Phase, flag, hold_index};
 use crate::ready;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use fabric::connection;
 use os::epoll::bits;
+use shm::interest::{Interest, Seen};
 use shm::slab::{Index, Slab};
 use shm::sync::Ordering as Shared;
 
@@ -24,12 +25,11 @@ pub(super) struct Registration {
     pub(super) set: AtomicU32,
     pub(super) conn: AtomicU32,
     pub(super) fd: AtomicI32,
-    pub(super) events: AtomicU32,
+    /// What is asked for, whether ONESHOT has been delivered, and the doorbell's number in the set.
+    pub(super) interest: Interest,
     pub(super) data: AtomicU64,
     /// Next of the same connection, plus one.
     pub(super) next: AtomicU32,
-    /// ONESHOT has been delivered.
-    pub(super) is_fired: AtomicU32,
     /// The process that made it.
     pub(super) pid: AtomicU32,
     /// And since which fork.
@@ -38,8 +38,6 @@ pub(super) struct Registration {
     pub(super) kernel_events: AtomicU32,
     /// Taken back by the program; its records are still in the kernel (`lazy`).
     pub(super) is_parked: AtomicU32,
-    /// The doorbell's number in the set, or a duplicate's; -1 while there is none.
-    pub(super) bell: AtomicI32,
     /// The wait call that delivered it last, and where in its answer.
     pub(super) batch: AtomicU64,
     pub(super) place: AtomicU32,
@@ -52,6 +50,26 @@ pub(super) struct Registration {
     seen_bytes: AtomicU64,
     seen_stalls: AtomicU32,
     is_fresh: AtomicU32,
+}
+
+/// What a life of a registration has to report: what was heard of another is not for it.
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    pub(super) registration: &'static Registration,
+    pub(super) generation: u32,
+    pub(super) source: Source,
+    /// What the kernel said.
+    pub(super) raised: u32,
+}
+
+impl Told {
+    /// The connection, held, if the registration still lives the life that was told of.
+    #[inline]
+    pub(super) fn conn(&self) -> Option<Held> {
+        let held = hold_index(Index(self.registration.conn.load(Ordering::Relaxed)))?;
+        // Asked again, now that the connection cannot be another's: both may have come back for another socket.
+        (self.registration.generation.load(Ordering::Acquire) == self.generation).then_some(held)
+    }
 }
 
 /// Which of the two kernel records of a registration an event comes from, or our own look at the rings.
@@ -69,15 +87,13 @@ impl Registration {
             set: AtomicU32::new(0),
             conn: AtomicU32::new(0),
             fd: AtomicI32::new(-1),
-            events: AtomicU32::new(0),
+            interest: Interest::new(),
             data: AtomicU64::new(0),
             next: AtomicU32::new(0),
-            is_fired: AtomicU32::new(0),
             pid: AtomicU32::new(0),
             era: AtomicU64::new(0),
             kernel_events: AtomicU32::new(0),
             is_parked: AtomicU32::new(0),
-            bell: AtomicI32::new(-1),
             batch: AtomicU64::new(0),
             place: AtomicU32::new(0),
             position: AtomicU32::new(0),
@@ -94,23 +110,27 @@ impl Registration {
         self.set.store(set.0, Ordering::Relaxed);
         self.conn.store(conn.0, Ordering::Relaxed);
         self.fd.store(fd, Ordering::Relaxed);
-        self.bell.store(-1, Ordering::Relaxed);
         self.pid.store(os::process::cached_pid(), Ordering::Relaxed);
         self.era.store(crate::close::era(), Ordering::Relaxed);
         self.is_parked.store(0, Ordering::Relaxed);
     }
 
-    /// What EPOLL_CTL_ADD and EPOLL_CTL_MOD ask for.
-    pub(super) fn ask(&self, events: u32, data: u64) {
+    /// What EPOLL_CTL_ADD and EPOLL_CTL_MOD ask for. Returns what stood before.
+    pub(super) fn ask(&self, events: u32, data: u64) -> Seen {
         self.data.store(data, Ordering::Relaxed);
-        self.events.store(events, Ordering::Release);
-        self.is_fired.store(0, Ordering::Release);
+        let before = self.interest.ask(events);
+        self.give_edge_back();
+        before
+    }
+
+    /// EPOLLET: the level is to be reported whatever has been.
+    pub(super) fn give_edge_back(&self) {
         self.is_fresh.store(1, Ordering::Release);
     }
 
     #[inline]
     pub(super) fn events(&self) -> u32 {
-        self.events.load(Ordering::Acquire)
+        self.interest.seen().events()
     }
 
     pub(super) fn fd(&self) -> i32 {
@@ -127,7 +147,7 @@ impl Registration {
     }
 
     pub(super) fn is_fired(&self) -> bool {
-        self.is_fired.load(Ordering::Acquire) != 0
+        self.interest.seen().is_fired()
     }
 
     pub(super) fn cookie(&self, index: Index, source: Source) -> u64 {
@@ -135,12 +155,13 @@ impl Registration {
         MAGIC | generation << 32 | u64::from(index.0) << 1 | source as u64
     }
 
-    /// Whether `data`, which the kernel reported in `set`, is the cookie of this life.
-    pub(super) fn is_meant_by(&self, data: u64, set: Index) -> bool {
+    /// This life, if `data`, which the kernel reported in `set`, is its cookie.
+    pub(super) fn life_meant_by(&self, data: u64, set: Index) -> Option<u32> {
         let generation = self.generation.load(Ordering::Acquire);
-        generation & 1 == 1
+        let is_meant = generation & 1 == 1
             && u64::from(generation & 0xffff) == data >> 32 & 0xffff
-            && self.set.load(Ordering::Relaxed) == set.0
+            && self.set.load(Ordering::Relaxed) == set.0;
+        is_meant.then_some(generation)
     }
 
     pub(super) fn epfd(&self) -> i32 {
@@ -150,7 +171,8 @@ impl Registration {
     /// Whether the rings have something to report. A hint: neither the connection nor the registration is held.
     #[inline]
     pub(super) fn is_pending(&self, conn: &Conn, end: &End) -> bool {
-        if self.is_fired() {
+        let seen = self.interest.seen();
+        if seen.is_fired() {
             return false;
         }
         match conn.phase() {
@@ -158,7 +180,7 @@ impl Registration {
             Phase::Intent => return connection::verdict(conn.row()).is_some(),
             _ => return false,
         }
-        let events = self.events();
+        let events = seen.events();
         if events & (bits::ET | bits::ONESHOT) != 0 && end.mine().set_sharers.load(Shared::Relaxed) > 0 {
             // Another process waits on the same set: who gets an edge is the kernel's to say.
             return false;

@@ -3,7 +3,7 @@
 
 use super::ctl::{fire, meant, reload};
 use super::lazy;
-use super::registration::{self, Registration, Source, of_conn};
+use super::registration::{self, Registration, Source, Told, of_conn};
 use super::set::Set;
 use super::{INTENTS, READ_SIDE, WATCHED, WRITE_SIDE};
 use crate::conn::{Conn, End, Phase, flag, hold_index};
@@ -13,6 +13,7 @@ use crate::{Outcome, client, ready};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use os::epoll::{Event, bits};
 use os::{Errno, net};
+use shm::interest::Seen;
 use shm::slab::Index;
 use shm::sync::Ordering as Shared;
 
@@ -142,7 +143,10 @@ fn collect(set: &Set, answer: &mut Answer<'_>) -> bool {
             && registration.epfd() == set.epfd()
         {
             registration.age.store(0, Ordering::Relaxed);
-            answer.take(registration, Source::Rings, 0);
+            let generation = registration.generation.load(Ordering::Acquire);
+            if generation & 1 == 1 {
+                answer.take(Told { registration, generation, source: Source::Rings, raised: 0 });
+            }
         }
     }
     answer.kept > 0
@@ -383,12 +387,12 @@ impl Answer<'_> {
                     set.asked_kernel.store(0, Ordering::Relaxed);
                     self.put(raised, data);
                 }
-                Some(Some((registration, source))) => {
-                    if source == Source::Tcp {
+                Some(Some(told)) => {
+                    if told.source == Source::Tcp {
                         set.asked_kernel.store(0, Ordering::Relaxed);
                     }
-                    set.promote(registration);
-                    self.take(registration, source, raised);
+                    set.promote(told.registration);
+                    self.take(Told { raised, ..told });
                 }
                 Some(None) => {}
             }
@@ -401,8 +405,9 @@ impl Answer<'_> {
     }
 
     /// Enters what the program is to see of `registration`, once.
-    fn take(&mut self, registration: &'static Registration, source: Source, raised: u32) {
-        let Some((level, data)) = effective(registration, source, raised, &mut self.hushed) else { return };
+    fn take(&mut self, told: Told) {
+        let Some((level, data)) = effective(told, &mut self.hushed) else { return };
+        let registration = told.registration;
         // Another thread may be reporting the same registration: its mark is checked before it is believed.
         if registration.batch.load(Ordering::Relaxed) == self.batch {
             let place = registration.place.load(Ordering::Relaxed) as usize;
@@ -420,73 +425,113 @@ impl Answer<'_> {
 }
 
 /// What the program is to see of one record, if anything. Counts what was made silent.
-fn effective(
-    registration: &'static Registration,
-    source: Source,
-    raised: u32,
-    hushed: &mut u32,
-) -> Option<(u32, u64)> {
-    let conn = hold_index(Index(registration.conn.load(Ordering::Relaxed)))?;
+fn effective(told: Told, hushed: &mut u32) -> Option<(u32, u64)> {
+    let registration = told.registration;
+    let conn = told.conn()?;
     if registration.is_parked() {
         lazy::settle(&conn, registration);
         return None;
     }
     let fd = registration.fd();
-    let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
-    if source == Source::Tcp {
-        hear_tcp(&conn, fd, raised, events);
+    if told.source == Source::Tcp {
+        hear_tcp(&conn, fd, told.raised, registration.events());
     }
-    if conn.phase() == Phase::Intent && client::refresh(&conn, fd) == Phase::Plain {
-        // Converted to a registration of the bare TCP socket: the kernel will report what is left to report.
-        return plain_now(fd, events, data);
+    if conn.phase() == Phase::Intent {
+        let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
+        if client::refresh(&conn, fd) == Phase::Plain {
+            // Converted to a registration of the bare TCP socket: the kernel will report what is left to report.
+            return plain_now(fd, events, data);
+        }
     }
-    let Some(end) = End::of(&conn) else {
+    loop {
+        let seen = registration.interest.seen();
+        let data = registration.data.load(Ordering::Relaxed);
+        let end = End::of(&conn);
+        let found = level(&conn, end.as_ref(), told, seen.events());
+        if let Some(level) = found
+            && (seen.events() & bits::ONESHOT == 0 || fire(&conn, registration, seen))
+        {
+            if seen.events() & bits::ET != 0 {
+                give_back_if_asked_anew(registration, seen);
+            }
+            return Some((level, data));
+        }
+        if give_back_if_asked_anew(registration, seen) {
+            continue;
+        }
+        if found.is_none() {
+            *hushed += u32::from(fall_silent(&conn, end.as_ref(), told));
+        }
+        if seen.events() & bits::ONESHOT == 0 {
+            return None;
+        }
+        reload(&conn, registration, told.source);
+        return None;
+    }
+}
+
+/// What was found is no answer to what was asked after it was `seen`, and the edge that was taken may be the new question's.
+#[inline]
+fn give_back_if_asked_anew(registration: &Registration, seen: Seen) -> bool {
+    let is_asked_anew = !registration.interest.seen().is_same_question(seen);
+    if is_asked_anew {
+        registration.give_edge_back();
+    }
+    is_asked_anew
+}
+
+/// What there is to tell of `events`.
+#[inline]
+fn level(conn: &Conn, end: Option<&End>, told: Told, events: u32) -> Option<u32> {
+    let Told { registration, source, raised, .. } = told;
+    let Some(end) = end else {
         // Not connected yet, so TCP's word is all there is.
         let level = raised & (events | bits::ERR | bits::HUP);
-        return (conn.phase() == Phase::Fresh && once(&conn, registration, events)).then_some((level, data));
+        return (conn.phase() == Phase::Fresh && level != 0).then_some(level);
     };
-    let is_new = events & bits::ET == 0 || registration.take_edge(&conn, &end) || source == Source::Tcp;
-    let mut level = ready::levels(&conn, &end, fd);
+    let is_new = events & bits::ET == 0 || registration.take_edge(conn, end) || source == Source::Tcp;
+    let mut level = ready::levels(conn, end, registration.fd());
     if conn.phase() == Phase::Intent && !conn.has(flag::ESTABLISHED) {
-        let is_connected =
-            source == Source::Tcp && raised & bits::OUT != 0 && client::is_established(&conn, fd);
+        let is_connected = source == Source::Tcp
+            && raised & bits::OUT != 0
+            && client::is_established(conn, registration.fd());
         level &= if is_connected { !0 } else { !(READ_SIDE | WRITE_SIDE) };
     }
     level |= if source == Source::Tcp { raised & (bits::ERR | bits::HUP | bits::PRI) } else { 0 };
     level &= events | bits::ERR | bits::HUP;
-    level = if is_new { level } else { 0 };
-    if level == 0 {
-        match source {
-            Source::Bell => *hushed += u32::from(hush(&conn, &end, registration)),
-            Source::Tcp => lazy::settle(&conn, registration),
-            // An edge for what was read before it could be reported; it is taken.
-            Source::Rings => *hushed += 1,
-        }
-        reload(&conn, registration, source);
+    if !is_new || level == 0 {
         return None;
     }
     if end.mine().set_sharers.load(Shared::Relaxed) > 0 {
         // Another process may sleep on a copy of the set.
-        ready::rearm(&conn, &end, false, false);
+        ready::rearm(conn, end, false, false);
     }
-    once(&conn, registration, events).then_some((level, data))
+    Some(level)
+}
+
+/// A report that has nothing to tell is not to come again. Whether it will not.
+fn fall_silent(conn: &Conn, end: Option<&End>, told: Told) -> bool {
+    let Some(end) = end else { return false };
+    match told.source {
+        Source::Bell => hush(conn, end, told.registration),
+        Source::Tcp => {
+            lazy::settle(conn, told.registration);
+            false
+        }
+        // An edge for what was read before it could be reported; it is taken.
+        Source::Rings => true,
+    }
 }
 
 /// Drains a doorbell that has nothing to tell. Waits of this set ask again before they sleep, which a busy program seldom
 /// does: until then nobody is to ring. Others that rely on the doorbell are looked for after the drain. Whether it is silent.
 fn hush(conn: &Conn, end: &End, registration: &Registration) -> bool {
     ready::note_rung(conn);
-    ready::drain(conn, end);
-    core::sync::atomic::fence(Ordering::SeqCst);
+    conn.bell.silence(end.words(), end);
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
     let may_matter =
         set.is_none_or(Set::is_watched) || of_conn(conn).nth(1).is_some() || ready::is_waited_for(conn, end);
     !(may_matter && ready::rearm(conn, end, false, false))
-}
-
-/// Whether the record may be reported: ONESHOT is, to one.
-fn once(conn: &Conn, registration: &Registration, events: u32) -> bool {
-    events & bits::ONESHOT == 0 || fire(conn, registration)
 }
 
 fn hear_tcp(conn: &Conn, fd: i32, raised: u32, events: u32) {
