@@ -663,3 +663,16 @@ fn recycle(index: Index, conn: &'static Conn) {
 pub(crate) fn all() -> impl Iterator<Item = (Index, &'static Conn)> {
     (0..TABLE.made()).filter_map(|index| Some((Index(index), TABLE.get(Index(index))?)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_of_two_bits_is_not_content_with_one() {
+        let conn = Conn::new();
+        conn.mark(flag::TCP_ENDED);
+        conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
+        assert!(conn.has(flag::TCP_GONE));
+    }
+}
