@@ -23,13 +23,14 @@ mod cases_poll;
 mod cases_sets;
 mod cases_signal;
 mod cases_slots;
+mod cases_turns;
 mod context;
 mod peer;
 
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 18] = [
+    let groups: [&[Case]; 19] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -42,6 +43,7 @@ fn all() -> Vec<Case> {
         cases_poll::CASES,
         cases_epoll::CASES,
         cases_sets::CASES,
+        cases_turns::CASES,
         cases_move::CASES,
         cases_limit::CASES,
         cases_exec::CASES,

@@ -313,6 +313,16 @@ pub fn deny(list: &[Denied]) -> Ret {
     }
 }
 
+/// From now on this thread, and those it starts, run on the core it is on.
+pub fn stay_on_one_core() {
+    // SAFETY: an all-zero set is valid and empty; the core's number is the kernel's own.
+    unsafe {
+        let mut cores: libc::cpu_set_t = core::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu().max(0) as usize, &mut cores);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const cores);
+    }
+}
+
 /// Processor time this process has used, in milliseconds.
 pub fn cpu_ms() -> u64 {
     // SAFETY: the result is a live local.
