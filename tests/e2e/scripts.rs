@@ -97,47 +97,64 @@ fn python_multiprocessing_server() {
     });
 }
 
-fn java(bed: &Bed, command: Command, classes: &Path, role: &str, port: u16) -> Command {
+fn java(bed: &Bed, command: Command, classes: &Path, [class, role]: [&str; 2], port: u16) -> Command {
     let mut c = command;
     c.args(["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp"]).arg(classes);
-    c.args(["Sockets", role, &port.to_string()]).current_dir(bed.scratch.path());
+    c.args([class, role, &port.to_string()]).current_dir(bed.scratch.path());
+    if class == "AsyncSockets" {
+        // Every wait sleeps then, which is where its threads meet.
+        c.env("SMC_SPIN", "0");
+    }
     c
 }
 
-fn java_pair(name: &str, server: &str, client: &str) {
-    let Some([java_, javac]) = programs(["java", "javac"]) else { return };
+/// What `Sockets` moves.
+const SOCKETS: u64 = 2 * 500_000;
+/// And `AsyncSockets`: connections, messages and bytes, both ways.
+const ASYNC_SOCKETS: u64 = 2 * 600 * 4 * 1000;
+
+fn java_pair(name: &str, class: &str, [server, client]: [&str; 2], payload: u64) -> Option<String> {
+    let [java_, javac] = programs(["java", "javac"])?;
     let classes = isthmus_tests::scratch::Scratch::new("classes");
-    let built = Command::new(javac)
-        .arg("-d")
-        .arg(classes.path())
-        .arg(script("Sockets.java"))
-        .status()
-        .expect("javac");
-    assert!(built.success(), "Sockets.java does not compile");
+    let source = script(&format!("{class}.java"));
+    let built = Command::new(javac).arg("-d").arg(classes.path()).arg(source).status().expect("javac");
+    assert!(built.success(), "{class}.java does not compile");
+    let text = std::cell::RefCell::new(String::new());
     same_in_all_modes(name, |bed| {
         let port = free_port();
-        let _server = serve(bed, &mut java(bed, bed.server(&java_), classes.path(), server, port), port);
+        let command = java(bed, bed.server(&java_), classes.path(), [class, server], port);
+        let _server = serve(bed, &mut { command }, port);
         bed.mark();
-        let mut c = java(bed, bed.client(&java_), classes.path(), client, port);
+        let mut c = java(bed, bed.client(&java_), classes.path(), [class, client], port);
         let (outcome, seen) = watch(bed, &mut c, "client");
-        bed.assert_carrier(2 * 500_000, &seen);
-        outcome.must("java client").out
+        bed.assert_carrier(payload, &seen);
+        text.replace(outcome.must("java client").out);
+        text.borrow().clone()
     });
+    Some(text.into_inner())
 }
 
 #[test]
 fn java_server_socket() {
-    java_pair("java", "server", "client");
+    java_pair("java", "Sockets", ["server", "client"], SOCKETS);
 }
 
 #[test]
 fn java_nio() {
-    java_pair("java-nio", "nioserver", "nioclient");
+    java_pair("java-nio", "Sockets", ["nioserver", "nioclient"], SOCKETS);
 }
 
 #[test]
 fn java_nio_server_with_blocking_client() {
-    java_pair("java-mixed", "nioserver", "client");
+    java_pair("java-mixed", "Sockets", ["nioserver", "client"], SOCKETS);
+}
+
+/// Threads of a pool take turns at one epoll set, with EPOLLONESHOT; each connection is new to the set after its first read.
+#[test]
+fn java_asynchronous_channels() {
+    let pair = ["server", "client"];
+    let Some(text) = java_pair("java-async", "AsyncSockets", pair, ASYNC_SOCKETS) else { return };
+    assert_eq!(text.trim(), "600 connections, 2400 messages came back, all ended: true");
 }
 
 fn line_echo(name: &str, program: &Path, file: &str, payload: u64) {
