@@ -9,6 +9,7 @@ mod process;
 mod ready;
 mod sock;
 mod stdio;
+mod torture;
 mod transfer;
 
 pub use io::*;
@@ -16,6 +17,7 @@ pub use process::*;
 pub use ready::*;
 pub use sock::*;
 pub use stdio::*;
+pub use torture::*;
 pub use transfer::*;
 
 /// A file descriptor number, as the program under test sees it.

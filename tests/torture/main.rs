@@ -1,0 +1,120 @@
+//! Random styles of TCP programs against checksums: over plain TCP, where a run must be clean, and with both ends enabled,
+//! with spinning and without. Invariant: a round passes only if its program found no fault and, where both ends are
+//! enabled, most connections used shared memory.
+//!
+//! TORTURE_SECONDS is the time of a round (20), TORTURE_SEED a comma-separated list of seeds, TORTURE_ROUNDS a list of plain,
+//! spin, nospin, TORTURE_PATIENCE the seconds without progress that are a hang (30).
+
+use isthmus_tests::{Bed, Mode};
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_torture-load");
+
+/// A kind of round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Spin,
+    NoSpin,
+}
+
+struct Round {
+    kind: Kind,
+    seed: u64,
+}
+
+fn setting(name: &str, default: &str) -> String {
+    std::env::var(name).ok().filter(|v| !v.is_empty()).unwrap_or_else(|| default.to_string())
+}
+
+fn seconds() -> u64 {
+    setting("TORTURE_SECONDS", "20").parse().expect("TORTURE_SECONDS is a number")
+}
+
+fn rounds() -> Vec<Round> {
+    let named = |name: &str| match name {
+        "plain" => Kind::Plain,
+        "spin" => Kind::Spin,
+        "nospin" => Kind::NoSpin,
+        other => panic!("TORTURE_ROUNDS: no round named {other}"),
+    };
+    let kinds: Vec<Kind> = setting("TORTURE_ROUNDS", "plain,spin,nospin").split(',').map(named).collect();
+    let seeds = setting("TORTURE_SEED", "1");
+    let seeds = seeds.split(',').map(|s| s.parse().expect("TORTURE_SEED holds numbers"));
+    let all = seeds.flat_map(|seed| kinds.iter().map(move |kind| Round { kind: *kind, seed }));
+    let wanted = Mode::wanted();
+    all.filter(|r| wanted.contains(&r.mode())).collect()
+}
+
+impl Round {
+    fn mode(&self) -> Mode {
+        if self.kind == Kind::Plain { Mode::Plain } else { Mode::Smc }
+    }
+
+    fn title(&self) -> String {
+        format!("{:?}.seed-{}", self.kind, self.seed).to_lowercase()
+    }
+
+    /// What was wrong, if anything.
+    fn run(&self) -> Result<(), String> {
+        let bed = Bed::new("torture", self.mode());
+        let mut command = bed.plain(PROGRAM);
+        let folder = bed.scratch.path().to_string_lossy().into_owned();
+        command.args(["run", &folder, &self.seed.to_string(), &seconds().to_string()]);
+        command.env("TORTURE_PROGRAM", PROGRAM).env("TORTURE_PATIENCE", setting("TORTURE_PATIENCE", "30"));
+        if let Some(library) = bed.library() {
+            command.env("TORTURE_LIBRARY", library);
+        }
+        if self.kind == Kind::NoSpin {
+            command.env("SMC_SPIN", "0");
+        }
+        let limit = Duration::from_secs(seconds() * 2 + 300);
+        let outcome = bed.run(&mut command, "run", limit);
+        print!("{}", outcome.out);
+        eprint!("{}", outcome.err);
+        if !outcome.ok() {
+            return Err(outcome.status.map_or("hung".into(), |s| s.to_string()));
+        }
+        carrier(self.kind, &bed, &outcome.out)
+    }
+}
+
+/// Connections must have gone the way that the round is about.
+fn carrier(kind: Kind, bed: &Bed, out: &str) -> Result<(), String> {
+    let share = out.split(" % of ").next().and_then(|head| head.split(' ').next_back()?.parse::<u64>().ok());
+    let handshakes = bed.handshakes();
+    println!("smcd stats counts {handshakes} connections by shared memory");
+    match (kind, share) {
+        (Kind::Plain, Some(0)) => Ok(()),
+        (Kind::Spin | Kind::NoSpin, Some(90..)) if handshakes > 0 => Ok(()),
+        _ => Err(format!("{share:?} % of the connections used shared memory")),
+    }
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
+    let mut rounds = rounds();
+    rounds.retain(|r| filters.is_empty() || filters.iter().any(|f| r.title().contains(f.as_str())));
+    if args.iter().any(|a| a == "--list") {
+        rounds.iter().for_each(|r| println!("{}: test", r.title()));
+        return;
+    }
+    println!("\nrunning {} rounds of torture, {} s each", rounds.len(), seconds());
+    let mut failed = Vec::new();
+    for round in &rounds {
+        println!("round {}", round.title());
+        match round.run() {
+            Ok(()) => println!("round {} ... ok", round.title()),
+            Err(why) => {
+                println!("round {} ... FAILED: {why}", round.title());
+                failed.push(round.title());
+            }
+        }
+    }
+    println!("\ntest result: {} passed; {} failed", rounds.len() - failed.len(), failed.len());
+    if !failed.is_empty() {
+        println!("failed: {}", failed.join(" "));
+        std::process::exit(101);
+    }
+}

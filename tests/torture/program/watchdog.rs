@@ -1,0 +1,154 @@
+//! Finds connections that do not get on. Invariant: a connection on the board always can, so one where neither end has
+//! moved for long enough hangs; it is told with what both ends were doing, and its processes are ended.
+
+use crate::board::{BEGUN, DONE, End, JUDGED};
+use crate::conductor::{Role, excuse};
+use crate::run::{append, fault, run};
+use crate::script::{SERVERS, Script, Side};
+use isthmus_tests::sys;
+use std::collections::HashMap;
+use std::fs::read_to_string;
+use std::sync::Mutex;
+
+static KILLED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+
+/// Whether a process was killed by the watchdog.
+pub(crate) fn take_killed(pid: i32) -> bool {
+    let mut killed = KILLED.lock().expect("no panic");
+    let at = killed.iter().position(|p| *p == pid);
+    at.is_some_and(|at| {
+        killed.swap_remove(at);
+        true
+    })
+}
+
+pub(crate) struct Watchdog {
+    /// All before it are over.
+    low: u64,
+    patience: u64,
+    last: u64,
+    open: usize,
+}
+
+impl Watchdog {
+    pub(crate) fn new() -> Watchdog {
+        let seconds = std::env::var("TORTURE_PATIENCE").ok().and_then(|s| s.parse().ok()).unwrap_or(10);
+        Watchdog { low: 0, patience: seconds * 1000, last: 0, open: 1 }
+    }
+
+    /// Looks at all that is open; how many that are.
+    pub(crate) fn look(&mut self, children: &HashMap<i32, Role>) -> usize {
+        let now = sys::now_ms();
+        if now < self.last + 200 {
+            return self.open;
+        }
+        self.last = now;
+        let board = run().board;
+        self.open = 0;
+        let mut all_over = true;
+        for number in self.low..board.frontier() {
+            let ends = Side::BOTH.map(|side| board.end(number, side));
+            let open = ends.iter().any(|e| e.is(BEGUN) && !e.is(DONE));
+            let over = ends[0].is(DONE) && (ends[1].is(DONE) || !ends[1].is(BEGUN));
+            if open {
+                self.open += 1;
+                self.judge(number, ends, now, children);
+            }
+            all_over &= over || !ends[0].is(BEGUN) && number + 1000 < board.frontier();
+            if all_over {
+                self.low = number + 1;
+            }
+        }
+        self.open
+    }
+
+    fn judge(&self, number: u64, ends: [End; 2], now: u64, children: &HashMap<i32, Role>) {
+        let moved = ends.iter().map(|e| e.stamp()).max().unwrap_or(0);
+        // Not accepted yet: others come first.
+        let patience = if ends[1].is(BEGUN) { self.patience } else { 3 * self.patience };
+        if now.saturating_sub(moved) < patience {
+            return;
+        }
+        let script = Script::of(run().seed, number);
+        let known = ends.iter().any(|e| e.is(JUDGED));
+        if !known {
+            let states = ends.map(state).join(" | server ");
+            fault("hang", Some((number, Side::Client)), &format!("for {} ms: client {states}", now - moved));
+        }
+        let mut victims: Vec<i32> =
+            ends.iter().filter(|e| e.is(BEGUN) && !e.is(DONE)).map(|e| e.pid()).collect();
+        if !ends[1].is(BEGUN) {
+            let server = Role::Server(script.port());
+            victims.extend(children.iter().filter(|(_, role)| **role == server).map(|(pid, _)| *pid));
+        }
+        victims.into_iter().for_each(end_process);
+        ends.iter().filter(|e| e.is(BEGUN)).for_each(|e| e.flag(DONE));
+    }
+}
+
+/// Ends a process that hangs; its other connections break with it.
+fn end_process(pid: i32) {
+    if pid <= 1 || !descendants().contains(&pid) {
+        return;
+    }
+    append("killed", &format!("{pid}"));
+    KILLED.lock().expect("no panic").push(pid);
+    excuse(pid);
+    let _ = sys::kill(pid, libc::SIGKILL);
+}
+
+/// What an end does, by the board and by the kernel.
+fn state(end: End) -> String {
+    if !end.is(BEGUN) {
+        return "has not begun".into();
+    }
+    if end.is(DONE) {
+        return "is over".into();
+    }
+    let task = format!("/proc/{}/task", end.pid());
+    let threads = std::fs::read_dir(&task).into_iter().flatten().flatten().take(12);
+    let rows: Vec<String> = threads
+        .map(|t| {
+            let text =
+                |name: &str| read_to_string(t.path().join(name)).unwrap_or_default().trim().to_string();
+            let id = t.file_name().to_string_lossy().into_owned();
+            let mark = if id == end.thread().to_string() { "*" } else { "" };
+            let stat = text("stat");
+            let letter = stat.rsplit_once(") ").map_or("?", |(_, rest)| &rest[..1]).to_string();
+            let call = text("syscall").split(' ').take(3).collect::<Vec<_>>().join(" ");
+            format!("{mark}{id} {letter} {} call {call}", text("wchan"))
+        })
+        .collect();
+    format!("doing {:#x} threads [{}]", end.does(), rows.join("; "))
+}
+
+/// Ids of all processes below this one.
+pub(crate) fn descendants() -> Vec<i32> {
+    let stats = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let parents: HashMap<i32, i32> = stats
+        .filter_map(|e| {
+            let pid = e.file_name().to_str()?.parse().ok()?;
+            let stat = read_to_string(e.path().join("stat")).ok()?;
+            let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+            Some((pid, parent))
+        })
+        .collect();
+    let me = std::process::id() as i32;
+    let is_below = |pid: &i32| {
+        let mut at = *pid;
+        while let Some(parent) = parents.get(&at) {
+            if *parent == me {
+                return true;
+            }
+            at = *parent;
+        }
+        false
+    };
+    parents.keys().copied().filter(is_below).collect()
+}
+
+/// The servers by name, for the summary.
+pub(crate) fn server_name(index: usize) -> String {
+    let (kind, variant) = SERVERS[index];
+    format!("{kind:?}/{variant}")
+}
