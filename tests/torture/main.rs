@@ -10,6 +10,10 @@ use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_torture-load");
 
+/// Percent of the connections that must use shared memory. All could, but a client whose server is busy for more than a
+/// second goes on over TCP, and so many are on a machine that has other things to do, too.
+const LEAST_SHARE: u64 = 70;
+
 /// A kind of round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -86,7 +90,7 @@ fn carrier(kind: Kind, bed: &Bed, out: &str) -> Result<(), String> {
     println!("smcd stats counts {handshakes} connections by shared memory");
     match (kind, share) {
         (Kind::Plain, Some(0)) => Ok(()),
-        (Kind::Spin | Kind::NoSpin, Some(90..)) if handshakes > 0 => Ok(()),
+        (Kind::Spin | Kind::NoSpin, Some(LEAST_SHARE..)) if handshakes > 0 => Ok(()),
         _ => Err(format!("{share:?} % of the connections used shared memory")),
     }
 }

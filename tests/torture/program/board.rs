@@ -13,6 +13,7 @@ const HEAD: usize = 64;
 const PER_END: usize = 8;
 const STOP: usize = 0;
 const FAULTS: usize = 1;
+const OVER: usize = 2;
 const NEXT: usize = 8;
 
 /// Set by an end that is about to break the connection, or whose process is about to be killed.
@@ -59,6 +60,15 @@ impl Board {
 
     pub(crate) fn stopped(self) -> bool {
         self.words[STOP].load(SeqCst) != 0
+    }
+
+    /// From here on everything is ended, and nothing that happens is a fault.
+    pub(crate) fn end_all(self) {
+        self.words[OVER].store(1, SeqCst);
+    }
+
+    pub(crate) fn is_over(self) -> bool {
+        self.words[OVER].load(SeqCst) != 0
     }
 
     pub(crate) fn count_fault(self) {

@@ -8,6 +8,7 @@ use crate::run::{fault, run};
 use crate::script::{Script, Side, VOLLEYS, forks};
 use crate::server;
 use crate::stream::Stream;
+use crate::watchdog;
 use isthmus_tests::sys::{self, Errno, Fd};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -155,11 +156,16 @@ fn volley(ports: &[u16]) -> Option<Fd> {
     let hello = Hello::Volley(number).emit();
     let mut bytes = [0; 8];
     let sent = sys::send(fd, &hello, libc::MSG_NOSIGNAL);
+    // No watchdog sees these: they are not on the board.
+    sys::set_timeout(fd, libc::SO_RCVTIMEO, watchdog::patience_ms() as i64).expect("SO_RCVTIMEO");
     let got = sys::recv(fd, &mut bytes, libc::MSG_WAITALL);
     let wrong = Stream::new(run().seed, number, Side::Server).check(0, &bytes).err();
     match wrong {
         Some(wrong) if got == Ok(8) => {
             fault(wrong.class, None, &format!("volley {number} reads {}", wrong.found))
+        }
+        _ if got == Err(Errno(libc::EAGAIN)) => {
+            fault("hang", None, &format!("volley {number} is not answered"))
         }
         _ if got != Ok(8) || sent.is_err() => {
             fault("reset", None, &format!("volley {number}: send answers {sent:?}, recv {got:?}"));

@@ -5,7 +5,7 @@ use crate::board::{BEGUN, CUT, DONE, JUDGED};
 use crate::disturb::Disturber;
 use crate::mid::program;
 use crate::run::{append, fault, run};
-use crate::script::{CLIENTS, SERVERS, Side};
+use crate::script::{CLIENTS, SERVERS, Side, only};
 use crate::summary;
 use crate::watchdog::{self, Watchdog};
 use isthmus_tests::sys;
@@ -33,7 +33,8 @@ pub(crate) fn conduct(seconds: u64) -> bool {
     let mut conductor = Conductor { ports, children: HashMap::new(), stopping: false };
     (0..SERVERS.len()).for_each(|s| conductor.start(Role::Server(s)));
     std::thread::sleep(Duration::from_millis(100));
-    (0..CLIENTS).for_each(|c| conductor.start(Role::Client(c)));
+    let wanted = |process: &u64| only().is_none_or(|number| number % CLIENTS == *process);
+    (0..CLIENTS).filter(wanted).for_each(|c| conductor.start(Role::Client(c)));
     conductor.watch(Duration::from_secs(seconds));
     conductor.end();
     summary::tell()
@@ -60,20 +61,25 @@ impl Conductor {
     /// Until the time is up and all that has begun is over.
     fn watch(&mut self, time: Duration) {
         let start = Instant::now();
+        // What the watchdog finds takes up to three times its patience, and may uncover the next.
+        let late = Duration::from_millis(5 * watchdog::patience_ms());
         let (mut watchdog, mut disturber) = (Watchdog::new(), Disturber::new());
         loop {
             self.collect();
             if !self.stopping && start.elapsed() >= time {
                 self.stopping = true;
                 run().board.stop();
+                disturber.rest();
             }
             let open = watchdog.look(&self.children);
             let clients = self.children.values().any(|r| matches!(r, Role::Client(_)));
             if self.stopping && !clients && open == 0 {
-                return disturber.rest();
+                return;
             }
             if !self.stopping {
                 disturber.disturb();
+            } else if start.elapsed() > time + late {
+                watchdog::end_late(&self.children);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -83,8 +89,7 @@ impl Conductor {
     fn collect(&mut self) {
         while let Some((pid, status)) = sys::reap(-1, libc::WNOHANG) {
             let Some(role) = self.children.remove(&pid) else { continue };
-            let killed = watchdog::take_killed(pid);
-            if status != 0 && !killed {
+            if status != 0 && !watchdog::has_ended(pid) {
                 fault("crash", None, &format!("{role:?} ended with {}", sys::show_status(status)));
             }
             excuse(pid);
@@ -96,17 +101,18 @@ impl Conductor {
 
     /// Ends all that is left.
     fn end(&mut self) {
-        for _ in 0..200 {
-            for pid in watchdog::descendants() {
-                let _ = sys::kill(pid, libc::SIGKILL);
-            }
-            while sys::reap(-1, libc::WNOHANG).is_some() {}
-            if watchdog::descendants().is_empty() {
+        run().board.end_all();
+        let start = Instant::now();
+        loop {
+            let left = watchdog::descendants();
+            if left.is_empty() {
                 return;
             }
+            assert!(start.elapsed() < Duration::from_secs(10), "processes cannot be ended: {left:?}");
+            left.iter().for_each(|pid| _ = sys::kill(*pid, libc::SIGKILL));
+            while sys::reap(-1, libc::WNOHANG).is_some() {}
             std::thread::sleep(Duration::from_millis(20));
         }
-        fault("left", None, &format!("processes cannot be ended: {:?}", watchdog::descendants()));
     }
 }
 

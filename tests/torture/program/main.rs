@@ -61,6 +61,10 @@ fn main() {
         "inetd" => server::inetd_started(),
         "resume" => go_on(number(3), side, number(5) as sys::Fd),
         "receive" => {
+            // Who was to pass it may be killed before that.
+            if sys::recv(0, &mut [0], libc::MSG_PEEK) != Ok(1) {
+                return;
+            }
             let fd = sys::recv_fd(0).expect("a descriptor") as sys::Fd;
             let _ = sys::close(0);
             go_on(number(3), side, fd);

@@ -35,6 +35,9 @@ pub(crate) fn run() -> &'static Run {
 /// Tells a fault; of each connection only the first, since what follows follows from it.
 pub(crate) fn fault(class: &str, place: Option<(u64, Side)>, detail: &dyn Display) {
     let run = run();
+    if run.board.is_over() {
+        return;
+    }
     let mut line = format!("FAULT {class}");
     if let Some((number, side)) = place {
         let ends = Side::BOTH.map(|s| run.board.end(number, s));
@@ -54,7 +57,7 @@ pub(crate) fn fault(class: &str, place: Option<(u64, Side)>, detail: &dyn Displa
 }
 
 fn variant(script: &Script) -> String {
-    if script.server.is_loop() { format!("/{}", script.variant()) } else { String::new() }
+    if script.server.is_loop() { format!("/{}", script.variant) } else { String::new() }
 }
 
 /// Appends a line to a file of the run.

@@ -2,6 +2,7 @@
 //! and one connection can be repeated. Invariant: the two ends' steps fit together: on TCP every script comes to its end.
 
 use crate::style::{Calls, Wait};
+use std::sync::OnceLock;
 use testkit::Random;
 
 /// An end of a connection.
@@ -123,6 +124,8 @@ pub(crate) struct Plan {
 pub(crate) struct Script {
     pub(crate) number: u64,
     pub(crate) server: Server,
+    /// Which of several servers of the kind.
+    pub(crate) variant: usize,
     /// The client's end has a process of its own.
     pub(crate) solo_client: bool,
     /// The client connects without blocking.
@@ -157,6 +160,12 @@ pub(crate) fn forks(process: u64) -> bool {
     process % 2 == 1
 }
 
+/// $TORTURE_ONLY: the number of a connection whose script all connections of the run follow.
+pub(crate) fn only() -> Option<u64> {
+    static ONLY: OnceLock<Option<u64>> = OnceLock::new();
+    *ONLY.get_or_init(|| std::env::var("TORTURE_ONLY").ok()?.parse().ok())
+}
+
 struct Draft {
     random: Random,
     lanes: [Vec<Vec<Step>>; 2],
@@ -165,12 +174,15 @@ struct Draft {
 
 impl Script {
     pub(crate) fn of(seed: u64, number: u64) -> Script {
-        let mut random = Random::new(crate::stream::mix(seed ^ crate::stream::mix(number)));
-        let process = number % CLIENTS;
+        // A connection to be repeated lends its script to all.
+        let model = only().unwrap_or(number);
+        let mut random = Random::new(crate::stream::mix(seed ^ crate::stream::mix(model)));
+        let process = model % CLIENTS;
         let server = match process {
             VOLLEYS => Server::Keeper,
             _ => Server::ALL[random.below(Server::ALL.len() - 1)],
         };
+        let variant = if server == Server::Loop { (model / CLIENTS) as usize % LOOPS } else { 0 };
         let solo = [forks(process), server.is_solo()];
         let slow_connect = random.once_in(3);
         let mut draft = Draft { random, lanes: Default::default(), finale: Default::default() };
@@ -187,21 +199,16 @@ impl Script {
             Plan { wait, calls, lanes, finale, threads }
         };
         let plans = [plan(0, c, cf), plan(1, s, sf)];
-        Script { number, server, solo_client: solo[0], slow_connect, plans }
+        Script { number, server, variant, solo_client: solo[0], slow_connect, plans }
     }
 
     pub(crate) fn plan(&self, side: Side) -> &Plan {
         &self.plans[side as usize]
     }
 
-    /// Which of several servers of the kind.
-    pub(crate) fn variant(&self) -> usize {
-        if self.server == Server::Loop { (self.number / CLIENTS) as usize % LOOPS } else { 0 }
-    }
-
     /// Index of the server's port.
     pub(crate) fn port(&self) -> usize {
-        SERVERS.iter().position(|s| *s == (self.server, self.variant())).expect("a server of the run")
+        SERVERS.iter().position(|s| *s == (self.server, self.variant)).expect("a server of the run")
     }
 
     pub(crate) fn is_solo(&self, side: Side) -> bool {

@@ -11,6 +11,7 @@ use crate::mid::program;
 use crate::run::{fault, run};
 use crate::script::{Server, Side};
 use crate::turns;
+use crate::watchdog;
 use isthmus_tests::sys::{self, Fd};
 
 /// Serves on a port for ever.
@@ -112,10 +113,10 @@ pub(crate) fn ended(status: i32, place: Option<(u64, Side)>, pid: i32) {
         return;
     }
     let board = run().board;
-    let places = (0..board.frontier()).flat_map(|n| Side::BOTH.map(|side| (n, side)));
+    let places = (0..board.frontier()).rev().flat_map(|n| Side::BOTH.map(|side| (n, side)));
     let mut owned = places.filter(|(n, side)| board.end(*n, *side).pid() == pid);
     let place = place.or_else(|| owned.next());
-    if place.is_some_and(|(n, side)| board.end(n, side).is(CUT)) {
+    if watchdog::has_ended(pid) || place.is_some_and(|(n, side)| board.end(n, side).is(CUT)) {
         return;
     }
     fault("crash", place, &format!("a process ended with {}", sys::show_status(status)));

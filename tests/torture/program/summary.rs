@@ -7,14 +7,13 @@ use crate::script::{SERVERS, Script, Side, Step};
 use crate::watchdog::server_name;
 use std::collections::BTreeMap;
 
-const CLASSES: [&str; 12] = [
-    "foreign", "wrong", "lost", "doubled", "hang", "reset", "crash", "connect", "peek", "zero", "panic",
-    "left",
-];
+const CLASSES: [&str; 11] =
+    ["foreign", "wrong", "lost", "doubled", "hang", "reset", "crash", "connect", "peek", "zero", "panic"];
 
 /// Prints all; whether there was no fault.
 pub(crate) fn tell() -> bool {
     let mut styles: BTreeMap<String, u64> = BTreeMap::new();
+    let mut over_tcp: BTreeMap<String, u64> = BTreeMap::new();
     let (mut connections, mut bytes, mut resets, mut cuts, mut shared, mut tcp) = (0, 0, 0, 0, 0, 0);
     let board = run().board;
     for number in 0..board.frontier() {
@@ -29,13 +28,19 @@ pub(crate) fn tell() -> bool {
         cuts += either(CUT);
         shared += either(SHARED);
         tcp += either(OVER_TCP);
-        count_styles(&Script::of(run().seed, number), &mut styles);
+        let script = Script::of(run().seed, number);
+        if either(OVER_TCP) > 0 {
+            *over_tcp.entry(reason(&script)).or_insert(0) += 1;
+        }
+        count_styles(&script, &mut styles);
     }
     for (index, _) in SERVERS.iter().enumerate() {
         styles.entry(format!("server {}", server_name(index))).or_insert(0);
     }
-    let words: Vec<String> = styles.iter().map(|(name, n)| format!("{name}: {n}")).collect();
-    println!("styles: {}", words.join(", "));
+    println!("styles: {}", list(&styles));
+    if shared > 0 {
+        println!("over TCP: {}", list(&over_tcp));
+    }
     let share = 100 * shared / (shared + tcp).max(1);
     println!(
         "seed {}: {connections} connections, {bytes} bytes, {cuts} broken on purpose, {resets} with an error seen, \
@@ -44,6 +49,18 @@ pub(crate) fn tell() -> bool {
         shared + tcp
     );
     faults()
+}
+
+fn list(counts: &BTreeMap<String, u64>) -> String {
+    counts.iter().map(|(name, n)| format!("{name}: {n}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What may have kept a connection off shared memory: its server, and what happens in its middle.
+fn reason(script: &Script) -> String {
+    let steps = script.plans.iter().flat_map(|plan| plan.lanes.iter().flatten());
+    let middle =
+        steps.filter_map(|step| if let Step::Mid(mid) = step { Some(format!(" {mid:?}")) } else { None });
+    server_name(script.port()) + &middle.collect::<String>()
 }
 
 fn count_styles(script: &Script, styles: &mut BTreeMap<String, u64>) {

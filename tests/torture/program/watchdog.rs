@@ -8,18 +8,19 @@ use crate::script::{SERVERS, Script, Side};
 use isthmus_tests::sys;
 use std::collections::HashMap;
 use std::fs::read_to_string;
-use std::sync::Mutex;
 
-static KILLED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+/// Whether the watchdog has ended a process.
+pub(crate) fn has_ended(pid: i32) -> bool {
+    let text = read_to_string(run().folder.join(ENDED)).unwrap_or_default();
+    text.lines().any(|line| line == pid.to_string())
+}
 
-/// Whether a process was killed by the watchdog.
-pub(crate) fn take_killed(pid: i32) -> bool {
-    let mut killed = KILLED.lock().expect("no panic");
-    let at = killed.iter().position(|p| *p == pid);
-    at.is_some_and(|at| {
-        killed.swap_remove(at);
-        true
-    })
+/// File of the run with the ids of the processes that the watchdog has ended.
+const ENDED: &str = "ended";
+
+/// How long a connection may rest: $TORTURE_PATIENCE in seconds.
+pub(crate) fn patience_ms() -> u64 {
+    std::env::var("TORTURE_PATIENCE").ok().and_then(|s| s.parse().ok()).unwrap_or(10) * 1000
 }
 
 pub(crate) struct Watchdog {
@@ -32,8 +33,7 @@ pub(crate) struct Watchdog {
 
 impl Watchdog {
     pub(crate) fn new() -> Watchdog {
-        let seconds = std::env::var("TORTURE_PATIENCE").ok().and_then(|s| s.parse().ok()).unwrap_or(10);
-        Watchdog { low: 0, patience: seconds * 1000, last: 0, open: 1 }
+        Watchdog { low: 0, patience: patience_ms(), last: 0, open: 1 }
     }
 
     /// Looks at all that is open; how many that are.
@@ -91,35 +91,45 @@ fn end_process(pid: i32) {
     if pid <= 1 || !descendants().contains(&pid) {
         return;
     }
-    append("killed", &format!("{pid}"));
-    KILLED.lock().expect("no panic").push(pid);
+    append(ENDED, &pid.to_string());
     excuse(pid);
     let _ = sys::kill(pid, libc::SIGKILL);
 }
 
 /// What an end does, by the board and by the kernel.
 fn state(end: End) -> String {
-    if !end.is(BEGUN) {
-        return "has not begun".into();
+    match (end.is(BEGUN), end.is(DONE)) {
+        (false, _) => "has not begun".into(),
+        (_, true) => "is over".into(),
+        _ => format!("doing {:#x} threads [{}]", end.does(), threads(end.pid(), end.thread())),
     }
-    if end.is(DONE) {
-        return "is over".into();
-    }
-    let task = format!("/proc/{}/task", end.pid());
+}
+
+/// The threads of a process, the one that matters marked.
+fn threads(pid: i32, marked: i32) -> String {
+    let task = format!("/proc/{pid}/task");
     let threads = std::fs::read_dir(&task).into_iter().flatten().flatten().take(12);
     let rows: Vec<String> = threads
         .map(|t| {
             let text =
                 |name: &str| read_to_string(t.path().join(name)).unwrap_or_default().trim().to_string();
             let id = t.file_name().to_string_lossy().into_owned();
-            let mark = if id == end.thread().to_string() { "*" } else { "" };
+            let mark = if id == marked.to_string() { "*" } else { "" };
             let stat = text("stat");
             let letter = stat.rsplit_once(") ").map_or("?", |(_, rest)| &rest[..1]).to_string();
             let call = text("syscall").split(' ').take(3).collect::<Vec<_>>().join(" ");
             format!("{mark}{id} {letter} {} call {call}", text("wchan"))
         })
         .collect();
-    format!("doing {:#x} threads [{}]", end.does(), rows.join("; "))
+    rows.join("; ")
+}
+
+/// A client process that does not end though all its connections could.
+pub(crate) fn end_late(children: &HashMap<i32, Role>) {
+    for (pid, role) in children.iter().filter(|(_, role)| matches!(role, Role::Client(_))) {
+        fault("hang", None, &format!("{role:?} does not end: threads [{}]", threads(*pid, *pid)));
+        end_process(*pid);
+    }
 }
 
 /// Ids of all processes below this one.
