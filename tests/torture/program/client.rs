@@ -1,7 +1,7 @@
 //! The connecting end: processes that make a thread or a process per connection, and one that resets volleys of them.
 //! Invariant: which process makes a connection follows from its number.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, rest};
 use crate::drive;
 use crate::hello::Hello;
 use crate::run::{fault, run};
@@ -67,6 +67,7 @@ fn one(number: u64, ports: &[u16]) {
     }
     let Some(fd) = connect(ports[script.port()], script.slow_connect, number) else { return };
     let connection = Connection::new(number, Side::Client, fd);
+    rest(script.silence);
     let hello = sys::send(fd, &Hello::Script(number).emit(), libc::MSG_NOSIGNAL);
     if hello != Ok(crate::hello::LEN) {
         connection.fault("reset", &format!("the first send answers {hello:?}"));

@@ -12,7 +12,7 @@ use crate::transfer;
 use isthmus_tests::sys::{self, Errno, Fd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// List of steps: the lanes are 0 and 1.
 pub(crate) const FINALE: usize = 2;
@@ -112,8 +112,8 @@ impl Connection {
         match step {
             Step::Send(until) => self.send(until),
             Step::Recv(until) => self.receive(until),
-            Step::Idle(ms) => {
-                std::thread::sleep(Duration::from_millis(ms));
+            Step::Idle(us) => {
+                rest(us);
                 None
             }
             Step::Mid(mid) => {
@@ -259,5 +259,17 @@ impl Connection {
         for child in std::mem::take(&mut *self.children.lock().expect("no panic")) {
             let _ = sys::reap(child, 0);
         }
+    }
+}
+
+/// Does nothing for some microseconds; a sleep would be longer than what is asked for if that is little.
+pub(crate) fn rest(us: u64) {
+    let time = Duration::from_micros(us);
+    if us >= 200 {
+        return std::thread::sleep(time);
+    }
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
     }
 }

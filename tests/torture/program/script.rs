@@ -99,6 +99,7 @@ pub(crate) enum Mid {
 pub(crate) enum Step {
     Send(u64),
     Recv(u64),
+    /// Microseconds.
     Idle(u64),
     Mid(Mid),
     ShutWrite,
@@ -130,6 +131,8 @@ pub(crate) struct Script {
     pub(crate) solo_client: bool,
     /// The client connects without blocking.
     pub(crate) slow_connect: bool,
+    /// Microseconds between its connect and its first bytes.
+    pub(crate) silence: u64,
     pub(crate) plans: [Plan; 2],
 }
 
@@ -185,6 +188,7 @@ impl Script {
         let variant = if server == Server::Loop { (model / CLIENTS) as usize % LOOPS } else { 0 };
         let solo = [forks(process), server.is_solo()];
         let slow_connect = random.once_in(3);
+        let silence = if random.once_in(2) { random.size(2000) as u64 } else { 0 };
         let mut draft = Draft { random, lanes: Default::default(), finale: Default::default() };
         let threads = draft.fill(solo, server);
         let Draft { mut random, lanes: [c, s], finale: [cf, sf] } = draft;
@@ -199,7 +203,7 @@ impl Script {
             Plan { wait, calls, lanes, finale, threads }
         };
         let plans = [plan(0, c, cf), plan(1, s, sf)];
-        Script { number, server, variant, solo_client: solo[0], slow_connect, plans }
+        Script { number, server, variant, solo_client: solo[0], slow_connect, silence, plans }
     }
 
     pub(crate) fn plan(&self, side: Side) -> &Plan {
@@ -280,7 +284,7 @@ impl Draft {
                 _ => 1,
             };
             totals[from] += self.random.size(most) as u64;
-            let pause = self.random.once_in(12).then(|| Step::Idle(1 + self.random.below(30) as u64));
+            let pause = self.pause();
             for side in 0..2 {
                 if i == end && side == cutter {
                     lanes[side].extend(cut.map(Step::End));
@@ -301,6 +305,15 @@ impl Draft {
         self.orderly(cutter);
         if cut.is_none() && self.random.once_in(4) {
             self.tail(cutter, totals);
+        }
+    }
+
+    /// Mostly none; long ones let the peer fall asleep, short ones meet it while it does.
+    fn pause(&mut self) -> Option<Step> {
+        match self.random.below(12) {
+            0 => Some(Step::Idle(1000 * (1 + self.random.below(30) as u64))),
+            1..4 => Some(Step::Idle(self.random.size(600) as u64)),
+            _ => None,
         }
     }
 
