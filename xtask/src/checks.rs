@@ -99,6 +99,25 @@ pub(crate) fn bars(ws: &Workspace) -> anyhow::Result<()> {
         .go()
 }
 
+/// The torture at length, round after round: a round is one seed, with spinning or without, or over plain TCP.
+pub(crate) fn torture(ws: &Workspace, seconds: u64, seeds: &[u64], plain: bool) -> anyhow::Result<()> {
+    if !plain {
+        crate::dist::dist(ws)?;
+    }
+    let rounds = if plain { "plain" } else { "spin,nospin" };
+    let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+    let count = (seeds.len() * rounds.split(',').count()) as u64;
+    Run::cargo("run one round alone: `TORTURE_SEED=1 TORTURE_ROUNDS=spin cargo test -p isthmus-tests --test torture`")
+        .args(["test", "--package", "isthmus-tests", "--test", "torture"])
+        .limit(Duration::from_secs(count * (2 * seconds + 300) + 15 * 60))
+        .with(|c| {
+            c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist());
+            c.env("TORTURE_SECONDS", seconds.to_string()).env("TORTURE_SEED", seeds.join(","));
+            c.env("TORTURE_ROUNDS", rounds);
+        })
+        .go()
+}
+
 fn cargo(ws: &Workspace, hint: &'static str, args: &[&str]) -> anyhow::Result<()> {
     Run::cargo(hint).args(args).with(|c| _ = c.current_dir(ws.root())).go()
 }

@@ -62,6 +62,18 @@ enum Task {
     Test,
     /// The bars of the data path at their full sizes; minutes, so no part of ci
     Bars,
+    /// TCP programs of random styles, each byte checked: three seeds, with spinning and without; no part of ci
+    Torture {
+        /// Seconds of each round
+        #[arg(long, default_value_t = 600)]
+        seconds: u64,
+        /// Seeds, each a round of its own
+        #[arg(long = "seed", default_values_t = [1, 2, 3])]
+        seeds: Vec<u64>,
+        /// Over plain TCP alone, where every run must be clean
+        #[arg(long)]
+        plain: bool,
+    },
     /// The black-box tests as an ordinary user; only root can ask for it
     TestUser,
 }
@@ -95,6 +107,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Deny => checks::deny(ws),
         Task::Test => checks::test(ws),
         Task::Bars => checks::bars(ws),
+        Task::Torture { seconds, seeds, plain } => checks::torture(ws, seconds, &seeds, plain),
         Task::TestUser => ordinary_user::test(ws),
     }
 }
