@@ -104,7 +104,7 @@ impl End {
 
     /// The calling thread is the one that acts for this end from here on.
     pub(crate) fn own(self, fd: sys::Fd) {
-        let who = u64::from(std::process::id()) << 32 | sys::thread_id() as u64;
+        let who = (u64::from(std::process::id()) << 32) | sys::thread_id() as u64;
         self.words[0].store(who, SeqCst);
         self.words[7].store(fd as u64, SeqCst);
         self.flag(BEGUN);
@@ -137,13 +137,13 @@ impl End {
 
     /// Index of the step of the lane; lanes are packed 16 bits apart.
     pub(crate) fn step(self, lane: usize) -> usize {
-        (self.get(2) >> (16 * lane) & 0xffff) as usize
+        ((self.get(2) >> (16 * lane)) & 0xffff) as usize
     }
 
     pub(crate) fn set_step(self, lane: usize, step: usize) {
         let mask = 0xffff << (16 * lane);
         let new = (step as u64) << (16 * lane);
-        let _ = self.words[2].fetch_update(SeqCst, SeqCst, |w| Some(w & !mask | new));
+        let _ = self.words[2].fetch_update(SeqCst, SeqCst, |w| Some((w & !mask) | new));
         self.touch();
     }
 

@@ -62,7 +62,7 @@ fn collect(children: &mut HashMap<i32, u64>) {
 /// One connection from its beginning to its end.
 fn one(number: u64, ports: &[u16]) {
     let script = Script::of(run().seed, number);
-    if number % 53 == 0 {
+    if number.is_multiple_of(53) {
         refused();
     }
     let Some(fd) = connect(ports[script.port()], script.slow_connect, number) else { return };

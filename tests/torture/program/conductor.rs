@@ -53,6 +53,10 @@ impl Conductor {
         if let Some(library) = std::env::var_os("TORTURE_LIBRARY") {
             command.env("LD_PRELOAD", library);
         }
+        #[expect(
+            clippy::zombie_processes,
+            reason = "`collect` waits for all children, adopted ones too, by their ids"
+        )]
         let child = command.spawn().expect("start a process");
         append("processes", &format!("{} {role:?}", child.id()));
         self.children.insert(child.id() as i32, role);

@@ -43,7 +43,7 @@ pub(crate) fn happens(c: &Connection, mid: Mid) -> Flow {
 /// A child must not hold its parent's other connections: who waits for their end would wait for the child.
 fn alone(c: &Connection) {
     let fd = c.fd();
-    if c.script.number % 2 == 0 {
+    if c.script.number.is_multiple_of(2) {
         if fd > 3 {
             let _ = sys::close_range(3, fd as u32 - 1, 0);
         }

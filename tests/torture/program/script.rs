@@ -195,7 +195,7 @@ impl Script {
         let may_block = [true, !server.is_loop()];
         let mut plan = |side: usize, lanes: Vec<Vec<Step>>, finale| {
             let wait = Wait::any(&mut random, may_block[side]);
-            let calls = Calls::any(&mut random, wait);
+            let calls = Calls::any(&mut random);
             let threads = threads && may_block[side];
             // Without threads of their own, lanes that run at once must never block each other.
             let both = lanes.len() > 1 && !threads;
@@ -285,16 +285,13 @@ impl Draft {
             };
             totals[from] += self.random.size(most) as u64;
             let pause = self.pause();
-            for side in 0..2 {
+            let at = totals[from];
+            for (side, lane) in lanes.iter_mut().enumerate() {
                 if i == end && side == cutter {
-                    lanes[side].extend(cut.map(Step::End));
+                    lane.extend(cut.map(Step::End));
                 }
-                lanes[side].extend(pause.filter(|_| i % 2 == side));
-                lanes[side].push(if side == from {
-                    Step::Send(totals[from])
-                } else {
-                    Step::Recv(totals[from])
-                });
+                lane.extend(pause.filter(|_| i % 2 == side));
+                lane.push(if side == from { Step::Send(at) } else { Step::Recv(at) });
             }
         }
         for lane in &mut lanes {
@@ -320,14 +317,14 @@ impl Draft {
     /// The orderly end: one end closes, the other reads to the end.
     fn orderly(&mut self, first: usize) {
         let kind = self.random.below(4);
-        for side in 0..2 {
-            self.finale[side] = match (kind, side == first) {
+        for (side, finale) in self.finale.iter_mut().enumerate() {
+            *finale = match (kind, side == first) {
                 (0, _) => vec![],
                 (1, true) => vec![Step::ShutWrite, Step::Eof],
                 (_, true) => vec![],
                 (_, false) => vec![Step::Eof],
             };
-            self.finale[side].push(Step::End(Ending::Close));
+            finale.push(Step::End(Ending::Close));
         }
     }
 

@@ -34,7 +34,7 @@ impl Stream {
     /// What `sender` writes on connection `number` of the run `seed`.
     pub(crate) fn new(seed: u64, number: u64, sender: Side) -> Stream {
         let side = sender as u64;
-        Stream { tag: run_of(seed) << 56 | number << (INDEX_BITS + 1) | side << INDEX_BITS }
+        Stream { tag: (run_of(seed) << 56) | (number << (INDEX_BITS + 1)) | (side << INDEX_BITS) }
     }
 
     /// The bytes from `offset` on.
@@ -42,7 +42,7 @@ impl Stream {
         let mut at = offset;
         let mut rest = buf;
         while !rest.is_empty() {
-            let word = mix(self.tag | at / 8).to_le_bytes();
+            let word = mix(self.tag | (at / 8)).to_le_bytes();
             let part = &word[(at % 8) as usize..];
             let n = part.len().min(rest.len());
             rest[..n].copy_from_slice(&part[..n]);
@@ -85,12 +85,12 @@ impl Stream {
     }
 
     fn tag_of(run: u64, o: Origin) -> u64 {
-        run << 56 | o.number << (INDEX_BITS + 1) | (o.sender as u64) << INDEX_BITS
+        (run << 56) | (o.number << (INDEX_BITS + 1)) | ((o.sender as u64) << INDEX_BITS)
     }
 }
 
 fn run_of(seed: u64) -> u64 {
-    mix(seed) >> 57 | 0x80
+    (mix(seed) >> 57) | 0x80
 }
 
 /// The first whole word of the run among `bytes`: how many bytes stand before it, and where it belongs.
@@ -99,12 +99,12 @@ fn locate(run: u64, bytes: &[u8]) -> Option<(usize, Origin)> {
         let word = bytes.get(skipped..skipped + 8)?;
         let x = unmix(u64::from_le_bytes(word.try_into().ok()?));
         let index = x & ((1 << INDEX_BITS) - 1);
-        let number = x >> (INDEX_BITS + 1) & ((1 << NUMBER_BITS) - 1);
+        let number = (x >> (INDEX_BITS + 1)) & ((1 << NUMBER_BITS) - 1);
         // 2^18 connections of 256 MiB each are more than any run has: by chance one word in 2^26 would pass.
         if x >> 56 != run || number >= 1 << 18 || index >= 1 << 25 {
             return None;
         }
-        let sender = if x >> INDEX_BITS & 1 == 0 { Side::Client } else { Side::Server };
+        let sender = if (x >> INDEX_BITS) & 1 == 0 { Side::Client } else { Side::Server };
         Some((skipped, Origin { number, sender, offset: index * 8 }))
     })
 }

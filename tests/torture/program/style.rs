@@ -45,7 +45,7 @@ impl Wait {
 
 /// A call that writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Write {
+pub(crate) enum WriteCall {
     Write,
     Send,
     Writev,
@@ -58,7 +58,7 @@ pub(crate) enum Write {
 
 /// A call that reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum ReadCall {
     Read,
     Recv,
     Readv,
@@ -69,39 +69,39 @@ pub(crate) enum Read {
     Splice,
 }
 
-const WRITES: [Write; 8] = [
-    Write::Write,
-    Write::Send,
-    Write::Writev,
-    Write::Sendmsg,
-    Write::Sendto,
-    Write::More,
-    Write::Sendfile,
-    Write::Splice,
+const WRITES: [WriteCall; 8] = [
+    WriteCall::Write,
+    WriteCall::Send,
+    WriteCall::Writev,
+    WriteCall::Sendmsg,
+    WriteCall::Sendto,
+    WriteCall::More,
+    WriteCall::Sendfile,
+    WriteCall::Splice,
 ];
-const READS: [Read; 8] = [
-    Read::Read,
-    Read::Recv,
-    Read::Readv,
-    Read::Recvmsg,
-    Read::Peek,
-    Read::WaitAll,
-    Read::Queued,
-    Read::Splice,
+const READS: [ReadCall; 8] = [
+    ReadCall::Read,
+    ReadCall::Recv,
+    ReadCall::Readv,
+    ReadCall::Recvmsg,
+    ReadCall::Peek,
+    ReadCall::WaitAll,
+    ReadCall::Queued,
+    ReadCall::Splice,
 ];
 
 /// The calls of one end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calls {
     /// `None`: another one each time.
-    pub(crate) write: Option<Write>,
-    pub(crate) read: Option<Read>,
+    pub(crate) write: Option<WriteCall>,
+    pub(crate) read: Option<ReadCall>,
     /// Most bytes of one call.
     pub(crate) buffer: usize,
 }
 
 impl Calls {
-    pub(crate) fn any(random: &mut Random, _wait: Wait) -> Calls {
+    pub(crate) fn any(random: &mut Random) -> Calls {
         let write = (!random.once_in(4)).then(|| WRITES[random.below(WRITES.len())]);
         let read = (!random.once_in(4)).then(|| READS[random.below(READS.len())]);
         // Below 64 bytes a megabyte takes as many calls as a whole run has time for.
@@ -109,11 +109,11 @@ impl Calls {
         Calls { write, read, buffer }
     }
 
-    pub(crate) fn write(self, n: u64) -> Write {
+    pub(crate) fn write(self, n: u64) -> WriteCall {
         self.write.unwrap_or(WRITES[(crate::stream::mix(n) % 8) as usize])
     }
 
-    pub(crate) fn read(self, n: u64) -> Read {
+    pub(crate) fn read(self, n: u64) -> ReadCall {
         self.read.unwrap_or(READS[(crate::stream::mix(!n) % 8) as usize])
     }
 }

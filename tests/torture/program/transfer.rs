@@ -3,7 +3,7 @@
 
 use crate::connection::Connection;
 use crate::stream::Stream;
-use crate::style::{Read, Write};
+use crate::style::{ReadCall, WriteCall};
 use isthmus_tests::sys::{self, Fd, Ret};
 
 /// Writes up to `rest` bytes of the stream, by one call.
@@ -16,22 +16,22 @@ pub(crate) fn write(c: &Connection, stream: Stream, rest: usize) -> Ret {
     let kind = calls.write(at);
     c.mine.doing(0x100 + kind as u64);
     match kind {
-        Write::Write => sys::write(fd, &bytes),
-        Write::Send => sys::send(fd, &bytes, libc::MSG_NOSIGNAL),
-        Write::Writev => sys::writev(fd, &[&bytes[..half], &bytes[half..]]),
-        Write::Sendmsg => sys::sendmsg(fd, &[&bytes[..half], &bytes[half..]], libc::MSG_NOSIGNAL),
-        Write::Sendto => sys::sendto(fd, &bytes, 0),
-        Write::More => {
+        WriteCall::Write => sys::write(fd, &bytes),
+        WriteCall::Send => sys::send(fd, &bytes, libc::MSG_NOSIGNAL),
+        WriteCall::Writev => sys::writev(fd, &[&bytes[..half], &bytes[half..]]),
+        WriteCall::Sendmsg => sys::sendmsg(fd, &[&bytes[..half], &bytes[half..]], libc::MSG_NOSIGNAL),
+        WriteCall::Sendto => sys::sendto(fd, &bytes, 0),
+        WriteCall::More => {
             let more = if bytes.len() < rest { libc::MSG_MORE } else { 0 };
             sys::send(fd, &bytes, more)
         }
-        Write::Sendfile => {
+        WriteCall::Sendfile => {
             let file = sys::memfile(&bytes);
             let sent = sys::sendfile(fd, file, Some(0), bytes.len()).0;
             let _ = sys::close(file);
             sent
         }
-        Write::Splice => splice_out(fd, &bytes),
+        WriteCall::Splice => splice_out(fd, &bytes),
     }
 }
 
@@ -51,27 +51,27 @@ pub(crate) fn read(c: &Connection, rest: usize) -> Result<Vec<u8>, sys::Errno> {
     let kind = calls.read(c.mine.received());
     c.mine.doing(0x200 + kind as u64);
     let n = match kind {
-        Read::Read => sys::read(fd, &mut bytes),
-        Read::Recv => sys::recv(fd, &mut bytes, 0),
-        Read::Readv => {
+        ReadCall::Read => sys::read(fd, &mut bytes),
+        ReadCall::Recv => sys::recv(fd, &mut bytes, 0),
+        ReadCall::Readv => {
             let (a, b) = bytes.split_at_mut(half);
             sys::readv(fd, &mut [a, b])
         }
-        Read::Recvmsg => {
+        ReadCall::Recvmsg => {
             let (a, b) = bytes.split_at_mut(half);
             sys::recvmsg(fd, &mut [a, b], 0).0
         }
-        Read::Peek => peek(c, fd, &mut bytes),
-        Read::WaitAll => {
+        ReadCall::Peek => peek(c, fd, &mut bytes),
+        ReadCall::WaitAll => {
             // More than the step needs would wait for what the peer sends after our answer.
             let n = rest.min(bytes.len());
             sys::recv(fd, &mut bytes[..n], libc::MSG_WAITALL)
         }
-        Read::Queued => {
+        ReadCall::Queued => {
             let queued = usize::try_from(sys::queued(fd)).unwrap_or(0).clamp(1, bytes.len());
             sys::read(fd, &mut bytes[..queued])
         }
-        Read::Splice => splice_in(c, fd, &mut bytes),
+        ReadCall::Splice => splice_in(c, fd, &mut bytes),
     }?;
     bytes.truncate(n);
     Ok(bytes)
