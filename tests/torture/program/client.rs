@@ -150,25 +150,28 @@ fn volleys(ports: &[u16]) {
     }
 }
 
-/// One connection that is to be reset. The server wrote more than is read here.
+/// Bytes read of a connection that is to be reset: enough to tell whose they are. The server writes more.
+const READ: usize = crate::keeper::GREETING / 2;
+
+/// One connection that is to be reset.
 fn volley(ports: &[u16]) -> Option<Fd> {
     let number = crate::keeper::FIRST + VOLLEY.fetch_add(1, SeqCst) % crate::keeper::COUNT;
     let fd = connect(*ports.last()?, false, number)?;
     let hello = Hello::Volley(number).emit();
-    let mut bytes = [0; 8];
+    let mut bytes = [0; READ];
     let sent = sys::send(fd, &hello, libc::MSG_NOSIGNAL);
     // No watchdog sees these: they are not on the board.
     sys::set_timeout(fd, libc::SO_RCVTIMEO, watchdog::patience_ms() as i64).expect("SO_RCVTIMEO");
     let got = sys::recv(fd, &mut bytes, libc::MSG_WAITALL);
     let wrong = Stream::new(run().seed, number, Side::Server).check(0, &bytes).err();
     match wrong {
-        Some(wrong) if got == Ok(8) => {
+        Some(wrong) if got == Ok(READ) => {
             fault(wrong.class, None, &format!("volley {number} reads {}", wrong.found))
         }
         _ if got == Err(Errno(libc::EAGAIN)) => {
             fault("hang", None, &format!("volley {number} is not answered"))
         }
-        _ if got != Ok(8) || sent.is_err() => {
+        _ if got != Ok(READ) || sent.is_err() => {
             fault("reset", None, &format!("volley {number}: send answers {sent:?}, recv {got:?}"));
         }
         _ => {}

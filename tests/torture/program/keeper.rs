@@ -15,6 +15,9 @@ pub(crate) const FIRST: u64 = crate::board::CONNECTIONS;
 /// How many such numbers there are.
 pub(crate) const COUNT: u64 = 1 << 16;
 
+/// Bytes that each of them is answered with.
+pub(crate) const GREETING: usize = 48;
+
 const KEPT: usize = 300;
 
 struct Old {
@@ -41,7 +44,7 @@ pub(crate) fn serve(listener: Fd) {
         match Hello::read(fd) {
             Some(Hello::Volley(number)) => {
                 let mut old = Old { fd, stream: Stream::new(run().seed, number, Side::Server), sent: 0 };
-                old.write(16);
+                old.write(GREETING);
                 kept.push(old);
             }
             Some(Hello::Script(number)) => {
