@@ -15,6 +15,7 @@ const STOP: usize = 0;
 const FAULTS: usize = 1;
 const OVER: usize = 2;
 const NEXT: usize = 8;
+const BROKEN: usize = 32;
 
 /// Set by an end that is about to break the connection, or whose process is about to be killed.
 pub(crate) const CUT: u64 = 1;
@@ -69,6 +70,15 @@ impl Board {
 
     pub(crate) fn is_over(self) -> bool {
         self.words[OVER].load(SeqCst) != 0
+    }
+
+    /// A server is about to be ended, or was: who waits to be accepted by it may be reset.
+    pub(crate) fn break_server(self, port: usize) {
+        self.words[BROKEN + port].store(1, SeqCst);
+    }
+
+    pub(crate) fn server_broke(self, port: usize) -> bool {
+        self.words[BROKEN + port].load(SeqCst) != 0
     }
 
     pub(crate) fn count_fault(self) {

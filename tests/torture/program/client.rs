@@ -5,7 +5,7 @@ use crate::connection::{Connection, rest};
 use crate::drive;
 use crate::hello::Hello;
 use crate::run::{fault, run};
-use crate::script::{Script, Side, VOLLEYS, forks};
+use crate::script::{SERVERS, Script, Side, VOLLEYS, forks};
 use crate::server;
 use crate::stream::Stream;
 use crate::watchdog;
@@ -69,8 +69,8 @@ fn one(number: u64, ports: &[u16]) {
     let connection = Connection::new(number, Side::Client, fd);
     rest(script.silence);
     let hello = sys::send(fd, &Hello::Script(number).emit(), libc::MSG_NOSIGNAL);
-    if hello != Ok(crate::hello::LEN) {
-        connection.fault("reset", &format!("the first send answers {hello:?}"));
+    if let Err(e) = hello {
+        connection.broken("the first send", e);
     }
     drive::to_the_end(&connection);
 }
@@ -171,6 +171,7 @@ fn volley(ports: &[u16]) -> Option<Fd> {
         _ if got == Err(Errno(libc::EAGAIN)) => {
             fault("hang", None, &format!("volley {number} is not answered"))
         }
+        _ if run().board.server_broke(SERVERS.len() - 1) => {}
         _ if got != Ok(READ) || sent.is_err() => {
             fault("reset", None, &format!("volley {number}: send answers {sent:?}, recv {got:?}"));
         }

@@ -96,6 +96,9 @@ impl Conductor {
             if status != 0 && !watchdog::has_ended(pid) {
                 fault("crash", None, &format!("{role:?} ended with {}", sys::show_status(status)));
             }
+            if let Role::Server(port) = role {
+                run().board.break_server(port);
+            }
             excuse(pid);
             if matches!(role, Role::Server(_)) || !self.stopping {
                 self.start(role);

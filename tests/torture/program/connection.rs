@@ -1,7 +1,7 @@
 //! One end of a connection, driven step by step until it would block. Invariant: what is sent and checked depends on the
 //! board's counts alone, so any process that has the descriptor can go on with it.
 
-use crate::board::{CUT, DONE, ERROR, End, JUDGED, OVER_TCP, SHARED};
+use crate::board::{BEGUN, CUT, DONE, ERROR, End, JUDGED, OVER_TCP, SHARED};
 use crate::ends;
 use crate::mid;
 use crate::run::{fault, run};
@@ -213,7 +213,8 @@ impl Connection {
     }
 
     fn may_break(&self) -> bool {
-        self.theirs.is(CUT | JUDGED) || self.mine.is(CUT | JUDGED)
+        let unaccepted = !self.theirs.is(BEGUN) && run().board.server_broke(self.script.port());
+        unaccepted || self.theirs.is(CUT | JUDGED) || self.mine.is(CUT | JUDGED)
     }
 
     fn after(&self, what: &str, e: Errno, want: Want) -> Option<Flow> {

@@ -81,6 +81,7 @@ impl Watchdog {
             let server = Role::Server(script.port());
             victims.extend(children.iter().filter(|(_, role)| **role == server).map(|(pid, _)| *pid));
         }
+        run().board.break_server(script.port());
         victims.into_iter().for_each(end_process);
         ends.iter().filter(|e| e.is(BEGUN)).for_each(|e| e.flag(DONE));
     }
