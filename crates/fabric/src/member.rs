@@ -47,6 +47,16 @@ pub fn leave(side: &SideBlock) {
     side.roster.leave(me());
 }
 
+/// Whether another process is written down as a holder of `side`; it may have died.
+pub fn has_others(side: &SideBlock) -> bool {
+    side.roster.has_others(me())
+}
+
+/// The kernel knows that nobody holds `side`.
+pub fn clear(side: &SideBlock) {
+    side.roster.reset();
+}
+
 /// Whether a living process holds `side`.
 pub fn has_living(side: &SideBlock) -> bool {
     side.roster.has_living(is_alive)

@@ -52,6 +52,12 @@ impl Roster {
         self.names.iter().any(|place| place.load(Ordering::Relaxed) == name)
     }
 
+    /// Whether somebody else than `name` is written down, dead or alive.
+    pub fn has_others(&self, name: u64) -> bool {
+        let mut names = self.names.iter().map(|place| place.load(Ordering::Acquire));
+        self.is_crowded.load(Ordering::Acquire) != 0 || names.any(|other| other != 0 && other != name)
+    }
+
     /// Whether nobody is written down.
     pub fn is_empty(&self) -> bool {
         self.is_crowded.load(Ordering::Acquire) == 0
@@ -64,8 +70,8 @@ impl Roster {
         self.is_crowded.load(Ordering::Acquire) != 0 || names().any(|name| name != 0 && is_alive(name))
     }
 
-    /// Strikes everybody out: the slot is lent again.
-    pub(crate) fn reset(&self) {
+    /// Strikes everybody out: the slot is lent again, or the kernel knows that nobody is left.
+    pub fn reset(&self) {
         for place in &self.names {
             place.store(0, Ordering::Relaxed);
         }

@@ -52,7 +52,21 @@ fn wake_peer(end: &End) {
 }
 
 /// What remains to be done after libc's close.
-pub struct AfterClose(Option<(u64, Endpoint)>);
+pub enum AfterClose {
+    /// Nothing.
+    Nothing,
+    /// A listener's announcement may be over.
+    Listener(u64, Endpoint),
+    /// Somebody else was counted as a holder of the connection: the kernel knows whether there is anybody.
+    Shared(Held, Ends),
+}
+
+/// A connection's two addresses.
+#[derive(Clone, Copy)]
+pub struct Ends {
+    local: Endpoint,
+    peer: Endpoint,
+}
 
 /// Before close(fd) or a dup2 onto it: takes the entry out and, if it was the last of this process, ends our part.
 pub fn before_close(fd: i32) -> AfterClose {
@@ -62,42 +76,70 @@ pub fn before_close(fd: i32) -> AfterClose {
 /// The same; not `alone` where others are to be closed before libc closes this one.
 pub fn before_close_among(fd: i32, alone: bool) -> AfterClose {
     match table::get(fd) {
-        Entry::Empty => AfterClose(None),
+        Entry::Empty => AfterClose::Nothing,
         Entry::Conn(index) => match hold_index(index) {
-            Some(held) => close_conn(&held, fd, alone),
-            None => AfterClose(None),
+            Some(held) => close_conn(held, fd, alone),
+            None => AfterClose::Nothing,
         },
         Entry::Epoll(index) => {
             table::clear(fd);
             epoll::close_set(index);
-            AfterClose(None)
+            AfterClose::Nothing
         }
         Entry::Foreign => {
             table::clear(fd);
-            AfterClose(None)
+            AfterClose::Nothing
         }
     }
 }
 
-fn close_conn(held: &Held, fd: i32, alone: bool) -> AfterClose {
+fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
     // Two threads may close two duplicates, or the same number: who takes the entry out counts, and who counts last ends it.
     if table::clear(fd) != Entry::Conn(held.index()) || !held.drop_fd() {
-        return AfterClose(None);
+        return AfterClose::Nothing;
     }
-    let listener = (held.phase() == Phase::Listening && !os::confined::is_confined())
-        .then(|| Some((held.cookie.load(Ordering::Relaxed), net::local(fd).ok()?)))
-        .flatten();
-    finish(held, fd, alone);
-    AfterClose(listener)
+    if held.phase() == Phase::Listening {
+        let at = net::local(fd);
+        let cookie = held.cookie.load(Ordering::Relaxed);
+        return at.map_or(AfterClose::Nothing, |at| AfterClose::Listener(cookie, at));
+    }
+    let is_shared = finish(&held, fd, alone) && !os::confined::is_confined();
+    match (is_shared, net::local(fd), net::peer(fd)) {
+        (true, Ok(local), Ok(peer)) => AfterClose::Shared(held, Ends { local, peer }),
+        _ => AfterClose::Nothing,
+    }
 }
 
 impl AfterClose {
     /// After libc's close.
     pub fn run(self) {
-        if let AfterClose(Some((cookie, at))) = self {
-            listener::withdraw(cookie, at);
+        match self {
+            AfterClose::Nothing => {}
+            AfterClose::Listener(cookie, at) => listener::withdraw(cookie, at),
+            AfterClose::Shared(held, ends) => end_if_last(&held, ends),
         }
     }
+}
+
+/// Whoever was counted beside this process may have been killed, or never have taken what was passed to him. If the kernel
+/// knows the socket as open no more, nobody holds the side.
+fn end_if_last(conn: &Conn, ends: Ends) {
+    let (Some(end), Some(cookie)) = (End::still_of(conn), own_cookie(conn)) else { return };
+    let is_gone = match os::diag::lookup(ends.local.unmapped(), ends.peer.unmapped()) {
+        Ok(found) => found.cookie != cookie || found.inode == 0,
+        Err(errno) => errno == os::Errno::ENOENT,
+    };
+    if is_gone && !conn.has(flag::LEFT) {
+        say_closed(&end);
+        end.mine().holders.store(1, Shared::Release);
+        member::clear(end.mine());
+    }
+}
+
+/// Whether others hold the side beside this process: they are counted, or (between an exec and the first call of the next
+/// program) named.
+fn has_other_holders(end: &End) -> bool {
+    end.mine().holders.load(Shared::Acquire) > 1 || member::has_others(end.mine())
 }
 
 /// Whether another process published the intent: it will answer for the early bytes, and may have use for shared memory
@@ -107,19 +149,24 @@ fn is_copy(conn: &Conn) -> bool {
         .is_some_and(|row| row.owner_pid.load(Shared::Relaxed) != os::process::cached_pid())
 }
 
-/// Our part of a close, while the descriptor is still open.
-fn finish(conn: &Conn, fd: i32, alone: bool) {
+/// Our part of a close, while the descriptor is still open. Whether other holders are counted.
+fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
     if conn.phase() == Phase::Intent && !is_copy(conn) {
         client::retract(conn, fd, fabric::Reason::PEERDECL);
     }
     epoll::remove_all(conn);
-    let Some(end) = End::still_of(conn) else { return };
+    let Some(end) = End::still_of(conn) else { return false };
     if conn.phase() != Phase::Smc {
-        return;
+        return false;
     }
     // A thread blocked in a call keeps the socket open, as in the kernel; its call's end is the close then.
-    if end.mine().holders.load(Shared::Acquire) > 1 || conn.is_in_other_calls() {
-        return;
+    let is_shared = has_other_holders(&end);
+    if is_shared || conn.is_in_other_calls() {
+        // Should it be the last close all the same, it is an orderly one.
+        if end.incoming.used() == Ok(0) {
+            end.mine().closed.fetch_or(ClosedBy::EXIT, Shared::Release);
+        }
+        return is_shared;
     }
     // (SO_LINGER waits until the peer's kernel has the bytes, not its program. The ring is that kernel.)
     let said = end.mine().closed.load(Shared::Relaxed);
@@ -135,6 +182,7 @@ fn finish(conn: &Conn, fd: i32, alone: bool) {
     if may_wait && end.theirs().closed.load(Shared::SeqCst) & ClosedBy::CLOSE != 0 {
         let_the_server_end_first(conn, fd);
     }
+    false
 }
 
 /// Whose FIN is first keeps the port for a minute (RFC 9293 section 3.6.1), and two that cross keep one each. Over TCP a client that
@@ -172,11 +220,12 @@ fn drop_holder(end: &End) -> bool {
     let holders = &end.mine().holders;
     let mut count = holders.load(Shared::Acquire);
     loop {
-        if count <= 1 {
+        let is_last = count <= 1 && !member::has_others(end.mine());
+        if is_last {
             say_closed(end);
         }
         match holders.compare_exchange(count, count.saturating_sub(1), Shared::AcqRel, Shared::Acquire) {
-            Ok(_) => return count <= 1,
+            Ok(_) => return is_last,
             Err(now) => count = now,
         }
     }
@@ -411,9 +460,27 @@ pub fn before_exec() {
         }
         if !held.has(flag::GOES_ON) {
             leave_to_others(&held);
-        } else if let Some(view) = own_memory(&held) {
-            offer::keep_over_exec(view, true);
+            // The next program is the same process by name, but has no part in this connection.
+            if let Some(end) = End::still_of(&held) {
+                member::leave(end.mine());
+            }
+        } else {
+            give_up_count(&held);
+            if let Some(view) = own_memory(&held) {
+                offer::keep_over_exec(view, true);
+            }
         }
+    }
+}
+
+/// The next program counts itself when it finds the connection. Until then its name in the roster, which is this process's,
+/// keeps the slot. Once per connection, which may have several descriptors.
+fn give_up_count(conn: &Conn) {
+    if !conn.has(flag::LEFT)
+        && let Some(end) = End::still_of(conn)
+    {
+        conn.mark(flag::LEFT);
+        copied_of(conn, &end, -1);
     }
 }
 
@@ -425,9 +492,9 @@ pub fn after_failed_exec() {
         {
             offer::keep_over_exec(view, false);
         }
-        if held.has(flag::LEFT)
-            && let Some(end) = End::of(&held)
-        {
+        let Some(end) = End::still_of(&held) else { continue };
+        member::join(end.mine());
+        if held.has(flag::LEFT) {
             held.unmark(flag::LEFT);
             copied_of(&held, &end, 1);
         }
@@ -482,11 +549,11 @@ pub fn at_exit() {
             }
             Phase::Smc => {
                 if let Some(end) = End::still_of(&held) {
-                    let is_last = end.mine().holders.load(Shared::Acquire) <= 1;
+                    let is_last = !has_other_holders(&end);
                     if is_last && end.incoming.used() != Ok(0) {
                         net::reset_on_close(fd);
                     } else if is_last {
-                        end.mine().closed.fetch_or(ClosedBy::EXIT, Shared::Release);
+                        end.mine().closed.fetch_or(ClosedBy::EXIT, Shared::SeqCst);
                     }
                     if is_last {
                         end.wake_napping_peer();

@@ -146,7 +146,9 @@ impl Round<'_> {
                 epoll::prepare_to_be_polled(fd);
                 continue;
             };
-            epoll::look_after(&conn, fd);
+            if ready::is_half_closed_by_peer(&end) {
+                ready::ask_for_half_closed_peer(&conn, &end, fd);
+            }
             self.private[at].events = tcp_events(&conn, events);
             change_waiters(&conn, &end, events, 1);
             let is_loud = ready::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);

@@ -413,7 +413,7 @@ impl Transmit<'_> {
             return Err(Outcome::Forward);
         }
         let has_listened = self.has_listened();
-        if !has_listened {
+        if !has_listened || self.conn.has(flag::TCP_ENDED) {
             ready::ask_for_peer(self.conn, &self.end, self.fd);
         }
         self.check_open()?;

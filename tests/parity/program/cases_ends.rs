@@ -99,7 +99,7 @@ fn go(cx: &mut Cx, fd: Fd, end: &[String]) {
                 let _ = sys::send(fd, b"unread", MSG_NOSIGNAL | MSG_DONTWAIT);
                 settle();
             }
-            "die" | "exit" => cx.tell(step),
+            "die" | "exit" => cx.end_by(step),
             step => drop(cx.ask(step)),
         }
     }

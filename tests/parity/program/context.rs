@@ -153,6 +153,12 @@ impl Cx {
         self.end_quietly();
     }
 
+    /// Has the puppet end itself, and waits until it has.
+    pub(crate) fn end_by(&mut self, command: &str) {
+        self.tell(command);
+        until("end of the puppet", || matches!(self.child.try_wait(), Ok(Some(_))));
+    }
+
     /// Ends the puppet.
     pub(crate) fn end_quietly(mut self) {
         let _ = writeln!(self.to, "quit");

@@ -5,7 +5,7 @@ use super::lazy;
 use super::registration::{self, Registration, Source, Told, decode, of_conn};
 use super::set::Set;
 use super::{FLAGS, READ_SIDE, WRITE_SIDE};
-use crate::conn::{Conn, End, Phase, enter, hold, hold_index};
+use crate::conn::{Conn, End, Phase, enter, flag, hold, hold_index};
 use crate::table::{self, Entry};
 use crate::{Outcome, client, ready, server};
 use core::sync::atomic::Ordering;
@@ -15,14 +15,17 @@ use shm::interest::Seen;
 use shm::slab::Index;
 
 /// What the kernel is to report about the TCP socket.
-pub(super) fn tcp_events(phase: Phase, events: u32) -> u32 {
-    if phase != Phase::Smc {
+pub(super) fn tcp_events(conn: &Conn, events: u32) -> u32 {
+    if conn.phase() != Phase::Smc {
         return events;
     }
     let hangup = match events {
+        _ if events & (READ_SIDE | WRITE_SIDE) == 0 => 0,
+        // A writer is told of the end once: only then it may be that nobody reads any more.
+        _ if events & READ_SIDE == 0 && conn.has(flag::TCP_ENDED) => 0,
         // EPOLLEXCLUSIVE does not go with EPOLLRDHUP; TCP says EPOLLIN at its end as well.
-        _ if events & READ_SIDE == 0 => 0,
         _ if events & bits::EXCLUSIVE != 0 => bits::IN,
+        _ if events & READ_SIDE == 0 => bits::RDHUP,
         // EPOLLIN besides: after a move back to TCP (urgent data) the bytes are there.
         _ => bits::RDHUP | bits::IN,
     };
@@ -77,7 +80,7 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
         }
     } else if let Some((_, stale)) = find(conn, epfd, fd) {
         // The kernel knows best whether it is still there: closing every descriptor removes it silently.
-        kernel_ctl(epfd, Op::Add, fd, tcp_events(conn.phase(), events), 0)?;
+        kernel_ctl(epfd, Op::Add, fd, tcp_events(conn, events), 0)?;
         let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);
         drop_registration(conn, stale, true);
     }
@@ -90,7 +93,7 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     registration.begin(set_index, conn_index, fd);
     registration.ask(events, data);
     let cookie = registration.cookie(index, Source::Tcp);
-    let kernel_events = tcp_events(conn.phase(), events);
+    let kernel_events = tcp_events(conn, events);
     registration.kernel_events.store(kernel_events, Ordering::Relaxed);
     let added = if set.add(index) {
         kernel_ctl(epfd, Op::Add, fd, kernel_events, cookie)
@@ -179,7 +182,7 @@ fn modify(conn: &Conn, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
         return Ok(Outcome::Done(0));
     }
     let cookie = registration.cookie(index, Source::Tcp);
-    let kernel_events = tcp_events(conn.phase(), events);
+    let kernel_events = tcp_events(conn, events);
     kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie)?;
     registration.kernel_events.store(kernel_events, Ordering::Relaxed);
     recount(conn, registration.ask(events, data), events);
@@ -210,7 +213,7 @@ pub(super) fn reload(conn: &Conn, registration: &Registration, source: Source) {
         let _ = kernel_ctl(registration.epfd(), Op::Mod, fd, events, registration.cookie(index, source));
     };
     registration.interest.reload(|seen| match (source, registration.interest.bell()) {
-        (Source::Tcp, _) => put(registration.fd(), tcp_events(conn.phase(), seen.events())),
+        (Source::Tcp, _) => put(registration.fd(), tcp_events(conn, seen.events())),
         (_, Some(bell)) => put(bell, bell_events(seen.events())),
         _ => {}
     });
@@ -305,7 +308,7 @@ pub(crate) fn convert(conn: &Conn) {
         if is_shared {
             let (epfd, fd, events) = (registration.epfd(), registration.fd(), registration.events());
             let cookie = registration.cookie(index, Source::Tcp);
-            let kernel_events = tcp_events(Phase::Smc, events);
+            let kernel_events = tcp_events(conn, events);
             let _ = kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie);
             registration.kernel_events.store(kernel_events, Ordering::Relaxed);
             if let Some(end) = End::of(conn) {

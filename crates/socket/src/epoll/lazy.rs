@@ -9,7 +9,7 @@ use super::FLAGS;
 use super::ctl::{announce, count, drop_registration, recount, tcp_events};
 use super::registration::{Registration, Source, TABLE, of_conn};
 use super::set::Set;
-use crate::conn::{Conn, End, Phase, all};
+use crate::conn::{Conn, End, Phase, all, flag};
 use core::sync::atomic::{Ordering, fence};
 use os::Errno;
 use os::epoll::{Op, ctl as kernel_ctl};
@@ -35,7 +35,7 @@ pub(super) fn modify(
     if !may_stand_for(conn, registration, events) {
         return Ok(false);
     }
-    let wanted = tcp_events(Phase::Smc, events) | registration.kernel_events.load(Ordering::Relaxed);
+    let wanted = tcp_events(conn, events) | registration.kernel_events.load(Ordering::Relaxed);
     if wanted != registration.kernel_events.load(Ordering::Relaxed) {
         kernel_ctl(
             registration.epfd(),
@@ -93,8 +93,8 @@ fn tell_waiters(conn: &Conn, registration: &Registration) {
 
 /// The kernel reported what the program does not ask for: its records are made to say what it does.
 pub(super) fn settle(conn: &Conn, registration: &'static Registration) {
-    // After a fork the record is another's as well, and exact since then.
-    if registration.era.load(Ordering::Relaxed) == crate::close::era()
+    // After a fork the record is another's as well, and exact since then; but for the end, which everybody has heard of.
+    if (registration.era.load(Ordering::Relaxed) == crate::close::era() || conn.has(flag::TCP_ENDED))
         && let Some(_turn) = conn.registrations_turn.take()
     {
         settle_one(conn, registration);
@@ -110,7 +110,7 @@ fn settle_one(conn: &Conn, registration: &'static Registration) {
         drop_registration(conn, registration, true);
         return;
     }
-    let wanted = tcp_events(conn.phase(), registration.events());
+    let wanted = tcp_events(conn, registration.events());
     if registration.events() & FLAGS != 0 || wanted == registration.kernel_events.load(Ordering::Relaxed) {
         return;
     }

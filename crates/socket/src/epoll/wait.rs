@@ -316,7 +316,7 @@ fn tick(set: &Set) {
 }
 
 /// Looks at an unanswered intent, and whether a peer lives for whose reading a writer waits.
-pub(crate) fn look_after(conn: &Conn, fd: i32) {
+fn look_after(conn: &Conn, fd: i32) {
     if conn.phase() == Phase::Intent {
         client::refresh(conn, fd);
     } else if conn.has(flag::WATCHED)
