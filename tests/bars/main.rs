@@ -6,6 +6,7 @@
 
 mod fallback;
 mod hostile;
+mod place;
 
 use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, within};
 use std::process::Command;

@@ -58,8 +58,8 @@ fn size(value: &[u8]) -> u32 {
 }
 
 fn set_directory(value: &[u8]) {
-    // Room for "/isthmus.4294967295.4294967295\0" must remain.
-    if value.len() + 32 < PATH_LEN {
+    // Room for "/isthmus.4294967295-0123456789abcdef\0" must remain.
+    if value.len() + 37 < PATH_LEN {
         for (cell, byte) in DIRECTORY.iter().zip(value) {
             cell.store(*byte, Ordering::Relaxed);
         }
@@ -103,17 +103,7 @@ pub fn ring_size(bytes: u32) -> u32 {
 /// Writes `<directory>/isthmus.<uid><suffix>` into `path`.
 pub(crate) fn registry_path(path: &mut [u8; PATH_LEN], uid: u32, suffix: Option<u32>) -> Option<&CStr> {
     let mut writer = Writer { path, at: 0 };
-    let is_set = DIRECTORY[0].load(Ordering::Relaxed) != 0;
-    if is_set {
-        for cell in &DIRECTORY {
-            match cell.load(Ordering::Relaxed) {
-                0 => break,
-                byte => writer.bytes(&[byte]),
-            }
-        }
-    } else {
-        writer.bytes(b"/dev/shm");
-    }
+    writer.folder();
     writer.bytes(b"/isthmus.");
     writer.number(uid);
     if let Some(number) = suffix {
@@ -124,12 +114,53 @@ pub(crate) fn registry_path(path: &mut [u8; PATH_LEN], uid: u32, suffix: Option<
     CStr::from_bytes_until_nul(path).ok()
 }
 
+/// Writes the registries' folder into `path`.
+pub(crate) fn registry_folder(path: &mut [u8; PATH_LEN]) -> Option<&CStr> {
+    let mut writer = Writer { path, at: 0 };
+    writer.folder();
+    writer.bytes(&[0]);
+    CStr::from_bytes_until_nul(path).ok()
+}
+
+/// Writes `<directory>/isthmus.<uid>-<number>` into `path`: the name of a registry whose usual one is taken.
+pub(crate) fn unforeseen_path(path: &mut [u8; PATH_LEN], uid: u32, number: u64) -> Option<&CStr> {
+    let mut writer = Writer { path, at: 0 };
+    writer.folder();
+    writer.bytes(b"/isthmus.");
+    writer.number(uid);
+    writer.bytes(b"-");
+    for digit in (0..16).rev().map(|at| number >> (4 * at) & 15) {
+        writer.bytes(&[b"0123456789abcdef"[digit as usize]]);
+    }
+    writer.bytes(&[0]);
+    CStr::from_bytes_until_nul(path).ok()
+}
+
+/// The number of such a name, if it is one of `uid`.
+pub fn unforeseen_number(name: &[u8], uid: u32) -> Option<u64> {
+    let (user, number) = core::str::from_utf8(name).ok()?.strip_prefix("isthmus.")?.split_once('-')?;
+    let is_number = number.len() == 16 && number.bytes().all(|digit| digit.is_ascii_hexdigit());
+    (is_number && user.parse() == Ok(uid)).then(|| u64::from_str_radix(number, 16).ok()).flatten()
+}
+
 struct Writer<'a> {
     path: &'a mut [u8; PATH_LEN],
     at: usize,
 }
 
 impl Writer<'_> {
+    fn folder(&mut self) {
+        if DIRECTORY[0].load(Ordering::Relaxed) == 0 {
+            self.bytes(b"/dev/shm");
+        }
+        for cell in &DIRECTORY {
+            match cell.load(Ordering::Relaxed) {
+                0 => break,
+                byte => self.bytes(&[byte]),
+            }
+        }
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
             if let Some(cell) = self.path.get_mut(self.at) {
@@ -169,5 +200,19 @@ mod tests {
     fn the_registry_lies_in_dev_shm_by_default() {
         let mut path = [0; PATH_LEN];
         assert_eq!(registry_path(&mut path, 1000, Some(7)), Some(c"/dev/shm/isthmus.1000.7"));
+        assert_eq!(registry_folder(&mut path), Some(c"/dev/shm"));
+    }
+
+    #[test]
+    fn unforeseen_names_are_told_from_others() {
+        let mut path = [0; PATH_LEN];
+        let whole = unforeseen_path(&mut path, 1000, 0xab).unwrap().to_bytes();
+        assert_eq!(whole, b"/dev/shm/isthmus.1000-00000000000000ab");
+        assert_eq!(unforeseen_number(&whole[9..], 1000), Some(0xab));
+        let others =
+            [&b"isthmus.1000"[..], b"isthmus.1000.7", b"isthmus.1000-ab", b"isthmus.1001-00000000000000ab"];
+        for other in others.into_iter().chain([&b"isthmus.1000-+0000000000000ab"[..], b"\xff"]) {
+            assert_eq!(unforeseen_number(other, 1000), None);
+        }
     }
 }

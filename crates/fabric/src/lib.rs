@@ -16,6 +16,7 @@ pub mod listener;
 pub mod member;
 pub mod observe;
 pub mod offer;
+mod place;
 pub mod process;
 pub mod registry;
 pub mod slot;

@@ -299,5 +299,6 @@ pub fn link_group(view: &SlotView) -> u32 {
 
 /// In a fork child: slots of the parent stay usable but are never offered from here.
 pub fn after_fork() {
+    registry::after_fork();
     FIRST_GROUP.store(GROUP_TABLE.made(), Relaxed);
 }

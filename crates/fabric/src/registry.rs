@@ -1,26 +1,105 @@
-//! The registry file: found or made, checked, mapped once per process.
+//! The registry as this process has it: mapped once, and let go when the process stops being its user's.
 //!
-//! Owns: the file's name, mode and birth. It is born complete: written under another name with all its blocks allocated
-//! (a full /dev/shm is an error here, never a SIGBUS later), then renamed into place unless someone was faster.
+//! Owns: the mapping, the descriptor to ask about locks with, and who in this process uses them. No descriptor that stays
+//! open can write or cut the file short. A process that gives its user up has nothing of the registry afterwards: the
+//! addresses stay valid and read as zero, which every reader takes for "free", and thereby for TCP.
 
-use crate::config;
-use crate::process::LOCK_BASE;
-use core::sync::atomic::{AtomicI32, Ordering};
-use os::file::{How, open};
-use os::{Errno, fd, file, mem};
+use crate::place;
+use crate::process::{self, LOCK_BASE};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use os::file::{self, How};
+use os::{fd, mem};
 use shm::registry::{MAGIC, RegistryMap, VERSION};
 use shm::slab::OnceRef;
-use shm::sync::Ordering::{Acquire, Relaxed, Release};
+use shm::sync::Ordering::{Acquire, Relaxed};
 use wire::reason::Reason;
 
 static MAP: OnceRef<RegistryMap> = OnceRef::new();
-/// A description of the file that never holds a lock: whoever asks about locks asks through this one.
+/// Whose registry is mapped.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+/// A description of the file that never holds a lock, and can only read: whoever asks about locks asks through this one.
 static ASKING_FD: AtomicI32 = AtomicI32::new(-1);
+/// Threads that are between a look at the registry and what they do with it.
+static USERS: Tally = Tally::new();
+/// Threads that are about to change this process's credentials.
+static CHANGES: Tally = Tally::new();
+
+/// A count of threads of this process: a fork child has none of those that its parent counted.
+struct Tally(AtomicU64);
+
+impl Tally {
+    const fn new() -> Self {
+        Tally(AtomicU64::new(0))
+    }
+
+    fn of(word: u64) -> u32 {
+        if word >> 32 == u64::from(os::process::cached_pid()) { word as u32 } else { 0 }
+    }
+
+    fn count(&self) -> u32 {
+        Self::of(self.0.load(Ordering::SeqCst))
+    }
+
+    fn add(&self, by: i32) {
+        let changed = |word| {
+            let count = Self::of(word).saturating_add_signed(by);
+            Some(u64::from(os::process::cached_pid()) << 32 | u64::from(count))
+        };
+        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed);
+    }
+}
+
+/// A word that a child does not inherit, though it inherits everything else. 1 once the registry is mapped.
+static NOT_INHERITED: OnceRef<[AtomicU64; 512]> = OnceRef::new();
+
+/// Held from a look at the registry until what follows from it is done. The registry is not let go meanwhile.
+pub struct Using(());
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        USERS.add(-1);
+    }
+}
+
+/// Leave to use the registry; `None` while the process is about to change its credentials.
+pub fn using() -> Option<Using> {
+    USERS.add(1);
+    let using = Using(());
+    if CHANGES.count() == 0 { Some(using) } else { None }
+}
 
 /// The registry if this process has mapped it already.
 #[inline]
 pub fn mapped() -> Option<&'static RegistryMap> {
     MAP.get()
+}
+
+/// Whose registry this process has mapped.
+pub fn owner() -> Option<u32> {
+    mapped().map(|_| OWNER.load(Ordering::Relaxed))
+}
+
+/// Whether the memory in which the registry was mapped was another process's, of which this one has got a copy (fork, or
+/// clone without CLONE_VM). A child that runs in its parent's memory (vfork) is told "no", as is the parent.
+pub fn is_a_copy() -> bool {
+    NOT_INHERITED.get().is_some_and(|page| page[0].load(Ordering::Relaxed) == 0)
+}
+
+fn mark_memory() {
+    let page = NOT_INHERITED.get().or_else(|| {
+        let page = mem::map_not_inherited().ok()?.first_chunk()?;
+        Some(NOT_INHERITED.set(page))
+    });
+    if let Some(page) = page {
+        page[0].store(1, Ordering::Relaxed);
+    }
+}
+
+/// In a fork child: the memory is its own now.
+pub(crate) fn after_fork() {
+    if MAP.get().is_some() {
+        mark_memory();
+    }
 }
 
 /// The registry if it exists. Reasons: CNFERR (not ours, wrong mode), VERSMISMAT, NOSMCDDEV (there is none).
@@ -34,22 +113,30 @@ pub fn existing() -> Result<&'static RegistryMap, Reason> {
 /// The registry, made if need be. Reasons: as [`existing`], MEM if there is no room for it.
 pub fn existing_or_new() -> Result<&'static RegistryMap, Reason> {
     match existing() {
-        Err(Reason::NOSMCDDEV) => create().and_then(|()| map_existing()),
-        Err(Reason::VERSMISMAT) if remove_abandoned() => create().and_then(|()| map_existing()),
+        Err(Reason::NOSMCDDEV) => make().and_then(|()| map_existing()),
+        Err(Reason::VERSMISMAT) if remove_abandoned() => make().and_then(|()| map_existing()),
         other => other,
     }
 }
 
+/// The user whose registry this process may use. A process between two users (as root for a moment, or for a moment not)
+/// is neither's: it would leave the one's registry in the hands of the other.
+fn user() -> Result<u32, Reason> {
+    let users = os::process::users();
+    if users == [users[0]; 3] { Ok(users[0]) } else { Err(Reason::CNFERR) }
+}
+
+fn make() -> Result<(), Reason> {
+    place::make(user()?)
+}
+
 /// After an update: the registry of another version is taken away if none of its programs runs any more.
 fn remove_abandoned() -> bool {
-    let mut path = [0; config::PATH_LEN];
-    let uid = os::process::euid();
-    let Some(path) = config::registry_path(&mut path, uid, None) else { return false };
-    let Ok(file) = open(path, How::READ_WRITE) else { return false };
-    let is_ours = file::owner_and_mode(file) == Ok((uid, 0o600));
-    let is_abandoned = is_ours && is_registry(file) && !file::is_locked_from(file, LOCK_BASE);
+    let Ok(uid) = user() else { return false };
+    let Ok(file) = place::open(uid, How::READ_WRITE) else { return false };
+    let is_abandoned = is_registry(file) && !file::is_locked_from(file, LOCK_BASE);
     if is_abandoned {
-        file::unlink(path);
+        place::remove(uid);
     }
     fd::close(file);
     is_abandoned
@@ -72,42 +159,46 @@ pub(crate) fn asking_fd() -> i32 {
     ASKING_FD.load(Ordering::Relaxed)
 }
 
-/// A fresh description of the registry file, at a high number.
+/// A fresh description of the registry file, for reading, at a high number.
 pub(crate) fn reopen() -> Option<i32> {
-    let mut path = [0; config::PATH_LEN];
-    let path = config::registry_path(&mut path, os::process::euid(), None)?;
-    open(path, How::READ_WRITE).and_then(fd::raise).ok()
+    let owner = owner()?;
+    let file = place::open(owner, How::READ).ok().and_then(|low| fd::raise(low).ok())?;
+    // The name may be another file's by now: a lock there would tell nobody anything.
+    if fd::identity(file) == fd::identity(asking_fd()) {
+        return Some(file);
+    }
+    fd::close(file);
+    None
 }
 
 fn map_existing() -> Result<&'static RegistryMap, Reason> {
-    let mut path = [0; config::PATH_LEN];
-    let uid = os::process::euid();
-    let path = config::registry_path(&mut path, uid, None).ok_or(Reason::CNFERR)?;
-    let low = open(path, How::READ_WRITE).map_err(|errno| match errno {
-        Errno::ENOENT => Reason::NOSMCDDEV,
-        _ => Reason::CNFERR,
-    })?;
-    let file = fd::raise(low).map_err(|_| Reason::MEM)?;
-    match check_and_map(file, uid) {
-        Ok(map) => {
-            let standing = MAP.set(map);
-            if ASKING_FD.compare_exchange(-1, file, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                fd::close(file);
-            }
-            Ok(standing)
-        }
-        Err(reason) => {
-            fd::close(file);
-            Err(reason)
-        }
+    let _using = using().ok_or(Reason::NOSMCDDEV)?;
+    let uid = user()?;
+    let file = place::open(uid, How::READ_WRITE)?;
+    let map = check_and_map(file);
+    let asking = map.and_then(|_| open_to_ask(uid, file));
+    fd::close(file);
+    let (map, asking) = (map?, asking?);
+    OWNER.store(uid, Ordering::Relaxed);
+    mark_memory();
+    let standing = MAP.set(map);
+    if ASKING_FD.compare_exchange(-1, asking, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        fd::close(asking);
     }
+    Ok(standing)
 }
 
-fn check_and_map(file: i32, uid: u32) -> Result<&'static RegistryMap, Reason> {
-    let (owner, mode) = file::owner_and_mode(file).map_err(|_| Reason::CNFERR)?;
-    if owner != uid || mode & 0o077 != 0 {
+/// A description that can only read, of the same file as `file`.
+fn open_to_ask(uid: u32, file: i32) -> Result<i32, Reason> {
+    let low = place::open(uid, How::READ)?;
+    if fd::identity(low) != fd::identity(file) {
+        fd::close(low);
         return Err(Reason::CNFERR);
     }
+    fd::raise(low).map_err(|_| Reason::MEM)
+}
+
+fn check_and_map(file: i32) -> Result<&'static RegistryMap, Reason> {
     if mem::file_len(file).map_err(|_| Reason::CNFERR)? < RegistryMap::LEN as u64 {
         return Err(Reason::VERSMISMAT);
     }
@@ -120,35 +211,33 @@ fn check_and_map(file: i32, uid: u32) -> Result<&'static RegistryMap, Reason> {
     Ok(map)
 }
 
-fn create() -> Result<(), Reason> {
-    let (mut path, mut draft) = ([0; config::PATH_LEN], [0; config::PATH_LEN]);
-    let uid = os::process::euid();
-    let path = config::registry_path(&mut path, uid, None).ok_or(Reason::CNFERR)?;
-    let draft = config::registry_path(&mut draft, uid, Some(os::process::tid())).ok_or(Reason::CNFERR)?;
-    // A draft of the same name was left by a killed process: thread ids of the living are unique.
-    file::unlink(draft);
-    let file = open(draft, How::CREATE_NEW).and_then(fd::raise).map_err(|_| Reason::NOSMCDDEV)?;
-    let filled = fill(file);
-    fd::close(file);
-    if filled.is_ok() {
-        // EEXIST: another process was faster, and its registry serves as well.
-        let _ = file::rename_noreplace(draft, path);
+/// Before the credentials change: from now on nobody here begins to use the registry, and who does is waited for, unless
+/// that takes longer than anything of ours does (a signal handler that interrupted its own thread). Undone by [`end_change`].
+pub fn begin_change() {
+    const LOOKS: u32 = 2000;
+    CHANGES.add(1);
+    for _ in 0..LOOKS {
+        if USERS.count() == 0 {
+            return;
+        }
+        os::process::yield_now();
     }
-    file::unlink(draft);
-    filled
 }
 
-fn fill(file: i32) -> Result<(), Reason> {
-    let len = RegistryMap::LEN.next_multiple_of(4096) as u64;
-    mem::resize(file, len).and_then(|()| mem::allocate(file, len)).map_err(|_| Reason::MEM)?;
-    let words = mem::map_shared(file, RegistryMap::LEN).map_err(|_| Reason::MEM)?;
-    if let Some(map) = RegistryMap::over(words) {
-        map.version.store(VERSION, Relaxed);
-        map.next_link_group.store(256, Relaxed);
-        for half in &map.gid {
-            half.store(os::process::random_u64(), Relaxed);
-        }
-        map.magic.store(MAGIC, Release);
+/// The credentials have changed, or could not be.
+pub fn end_change() {
+    CHANGES.add(-1);
+}
+
+/// Lets go of the registry: the mapping, and every descriptor of the file, the parent's inherited ones included. With
+/// them goes the lock by which others know that this process lives.
+pub fn leave() {
+    let Some(map) = MAP.take() else { return };
+    process::leave();
+    let asking = ASKING_FD.swap(-1, Ordering::AcqRel);
+    let identity = fd::identity(asking);
+    let _ = mem::retire(map.words());
+    if identity.is_ok() {
+        fd::close_internal(|fd| fd::identity(fd) == identity);
     }
-    mem::retire(words).map_err(|_| Reason::MEM)
 }

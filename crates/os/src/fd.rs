@@ -52,6 +52,17 @@ pub fn close(fd: i32) {
     unsafe { syscall!(nr::__NR_close, fd) };
 }
 
+/// Closes every internal descriptor that is `unwanted`.
+pub fn close_internal(unwanted: impl Fn(i32) -> bool) {
+    let mut from = 0;
+    while let Some(fd) = next_internal(from, NUMBERS as u32) {
+        if unwanted(fd as i32) {
+            close(fd as i32);
+        }
+        from = fd + 1;
+    }
+}
+
 /// Closes `first..=last` with `flags` as close_range(2).
 pub fn close_range(first: u32, last: u32, flags: u32) -> Result<()> {
     // SAFETY: closing descriptors touches no memory.

@@ -2,12 +2,13 @@
 //! Owns: the byte-lock protocol: a byte is locked for as long as any process that shares the locking description lives
 //! and has not exec'ed (the descriptor is close-on-exec; fork shares it).
 
-use crate::raw::{nr, syscall};
+use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
 use core::ffi::CStr;
 
 const F_OFD_GETLK: u32 = 36;
 const F_OFD_SETLK: u32 = 37;
+const F_RDLCK: i16 = 0;
 const F_WRLCK: i16 = 1;
 const F_UNLCK: i16 = 2;
 
@@ -36,15 +37,21 @@ pub struct How {
 }
 
 impl How {
-    /// Read and write an existing file, never through a symbolic link.
-    pub const READ_WRITE: How = How { flags: nr::O_RDWR | nr::O_NOFOLLOW, mode: 0 };
-    /// Read an existing file, never through a symbolic link.
-    pub const READ: How = How { flags: nr::O_RDONLY | nr::O_NOFOLLOW, mode: 0 };
+    /// Read and write an existing file, never through a symbolic link, and never waiting (a FIFO, a lease).
+    pub const READ_WRITE: How =
+        How { flags: nr::O_RDWR | nr::O_NOFOLLOW | nr::O_NONBLOCK | nr::O_NOCTTY, mode: 0 };
+    /// Read an existing file, never through a symbolic link, and never waiting.
+    pub const READ: How =
+        How { flags: nr::O_RDONLY | nr::O_NOFOLLOW | nr::O_NONBLOCK | nr::O_NOCTTY, mode: 0 };
     /// Make a new file of this user alone; fails if the name is taken.
     pub const CREATE_NEW: How =
         How { flags: nr::O_RDWR | nr::O_CREAT | nr::O_EXCL | nr::O_NOFOLLOW, mode: 0o600 };
     /// Follow one of the kernel's own links under `/proc/PID/fd`.
     pub const MAGIC_LINK: How = How { flags: nr::O_RDWR | nr::O_NONBLOCK | nr::O_NOCTTY, mode: 0 };
+    /// Only a name for whatever such a link leads to: nothing is opened, so no device, lease or FIFO notices.
+    pub const LOOK: How = How { flags: nr::O_PATH, mode: 0 };
+    /// The same for the name itself, symbolic link or not.
+    pub const LOOK_AT_NAME: How = How { flags: nr::O_PATH | nr::O_NOFOLLOW, mode: 0 };
 }
 
 /// openat(2) from the current directory.
@@ -70,24 +77,114 @@ pub fn rename_noreplace(from: &CStr, to: &CStr) -> Result<()> {
         .map(drop)
 }
 
+/// Calls `each` with the names in a folder. Names beyond some ten thousand are passed over: another user may make as many as
+/// he likes.
+pub fn names_in(folder: &CStr, mut each: impl FnMut(&[u8])) -> Result<()> {
+    const MOST_READS: usize = 100;
+    let flags = nr::O_RDONLY | nr::O_DIRECTORY | nr::O_NONBLOCK;
+    let fd = open(folder, How { flags, mode: 0 })?;
+    let mut entries = [0u8; 4096];
+    for _ in 0..MOST_READS {
+        // SAFETY: the buffer is writable for its length.
+        let read = unsafe { syscall!(nr::__NR_getdents64, fd, entries.as_mut_ptr(), entries.len()) };
+        let Ok(len @ 1..) = check(read) else { break };
+        names_of(&entries[..len], &mut each);
+    }
+    crate::fd::close(fd);
+    Ok(())
+}
+
+/// `struct linux_dirent64`: inode and offset of 8 bytes, length of the record of 2, type of 1, the name with a NUL.
+fn names_of(mut entries: &[u8], each: &mut impl FnMut(&[u8])) {
+    while let Some(entry) = entries.get(16..18).map(|len| u16::from_ne_bytes([len[0], len[1]]) as usize)
+        && let Some((this, rest)) = entries.split_at_checked(entry.max(19))
+    {
+        if let Ok(name) = CStr::from_bytes_until_nul(&this[19..]) {
+            each(name.to_bytes());
+        }
+        entries = rest;
+    }
+}
+
 /// unlink(2).
 pub fn unlink(path: &CStr) {
     // SAFETY: `path` is NUL terminated.
     unsafe { syscall!(nr::__NR_unlinkat, nr::AT_FDCWD, path.as_ptr(), 0) };
 }
 
-/// Owner and permission bits of an open file.
-pub fn owner_and_mode(fd: i32) -> Result<(u32, u32)> {
+/// What an open (or only looked at) file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct About {
+    /// Owner.
+    pub uid: u32,
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Device and inode.
+    pub identity: (u64, u64),
+}
+
+impl About {
+    /// Whether it is an ordinary file.
+    pub fn is_regular(self) -> bool {
+        self.mode & 0o170_000 == 0o100_000
+    }
+
+    /// Whether it is a FIFO or a pipe.
+    pub(crate) fn is_fifo(self) -> bool {
+        self.mode & 0o170_000 == 0o010_000
+    }
+
+    /// Whether it is an ordinary file of `uid` that nobody else may open.
+    pub fn is_private_file_of(self, uid: u32) -> bool {
+        self.is_regular() && self.uid == uid && self.mode & 0o077 == 0
+    }
+}
+
+/// fstat(2).
+pub fn about(fd: i32) -> Result<About> {
     // SAFETY: all-zero bytes are a valid `stat`.
     let mut stat: nr::stat = unsafe { core::mem::zeroed() };
     // SAFETY: `stat` is writable.
     check(unsafe { syscall!(nr::__NR_fstat, fd, &raw mut stat) })?;
-    Ok((stat.st_uid, stat.st_mode & 0o7777))
+    Ok(About { uid: stat.st_uid, mode: stat.st_mode, identity: (stat.st_dev as u64, stat.st_ino as u64) })
 }
 
-/// Locks one byte for this open file description; EAGAIN if another holds it.
+/// What has this name, without opening it; a symbolic link is itself.
+pub fn about_name(path: &CStr) -> Result<About> {
+    look(path, How::LOOK_AT_NAME, about)
+}
+
+/// Runs `ask` on what `path` names, which is not opened for it.
+pub(crate) fn look<T>(path: &CStr, how: How, ask: impl FnOnce(i32) -> Result<T>) -> Result<T> {
+    let fd = open(path, how)?;
+    let answer = ask(fd);
+    crate::fd::close(fd);
+    answer
+}
+
+/// The type of file system that an open (or only looked at) file is on, by its magic number.
+pub(crate) fn file_system(fd: i32) -> Result<u64> {
+    // SAFETY: all-zero bytes are a valid `statfs`.
+    let mut about: nr::statfs64 = unsafe { core::mem::zeroed() };
+    // SAFETY: `about` is writable; both architectures are 64 bits wide, where the two forms are one.
+    check(unsafe { syscall!(nr::__NR_fstatfs, fd, &raw mut about) })?;
+    Ok(about.f_type as u64)
+}
+
+/// Takes one byte for this open file description, which may be for reading only; EAGAIN if another holds it.
+///
+/// The lock is a shared one, since an exclusive one needs a description that can write. So whoever sets it looks
+/// whether somebody else has, and then gives way; of two that come at once both may.
 pub fn lock_byte(fd: i32, at: u64) -> Result<()> {
-    set_lock(fd, Flock::byte(F_WRLCK, at))
+    if is_byte_locked(fd, at) {
+        return Err(Errno::EAGAIN);
+    }
+    set_lock(fd, Flock::byte(F_RDLCK, at))?;
+    if is_byte_locked(fd, at) {
+        unlock_byte(fd, at);
+        return Err(Errno::EAGAIN);
+    }
+    Ok(())
 }
 
 /// Gives a byte lock up.

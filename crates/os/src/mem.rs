@@ -87,6 +87,15 @@ pub fn map_private(len: usize) -> Result<Shared> {
     map(0, len, RW, nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE, -1)
 }
 
+/// Maps a zeroed private page that every child finds zeroed again.
+pub fn map_not_inherited() -> Result<Shared> {
+    const MADV_WIPEONFORK: u32 = 18;
+    const PAGE: usize = 4096;
+    let page = map_private(PAGE)?;
+    // SAFETY: advice on the mapping just made.
+    check(unsafe { syscall!(nr::__NR_madvise, page.as_ptr(), PAGE, MADV_WIPEONFORK) }).map(|_| page)
+}
+
 /// Lets go of a shared mapping: the addresses stay valid and read as zero, the file is no longer referenced.
 /// So a thread that still looks at the old memory sees nothing rather than faulting.
 pub fn retire(memory: Shared) -> Result<()> {

@@ -61,6 +61,37 @@ pub fn euid() -> u32 {
     unsafe { syscall!(nr::__NR_geteuid) as u32 }
 }
 
+/// Real, effective and saved user id of the calling thread.
+pub fn users() -> [u32; 3] {
+    let mut ids = [0u32; 3];
+    let [real, effective, saved] = &mut ids;
+    // SAFETY: three words are writable.
+    unsafe { syscall!(nr::__NR_getresuid, &raw mut *real, &raw mut *effective, &raw mut *saved) };
+    ids
+}
+
+/// Real, effective and saved group id of the calling thread.
+pub fn groups() -> [u32; 3] {
+    let mut ids = [0u32; 3];
+    let [real, effective, saved] = &mut ids;
+    // SAFETY: three words are writable.
+    unsafe { syscall!(nr::__NR_getresgid, &raw mut *real, &raw mut *effective, &raw mut *saved) };
+    ids
+}
+
+/// Effective and permitted capabilities of the calling thread, a bit each.
+pub fn capabilities() -> (u64, u64) {
+    /// _LINUX_CAPABILITY_VERSION_3.
+    const VERSION: u32 = 0x2008_0522;
+    let header = [VERSION, 0];
+    // Effective, permitted, inheritable; lower halves first.
+    let mut sets = [[0u32; 3]; 2];
+    // SAFETY: the header is readable, and the sets are writable for this version.
+    unsafe { syscall!(nr::__NR_capget, header.as_ptr(), sets.as_mut_ptr()) };
+    let whole = |which: usize| u64::from(sets[1][which]) << 32 | u64::from(sets[0][which]);
+    (whole(0), whole(1))
+}
+
 /// Whether thread or process `id` exists (it may belong to another user).
 pub fn exists(id: u32) -> bool {
     if crate::confined::is_confined() {

@@ -46,8 +46,13 @@ fn listening(fd: c_int, backlog: c_int) -> Outcome {
         return Outcome::Fail(errno);
     }
     leave_fresh(fd);
-    if may_upgrade() && table::get(fd) == Entry::Empty {
-        let _ = server::after_listen(fd, announced);
+    if may_upgrade()
+        && table::get(fd) == Entry::Empty
+        && let Err(reason) = server::after_listen(fd, announced)
+        && socket::config::is_debug()
+        && os::net::is_tcp(fd)
+    {
+        crate::start::tell(b"libsmc-preload: listen stays on TCP: ", reason.text().as_bytes());
     }
     Outcome::Done(0)
 }

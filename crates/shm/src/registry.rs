@@ -191,4 +191,11 @@ impl RegistryMap {
         // SAFETY: atomics only, any bytes are valid, length and alignment checked, the slice lives for ever.
         Some(unsafe { &*words.as_ptr().cast::<Self>() })
     }
+
+    /// The memory it was laid over, to be let go.
+    pub fn words(&'static self) -> &'static [AtomicU64] {
+        let count = Self::LEN.div_ceil(8);
+        // SAFETY: `over` has checked that at least LEN bytes are there; the map's own alignment makes LEN a multiple of 8.
+        unsafe { core::slice::from_raw_parts(core::ptr::from_ref(self).cast(), count) }
+    }
 }

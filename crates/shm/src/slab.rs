@@ -156,6 +156,12 @@ impl<T: Sync> OnceRef<T> {
         let _ = self.0.compare_exchange(core::ptr::null_mut(), pointer, Ordering::AcqRel, Ordering::Acquire);
         self.get().unwrap_or(value)
     }
+
+    /// Empties it, so that it can be set anew. Whoever has got the reference keeps it: it is valid for ever.
+    pub fn take(&self) -> Option<&'static T> {
+        // SAFETY: as in `get`.
+        unsafe { self.0.swap(core::ptr::null_mut(), Ordering::AcqRel).as_ref() }
+    }
 }
 
 impl<T: Sync> Default for OnceRef<T> {

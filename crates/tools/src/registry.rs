@@ -4,11 +4,12 @@
 //! at any time, and a copy cannot fault.
 
 use fabric::Reason;
-use fabric::config::PATH_LEN;
+use fabric::config::{PATH_LEN, unforeseen_number};
 use fabric::observe::{REGISTRY_LEN, Unreadable, View};
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::unistd::AccessFlags;
-use std::fs::File;
+use std::fs::{self, DirEntry, File};
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -38,21 +39,49 @@ pub(crate) fn folder() -> PathBuf {
     directory(std::env::var_os("SMC_REGISTRY_DIR").map(PathBuf::from))
 }
 
-/// The registry of a user.
+/// The registry of a user: under its usual name, or where another user has taken that, under the one that the library chose.
 pub(crate) fn file(folder: &Path, uid: u32) -> PathBuf {
+    let usual = usual(folder, uid);
+    if is_taken(&usual, uid) { unforeseen(folder, uid).unwrap_or(usual) } else { usual }
+}
+
+fn usual(folder: &Path, uid: u32) -> PathBuf {
     folder.join(format!("{PREFIX}{uid}"))
+}
+
+/// Whether somebody else has put something there. (What root puts there is meant.)
+fn is_taken(path: &Path, uid: u32) -> bool {
+    path.symlink_metadata().is_ok_and(|about| about.uid() != uid && about.uid() != 0)
+}
+
+fn unforeseen(folder: &Path, uid: u32) -> Option<PathBuf> {
+    let number = |entry: &DirEntry| unforeseen_number(entry.file_name().as_bytes(), uid);
+    let is_ours =
+        |entry: &DirEntry| entry.metadata().is_ok_and(|about| about.is_file() && about.uid() == uid);
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let candidates = entries.filter_map(|entry| Some((number(&entry)?, entry)));
+    let first = candidates.filter(|(_, entry)| is_ours(entry)).min_by_key(|(number, _)| *number)?;
+    Some(first.1.path())
 }
 
 /// Whose registry has this file name.
 pub(crate) fn user_of(name: &str) -> Option<u32> {
-    name.strip_prefix(PREFIX)?.parse().ok()
+    let user = name.strip_prefix(PREFIX)?;
+    let unforeseen = user.split_once('-').and_then(|(user, _)| user.parse().ok());
+    unforeseen.filter(|uid| unforeseen_number(name.as_bytes(), *uid).is_some()).or_else(|| user.parse().ok())
 }
 
 /// Why the library can make no use of the registry of `uid`, or make one, if that can be seen from outside. Reasons as
 /// the library gives them: NOSMCDDEV (no folder, or a closed one), CNFERR (not the user's own, or out of reach).
 pub(crate) fn fault(folder: &Path, uid: u32) -> Option<Reason> {
-    match std::fs::metadata(file(folder, uid)) {
-        Ok(about) => (about.uid() != uid || about.mode() & 0o077 != 0).then_some(Reason::CNFERR),
+    let path = file(folder, uid);
+    match fs::symlink_metadata(&path) {
+        // (Taken: the library makes one of another name.)
+        Ok(_) if is_taken(&path, uid) => (!may_write(folder, uid)).then_some(Reason::NOSMCDDEV),
+        Ok(about) => {
+            let is_fit = about.is_file() && about.uid() == uid && about.mode() & 0o077 == 0;
+            (!is_fit || is_read_only(&path)).then_some(Reason::CNFERR)
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             (!folder.is_dir() || !may_write(folder, uid)).then_some(Reason::NOSMCDDEV)
         }
@@ -60,15 +89,23 @@ pub(crate) fn fault(folder: &Path, uid: u32) -> Option<Reason> {
     }
 }
 
-/// What another user may is not known.
+/// What another user may is not known, but for what nobody may.
 fn may_write(folder: &Path, uid: u32) -> bool {
-    uid != os::process::euid() || nix::unistd::eaccess(folder, AccessFlags::W_OK).is_ok()
+    match nix::unistd::eaccess(folder, AccessFlags::W_OK) {
+        Err(errno) => uid != os::process::euid() && errno != Errno::EROFS,
+        Ok(()) => true,
+    }
+}
+
+/// Whether the file system takes no writes.
+fn is_read_only(path: &Path) -> bool {
+    nix::unistd::eaccess(path, AccessFlags::W_OK) == Err(Errno::EROFS)
 }
 
 /// Where the library keeps registries, with SMC_REGISTRY_DIR as given.
 pub(crate) fn directory(wanted: Option<PathBuf>) -> PathBuf {
     let fits =
-        |path: &PathBuf| !path.as_os_str().is_empty() && path.as_os_str().as_bytes().len() + 32 < PATH_LEN;
+        |path: &PathBuf| !path.as_os_str().is_empty() && path.as_os_str().as_bytes().len() + 37 < PATH_LEN;
     wanted.filter(fits).unwrap_or("/dev/shm".into())
 }
 
@@ -89,13 +126,19 @@ fn all_in(directory: &Path, me: u32) -> (Vec<Registry>, Vec<String>) {
 }
 
 fn users(directory: &Path) -> Vec<u32> {
-    let names = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let mut users: Vec<u32> = names.filter_map(|name| user_of(name.to_str()?)).collect();
     users.sort_unstable();
+    users.dedup();
     users
 }
 
 fn open(path: &Path, uid: u32) -> Result<Registry, String> {
+    let about = path.symlink_metadata().map_err(|error| error.to_string())?;
+    if about.uid() != uid || !about.is_file() {
+        // Not even opened: it may be made to wait, or to do something.
+        return Err(format!("it does not belong to user {uid}"));
+    }
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut file = File::options()
         .read(true)
@@ -220,6 +263,31 @@ mod tests {
             assert_eq!(fault(&folder.0, me), wanted, "{mode:o}");
         }
         assert_eq!(fault(&path, me), Some(Reason::CNFERR), "a file where the folder should be");
+    }
+
+    #[test]
+    fn a_registry_whose_name_is_taken_is_found_by_its_owner() {
+        let (folder, me) = (Folder::new("taken"), os::process::euid());
+        if me != 0 {
+            println!("skipped: giving a file to another user needs root");
+            return;
+        }
+        let uid = 65534;
+        let give = |name: &str, owner: u32| {
+            let path = folder.0.join(name);
+            fs::write(&path, head(layouts::VERSION)).expect("writable");
+            std::os::unix::fs::chown(&path, Some(owner), None).expect("root may");
+            path
+        };
+        let usual = give(&format!("isthmus.{uid}"), 1234);
+        assert_eq!((super::file(&folder.0, uid), fault(&folder.0, uid)), (usual, None));
+        give(&format!("isthmus.{uid}-0000000000000001"), 1234);
+        let own = give(&format!("isthmus.{uid}-0000000000000003"), uid);
+        give(&format!("isthmus.{uid}-0000000000000004"), uid);
+        assert_eq!(super::file(&folder.0, uid), own);
+        assert_eq!(super::users(&folder.0), [uid]);
+        assert_eq!(super::user_of("isthmus.7-0000000000000001"), Some(7));
+        assert_eq!(super::user_of("isthmus.7-1"), None);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! The loads behind the bars: each is a server or a client that checks every byte it reads and says on its last
 //! line what it found. Invariant: a wrong byte, a lost connection or a missing end is a line with "BAD" and exit 1.
 //!
-//! `bar-load integrity|pump|churn|many|idle|verdict server|client PORT [COUNT] [SEED]`
+//! `bar-load integrity|pump|churn|many|idle|verdict server|client PORT [COUNT] [SEED]`,
+//! `bar-load squat KIND`
 
 mod churn;
 mod hostile;
 mod idle;
 mod integrity;
 mod many;
+mod place;
 mod pump;
 mod verdict;
 
@@ -40,6 +42,7 @@ fn main() {
         ["idle", "client"] => idle::client(port),
         ["verdict", "server"] => verdict::server(port),
         ["verdict", "client"] => verdict::client(port, count, seed),
+        ["squat", kind] => place::squat(kind),
         _ => Err("usage: bar-load LOAD server|client PORT [COUNT] [SEED]".to_string()),
     };
     match result {

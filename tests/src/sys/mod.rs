@@ -5,6 +5,7 @@
 use std::fmt;
 
 mod io;
+mod names;
 mod process;
 mod ready;
 mod sock;
@@ -13,6 +14,7 @@ mod torture;
 mod transfer;
 
 pub use io::*;
+pub use names::*;
 pub use process::*;
 pub use ready::*;
 pub use sock::*;

@@ -1,0 +1,167 @@
+//! Where the registry of a user lies: found or made, and opened. Owns: the file's name, mode and birth.
+//!
+//! It is born complete: written under another name with all its blocks allocated (a full /dev/shm is an error here, never a
+//! SIGBUS later), then renamed into place unless someone was faster. Names in a folder that everybody may write to are
+//! hostile: what has the name is looked at before it is opened, and opening never waits. Whoever takes the name first
+//! cannot be made to give it back; then the registry gets a name that nobody foresees, and is found by its owner.
+
+use crate::config::{self, PATH_LEN};
+use core::ffi::CStr;
+use os::file::{self, About, How};
+use os::{Errno, fd, mem};
+use shm::registry::{MAGIC, RegistryMap, VERSION};
+use shm::sync::Ordering::{Relaxed, Release};
+use wire::reason::Reason;
+
+/// Room for a path.
+pub(crate) type Path = [u8; PATH_LEN];
+
+/// Opens the registry of `uid`. Reasons: NOSMCDDEV (there is none), CNFERR (ours, and unusable).
+pub(crate) fn open(uid: u32, how: How) -> Result<i32, Reason> {
+    let mut path = [0; PATH_LEN];
+    let path = find(uid, &mut path)?;
+    let file = file::open(path, how).map_err(|errno| match errno {
+        Errno::ENOENT => Reason::NOSMCDDEV,
+        _ => Reason::CNFERR,
+    })?;
+    // In a folder where others may rename things it could be another by now.
+    if file::about(file).is_ok_and(|about| about.is_private_file_of(uid)) {
+        return Ok(file);
+    }
+    fd::close(file);
+    Err(Reason::CNFERR)
+}
+
+/// The name of the registry of `uid`, if it has one.
+fn find(uid: u32, path: &mut Path) -> Result<&CStr, Reason> {
+    let usual = config::registry_path(path, uid, None).ok_or(Reason::CNFERR)?;
+    match file::about_name(usual) {
+        Err(Errno::ENOENT) => Err(Reason::NOSMCDDEV),
+        Err(_) => Err(Reason::CNFERR),
+        Ok(about) if is_taken(about, uid) => {
+            tell_that_it_is_taken();
+            unforeseen(uid, path).ok_or(Reason::NOSMCDDEV)
+        }
+        Ok(about) if about.is_private_file_of(uid) => {
+            config::registry_path(path, uid, None).ok_or(Reason::CNFERR)
+        }
+        Ok(_) => Err(Reason::CNFERR),
+    }
+}
+
+/// Another user has put something of his where the registry belongs. (What root puts there is meant: it can.)
+fn is_taken(about: About, uid: u32) -> bool {
+    about.uid != uid && about.uid != 0
+}
+
+fn tell_that_it_is_taken() {
+    if config::is_debug() {
+        os::process::tell(
+            b"libsmc-preload: the registry's name is taken by another user; a name of its own is used instead\n",
+        );
+    }
+}
+
+/// The first of the registries of `uid` that have unforeseen names. There is more than one only if two processes made one
+/// at the very same time: the later one removes its own.
+fn unforeseen(uid: u32, path: &mut Path) -> Option<&CStr> {
+    let mut folder = [0; PATH_LEN];
+    let folder = config::registry_folder(&mut folder)?;
+    let mut first = u64::MAX;
+    file::names_in(folder, |name| {
+        let number = config::unforeseen_number(name, uid);
+        if let Some(number) = number.filter(|number| *number < first)
+            && is_ours(uid, number)
+        {
+            first = number;
+        }
+    })
+    .ok()?;
+    if first == u64::MAX { None } else { config::unforeseen_path(path, uid, first) }
+}
+
+fn is_ours(uid: u32, number: u64) -> bool {
+    let mut path = [0; PATH_LEN];
+    let about = config::unforeseen_path(&mut path, uid, number).map(file::about_name);
+    about.is_some_and(|about| about.is_ok_and(|about| about.is_private_file_of(uid)))
+}
+
+/// Makes the registry of `uid`, unless somebody is faster, whose registry serves as well.
+pub(crate) fn make(uid: u32) -> Result<(), Reason> {
+    let mut usual = [0; PATH_LEN];
+    let usual = config::registry_path(&mut usual, uid, None).ok_or(Reason::CNFERR)?;
+    let mut other = [0; PATH_LEN];
+    if let Some(other) = unforeseen(uid, &mut other) {
+        // Left from when the usual name was taken: whoever looks only there shall find it.
+        let _ = file::rename_noreplace(other, usual);
+        return Ok(());
+    }
+    let mut draft = [0; PATH_LEN];
+    let (draft, file) = draft_of(uid, &mut draft)?;
+    // (Under another file system user than the effective one it would be somebody else's.)
+    let is_ours = file::about(file).is_ok_and(|about| about.is_private_file_of(uid));
+    let filled = if is_ours { fill(file) } else { Err(Reason::CNFERR) };
+    fd::close(file);
+    if filled.is_ok() && file::rename_noreplace(draft, usual).is_err() {
+        let is_taken = file::about_name(usual).is_ok_and(|about| is_taken(about, uid));
+        if is_taken {
+            publish_unforeseen(uid, draft);
+        }
+    }
+    file::unlink(draft);
+    filled
+}
+
+/// A new file of a name that no other process of this user uses. Another user may have guessed the first one.
+fn draft_of(uid: u32, path: &mut Path) -> Result<(&CStr, i32), Reason> {
+    for attempt in 0..3 {
+        let number = if attempt == 0 { os::process::tid() } else { os::process::random_u64() as u32 };
+        let draft = config::registry_path(path, uid, Some(number)).ok_or(Reason::CNFERR)?;
+        if attempt == 0 {
+            // A draft of the same name was left by a killed process: thread ids of the living are unique.
+            file::unlink(draft);
+        }
+        match file::open(draft, How::CREATE_NEW).and_then(fd::raise) {
+            Ok(file) => {
+                return config::registry_path(path, uid, Some(number))
+                    .map(|draft| (draft, file))
+                    .ok_or(Reason::CNFERR);
+            }
+            Err(Errno::EEXIST) => {}
+            Err(_) => break,
+        }
+    }
+    Err(Reason::NOSMCDDEV)
+}
+
+fn publish_unforeseen(uid: u32, draft: &CStr) {
+    let (mut mine, mut first) = ([0; PATH_LEN], [0; PATH_LEN]);
+    let number = os::process::random_u64();
+    let Some(mine) = config::unforeseen_path(&mut mine, uid, number) else { return };
+    if file::rename_noreplace(draft, mine).is_ok() && unforeseen(uid, &mut first) != Some(mine) {
+        file::unlink(mine);
+    }
+}
+
+/// After an update: takes the registry of another version away. The caller has made sure that nobody uses it.
+pub(crate) fn remove(uid: u32) {
+    let mut path = [0; PATH_LEN];
+    if let Ok(path) = find(uid, &mut path) {
+        file::unlink(path);
+    }
+}
+
+fn fill(file: i32) -> Result<(), Reason> {
+    let len = RegistryMap::LEN.next_multiple_of(4096) as u64;
+    mem::resize(file, len).and_then(|()| mem::allocate(file, len)).map_err(|_| Reason::MEM)?;
+    let words = mem::map_shared(file, RegistryMap::LEN).map_err(|_| Reason::MEM)?;
+    if let Some(map) = RegistryMap::over(words) {
+        map.version.store(VERSION, Relaxed);
+        map.next_link_group.store(256, Relaxed);
+        for half in &map.gid {
+            half.store(os::process::random_u64(), Relaxed);
+        }
+        map.magic.store(MAGIC, Release);
+    }
+    mem::retire(words).map_err(|_| Reason::MEM)
+}
