@@ -319,6 +319,30 @@ fn serves_others(bed: &Bed, port: u64, what: &str) {
     good(bed, &format!("{what}: the next client"), bed.run(&mut next, "next", Duration::from_secs(20)));
 }
 
+/// A client's numbers lead to the client's doorbells or nowhere: never to descriptors of the server's own.
+#[test]
+fn numbers_of_doorbells_never_open_the_servers_own_pipes() {
+    if !Mode::wanted().contains(&Mode::Smc) {
+        return;
+    }
+    let bed = Bed::new("scribble-pipes", Mode::Smc);
+    let port = u64::from(free_port());
+    let mut server = serve(&bed, &["hostile", "keeper"], &[port], "server");
+    for seed in (first_seed()..).step_by(10).take(4) {
+        let mut opener = client(&bed, "opener", port, millis() + 300, seed);
+        let segment = Segment::appearing(&mut opener, "the opener");
+        let end = Instant::now() + Duration::from_millis(millis());
+        let plan =
+            Strategy { name: "", places: each(&SIDES, BELLS), values: Values::Small, pause: Duration::ZERO };
+        segment.scribble(&plan, SLOTS, &mut Random::new(seed), end);
+        drop(segment);
+        assert_own_end(&bed, "the opener", opener);
+        let output = server.output();
+        assert!(server.alive() && !output.out.contains("BAD"), "seed {seed}: {output}");
+    }
+    assert!(bed.handshakes() > 0, "no connection used shared memory");
+}
+
 #[test]
 fn scribbler_against_newcomers_of_threads() {
     opening_while_scribbled("scribble-open-threads", THREADS);

@@ -11,12 +11,14 @@ use os::mem::{self, Shared};
 use os::net::Endpoint;
 use os::{diag, pipe};
 use shm::Side;
-use shm::segment::{SLOTS_MAX, Segment};
+use shm::segment::{Geometry, RING_MAX, SLOTS_MAX, Segment};
 use shm::slab::{Index, Slab};
 use wire::reason::Reason;
 
 /// Most segments of other processes mapped here at once.
 const SEGMENTS: u32 = 4096;
+/// No segment is longer.
+const LONGEST: usize = Geometry { slots: SLOTS_MAX, ring_size: RING_MAX }.len();
 
 /// A foreign segment mapped here. The address range and geometry never change; what it shows may.
 struct Attached {
@@ -24,6 +26,8 @@ struct Attached {
     segment: Segment,
     nonce: AtomicU64,
     owner: AtomicU64,
+    /// Device and inode of the memory: whoever has it open is its owner, or was started by it.
+    identity: [AtomicU64; 2],
     /// Connections on it in this process.
     live: AtomicU32,
     /// Views of its slots, plus one.
@@ -56,13 +60,17 @@ pub fn open(row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
     if nonce == 0 {
         return Err(Reason::SYNCERR);
     }
+    let memfd = row.memfd.load(shm::sync::Ordering::Relaxed) as i32;
     let (index, attached) = match known(nonce, owner) {
         Some(attached) => attached,
-        None => attach(owner_pid, row.memfd.load(shm::sync::Ordering::Relaxed) as i32, nonce, owner)?,
+        None => attach(owner_pid, memfd, nonce, owner)?,
     };
     let view = view_of(index, attached, slot)?;
-    if !view.1.open_bells(owner_pid) && !view.1.open_bells(os::process::cached_pid()) {
-        return Err(Reason::NOSMCDDEV);
+    if !view.1.has_bells() {
+        let holder = holder_of(attached, owner_pid, memfd).ok_or(Reason::NOSMCDDEV)?;
+        if !view.1.open_bells(holder) {
+            return Err(Reason::NOSMCDDEV);
+        }
     }
     attached.live.fetch_add(1, Relaxed);
     Ok(view)
@@ -93,10 +101,20 @@ fn view_of(
     Ok((index, view))
 }
 
+/// The process in which the doorbells of a segment are to be found under their numbers: the one that made it or, after
+/// exec, this one, which was given them. It has the memory itself open, or it is none of these: a pid may be another's
+/// by now, and numbers that a peer wrote must not lead to descriptors of this program.
+fn holder_of(attached: &Attached, owner_pid: u32, memfd: i32) -> Option<u32> {
+    let identity = attached.identity.each_ref().map(|word| word.load(Relaxed));
+    let has_it = |pid: &u32| pipe::identity_of(*pid, memfd) == Ok((identity[0], identity[1]));
+    [owner_pid, os::process::cached_pid()].into_iter().find(has_it)
+}
+
 fn attach(pid: u32, memfd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {
     // After exec the descriptors are this process's own, under the same numbers; the nonce tells.
-    let opened = pipe::open_of(pid, memfd).or_else(|_| pipe::open_of(os::process::cached_pid(), memfd));
-    let fd = opened.map_err(|_| Reason::NOSMCDDEV)?;
+    let candidates = [pid, os::process::cached_pid()];
+    let opened = candidates.into_iter().find_map(|pid| pipe::open_memory_of(pid, memfd).ok());
+    let fd = opened.ok_or(Reason::NOSMCDDEV)?;
     let attached = map(fd, nonce, owner);
     // The mapping keeps the memory alive, with or without its owner.
     os::fd::close(fd);
@@ -106,6 +124,10 @@ fn attach(pid: u32, memfd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, 
 fn map(fd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {
     mem::require_unshrinkable(fd).map_err(|_| Reason::SYNCERR)?;
     let len = mem::file_len(fd).map_err(|_| Reason::SYNCERR)? as usize;
+    if len > LONGEST {
+        return Err(Reason::SYNCERR);
+    }
+    let (device, inode) = os::fd::identity(fd).map_err(|_| Reason::SYNCERR)?;
     if let Some(reused) = remap(fd, len, nonce, owner) {
         return Ok(reused);
     }
@@ -123,6 +145,7 @@ fn map(fd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attache
             segment,
             nonce: AtomicU64::new(nonce),
             owner: AtomicU64::new(word(owner)),
+            identity: [AtomicU64::new(device), AtomicU64::new(inode)],
             live: AtomicU32::new(0),
             views: [const { AtomicU32::new(0) }; SLOTS_MAX as usize],
         })
@@ -149,6 +172,9 @@ fn remap(fd: i32, len: usize, nonce: u64, owner: ProcessId) -> Option<(Index, &'
     mem::remap_shared(attached.memory, fd).ok()?;
     match Segment::attach(attached.memory, nonce) {
         Ok(segment) if segment.geometry() == attached.segment.geometry() => {
+            let (device, inode) = os::fd::identity(fd).unwrap_or_default();
+            attached.identity[0].store(device, Relaxed);
+            attached.identity[1].store(inode, Relaxed);
             attached.owner.store(word(owner), Relaxed);
             attached.nonce.store(nonce, Relaxed);
             Some((index, attached))

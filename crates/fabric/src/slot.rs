@@ -128,6 +128,11 @@ impl SlotView {
         true
     }
 
+    /// Whether this process has both doorbells open.
+    pub(crate) fn has_bells(&self) -> bool {
+        self.bells.iter().all(|bell| bell.load(Ordering::Relaxed) >= 0)
+    }
+
     /// Opens both doorbells out of the owner's descriptors, if this process has not done so yet.
     pub(crate) fn open_bells(&self, owner: u32) -> bool {
         for (side, bell) in self.bells.iter().enumerate() {

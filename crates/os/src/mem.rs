@@ -31,8 +31,21 @@ pub fn sealed_memfd(name: &core::ffi::CStr, len: u64) -> Result<i32> {
     Ok(fd)
 }
 
-/// Fails with EPERM unless `fd` is a memfd that can no longer shrink.
+/// Memory as memfd_create makes it (`linux/magic.h`). Another kind may seal as well and still fault when it is touched:
+/// huge pages that the system has run out of.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// Whether what `fd` refers to (or only names) is memory of the ordinary kind.
+pub(crate) fn is_plain_memory(fd: i32) -> bool {
+    crate::file::about(fd).is_ok_and(crate::file::About::is_regular)
+        && crate::file::file_system(fd) == Ok(TMPFS_MAGIC)
+}
+
+/// Fails with EPERM unless `fd` is a memfd of ordinary pages that can no longer shrink.
 pub fn require_unshrinkable(fd: i32) -> Result<()> {
+    if !is_plain_memory(fd) {
+        return Err(Errno::EPERM);
+    }
     // SAFETY: asking for seals touches no memory.
     let seals = check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GET_SEALS) })?;
     if seals & F_SEAL_SHRINK == 0 { Err(Errno::EPERM) } else { Ok(()) }
@@ -145,5 +158,41 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // SAFETY: the mapping is private to this value, and no slice of it outlives the borrow of `poll_entries`.
         unsafe { syscall!(nr::__NR_munmap, self.memory.as_ptr(), size_of_val(self.memory)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// memfd_create with `flags`, of 4 MiB, sealed.
+    fn sealed(flags: u32) -> Result<i32> {
+        const MFD_ALLOW_SEALING: u32 = 2;
+        // SAFETY: the name is NUL terminated.
+        let fd =
+            check(unsafe { syscall!(nr::__NR_memfd_create, c"test".as_ptr(), MFD_ALLOW_SEALING | flags) })?
+                as i32;
+        resize(fd, 4 << 20)?;
+        // SAFETY: adding seals touches no memory.
+        check(unsafe { syscall!(nr::__NR_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) })?;
+        Ok(fd)
+    }
+
+    #[test]
+    fn only_ordinary_pages_that_cannot_shrink_are_believed() {
+        const MFD_HUGETLB: u32 = 4;
+        let fine = sealed_memfd(c"test", 4 << 20).unwrap();
+        assert_eq!(require_unshrinkable(fine), Ok(()));
+        let ends = crate::pipe::create().unwrap();
+        assert!(require_unshrinkable(ends).is_err(), "a pipe");
+        match sealed(MFD_HUGETLB) {
+            Ok(huge) => {
+                assert_eq!(require_unshrinkable(huge), Err(Errno::EPERM), "huge pages");
+                crate::fd::close(huge);
+            }
+            Err(errno) => println!("no memfd of huge pages here: {errno:?}"),
+        }
+        crate::fd::close(ends);
+        crate::fd::close(fine);
     }
 }

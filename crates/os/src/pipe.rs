@@ -4,9 +4,10 @@
 //! `/proc/PID/fd/N` at any time, without the owner's help. Owns: the fact that a doorbell is opened read-write at both
 //! ends, so that neither side ever sees EOF, EPIPE or SIGPIPE from it, whoever dies.
 
-use crate::file::{How, open};
+use crate::file::{self, How, open};
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
+use core::ffi::CStr;
 
 /// Longest `/proc/PID/fd/N` path with its NUL.
 const PATH_LEN: usize = 40;
@@ -26,36 +27,61 @@ pub fn create() -> Result<i32> {
     crate::fd::raise(both_ways?)
 }
 
-/// Opens the doorbell that is descriptor `fd` of process `pid`. Errors: as [`open_of`]; EINVAL if it is no pipe, since the
-/// number comes from memory that the peer writes.
+/// Opens the doorbell that is descriptor `fd` of process `pid`. Errors: EACCES or ENOENT where /proc does not let us (another
+/// user, another pid namespace, hidepid); EINVAL if it is no doorbell, since the number comes from memory that the peer writes.
 pub fn open_bell_of(pid: u32, fd: i32) -> Result<i32> {
-    let opened = open_of(pid, fd)?;
-    if crate::fd::is_pipe(opened) {
-        return Ok(opened);
-    }
-    crate::fd::close(opened);
-    Err(Errno::EINVAL)
+    open_if(pid, fd, |link, target| is_both_ways(link) && is_pipe(target))
 }
 
-/// Opens descriptor `fd` of process `pid` anew, read-write and non-blocking, at a high number.
-/// Errors: EACCES or ENOENT where /proc does not let us (another user, another pid namespace, hidepid).
-pub fn open_of(pid: u32, fd: i32) -> Result<i32> {
+/// Opens the memory that is descriptor `fd` of process `pid`. Errors: as [`open_bell_of`]; EINVAL if it is anything but memory.
+pub fn open_memory_of(pid: u32, fd: i32) -> Result<i32> {
+    open_if(pid, fd, |_, target| crate::mem::is_plain_memory(target))
+}
+
+/// What descriptor `fd` of process `pid` refers to, by device and inode. Errors: as [`open_bell_of`].
+pub fn identity_of(pid: u32, fd: i32) -> Result<(u64, u64)> {
+    let mut path = [0u8; PATH_LEN];
     let mut digits = [0u8; 10];
-    let low = open_link(decimal(pid, &mut digits), fd)?;
+    let link = link(decimal(pid, &mut digits), fd, &mut path)?;
+    file::look(link, How::LOOK, crate::fd::identity)
+}
+
+/// Opens descriptor `fd` of process `pid` anew, read-write and non-blocking, at a high number, if it is `wanted` by its link
+/// and by what the link leads to. Nothing else is ever opened: opening alone can start a device, or wake a FIFO's writer.
+fn open_if(pid: u32, fd: i32, wanted: impl FnOnce(&CStr, i32) -> bool) -> Result<i32> {
+    let mut path = [0u8; PATH_LEN];
+    let mut digits = [0u8; 10];
+    let link = link(decimal(pid, &mut digits), fd, &mut path)?;
+    let low = file::look(link, How::LOOK, |target| {
+        if wanted(link, target) { open_link(b"self", target) } else { Err(Errno::EINVAL) }
+    })?;
     crate::fd::raise(low)
 }
 
+/// Whether a descriptor, by its link under /proc, was opened to read and to write. Doorbells are; no end of a program's pipe is.
+fn is_both_ways(link: &CStr) -> bool {
+    file::look(link, How::LOOK_AT_NAME, file::about).is_ok_and(|about| about.mode & 0o600 == 0o600)
+}
+
+/// Whether this is a pipe, and not a FIFO with a name.
+fn is_pipe(fd: i32) -> bool {
+    const PIPEFS_MAGIC: u64 = 0x5049_5045;
+    file::about(fd).is_ok_and(file::About::is_fifo) && file::file_system(fd) == Ok(PIPEFS_MAGIC)
+}
+
 fn open_link(pid: &[u8], fd: i32) -> Result<i32> {
+    open(link(pid, fd, &mut [0u8; PATH_LEN])?, How::MAGIC_LINK)
+}
+
+fn link<'a>(pid: &[u8], fd: i32, path: &'a mut [u8; PATH_LEN]) -> Result<&'a CStr> {
     let mut digits = [0u8; 10];
-    let mut path = [0u8; PATH_LEN];
     let parts: [&[u8]; 4] = [b"/proc/", pid, b"/fd/", decimal(fd as u32, &mut digits)];
     let mut at = 0;
     for part in parts {
         path[at..at + part.len()].copy_from_slice(part);
         at += part.len();
     }
-    let path = core::ffi::CStr::from_bytes_until_nul(&path).map_err(|_| Errno::EINVAL)?;
-    open(path, How::MAGIC_LINK)
+    CStr::from_bytes_until_nul(path).map_err(|_| Errno::EINVAL)
 }
 
 pub(crate) fn decimal(mut value: u32, digits: &mut [u8; 10]) -> &[u8] {
@@ -93,11 +119,13 @@ pub fn drain(fd: i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn a_doorbell_opened_through_proc_is_the_same_doorbell() {
         let mine = create().unwrap();
-        let theirs = open_of(crate::process::pid(), mine).unwrap();
+        let theirs = open_bell_of(crate::process::pid(), mine).unwrap();
+        assert_eq!(Ok(crate::fd::identity(mine).unwrap()), identity_of(crate::process::pid(), mine));
         assert_eq!(crate::fd::identity(mine), crate::fd::identity(theirs));
         assert!(!crate::poll::is_readable(mine));
         ring(theirs);
@@ -106,6 +134,25 @@ mod tests {
         assert!(!crate::poll::is_readable(theirs));
         crate::fd::close(mine);
         crate::fd::close(theirs);
+    }
+
+    #[test]
+    fn nothing_but_a_doorbell_is_opened_as_one() {
+        let me = crate::process::pid();
+        let (reader, writer) = std::io::pipe().unwrap();
+        let memory = crate::mem::sealed_memfd(c"test", 4096).unwrap();
+        let bell = create().unwrap();
+        for (what, fd) in [("reader", reader.as_raw_fd()), ("writer", writer.as_raw_fd()), ("memory", memory)]
+        {
+            assert_eq!(open_bell_of(me, fd), Err(Errno::EINVAL), "{what}");
+        }
+        assert_eq!(open_bell_of(me, -1), Err(Errno::ENOENT));
+        for (what, fd) in [("reader", reader.as_raw_fd()), ("bell", bell)] {
+            assert_eq!(open_memory_of(me, fd), Err(Errno::EINVAL), "{what}");
+        }
+        let again = open_memory_of(me, memory).unwrap();
+        assert_eq!(crate::fd::identity(memory), crate::fd::identity(again));
+        [memory, bell, again].into_iter().for_each(crate::fd::close);
     }
 
     #[test]

@@ -23,12 +23,12 @@ pub struct Geometry {
 
 impl Geometry {
     /// Bytes of one slot.
-    pub fn slot_len(self) -> usize {
+    pub const fn slot_len(self) -> usize {
         PAGE + 2 * self.ring_size as usize
     }
 
     /// Bytes of the whole segment.
-    pub fn len(self) -> usize {
+    pub const fn len(self) -> usize {
         PAGE + self.slots as usize * self.slot_len()
     }
 

@@ -33,6 +33,7 @@ fn main() {
         ["churn", "server"] => churn::server(port, count),
         ["churn", "client"] => churn::client(port, count),
         ["hostile", "server"] => hostile::server(port),
+        ["hostile", "keeper"] => hostile::keeper(port),
         ["hostile", "client"] => hostile::client(port, count, seed, u64::MAX),
         ["hostile", "opener"] => hostile::opener(port, count, seed),
         ["hostile", "paced"] => hostile::client(port, count, seed, 8_000),
