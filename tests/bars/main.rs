@@ -7,6 +7,7 @@
 mod fallback;
 mod hostile;
 mod place;
+mod trust;
 
 use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, within};
 use std::process::Command;

@@ -17,7 +17,7 @@ const MAY_BE_UNDEFINED: [&str; 9] =
     ["dlsym", "__errno_location", "sched_getcpu", "memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen"];
 
 /// Without these the library would load and do nothing.
-const MUST_BE_DEFINED: [&str; 11] = [
+const MUST_BE_DEFINED: [&str; 14] = [
     "listen",
     "accept4",
     "connect",
@@ -29,6 +29,9 @@ const MUST_BE_DEFINED: [&str; 11] = [
     "epoll_wait",
     "shutdown",
     "close",
+    "setuid",
+    "setresuid",
+    "capset",
 ];
 
 /// Checks the library that `dist` laid out.

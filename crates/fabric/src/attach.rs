@@ -199,7 +199,25 @@ fn let_go(attached: &Attached) {
 /// A connection of this process on an attached slot is gone.
 pub fn done(view: &SlotView) {
     if let Some(attached) = TABLE.get(Index(view.home.load(Relaxed))) {
+        if attached.nonce.load(Relaxed) == 0 {
+            // It was kept when all around it was let go.
+            view.drop_bells();
+            crate::leaving::drop_one(&view.segment(), view.number());
+        }
         attached.live.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The process gives its user up: no segment serves another connection here. `kept` says which slots of one stay.
+pub(crate) fn leave(kept: impl Fn(&Segment) -> u64) {
+    for (_, attached) in all() {
+        match kept(&attached.segment) {
+            0 => let_go(attached),
+            slots => {
+                attached.nonce.store(0, Relaxed);
+                crate::leaving::drop_all_but(&attached.segment, slots);
+            }
+        }
     }
 }
 

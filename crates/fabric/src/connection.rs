@@ -188,3 +188,13 @@ pub fn close_side(id: RowId, client_cookie: u64, side: Side) {
         let _ = key.compare_exchange(client_cookie, 0, AcqRel, Relaxed);
     }
 }
+
+/// This process goes on with its side of a connection, and out of the registry: nobody is named there any more, so that the
+/// row is free again when the other end has gone.
+pub fn leave_side(id: RowId, client_cookie: u64, side: Side) {
+    let (Some(map), Some(row)) = (registry::mapped(), row(id)) else { return };
+    let key = &map.keys[id.place as usize / ROWS].0[id.place as usize % ROWS];
+    if key.load(Acquire) == client_cookie {
+        row.sides[side as usize].process.generation.store(0, Relaxed);
+    }
+}

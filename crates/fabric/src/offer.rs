@@ -302,3 +302,21 @@ pub fn after_fork() {
     registry::after_fork();
     FIRST_GROUP.store(GROUP_TABLE.made(), Relaxed);
 }
+
+/// The process gives its user up: what was made so far is never offered again. `kept` says which slots of a segment stay:
+/// of what the parent made only these do, and what this process made goes as a whole if there are none.
+pub(crate) fn leave(kept: impl Fn(&Segment) -> u64) {
+    let first_own = FIRST_GROUP.swap(GROUP_TABLE.made(), Relaxed);
+    for offered in (0..SEGMENT_TABLE.made()).filter_map(|index| SEGMENT_TABLE.get(Index(index))) {
+        let Some(segment) = offered.segment.get() else { continue };
+        let slots = kept(segment);
+        if slots != 0 && offered.group.load(Relaxed) >= first_own {
+            continue;
+        }
+        crate::leaving::drop_all_but(segment, slots);
+        let memfd = offered.memfd.swap(-1, Relaxed);
+        if memfd >= 0 {
+            os::fd::close(memfd);
+        }
+    }
+}

@@ -8,7 +8,7 @@ use shm::slab::{Index, Slab};
 use shm::{Ring, Side, SlotHeader};
 
 /// Most slots one process can have mapped.
-const VIEWS: u32 = 1 << 17;
+pub(crate) const VIEWS: u32 = 1 << 17;
 
 static TABLE: Slab<SlotView> = Slab::new(VIEWS);
 
@@ -58,6 +58,11 @@ impl SlotView {
     #[inline]
     pub fn get(index: Index) -> Option<&'static SlotView> {
         TABLE.get(index)
+    }
+
+    /// Every view that was made.
+    pub(crate) fn all() -> impl Iterator<Item = (Index, &'static SlotView)> {
+        (0..TABLE.made()).filter_map(|index| Some((Index(index), TABLE.get(Index(index))?)))
     }
 
     /// The shared header.

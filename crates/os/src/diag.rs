@@ -101,6 +101,14 @@ fn return_socket(fd: i32) {
     }
 }
 
+/// Closes the descriptor kept between look-ups: a socket keeps some of the rights of whoever opened it.
+pub fn forget() {
+    let word = CACHED.swap(0, Ordering::AcqRel) as u32;
+    if word != 0 {
+        crate::fd::close(word as i32 - 1);
+    }
+}
+
 /// The descriptor kept between look-ups, so that close loops can spare it.
 pub fn cached_fd() -> Option<i32> {
     match CACHED.load(Ordering::Relaxed) as u32 {

@@ -14,6 +14,7 @@
 #![allow(unreachable_pub, reason = "exported to C, not to Rust")]
 #![allow(missing_docs, reason = "documented by the C library's manual")]
 
+mod credentials;
 mod data;
 mod epoll;
 mod hook;

@@ -1,7 +1,7 @@
 //! `syscall(2)`, the function: libuv closes descriptors with it, and asks for io_uring. Owns: the list of numbers that
 //! reach our hooks; every other number passes as it is (a default of "deny" breaks programs every year).
 
-use crate::{data, epoll, lifecycle, message, options, poll, process, sandbox, transfer};
+use crate::{credentials, data, epoll, lifecycle, message, options, poll, process, sandbox, transfer};
 use core::ffi::c_int;
 use os::raw::nr;
 use socket::Errno;
@@ -66,7 +66,10 @@ pub unsafe extern "C-unwind" fn syscall(
             nr::__NR_exit_group => process::_exit(fd),
             // Rings of the kernel's know nothing of ours; libuv and friends fall back to epoll.
             nr::__NR_io_uring_setup if lifecycle::is_active() => crate::hook::fail(Errno::ENOSYS),
-            _ => other(number, [a, b, c, d, e, f]),
+            _ => match credentials::by_number(number, [a, b, c, d, e, f]) {
+                Some(result) => result,
+                None => other(number, [a, b, c, d, e, f]),
+            },
         }
     };
     result as i64

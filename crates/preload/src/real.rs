@@ -194,4 +194,14 @@ reals! {
         = __NR_prlimit64(pid, resource, new, old);
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) -> c_int
         = __NR_setsockopt(fd, level, name, value, len);
+    fn setuid(uid: u32) -> c_int = __NR_setuid(uid);
+    fn seteuid(uid: u32) -> c_int = __NR_setresuid(u32::MAX, uid, u32::MAX);
+    fn setreuid(real: u32, effective: u32) -> c_int = __NR_setreuid(real, effective);
+    fn setresuid(real: u32, effective: u32, saved: u32) -> c_int = __NR_setresuid(real, effective, saved);
+    fn setgid(gid: u32) -> c_int = __NR_setgid(gid);
+    fn setegid(gid: u32) -> c_int = __NR_setresgid(u32::MAX, gid, u32::MAX);
+    fn setregid(real: u32, effective: u32) -> c_int = __NR_setregid(real, effective);
+    fn setresgid(real: u32, effective: u32, saved: u32) -> c_int = __NR_setresgid(real, effective, saved);
+    fn setgroups(count: usize, list: Buf) -> c_int = __NR_setgroups(count, list);
+    fn capset(header: Buf, sets: Buf) -> c_int = __NR_capset(header, sets);
 }

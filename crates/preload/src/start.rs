@@ -20,6 +20,7 @@ extern "C" fn constructor() {
     real::resolve();
     process::resolve();
     crate::passed_on::resolve();
+    crate::credentials::resolve();
     if config::is_disabled() {
         return;
     }

@@ -146,6 +146,28 @@ impl Segment {
         self.slot_at(slot).map(|at| unsafe { at.cast::<SlotHeader>().as_ref() })
     }
 
+    /// The memory of the header's page, to be let go.
+    pub fn header_memory(&self) -> &'static [AtomicU64] {
+        // SAFETY: the constructors checked for a page, which is never unmapped; the slice stands for its address and length.
+        unsafe { core::slice::from_raw_parts(self.at.as_ptr().cast(), PAGE / 8) }
+    }
+
+    /// The memory of slots `first..end`, to be let go. `None` if there are no such slots.
+    pub fn memory_of(&self, first: u32, end: u32) -> Option<&'static [AtomicU64]> {
+        let start = self.slot_at(first)?;
+        if end <= first || end > self.geometry.slots {
+            return None;
+        }
+        let len = (end - first) as usize * self.geometry.slot_len();
+        // SAFETY: the checked geometry fits the mapping, which is never unmapped; the slice stands for its address and length.
+        Some(unsafe { core::slice::from_raw_parts(start.as_ptr().cast(), len / 8) })
+    }
+
+    /// Whether this is the same mapping.
+    pub fn is(&self, other: &Segment) -> bool {
+        self.at == other.at
+    }
+
     /// The ring into which `side` of slot `slot` writes.
     pub fn outgoing(&self, slot: u32, side: Side) -> Option<Ring> {
         let at = self.slot_at(slot)?;

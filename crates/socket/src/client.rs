@@ -33,6 +33,8 @@ pub fn offer(fd: i32, target: Endpoint) -> Result<Held, &'static str> {
 fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let target = target.connectable();
     let owner = listener::owner_of(target)?;
+    // Held until the intent stands: credentials do not change in between.
+    let _using = registry::using().ok_or(Reason::NOSMCDDEV)?;
     if !net::is_tcp(fd) {
         return Err(Reason::OPTUNSUPP);
     }

@@ -11,6 +11,7 @@ pub mod client;
 pub mod close;
 pub mod confine;
 pub mod conn;
+pub mod credentials;
 pub mod epoll;
 mod handshake;
 pub mod poll;

@@ -100,7 +100,10 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     if conn.phase() != Phase::Accepted {
         return conn.phase();
     }
-    let phase = match claim(conn, fd) {
+    // (While another thread changes the credentials nothing new begins; what another process has begun is followed.)
+    let using = registry::using();
+    let answer = if using.is_some() || !declined(fd) { claim(conn, fd) } else { Err(None) };
+    let phase = match answer {
         Ok(phase) => {
             if phase == Phase::Smc {
                 totals::upgraded(conn.side());
@@ -116,6 +119,13 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     conn.set_phase(phase);
     epoll::convert(conn);
     phase
+}
+
+/// Says TCP to whoever offered something; `false` if SMC has been said already.
+fn declined(fd: i32) -> bool {
+    let plain = Verdict::Plain(Reason::OPTUNSUPP);
+    let stands = find(fd, true).map(|found| connection::decide(found.row, found.side, plain));
+    stands != Some(Verdict::Smc)
 }
 
 /// `Err(None)`: nobody ever offered anything for this connection.

@@ -2,7 +2,8 @@
 //! line what it found. Invariant: a wrong byte, a lost connection or a missing end is a line with "BAD" and exit 1.
 //!
 //! `bar-load integrity|pump|churn|many|idle|verdict server|client PORT [COUNT] [SEED]`,
-//! `bar-load squat KIND`
+//! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`,
+//! `bar-load busy server|client PORT CHANGES`
 
 mod churn;
 mod hostile;
@@ -11,6 +12,7 @@ mod integrity;
 mod many;
 mod place;
 mod pump;
+mod trust;
 mod verdict;
 
 use isthmus_tests::sys::{self, Denied};
@@ -43,7 +45,11 @@ fn main() {
         ["idle", "client"] => idle::client(port),
         ["verdict", "server"] => verdict::server(port),
         ["verdict", "client"] => verdict::client(port, count, seed),
+        ["busy", "server"] => trust::busy_server(port, count != 0),
+        ["busy", "client"] => trust::busy_client(port, count != 0),
         ["squat", kind] => place::squat(kind),
+        ["trust", how] => trust::server(port, how),
+        ["trusting", how] => trust::client(port, how),
         _ => Err("usage: bar-load LOAD server|client PORT [COUNT] [SEED]".to_string()),
     };
     match result {

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+mod credentials;
 mod io;
 mod names;
 mod process;
@@ -13,6 +14,7 @@ mod stdio;
 mod torture;
 mod transfer;
 
+pub use credentials::*;
 pub use io::*;
 pub use names::*;
 pub use process::*;

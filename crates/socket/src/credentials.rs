@@ -1,0 +1,61 @@
+//! A process is about to change its credentials for good. Owns: what becomes of its sockets: connections in shared memory go
+//! on; what is undecided is decided now, for TCP, while it can still be said; listeners are withdrawn, since nobody who
+//! accepts from them could answer a client of the old user any more.
+
+use crate::conn::{Phase, all, hold_index};
+use crate::table::{self, Entry};
+use crate::{client, server};
+use core::sync::atomic::Ordering;
+use fabric::{Reason, connection, leaving, listener, registry};
+
+/// Whose registry this process has mapped.
+pub fn owner() -> Option<u32> {
+    registry::owner()
+}
+
+/// Whether this process's memory is a copy of its parent's, and not the parent's own.
+pub fn is_a_copy() -> bool {
+    registry::is_a_copy()
+}
+
+/// Before the change, of which [`after`] tells the end, whatever it was. `is_counted`: this is no copy of a process that
+/// nobody has counted (a child of clone), whose undecided sockets are its parent's to decide.
+pub fn before(is_counted: bool) {
+    registry::begin_change();
+    if registry::mapped().is_none() {
+        return;
+    }
+    for (fd, entry) in table::entries() {
+        if let Entry::Conn(index) = entry {
+            settle(fd, index, is_counted);
+        }
+    }
+    for (index, _) in all() {
+        let Some(held) = hold_index(index) else { continue };
+        if matches!(held.phase(), Phase::Smc | Phase::Intent | Phase::Plain) {
+            leaving::keep(held.view_index());
+            connection::leave_side(held.row(), held.cookie.load(Ordering::Relaxed), held.side());
+        }
+    }
+    leaving::leave();
+}
+
+/// After the change, or after it has failed.
+pub fn after() {
+    registry::end_change();
+}
+
+fn settle(fd: i32, index: shm::slab::Index, is_counted: bool) {
+    let Some(held) = hold_index(index) else { return };
+    match held.phase() {
+        Phase::Listening => {
+            listener::forget(held.cookie.load(Ordering::Relaxed), fd);
+            held.set_phase(Phase::Plain);
+        }
+        Phase::Accepted if is_counted => server::refuse(fd),
+        Phase::Intent if is_counted => {
+            client::retract(&held, fd, Reason::OPTUNSUPP);
+        }
+        _ => {}
+    }
+}
