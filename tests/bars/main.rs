@@ -6,6 +6,7 @@
 
 mod fallback;
 mod hostile;
+mod mixed;
 mod place;
 mod trust;
 

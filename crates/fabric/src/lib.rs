@@ -12,6 +12,7 @@ pub mod attach;
 pub mod closing;
 pub mod config;
 pub mod connection;
+pub mod doubt;
 pub mod leaving;
 pub mod listener;
 pub mod member;

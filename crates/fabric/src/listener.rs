@@ -1,7 +1,7 @@
 //! Listening sockets of enabled processes. Owns: the listener rows and the question "is the other end enabled?"
 
 use crate::process::{self, ProcessId};
-use crate::registry;
+use crate::{doubt, registry};
 use os::net::Endpoint;
 use os::{diag, net};
 use shm::registry::{EndpointWords, LISTENER_BUCKETS, ListenerRow, ROWS, RegistryMap};
@@ -101,7 +101,7 @@ pub fn forget(cookie: u64, fd: i32) {
 /// The process that announced the listener which a connection to `target` would reach.
 ///
 /// A port nobody announced costs a glance at one bucket; only a match asks the kernel who listens there.
-/// Reasons: PEERNOSMC (plain listener, or none), NOSMCDDEV and the like if there is no registry.
+/// Reasons: PEERNOSMC (plain listener, or none, or one of both kinds lately), NOSMCDDEV and the like if there is no registry.
 pub fn owner_of(target: Endpoint) -> Result<ProcessId, Reason> {
     let map = registry::existing()?;
     let rows = bucket(map, target.port);
@@ -109,7 +109,7 @@ pub fn owner_of(target: Endpoint) -> Result<ProcessId, Reason> {
         let cookie = row.cookie.load(Acquire);
         cookie != 0 && cookie != BUSY && row.at.family_port.load(Relaxed) as u16 == target.port
     };
-    if !rows.iter().any(|row| is_candidate(&row)) {
+    if !rows.iter().any(|row| is_candidate(&row)) || doubt::is_doubted(map, target) {
         return Err(Reason::PEERNOSMC);
     }
     let asked = LAST_ASKED.cookie_of(target);

@@ -9,7 +9,7 @@ use crate::turns::Turns;
 /// First word of the file: "ISTHMREG" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMREG");
 /// Layout version; processes of another version stay on TCP.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Processes that listen, connect or were connected to, at one time.
 pub const PROCESSES: usize = 2048;
 /// Buckets of listeners, by port.
@@ -106,6 +106,19 @@ pub struct ConnectionRow {
 #[repr(C, align(64))]
 pub struct Keys(pub [AtomicU64; ROWS]);
 
+/// Addresses remembered that did not keep what was announced; more share entries.
+pub const DOUBTS: usize = 64;
+
+/// An address where an announced listener was expected, and somebody else answered.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Doubt {
+    /// A number made of the address and port; 0 while the entry is free.
+    pub at: AtomicU64,
+    /// Until when nothing is offered there, in seconds of the monotonic clock, and in the lower half how often it went wrong.
+    pub until: AtomicU64,
+}
+
 /// A reason and how often it led to TCP.
 #[derive(Debug)]
 #[repr(C)]
@@ -176,6 +189,8 @@ pub struct RegistryMap {
     pub connections: [[ConnectionRow; ROWS]; CONNECTION_BUCKETS],
     /// Turns on each core.
     pub turns: Turns,
+    /// Addresses that are not trusted for a while.
+    pub doubts: [Doubt; DOUBTS],
 }
 
 impl RegistryMap {

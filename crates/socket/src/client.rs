@@ -6,7 +6,7 @@ use crate::{epoll, handshake, ready};
 use core::sync::atomic::Ordering;
 use fabric::connection::{self, Intent};
 use fabric::verdict::Verdict;
-use fabric::{Reason, attach, config, listener, member, offer, process, registry, totals};
+use fabric::{Reason, attach, config, doubt, listener, member, offer, process, registry, totals};
 use os::net::{self, Endpoint, TcpInput, msg};
 use os::poll::bits;
 use os::{Errno, diag};
@@ -187,7 +187,13 @@ fn is_late_by(conn: &Conn, cycles: u64) -> bool {
 fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
     // TCP bytes from the server: it speaks TCP (a program without the library inherited the connection).
     if is_late && is_established(conn, fd) {
-        return retract(conn, fd, Reason::PEERNOSMC);
+        let phase = retract(conn, fd, Reason::PEERNOSMC);
+        if phase == Phase::Plain
+            && let Some(target) = connection::target(conn.row())
+        {
+            doubt::note(target);
+        }
+        return phase;
     }
     if conn.has(flag::ESTABLISHED) && net::tcp_input(fd) != TcpInput::Quiet {
         return retract(conn, fd, Reason::PEERNOSMC);

@@ -2,14 +2,15 @@
 //! line what it found. Invariant: a wrong byte, a lost connection or a missing end is a line with "BAD" and exit 1.
 //!
 //! `bar-load integrity|pump|churn|many|idle|verdict server|client PORT [COUNT] [SEED]`,
-//! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`,
-//! `bar-load busy server|client PORT CHANGES`
+//! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`, `bar-load busy server|client PORT CHANGES`,
+//! `bar-load mixed enabled|plain|client PORT [COUNT]`
 
 mod churn;
 mod hostile;
 mod idle;
 mod integrity;
 mod many;
+mod mixed;
 mod place;
 mod pump;
 mod trust;
@@ -45,6 +46,9 @@ fn main() {
         ["idle", "client"] => idle::client(port),
         ["verdict", "server"] => verdict::server(port),
         ["verdict", "client"] => verdict::client(port, count, seed),
+        ["mixed", "enabled"] => mixed::server(port, b's'),
+        ["mixed", "plain"] => mixed::server(port, b'p'),
+        ["mixed", "client"] => mixed::client(port, count),
         ["busy", "server"] => trust::busy_server(port, count != 0),
         ["busy", "client"] => trust::busy_client(port, count != 0),
         ["squat", kind] => place::squat(kind),
