@@ -78,6 +78,26 @@ fn who_can_come_back_has_given_nothing_up() {
     assert_eq!((number(&found, "registries"), upgraded), (1, 5), "{found}");
 }
 
+/// A helper that a server starts as another user takes the listener's announcement with it; the server gives it anew as soon as
+/// it accepts.
+#[test]
+fn a_helper_of_another_user_does_not_switch_its_server_off() {
+    if !Mode::wanted().contains(&Mode::Smc) || sys::euid() != 0 {
+        println!("skipped: changing users needs root and the library");
+        return;
+    }
+    let bed = Bed::new("trust-helper", Mode::Smc);
+    let port = u64::from(free_port());
+    let server = serve(&bed, &["helped", "server"], &[port], "server");
+    good(
+        &bed,
+        "client",
+        bed.run(&mut load(bed.client(PROGRAM), &["helped", "client"], &[port]), "client", LIMIT),
+    );
+    good(&bed, "server", server.finish(Duration::from_secs(20)));
+    assert_eq!(bed.handshakes(), 2, "the first and the last of three connections");
+}
+
 /// Connections that are being offered, claimed, used and closed in other threads at that moment lose no byte.
 #[test]
 fn a_change_in_the_midst_of_everything_loses_nothing() {
@@ -98,4 +118,33 @@ fn a_change_in_the_midst_of_everything_loses_nothing() {
     }
     assert!(bed.handshakes() > 0, "no connection used shared memory");
     assert_nothing_left(&bed, &before);
+}
+
+/// Programs whose trade it is: they do under the library what they do without it.
+#[test]
+fn programs_that_change_users_do_so_as_ever() {
+    let bed =
+        Bed::new("trust-programs", if Mode::wanted().contains(&Mode::Smc) { Mode::Smc } else { Mode::Plain });
+    let ways: [&[&str]; 5] = [
+        &["su", "nobody", "-s", "/bin/sh", "-c", "id"],
+        &["runuser", "-u", "nobody", "--", "id"],
+        &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "id"],
+        &["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", "id"],
+        &["chroot", "--userspec=65534:65534", "/", "id"],
+    ];
+    if sys::euid() != 0 {
+        println!("skipped: changing users needs root");
+        return;
+    }
+    for way in ways {
+        let run = |mut command: std::process::Command| {
+            let outcome = command.args(&way[1..]).output();
+            outcome.map(|o| (o.status.code(), String::from_utf8_lossy(&o.stdout).into_owned())).ok()
+        };
+        let Some(plain) = run(bed.plain(way[0])) else {
+            println!("skipped: no {}", way[0]);
+            continue;
+        };
+        assert_eq!(run(bed.client(way[0])), Some(plain), "{way:?}");
+    }
 }

@@ -89,6 +89,12 @@ pub fn withdraw(cookie: u64, at: Endpoint) {
     }
 }
 
+/// Whether a listener at `port` is announced, by whichever process.
+pub fn is_announced(cookie: u64, port: u16) -> bool {
+    registry::mapped()
+        .is_some_and(|map| bucket(map, port).iter().any(|row| row.cookie.load(Acquire) == cookie))
+}
+
 /// Withdraws a listener that stays open.
 pub fn forget(cookie: u64, fd: i32) {
     let (Some(map), Ok(at)) = (registry::mapped(), net::local(fd)) else { return };

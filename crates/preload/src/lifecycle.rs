@@ -68,7 +68,7 @@ fn accepted(listener: c_int, fd: c_int, is_nonblocking: bool) {
             table::set(listener, Entry::Foreign);
             return;
         }
-        _ => {}
+        _ => server::announce_again(listener),
     }
     server::after_accept(fd, is_nonblocking);
 }

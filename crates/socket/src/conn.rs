@@ -142,9 +142,9 @@ pub struct Conn {
     pub(crate) flags: AtomicU32,
     /// What the doorbell was asked for.
     pub(crate) bell: Bell,
-    /// When an unanswered intent is given up, in cycles; the era of the accept while that is undecided.
+    /// When an unanswered intent is given up, in cycles; the era of the accept while that is undecided, or of listen().
     pub(crate) deadline: AtomicU64,
-    /// Looks for the answer since the intent.
+    /// Looks for the answer since the intent; of a listener the port.
     pub(crate) looks: AtomicU32,
     pub(crate) tx_cache: TxCache,
     pub(crate) rx_cache: RxCache,

@@ -39,7 +39,25 @@ pub fn after_listen(fd: i32, announced: Option<u64>) -> Result<(), Reason> {
     }
     let held = enter(fd, Phase::Listening).ok_or(Reason::MEM)?;
     held.cookie.store(cookie, core::sync::atomic::Ordering::Relaxed);
+    held.deadline.store(close::era(), core::sync::atomic::Ordering::Relaxed);
+    held.looks.store(net::local(fd).map_or(0, |at| at.port.into()), core::sync::atomic::Ordering::Relaxed);
     Ok(())
+}
+
+/// A connection was taken from a listener: a child that gave its user up withdrew it, if it had a copy, and then perhaps
+/// became another program that has nothing to do with it. Whoever accepts himself announces it anew.
+pub fn announce_again(fd: i32) {
+    let Some(conn) = crate::conn::hold(fd) else { return };
+    let port = conn.looks.load(core::sync::atomic::Ordering::Relaxed) as u16;
+    let cookie = conn.cookie.load(core::sync::atomic::Ordering::Relaxed);
+    let has_forked = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) != close::era();
+    if conn.phase() == Phase::Listening
+        && has_forked
+        && registry::mapped().is_some()
+        && !listener::is_announced(cookie, port)
+    {
+        let _ = listener::announce(fd);
+    }
 }
 
 /// A listener that came over exec: what its former program set is inherited by what it accepts.

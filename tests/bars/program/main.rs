@@ -3,7 +3,7 @@
 //!
 //! `bar-load integrity|pump|churn|many|idle|verdict server|client PORT [COUNT] [SEED]`,
 //! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`, `bar-load busy server|client PORT CHANGES`,
-//! `bar-load mixed enabled|plain|client PORT [COUNT]`
+//! `bar-load helped server|client PORT`, `bar-load mixed enabled|plain|client PORT [COUNT]`
 
 mod churn;
 mod hostile;
@@ -51,6 +51,8 @@ fn main() {
         ["mixed", "client"] => mixed::client(port, count),
         ["busy", "server"] => trust::busy_server(port, count != 0),
         ["busy", "client"] => trust::busy_client(port, count != 0),
+        ["helped", "server"] => trust::helped_server(port),
+        ["helped", "client"] => trust::helped_client(port),
         ["squat", kind] => place::squat(kind),
         ["trust", how] => trust::server(port, how),
         ["trusting", how] => trust::client(port, how),

@@ -192,6 +192,36 @@ fn ask(conn: &mut TcpStream, round: u8) -> Result<(), String> {
     if answer == question { Ok(()) } else { Err("a wrong answer".into()) }
 }
 
+/// A server of root's that starts a helper as another user, between the first and the second of three connections.
+pub(crate) fn helped_server(port: u16) -> Result<String, String> {
+    let listener = listen(port)?;
+    let mut first = accept(&listener)?;
+    echo(&mut first)?;
+    let helper = sys::fork(|| u8::from(sys::change(Change::Setuid, NOBODY).is_err()));
+    if sys::wait(helper) != "exit 0" {
+        return Err("the helper could not change".into());
+    }
+    while echo(&mut first)? > 0 {}
+    for _ in 0..2 {
+        let mut late = accept(&listener)?;
+        while echo(&mut late)? > 0 {}
+    }
+    Ok("good".into())
+}
+
+/// Its client.
+pub(crate) fn helped_client(port: u16) -> Result<String, String> {
+    let mut first = connect(port)?;
+    ask(&mut first, 1)?;
+    ask(&mut first, 2)?;
+    drop(first);
+    for round in 0..2 {
+        let mut late = connect(port)?;
+        ask(&mut late, round)?;
+    }
+    Ok("good".into())
+}
+
 /// Connections that open, talk and close in several threads, while another one gives this process's user up.
 const BUSY_THREADS: u64 = 4;
 const BUSY_CONNECTIONS: u64 = 60;
