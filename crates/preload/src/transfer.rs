@@ -148,7 +148,7 @@ fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
         Outcome::Done(_) => {}
         other => return other,
     }
-    if stream::space(to) == 0 {
+    if stream::space(to, len) == 0 {
         if !may_wait || os::fd::is_nonblocking(to) {
             return Outcome::Fail(Errno::EAGAIN);
         }
@@ -158,7 +158,7 @@ fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
             return Outcome::Fail(hook::last());
         }
     }
-    let room = stream::space(to).clamp(1, BOUNCE).min(len);
+    let room = stream::space(to, len.min(BOUNCE)).max(1);
     // SAFETY: `room` bytes of the buffer are writable; the pipe end is not ours.
     let got = unsafe { forward::read(from, bounce.as_mut_ptr().cast(), room) };
     if got <= 0 {

@@ -562,13 +562,7 @@ impl Transmit<'_> {
             }
             epoll::watch(self.conn);
         }
-        if self.conn.epoll_edge.load(core::sync::atomic::Ordering::Acquire) > 0 {
-            self.conn.note_stall();
-            self.conn.bell.ask(self.end.words(), shm::bell::Wanted::No, true);
-            if ready::has_space(self.conn, &self.end) {
-                ready::kick(self.conn, &self.end);
-            }
-        }
+        note_stall(self.conn, &self.end);
         self.leave(Outcome::Fail(Errno::EAGAIN))
     }
 
@@ -661,14 +655,29 @@ pub fn note_rcvlowat(fd: i32) {
     }
 }
 
-/// Bytes a send would take now without waiting.
-pub fn space(fd: i32) -> usize {
+/// A call that may not wait found less space than it had bytes: an edge-triggered set tells when there is more.
+fn note_stall(conn: &Conn, end: &End) {
+    if conn.epoll_edge.load(core::sync::atomic::Ordering::Acquire) > 0 {
+        conn.note_stall();
+        conn.bell.ask(end.words(), shm::bell::Wanted::No, true);
+        if ready::has_space(conn, end) {
+            ready::kick(conn, end);
+        }
+    }
+}
+
+/// Bytes a send of `wanted` would take now without waiting. Fewer are noted, as by a send that found no more space.
+pub fn space(fd: i32, wanted: usize) -> usize {
     let Some(conn) = in_use(fd) else { return 0 };
     let Some(end) = End::of(&conn) else { return 0 };
-    match conn.phase() {
+    let space = match conn.phase() {
         Phase::Intent => end.outgoing.used().map_or(0, |used| EARLY_MAX.saturating_sub(used)),
         _ => end.outgoing.free().unwrap_or(0),
+    };
+    if space < wanted {
+        note_stall(&conn, &end);
     }
+    space.min(wanted)
 }
 
 /// Whether `fd` moves its bytes through shared memory now (sendfile, splice and the like are ours to do).
