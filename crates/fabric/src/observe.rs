@@ -131,6 +131,8 @@ pub struct SlotSide {
     pub rx: Calls,
     /// Sent by this side.
     pub tx: Calls,
+    /// What of `rx` and `tx` is in the registry's totals already.
+    pub settled: [Calls; 2],
 }
 
 /// A slot while a connection uses it.
@@ -274,6 +276,8 @@ pub fn slot(memory: Shared, connection: &Connection) -> Option<Slot> {
     if header.client_cookie.load(Relaxed) != connection.ends[0].cookie {
         return None;
     }
+    // What is settled before what there is, so that never more is settled.
+    let settled = [0, 1].map(|number: usize| header.settled[number].each_ref().map(settled));
     // What was read first, what was written after it: so nobody seems to have read more than was written.
     let read = [0, 1].map(|ring: usize| header.rings[ring].cons.0.load(Acquire));
     let written = [0, 1].map(|ring: usize| header.rings[ring].producer.0.prod.load(Acquire));
@@ -282,6 +286,7 @@ pub fn slot(memory: Shared, connection: &Connection) -> Option<Slot> {
         state: header.sides[number].state.load(Relaxed),
         rx: traffic(&header.sides[number].rx.0, read[1 - number]),
         tx: traffic(&header.sides[number].tx.0, written[number]),
+        settled: settled[number],
     };
     Some(Slot {
         ring_size: segment.geometry().ring_size,
@@ -297,6 +302,15 @@ fn used(key: u64) -> Option<u64> {
 fn traffic(from: &shm::layout::Traffic, bytes: u64) -> Calls {
     Calls {
         bytes,
+        requests: from.requests.load(Relaxed),
+        stalls: from.stalls.load(Relaxed),
+        sizes: core::array::from_fn(|class| u64::from(from.sizes[class].load(Relaxed))),
+    }
+}
+
+fn settled(from: &shm::layout::Settled) -> Calls {
+    Calls {
+        bytes: from.bytes.load(Relaxed),
         requests: from.requests.load(Relaxed),
         stalls: from.stalls.load(Relaxed),
         sizes: core::array::from_fn(|class| u64::from(from.sizes[class].load(Relaxed))),

@@ -125,6 +125,10 @@ pub fn take(peer: ProcessId, ring_size: u32, cookie: u64) -> Result<Offer, Reaso
         group.free.push_front(index, view);
         return Err(Reason::MEM);
     }
+    if !is_new {
+        // A side that was killed has told nobody what it moved.
+        crate::totals::settle(view.header());
+    }
     view.header().reset(cookie);
     if let Some(map) = registry::mapped() {
         let counter = if is_new { &map.totals.slots_made } else { &map.totals.slots_reused };

@@ -1,10 +1,12 @@
-//! Counters of this user that outlive processes. Owns: when they are added to (upgrade, fallback, close).
+//! Counters of this user that outlive processes. Owns: when they are added to (upgrade, fallback, close), and that nothing
+//! is added twice.
 
 use crate::registry;
-use shm::layout::{SideBlock, Traffic};
+use shm::layout::{Settled, Traffic};
 use shm::registry::TrafficTotals;
+use shm::sync::AtomicU64;
 use shm::sync::Ordering::Relaxed;
-use shm::{Ring, Side};
+use shm::{Side, SlotHeader};
 use wire::reason::Reason;
 
 /// Counts a connection that moved to shared memory.
@@ -27,18 +29,67 @@ pub fn fell_back(side: Side, reason: Reason) {
     }
 }
 
-/// Adds what one side moved to the totals, at its last close.
-pub fn closed(side: &SideBlock, outgoing: Ring, incoming: Ring) {
+/// Adds what both sides have moved and the totals do not have yet. Whoever lets a slot go or takes it again says so for both:
+/// a side whose process was killed cannot.
+pub fn settle(header: &SlotHeader) {
     let Some(map) = registry::mapped() else { return };
-    add(&map.totals.tx, &side.tx.0, outgoing.words().producer.0.prod.load(Relaxed));
-    add(&map.totals.rx, &side.rx.0, incoming.words().cons.0.load(Relaxed));
+    for (side, block) in header.sides.iter().enumerate() {
+        let [received, sent] = &header.settled[side];
+        add(&map.totals.tx, &block.tx.0, header.rings[side].producer.0.prod.load(Relaxed), sent);
+        add(&map.totals.rx, &block.rx.0, header.rings[1 - side].cons.0.load(Relaxed), received);
+    }
 }
 
-fn add(into: &TrafficTotals, from: &Traffic, bytes: u64) {
-    into.bytes.fetch_add(bytes, Relaxed);
-    into.requests.fetch_add(from.requests.load(Relaxed), Relaxed);
-    into.stalls.fetch_add(from.stalls.load(Relaxed), Relaxed);
-    for (total, count) in into.sizes.iter().zip(&from.sizes) {
-        total.fetch_add(u64::from(count.load(Relaxed)), Relaxed);
+fn add(into: &TrafficTotals, from: &Traffic, bytes: u64, settled: &Settled) {
+    // (An end that moved nothing since is most of them: two of three are settled by their peer.)
+    let requests = from.requests.load(Relaxed);
+    if requests == settled.requests.load(Relaxed) && bytes == settled.bytes.load(Relaxed) {
+        return;
+    }
+    add_rest(&into.bytes, bytes, &settled.bytes);
+    add_rest(&into.requests, requests, &settled.requests);
+    add_rest(&into.stalls, from.stalls.load(Relaxed), &settled.stalls);
+    for (total, (count, settled)) in into.sizes.iter().zip(from.sizes.iter().zip(&settled.sizes)) {
+        let now = count.load(Relaxed);
+        let before = settled.fetch_max(now, Relaxed);
+        total.fetch_add(u64::from(now.saturating_sub(before)), Relaxed);
+    }
+}
+
+fn add_rest(total: &AtomicU64, now: u64, settled: &AtomicU64) {
+    let before = settled.fetch_max(now, Relaxed);
+    total.fetch_add(now.saturating_sub(before), Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shm::segment::{Geometry, Segment};
+
+    #[test]
+    fn what_is_settled_by_several_is_added_once() {
+        let geometry = Geometry { slots: 1, ring_size: 16384 };
+        let memory = os::mem::map_private(geometry.len()).expect("memory");
+        let header = Segment::format(memory, geometry, 42).and_then(|made| made.slot(0)).expect("slot 0");
+        let into = &TrafficTotals {
+            bytes: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            stalls: AtomicU64::new(0),
+            sizes: [const { AtomicU64::new(0) }; shm::layout::BUCKETS],
+        };
+        let (sent, settled) = (&header.sides[0].tx.0, &header.settled[0][1]);
+        sent.count(100);
+        sent.count(9000);
+        for _ in 0..2 {
+            add(into, sent, 9100, settled);
+        }
+        sent.count(1);
+        add(into, sent, 9101, settled);
+        let read = [&into.bytes, &into.requests, &into.sizes[0], &into.sizes[1]];
+        assert_eq!(read.map(|word| word.load(Relaxed)), [9101, 3, 2, 1]);
+        header.reset(7);
+        sent.count(5);
+        add(into, sent, 5, settled);
+        assert_eq!((into.bytes.load(Relaxed), into.requests.load(Relaxed)), (9106, 4), "the next connection");
     }
 }

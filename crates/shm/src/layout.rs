@@ -91,6 +91,32 @@ pub fn bucket_of(bytes: usize) -> usize {
     ((64 - above.leading_zeros()) as usize).min(BUCKETS - 1)
 }
 
+/// What of a direction's counters is in the totals of the registry already: whoever adds the rest, and whenever, nothing is
+/// added twice.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Settled {
+    /// Bytes.
+    pub bytes: AtomicU64,
+    /// Calls that moved bytes.
+    pub requests: AtomicU64,
+    /// Calls that had to wait.
+    pub stalls: AtomicU64,
+    /// Calls by size.
+    pub sizes: [AtomicU32; BUCKETS],
+}
+
+impl Settled {
+    fn reset(&self) {
+        for word in [&self.bytes, &self.requests, &self.stalls] {
+            word.store(0, Ordering::Relaxed);
+        }
+        for bucket in &self.sizes {
+            bucket.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// State of one side; written by that side only.
 #[derive(Debug)]
 #[repr(C, align(128))]
@@ -195,6 +221,8 @@ pub struct SlotHeader {
     pub rings: [RingWords; 2],
     /// PROPOSAL, ACCEPT, CONFIRM.
     pub mail: [Mail; 3],
+    /// Received and sent by client and server, as far as the totals have it.
+    pub settled: [[Settled; 2]; 2],
 }
 
 #[cfg(not(loom))]
@@ -244,6 +272,7 @@ impl SlotHeader {
         for mail in &self.mail {
             mail.len.store(0, Ordering::Relaxed);
         }
+        self.settled.iter().flatten().for_each(Settled::reset);
         fence(Ordering::Release);
     }
 }

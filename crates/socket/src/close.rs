@@ -266,7 +266,7 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
         return;
     }
     if was == Phase::Smc && !conn.has(flag::COUNTED | flag::LEFT) {
-        totals::closed(end.mine(), end.outgoing, end.incoming);
+        totals::settle(end.view.header());
     }
     let is_last = !conn.has(flag::LEFT) && drop_holder(&end);
     if is_last && end.side == Side::Client && was == Phase::Plain {
@@ -561,7 +561,7 @@ pub fn at_exit() {
                     // The destructor and _exit both come here; each connection is counted once.
                     if is_last && !held.has(flag::COUNTED) {
                         held.mark(flag::COUNTED);
-                        totals::closed(end.mine(), end.outgoing, end.incoming);
+                        totals::settle(end.view.header());
                     }
                 }
             }

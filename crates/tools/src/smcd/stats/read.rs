@@ -4,7 +4,7 @@
 use super::{Direction, Stats};
 use crate::live::{self, Live};
 use crate::registry::Registry;
-use fabric::observe::{Calls, Slot, Totals, Verdict};
+use fabric::observe::{Calls, Slot, SlotSide, Totals, Verdict};
 
 /// Sums over all registries.
 pub(super) fn all(registries: &[Registry]) -> Stats {
@@ -39,16 +39,34 @@ pub(super) fn add_totals(stats: &mut Stats, totals: &Totals) {
     }
 }
 
+/// What a killed end has moved counts as long as somebody has the memory.
 fn add_live(stats: &mut Stats, live: &Live) {
     let Some(slot) = live.slot else { return };
-    for side in (0..2).filter(|side| live.lives[*side]) {
-        add_side(stats, &slot, side);
+    for side in 0..2 {
+        add_traffic(stats, &slot, side);
+    }
+    for _ in live.lives.iter().filter(|lives| **lives) {
+        add_buffers(stats, &slot);
     }
 }
 
-pub(super) fn add_side(stats: &mut Stats, slot: &Slot, side: usize) {
-    add_sent(&mut stats.tx, &slot.sides[side].tx);
-    add_received(&mut stats.rx, &slot.sides[side].rx);
+/// What is not in the totals yet.
+pub(super) fn add_traffic(stats: &mut Stats, slot: &Slot, side: usize) {
+    let SlotSide { rx, tx, settled: [received, sent], .. } = &slot.sides[side];
+    add_sent(&mut stats.tx, &rest(tx, sent));
+    add_received(&mut stats.rx, &rest(rx, received));
+}
+
+fn rest(all: &Calls, settled: &Calls) -> Calls {
+    Calls {
+        bytes: all.bytes.saturating_sub(settled.bytes),
+        requests: all.requests.saturating_sub(settled.requests),
+        stalls: all.stalls.saturating_sub(settled.stalls),
+        sizes: std::array::from_fn(|class| all.sizes[class].saturating_sub(settled.sizes[class])),
+    }
+}
+
+pub(super) fn add_buffers(stats: &mut Stats, slot: &Slot) {
     let class = ((slot.ring_size.max(1) - 1) >> 13).checked_ilog2().map_or(0, |log| log as usize + 1).min(8);
     for direction in [&mut stats.tx, &mut stats.rx] {
         direction.buffers[class] += 1;

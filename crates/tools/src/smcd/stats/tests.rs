@@ -1,6 +1,6 @@
 //! Golden reports, the 65 keys, and the arithmetic of reset.
 
-use super::read::{add_side, add_totals};
+use super::read::{add_buffers, add_totals, add_traffic};
 use super::{Direction, Stats, report};
 use fabric::observe::{Calls, Slot, SlotSide, Totals};
 use wire::Reason;
@@ -32,7 +32,8 @@ fn stats() -> Stats {
     add_totals(&mut stats, &totals);
     let side = SlotSide { tx: calls(1_000_000, 10, 0), rx: calls(1, 1, 0), ..SlotSide::default() };
     let slot = Slot { ring_size: 65536, server_cookie: 0, sides: [side, side] };
-    add_side(&mut stats, &slot, 0);
+    add_traffic(&mut stats, &slot, 0);
+    add_buffers(&mut stats, &slot);
     stats
 }
 
@@ -109,6 +110,16 @@ Extras
     urgent data                         0
 "
     ));
+}
+
+#[test]
+fn what_is_in_the_totals_is_not_added_again() {
+    let calls = |bytes, requests| Calls { bytes, requests, ..Calls::default() };
+    let side =
+        SlotSide { tx: calls(100, 10), settled: [Calls::default(), calls(30, 4)], ..SlotSide::default() };
+    let mut stats = Stats::default();
+    add_traffic(&mut stats, &Slot { ring_size: 65536, server_cookie: 0, sides: [side, side] }, 0);
+    assert_eq!((stats.tx.bytes, stats.tx.requests, stats.rx.bytes), (70, 6, 0));
 }
 
 #[test]
