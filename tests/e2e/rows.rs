@@ -114,13 +114,13 @@ fn a_client_without_a_registry_has_a_row_with_its_program_and_socket() {
     assert!(bed.tool("smcss", &["--json"]).contains("\"reason_text\": \"Peer does not support SMC\""));
 }
 
-/// TCP_DEFER_ACCEPT: the listener is never announced, so its clients find nobody.
+/// A socket that has asked for what only TCP can do is never announced as a listener, so its clients find nobody.
 #[test]
 fn a_listener_that_clients_do_not_find_is_shown_as_such() {
     let (Some(python), true) = (python(), Mode::wanted().contains(&Mode::Smc)) else { return };
-    let (bed, port) = (Bed::new("rows-deferred", Mode::Smc), free_port());
+    let (bed, port) = (Bed::new("rows-plain", Mode::Smc), free_port());
     let mut command = hold(bed.server(&python), "server", port);
-    let _server = serve(&bed, command.arg("deferred"), port);
+    let _server = serve(&bed, command.arg("plain"), port);
     let _client = client(&bed, &python, port, None);
     let connections = [format!("client ACTIVE {PEER_NO_SMC}"), format!("server ACTIVE {PEER_NO_SMC}")];
     let [of_client, of_server] = connections.each_ref().map(String::as_str);

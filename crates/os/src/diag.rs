@@ -1,7 +1,7 @@
 //! sock_diag: which socket owns an address pair (`linux/inet_diag.h`, no privilege needed for an exact look-up).
 //! Owns: the netlink socket, one per process, lent to one caller at a time without a lock.
 
-use crate::net::{AF_INET6, Endpoint};
+use crate::net::{AF_INET6, Endpoint, LOOPBACK};
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -144,7 +144,8 @@ fn ask(fd: i32, local: Endpoint, remote: Endpoint) -> Result<Found> {
             dport_be: remote.port.to_be_bytes(),
             src: local.addr,
             dst: remote.addr,
-            interface: if local.family == AF_INET6 { remote.scope } else { 0 },
+            // Where a local connection arrives: so sockets bound to that device are found as well as those bound to none.
+            interface: if local.family == AF_INET6 && remote.scope != 0 { remote.scope } else { LOOPBACK },
             cookie: [u32::MAX; 2],
         },
         ..Request::default()

@@ -127,6 +127,11 @@ pub fn copy_signal_driven(fd: i32, bell: i32, on: bool) {
     let _ = fcntl(bell, nr::F_SETFL, flags as usize);
 }
 
+/// Makes `bell` signal its readiness to nobody.
+pub fn stop_signals(bell: i32) {
+    let _ = fcntl(bell, nr::F_SETFL, nr::O_NONBLOCK as usize);
+}
+
 /// Whether FD_CLOEXEC is set on `fd`.
 pub fn is_cloexec(fd: i32) -> bool {
     fcntl(fd, nr::F_GETFD, 0).is_ok_and(|flags| flags as u32 & nr::FD_CLOEXEC != 0)

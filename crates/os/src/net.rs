@@ -206,6 +206,25 @@ pub fn is_listening(fd: i32) -> bool {
     int_option(fd, opt::SO_ACCEPTCONN) == 1
 }
 
+/// The index of the device that the socket is bound to (SO_BINDTODEVICE, SO_BINDTOIFINDEX), 0 for none.
+pub fn bound_device(fd: i32) -> i32 {
+    int_option(fd, opt::SO_BINDTOIFINDEX).max(0)
+}
+
+/// `TCP_DEFER_ACCEPT` in seconds as the kernel rounds them, 0 if it is off.
+pub fn deferral(fd: i32) -> i32 {
+    let mut seconds = 0i32;
+    getsockopt(fd, opt::IPPROTO_TCP, opt::TCP_DEFER_ACCEPT, &mut seconds).map_or(0, |_| seconds)
+}
+
+/// Sets `TCP_DEFER_ACCEPT`.
+pub fn set_deferral(fd: i32, seconds: i32) -> Result<()> {
+    setsockopt(fd, opt::IPPROTO_TCP, opt::TCP_DEFER_ACCEPT, &seconds)
+}
+
+/// The loopback device's index in every network namespace: local connections arrive by it, whatever their address.
+pub const LOOPBACK: u32 = 1;
+
 /// `SO_RCVLOWAT`, at least 1.
 pub fn rcvlowat(fd: i32) -> u32 {
     int_option(fd, opt::SO_RCVLOWAT).max(1) as u32

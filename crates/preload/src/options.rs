@@ -1,7 +1,7 @@
 //! fcntl, ioctl, setsockopt: the few requests that concern shared memory; the rest is the kernel socket's.
 //! Owns: O_NONBLOCK's copy in the slot, and the refusal of what only TCP can do.
 
-use crate::hook::{self, hooks};
+use crate::hook::{self, descriptor_hooks, hooks};
 use crate::lifecycle::{duplicated, is_borrowed};
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
@@ -12,12 +12,17 @@ use socket::{Errno, Outcome, server, stream};
 const F_DUPFD: c_int = 0;
 const F_SETFL: c_int = 4;
 const F_DUPFD_CLOEXEC: c_int = 1030;
+const F_SETOWN: c_int = 8;
+const F_SETSIG: c_int = 10;
+const F_SETOWN_EX: c_int = 15;
 const O_NONBLOCK: usize = 0o4000;
 const O_ASYNC: usize = 0o20000;
 const FIONREAD: u64 = 0x541B;
 const SIOCOUTQ: u64 = 0x5411;
 const FIONBIO: u64 = 0x5421;
 const FIOASYNC: u64 = 0x5452;
+const FIOSETOWN: u64 = 0x8901;
+const SIOCSPGRP: u64 = 0x8902;
 
 fn control(fd: c_int, cmd: c_int, arg: usize, libc_fcntl: impl Fn() -> c_int) -> Outcome {
     if table::get(fd) == Entry::Empty {
@@ -26,9 +31,6 @@ fn control(fd: c_int, cmd: c_int, arg: usize, libc_fcntl: impl Fn() -> c_int) ->
     match cmd {
         F_DUPFD | F_DUPFD_CLOEXEC if !is_borrowed() => duplicated(fd, libc_fcntl()),
         F_SETFL => {
-            if arg & O_ASYNC != 0 {
-                server::refuse(fd);
-            }
             let result = libc_fcntl();
             if result < 0 {
                 return Outcome::Fail(hook::last());
@@ -37,8 +39,18 @@ fn control(fd: c_int, cmd: c_int, arg: usize, libc_fcntl: impl Fn() -> c_int) ->
             socket::ready::note_signal_driven(fd, arg & O_ASYNC != 0);
             Outcome::Done(result as usize)
         }
+        F_SETOWN | F_SETSIG | F_SETOWN_EX => owner_set(fd, libc_fcntl()),
         _ => Outcome::Forward,
     }
+}
+
+/// After a call that changes who is signalled, or by what.
+fn owner_set(fd: c_int, result: c_int) -> Outcome {
+    if result < 0 {
+        return Outcome::Fail(hook::last());
+    }
+    socket::ready::note_signal_owner(fd);
+    Outcome::Done(result as usize)
 }
 
 fn request(fd: c_int, request: u64, arg: usize) -> Outcome {
@@ -49,13 +61,9 @@ fn request(fd: c_int, request: u64, arg: usize) -> Outcome {
         FIONREAD => stream::readable_bytes(fd),
         SIOCOUTQ => stream::unread_by_peer(fd),
         FIONBIO => return switch_nonblocking(fd, request, arg),
-        FIOASYNC => {
-            server::refuse(fd);
-            // SAFETY: the request takes a pointer to int, null or not.
-            let on = unsafe { (arg as *const c_int).as_ref() }.is_some_and(|on| *on != 0);
-            socket::ready::note_signal_driven(fd, on);
-            None
-        }
+        FIOASYNC => return switch_signals(fd, request, arg),
+        // SAFETY: the program's own arguments.
+        FIOSETOWN | SIOCSPGRP => return owner_set(fd, unsafe { forward::ioctl(fd, request, arg) }),
         _ => None,
     };
     let (Some(count), false) = (count, arg == 0) else { return Outcome::Forward };
@@ -75,43 +83,73 @@ fn switch_nonblocking(fd: c_int, request: u64, arg: usize) -> Outcome {
     Outcome::Done(0)
 }
 
+fn switch_signals(fd: c_int, request: u64, arg: usize) -> Outcome {
+    // SAFETY: the program's own arguments.
+    let result = unsafe { forward::ioctl(fd, request, arg) };
+    if result < 0 {
+        return Outcome::Fail(hook::last());
+    }
+    // SAFETY: libc accepted the pointer to int.
+    socket::ready::note_signal_driven(fd, unsafe { *(arg as *const c_int) } != 0);
+    Outcome::Done(0)
+}
+
+/// An option's value as an int, where it is one.
+fn int_value(value: Buf, len: u32) -> Option<c_int> {
+    // SAFETY: the program passed a value of this length.
+    (len >= 4 && !value.is_null()).then(|| unsafe { value.cast::<c_int>().read_unaligned() })
+}
+
 /// Options that work on TCP's own bytes: a socket that sets one stays on TCP, as kernel SMC falls back.
-fn needs_tcp(level: c_int, name: c_int) -> bool {
-    match level {
-        // (The kernel does not find a socket by its addresses that is bound to a device.)
-        opt::SOL_SOCKET => matches!(name, opt::SO_ZEROCOPY | opt::SO_BINDTODEVICE | opt::SO_BINDTOIFINDEX),
-        opt::IPPROTO_TCP => {
-            matches!(
-                name,
-                opt::TCP_DEFER_ACCEPT
-                    | opt::TCP_FASTOPEN_CONNECT
-                    | opt::TCP_ULP
-                    | opt::TCP_MD5SIG
-                    | opt::TCP_REPAIR
-            )
-        }
+/// (SO_ZEROCOPY alone changes nothing: a send with MSG_ZEROCOPY moves its direction to TCP.)
+fn needs_tcp(name: c_int, value: Buf, len: u32) -> bool {
+    match name {
+        opt::TCP_FASTOPEN_CONNECT | opt::TCP_REPAIR => int_value(value, len) != Some(0),
+        opt::TCP_ULP | opt::TCP_MD5SIG => true,
         _ => false,
     }
 }
 
-fn option(fd: c_int, level: c_int, name: c_int) -> Outcome {
-    if !needs_tcp(level, name) || !crate::lifecycle::is_active() {
+/// Before an option is set.
+fn option(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) -> Outcome {
+    if level != opt::IPPROTO_TCP || !crate::lifecycle::is_active() {
         return Outcome::Forward;
     }
+    if name == opt::TCP_DEFER_ACCEPT {
+        let is_done = int_value(value, len).is_some_and(|seconds| server::defer(fd, seconds));
+        return if is_done { Outcome::Done(0) } else { Outcome::Forward };
+    }
+    if !needs_tcp(name, value, len) {
+        return Outcome::Forward;
+    }
+    keep_plain(fd);
+    if stream::is_shared(fd) { Outcome::Fail(Errno::EOPNOTSUPP) } else { Outcome::Forward }
+}
+
+/// After an option was set.
+fn option_set(fd: c_int, level: c_int, name: c_int) {
+    if level != opt::SOL_SOCKET {
+        return;
+    }
+    match name {
+        opt::SO_RCVLOWAT => stream::note_rcvlowat(fd),
+        // Connections on this host arrive by the loopback device: bound to that or to none, a socket is found there.
+        opt::SO_BINDTODEVICE | opt::SO_BINDTOIFINDEX
+            if crate::lifecycle::is_active()
+                && os::net::bound_device(fd).unsigned_abs() > os::net::LOOPBACK =>
+        {
+            keep_plain(fd);
+        }
+        _ => {}
+    }
+}
+
+/// A socket that is not connected yet, or whose way is not decided, stays on TCP.
+fn keep_plain(fd: c_int) {
     if table::get(fd) == Entry::Empty {
         table::set(fd, Entry::Foreign);
-        return Outcome::Forward;
-    }
-    server::refuse(fd);
-    if level == opt::IPPROTO_TCP && name == opt::TCP_DEFER_ACCEPT {
-        // The kernel holds a connection back until TCP bytes arrive; ours never do.
-        server::stop_listening(fd);
-        return Outcome::Forward;
-    }
-    if level == opt::IPPROTO_TCP && stream::is_shared(fd) {
-        Outcome::Fail(Errno::EOPNOTSUPP)
     } else {
-        Outcome::Forward
+        server::refuse(fd);
     }
 }
 
@@ -136,16 +174,39 @@ hooks! {
         if level == opt::SOL_SOCKET && is_timeout(name) {
             stream::note_timeout_is_used();
         }
-        match option(fd, level, name) {
+        match option(fd, level, name, value, len) {
             Outcome::Forward => {
                 // SAFETY: the program's own arguments.
                 let result = unsafe { forward::setsockopt(fd, level, name, value, len) };
-                if result == 0 && level == opt::SOL_SOCKET && name == opt::SO_RCVLOWAT {
-                    stream::note_rcvlowat(fd);
+                if result != 0 {
+                    return hook::fail(hook::last()) as c_int;
                 }
-                if result == 0 { Outcome::Done(0) } else { Outcome::Fail(hook::last()) }
+                option_set(fd, level, name);
+                Outcome::Done(0)
             }
             other => other,
         }
     }
+}
+
+descriptor_hooks! {
+    fn getsockopt [] (fd: c_int, level: c_int, name: c_int, value: Buf, len: *mut u32) -> c_int {
+        match (level, name) {
+            (opt::IPPROTO_TCP, opt::TCP_DEFER_ACCEPT) => tell_deferral(fd, value, len),
+            _ => Outcome::Forward,
+        }
+    }
+}
+
+/// The kernel has checked the program's pointers, and written its own answer.
+fn tell_deferral(fd: c_int, value: Buf, len: *mut u32) -> Outcome {
+    let Some(seconds) = server::deferral(fd) else { return Outcome::Forward };
+    // SAFETY: the program's own arguments.
+    if unsafe { forward::getsockopt(fd, opt::IPPROTO_TCP, opt::TCP_DEFER_ACCEPT, value, len) } != 0 {
+        return Outcome::Fail(hook::last());
+    }
+    let bytes = seconds.to_ne_bytes();
+    // SAFETY: the kernel has written so many bytes there, and their number.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast(), (*len as usize).min(bytes.len())) };
+    Outcome::Done(0)
 }

@@ -55,6 +55,7 @@ pub unsafe extern "C-unwind" fn syscall(
             nr::__NR_dup3 => lifecycle::dup3(fd, b as c_int, c as c_int) as isize,
             nr::__NR_fcntl => options::fcntl(fd, b as c_int, c) as isize,
             nr::__NR_ioctl => options::ioctl(fd, b as u64, c) as isize,
+            nr::__NR_getsockopt => options::getsockopt(fd, b as c_int, c as c_int, d as _, e as _) as isize,
             nr::__NR_setsockopt => options::setsockopt(fd, b as c_int, c as c_int, d as _, e as u32) as isize,
             nr::__NR_prctl => sandbox::prctl(fd, b, c, d, e) as isize,
             nr::__NR_seccomp => sandbox::seccomp(a, b, c),

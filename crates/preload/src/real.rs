@@ -204,4 +204,6 @@ reals! {
     fn setresgid(real: u32, effective: u32, saved: u32) -> c_int = __NR_setresgid(real, effective, saved);
     fn setgroups(count: usize, list: Buf) -> c_int = __NR_setgroups(count, list);
     fn capset(header: Buf, sets: Buf) -> c_int = __NR_capset(header, sets);
+    fn getsockopt(fd: c_int, level: c_int, name: c_int, value: Buf, len: *mut u32) -> c_int
+        = __NR_getsockopt(fd, level, name, value, len);
 }

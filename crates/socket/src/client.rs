@@ -35,7 +35,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let owner = listener::owner_of(target)?;
     // Held until the intent stands: credentials do not change in between.
     let _using = registry::using().ok_or(Reason::NOSMCDDEV)?;
-    if !net::is_tcp(fd) {
+    if !net::is_tcp(fd) || crate::server::is_deferring_client(fd) {
         return Err(Reason::OPTUNSUPP);
     }
     let map = registry::existing()?;

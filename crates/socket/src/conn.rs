@@ -172,6 +172,8 @@ pub struct Conn {
     exclusive_era: AtomicU64,
     /// SO_RCVLOWAT.
     pub(crate) rcvlowat: AtomicU32,
+    /// Of a listener: TCP_DEFER_ACCEPT as the program set it, which the kernel does not know.
+    pub(crate) deferral: AtomicU32,
     /// Sends that found no space while an edge-triggered set watched.
     stalls: AtomicU32,
     /// When a poll of sockets of which it is the first last asked the kernel, in cycles.
@@ -215,6 +217,7 @@ impl Conn {
             epoll_edge: AtomicU32::new(0),
             exclusive_era: AtomicU64::new(0),
             rcvlowat: AtomicU32::new(1),
+            deferral: AtomicU32::new(0),
             stalls: AtomicU32::new(0),
             polled: AtomicU64::new(0),
             asked_tcp: AtomicU64::new(0),
@@ -249,6 +252,7 @@ impl Conn {
         }
         self.epoll_edge.store(0, Ordering::Relaxed);
         self.rcvlowat.store(1, Ordering::Relaxed);
+        self.deferral.store(0, Ordering::Relaxed);
         self.set_phase(phase);
     }
 
@@ -653,6 +657,7 @@ pub(crate) fn enter(fd: i32, phase: Phase) -> Option<Held> {
 fn recycle(index: Index, conn: &'static Conn) {
     // Two last holders may arrive here together, and one of them late: who frees the word does the work.
     if conn.uses.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        crate::ready::end_signals(conn);
         crate::close::let_go(conn, conn.phase());
         conn.set_phase(Phase::Free);
         TABLE.give_back(index);

@@ -138,6 +138,10 @@ fn has_input(conn: &Conn, end: &End, fd: i32) -> bool {
 
 /// O_ASYNC changed: the doorbell raises the program's signal at every arrival, as the socket would.
 pub fn note_signal_driven(fd: i32, on: bool) {
+    // To switch it off where it never was on is no use of the socket.
+    if !on && !crate::conn::hold(fd).is_some_and(|conn| conn.has(flag::SIGNAL_DRIVEN)) {
+        return;
+    }
     let Some(conn) = crate::stream::in_use(fd) else { return };
     let Some(end) = End::of(&conn) else { return };
     let was_on = conn.has(flag::SIGNAL_DRIVEN);
@@ -152,6 +156,25 @@ pub fn note_signal_driven(fd: i32, on: bool) {
     } else {
         conn.unmark(flag::SIGNAL_DRIVEN);
         count_registrations(&conn, Some(&end), 0, 0, -1);
+    }
+}
+
+/// Who is signalled, or how, changed.
+pub fn note_signal_owner(fd: i32) {
+    if let Some(conn) = crate::conn::hold(fd).filter(|conn| conn.has(flag::SIGNAL_DRIVEN))
+        && let Some(end) = End::of(&conn)
+    {
+        os::fd::copy_signal_driven(fd, end.my_bell(), true);
+    }
+}
+
+/// The doorbell outlives the connection: its next one must not raise this one's signals.
+pub(crate) fn end_signals(conn: &Conn) {
+    if conn.has(flag::SIGNAL_DRIVEN)
+        && let Some(end) = End::of(conn)
+        && !is_shared(conn, &end)
+    {
+        os::fd::stop_signals(end.my_bell());
     }
 }
 

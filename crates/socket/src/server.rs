@@ -3,36 +3,63 @@
 
 use crate::conn::{Conn, End, Phase, Tie, enter, flag};
 use crate::{close, epoll, handshake};
+use core::sync::atomic::AtomicBool;
 use fabric::connection::{self, RowId};
 use fabric::verdict::Verdict;
 use fabric::{Reason, attach, listener, member, process, registry, totals};
 use os::net::Endpoint;
 use os::{diag, net};
 use shm::Side;
-use shm::sync::Ordering::{AcqRel, Relaxed, Release};
+use shm::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// Whether some socket of this process may have a TCP_DEFER_ACCEPT: else nobody asks for it.
+static MAY_DEFER: AtomicBool = AtomicBool::new(false);
+
+/// A listener that was announced.
+#[derive(Clone, Copy)]
+pub struct Announced {
+    cookie: u64,
+    /// Its TCP_DEFER_ACCEPT, which the kernel has no more.
+    deferral: i32,
+}
+
+/// The kernel would hold a connection back until TCP bytes arrive, and those of an enabled client never do. That is an
+/// optimisation, which the kernel itself gives up after so many seconds: of an announced listener we only remember it.
+fn announce(fd: i32) -> Result<Announced, Reason> {
+    let cookie = listener::announce(fd)?;
+    let deferral = if MAY_DEFER.load(Acquire) { net::deferral(fd) } else { 0 };
+    if deferral > 0 && net::set_deferral(fd, 0).is_err() {
+        listener::forget(cookie, fd);
+        return Err(Reason::OPTUNSUPP);
+    }
+    Ok(Announced { cookie, deferral })
+}
 
 /// Before listen(): announces a bound socket, for from that call on clients may come. Who finds it too early finds no
-/// listener in the kernel, and connects in vain anyway. (Its cookie, if it was announced.)
-pub fn before_listen(fd: i32) -> Option<u64> {
+/// listener in the kernel, and connects in vain anyway.
+pub fn before_listen(fd: i32) -> Option<Announced> {
     let is_bound = net::is_tcp(fd) && net::local(fd).is_ok_and(|at| at.port != 0);
-    if is_bound { listener::announce(fd).ok() } else { None }
+    if is_bound { announce(fd).ok() } else { None }
 }
 
 /// After a listen() that failed: takes back what [`before_listen`] said, unless the socket had been listening before.
-pub fn after_failed_listen(fd: i32, announced: Option<u64>) {
-    if let Some(cookie) = announced
+pub fn after_failed_listen(fd: i32, announced: Option<Announced>) {
+    if let Some(Announced { cookie, deferral }) = announced
         && !net::is_listening(fd)
     {
         listener::forget(cookie, fd);
+        if deferral > 0 {
+            let _ = net::set_deferral(fd, deferral);
+        }
     }
 }
 
-/// After listen(): announces the socket, unless that is done (its cookie).
-pub fn after_listen(fd: i32, announced: Option<u64>) -> Result<(), Reason> {
+/// After listen(): announces the socket, unless that is done.
+pub fn after_listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
     if !net::is_tcp(fd) {
         return Err(Reason::OPTUNSUPP);
     }
-    let cookie = announced.map_or_else(|| listener::announce(fd), Ok)?;
+    let Announced { cookie, deferral } = announced.map_or_else(|| announce(fd), Ok)?;
     // What it accepts inherits its time limits, which may have been set before anybody looked.
     if [net::opt::SO_RCVTIMEO, net::opt::SO_SNDTIMEO].iter().any(|limit| net::timeout_ns(fd, *limit) != 0) {
         crate::conn::note_unseen_options();
@@ -41,6 +68,7 @@ pub fn after_listen(fd: i32, announced: Option<u64>) -> Result<(), Reason> {
     held.cookie.store(cookie, core::sync::atomic::Ordering::Relaxed);
     held.deadline.store(close::era(), core::sync::atomic::Ordering::Relaxed);
     held.looks.store(net::local(fd).map_or(0, |at| at.port.into()), core::sync::atomic::Ordering::Relaxed);
+    held.deferral.store(deferral.max(0) as u32, core::sync::atomic::Ordering::Relaxed);
     Ok(())
 }
 
@@ -60,8 +88,51 @@ pub fn announce_again(fd: i32) {
     }
 }
 
+/// TCP_DEFER_ACCEPT is about to be set. Whether it is an announced listener's, and done with.
+pub fn defer(fd: i32, seconds: i32) -> bool {
+    let Some(conn) = crate::conn::hold(fd).filter(|conn| conn.phase() == Phase::Listening) else {
+        MAY_DEFER.fetch_or(seconds > 0, AcqRel);
+        return false;
+    };
+    conn.deferral.store(rounded_deferral(seconds), core::sync::atomic::Ordering::Relaxed);
+    true
+}
+
+/// What the kernel makes of so many seconds: a number of retransmissions (255 at most), each after twice the time of the one
+/// before it, the first after a second, none after more than two minutes (TCP_RTO_MAX).
+fn rounded_deferral(seconds: i32) -> u32 {
+    let wanted = seconds.max(0).unsigned_abs();
+    if wanted == 0 {
+        return 0;
+    }
+    let ends = (0..255u32).scan(0, |end, doubled| {
+        *end += (1 << doubled.min(7)).min(120);
+        Some(*end)
+    });
+    let mut last = 0;
+    for end in ends {
+        last = end;
+        if end >= wanted {
+            break;
+        }
+    }
+    last
+}
+
+/// The TCP_DEFER_ACCEPT of an announced listener, 0 for none; `None` for any other socket.
+pub fn deferral(fd: i32) -> Option<u32> {
+    let conn = crate::conn::hold(fd).filter(|conn| conn.phase() == Phase::Listening)?;
+    Some(conn.deferral.load(core::sync::atomic::Ordering::Relaxed))
+}
+
+/// Whether the kernel waits for data with the last word of this client's handshake, as TCP_DEFER_ACCEPT has it there.
+pub(crate) fn is_deferring_client(fd: i32) -> bool {
+    MAY_DEFER.load(Acquire) && net::deferral(fd) > 0
+}
+
 /// A listener that came over exec: what its former program set is inherited by what it accepts.
 pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
+    MAY_DEFER.store(true, Release);
     crate::conn::note_unseen_options();
     after_listen(fd, None)
 }
@@ -101,15 +172,6 @@ fn refuse_accepted(conn: &Conn, fd: i32) {
     }
     // Another process that shares the socket has said SMC: this one follows.
     decide(conn, fd);
-}
-
-/// A listener that needs TCP bytes to do its work is enabled no more.
-pub fn stop_listening(fd: i32) {
-    let Some(conn) = crate::conn::hold(fd) else { return };
-    if conn.phase() == Phase::Listening {
-        listener::forget(conn.cookie.load(core::sync::atomic::Ordering::Relaxed), fd);
-        conn.set_phase(Phase::Plain);
-    }
 }
 
 /// The first use: SMC if the client offered memory that can be had, TCP otherwise.

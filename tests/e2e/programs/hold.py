@@ -1,4 +1,4 @@
-"""Opens connections and keeps them: `hold.py server PORT [deferred] [undumpable]`, `hold.py client PORT`."""
+"""Opens connections and keeps them: `hold.py server PORT [plain] [undumpable]`, `hold.py client PORT`."""
 import ctypes
 import socket
 import sys
@@ -11,8 +11,9 @@ if "undumpable" in sys.argv:
 if role == "server":
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if "deferred" in sys.argv:
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 5)
+    if "plain" in sys.argv:
+        TCP_FASTOPEN_CONNECT = 30
+        listener.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
     listener.bind(("127.0.0.1", port))
     listener.listen()
     held = []

@@ -24,13 +24,14 @@ mod cases_sets;
 mod cases_signal;
 mod cases_slots;
 mod cases_turns;
+mod cases_values;
 mod context;
 mod peer;
 
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 19] = [
+    let groups: [&[Case]; 20] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -50,6 +51,7 @@ fn all() -> Vec<Case> {
         cases_end::CASES,
         cases_filter::CASES,
         cases_options::CASES,
+        cases_values::CASES,
     ];
     groups.concat()
 }

@@ -192,6 +192,12 @@ pub fn setopt(fd: Fd, level: c_int, name: c_int, value: i32) -> Ret {
     set(fd, level, name, &value)
 }
 
+/// `setsockopt(2)` of bytes as they are.
+pub fn setopt_bytes(fd: Fd, level: c_int, name: c_int, value: &[u8]) -> Ret {
+    // SAFETY: value and length match and outlive the call.
+    ret32(unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), value.len() as socklen_t) })
+}
+
 /// SO_RCVTIMEO or SO_SNDTIMEO in milliseconds.
 pub fn set_timeout(fd: Fd, name: c_int, ms: i64) -> Ret {
     set(fd, libc::SOL_SOCKET, name, &libc::timeval { tv_sec: ms / 1000, tv_usec: (ms % 1000) * 1000 })
