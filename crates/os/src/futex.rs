@@ -1,6 +1,6 @@
 //! Sleeping on a word of shared memory. Owns: nothing; the word's meaning is the caller's.
 
-use crate::raw::{nr, syscall};
+use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
 use core::sync::atomic::AtomicU32;
 
@@ -25,11 +25,47 @@ pub fn wake(word: &AtomicU32) {
     unsafe { syscall!(nr::__NR_futex, word.as_ptr(), nr::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
 }
 
+/// Whether the kernel can read the word at `word` (a multiple of four): it compares it, and sleeps for no time at all.
+pub fn is_readable(word: usize) -> bool {
+    const UNLIKELY: u32 = 0x5a17_e0d3;
+    let limit = nr::__kernel_timespec { tv_sec: 0, tv_nsec: 0 };
+    let what = nr::FUTEX_WAIT | nr::FUTEX_PRIVATE_FLAG;
+    // SAFETY: whatever the address, the kernel reads it at its own risk; the timespec outlives the call.
+    check(unsafe { syscall!(nr::__NR_futex, word, what, UNLIKELY, &raw const limit, 0, 0) })
+        != Err(Errno::EFAULT)
+}
+
+/// Whether the kernel can write to the word at `word` (a multiple of four): it adds nothing to it, in one step.
+pub fn is_writable(word: usize) -> bool {
+    static NOBODY_SLEEPS_HERE: AtomicU32 = AtomicU32::new(0);
+    // FUTEX_OP_ADD of 0; who may sleep at the word is woken if it holds 0x5a1, and then for no reason, as sleepers must expect.
+    const ADD_NOTHING: u32 = 1 << 28 | 0x5a1;
+    let what = nr::FUTEX_WAKE_OP | nr::FUTEX_PRIVATE_FLAG;
+    // SAFETY: whatever the address, the kernel touches it at its own risk, and changes nothing there.
+    let asked =
+        unsafe { syscall!(nr::__NR_futex, NOBODY_SLEEPS_HERE.as_ptr(), what, 0, 0, word, ADD_NOTHING) };
+    check(asked) != Err(Errno::EFAULT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Errno;
     use core::sync::atomic::Ordering;
+
+    #[test]
+    fn words_are_asked_for_without_being_changed() {
+        let word = AtomicU32::new(7);
+        let constant: &'static u32 = &7;
+        let at = word.as_ptr().addr();
+        assert!(is_readable(at) && is_writable(at) && is_readable(core::ptr::from_ref(constant).addr()));
+        assert_eq!(word.load(Ordering::SeqCst), 7);
+        for nowhere in [0, 4, 1 << 47, usize::MAX & !3] {
+            assert!(!is_readable(nowhere) && !is_writable(nowhere));
+        }
+        // Code is readable, and not writable.
+        let code = (wake as fn(&AtomicU32) as usize) & !3;
+        assert!(is_readable(code) && !is_writable(code));
+    }
 
     #[test]
     fn who_sleeps_on_a_word_is_woken_and_who_sees_another_value_does_not_sleep() {

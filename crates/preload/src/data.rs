@@ -2,9 +2,11 @@
 //! (Descriptors that are unknown here never get this far, or find no connection.)
 
 use crate::hook::descriptor_hooks;
+use crate::pointers::{self, MOST, is_near_null, is_outside};
 use crate::real::Buf;
 use core::ffi::c_int;
 use core::iter::once;
+use os::net::msg;
 use socket::buffer::{IoVec, IoVecs, Sink, Source};
 use socket::stream::{receive, transmit};
 use socket::{Errno, Outcome};
@@ -14,7 +16,10 @@ pub(crate) const IOV_MAX: c_int = 1024;
 
 #[inline]
 pub(crate) fn receive_into(fd: c_int, buf: Buf, len: usize, flags: c_int) -> Outcome {
-    let len = len.min(isize::MAX as usize);
+    if is_outside(buf.addr(), len) && len != 0 && flags & msg::TRUNC == 0 {
+        return receive_outside(fd, !is_near_null(buf.addr(), len), flags);
+    }
+    let len = len.min(MOST);
     // SAFETY: the program vouches for its buffer, as it does towards libc.
     let sink = unsafe { Sink::new(buf.cast(), len) };
     receive(fd, once(sink), len, flags)
@@ -22,15 +27,43 @@ pub(crate) fn receive_into(fd: c_int, buf: Buf, len: usize, flags: c_int) -> Out
 
 #[inline]
 pub(crate) fn transmit_from(fd: c_int, buf: Buf, len: usize, flags: c_int) -> Outcome {
-    let len = len.min(isize::MAX as usize);
+    if is_outside(buf.addr(), len) && len != 0 {
+        return transmit_outside(fd, flags);
+    }
+    let len = len.min(MOST);
     // SAFETY: the program vouches for its buffer, as it does towards libc.
     let source = unsafe { Source::new(buf.cast_const().cast(), len) };
     transmit(fd, once(source), len, flags)
 }
 
+/// Into a buffer that cannot be one: the kernel finds out when it has something to copy, or at once if it `is_beyond` the
+/// user's half.
+#[cold]
+fn receive_outside(fd: c_int, is_beyond: bool, flags: c_int) -> Outcome {
+    if is_beyond && socket::stream::is_shared(fd) {
+        return Outcome::Fail(Errno::EFAULT);
+    }
+    let mut byte = [0u8];
+    let flags = flags & !msg::WAITALL | msg::PEEK;
+    match receive(fd, once(Sink::from(&mut byte[..])), 1, flags) {
+        Outcome::Done(1..) => Outcome::Fail(Errno::EFAULT),
+        other => other,
+    }
+}
+
+/// From a buffer that cannot be one.
+#[cold]
+fn transmit_outside(fd: c_int, flags: c_int) -> Outcome {
+    match transmit(fd, once(Source::from(&[][..])), 0, flags) {
+        Outcome::Done(_) => Outcome::Fail(Errno::EFAULT),
+        other => other,
+    }
+}
+
 /// The program's iovec array, checked as the kernel checks it.
 pub(crate) fn vectors<'a>(iov: Buf, count: c_int) -> Result<(IoVecs<'a>, usize), Errno> {
     let entries = usize::try_from(count).ok().filter(|_| count <= IOV_MAX).ok_or(Errno::EINVAL)?;
+    pointers::readable(iov, entries * size_of::<IoVec>())?;
     // SAFETY: the program vouches for the array and what it points to, as it does towards libc.
     let vectors = unsafe { IoVecs::new(iov.cast::<IoVec>(), entries) };
     vectors.total().map(|total| (vectors, total)).ok_or(Errno::EINVAL)
@@ -41,9 +74,26 @@ pub(crate) fn receive_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) -
         return Outcome::Forward;
     }
     match vectors(iov, count) {
+        Ok((vectors, _)) if flags & msg::TRUNC == 0 && vectors.any(is_outside) => {
+            receive_part(fd, vectors, flags)
+        }
         Ok((vectors, total)) => receive(fd, vectors.sinks(), total, flags),
         Err(errno) => Outcome::Fail(errno),
     }
+}
+
+/// Some of the buffers cannot be any: what lies before them is used if it suffices.
+#[cold]
+fn receive_part(fd: c_int, vectors: IoVecs<'_>, flags: c_int) -> Outcome {
+    let part = vectors.until(is_outside);
+    let room = part.total().unwrap_or(0);
+    if vectors.any(|at, len| is_outside(at, len) && !is_near_null(at, len)) {
+        return Outcome::Fail(Errno::EFAULT);
+    }
+    if room == 0 || socket::stream::readable_bytes(fd).is_none_or(|bytes| bytes > room) {
+        return receive_outside(fd, false, flags);
+    }
+    receive(fd, part.sinks(), room, flags)
 }
 
 pub(crate) fn transmit_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) -> Outcome {
@@ -51,6 +101,7 @@ pub(crate) fn transmit_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) 
         return Outcome::Forward;
     }
     match vectors(iov, count) {
+        Ok((vectors, _)) if vectors.any(is_outside) => transmit_outside(fd, flags),
         Ok((vectors, total)) => transmit(fd, vectors.sources(), total, flags),
         Err(errno) => Outcome::Fail(errno),
     }
@@ -101,38 +152,53 @@ descriptor_hooks! {
         }
     }
     fn recv [] (fd: c_int, buf: Buf, len: usize, flags: c_int) -> isize {
-        receive_into(fd, buf, len, flags)
+        receive_into(fd, buf, len.min(MOST), flags)
     }
     fn __recv_chk [] (fd: c_int, buf: Buf, len: usize, room: usize, flags: c_int) -> isize {
-        if len > room { Outcome::Forward } else { receive_into(fd, buf, len, flags) }
+        if len > room { Outcome::Forward } else { receive_into(fd, buf, len.min(MOST), flags) }
     }
     fn recvfrom [] (fd: c_int, buf: Buf, len: usize, flags: c_int, addr: Buf, addr_len: *mut u32) -> isize {
-        without_address(receive_into(fd, buf, len, flags), addr, addr_len)
+        without_address(receive_into(fd, buf, len.min(MOST), flags), addr, addr_len)
     }
     fn __recvfrom_chk [] (fd: c_int, buf: Buf, len: usize, room: usize, flags: c_int, addr: Buf, addr_len: *mut u32) -> isize {
         if len > room {
             Outcome::Forward
         } else {
-            without_address(receive_into(fd, buf, len, flags), addr, addr_len)
+            without_address(receive_into(fd, buf, len.min(MOST), flags), addr, addr_len)
         }
     }
     fn send [__send] (fd: c_int, buf: Buf, len: usize, flags: c_int) -> isize {
-        transmit_from(fd, buf, len, flags)
+        transmit_from(fd, buf, len.min(MOST), flags)
     }
     fn sendto [] (fd: c_int, buf: Buf, len: usize, flags: c_int, addr: Buf, addr_len: u32) -> isize {
-        // TCP ignores the address of a connected socket.
-        transmit_from(fd, buf, len, flags)
+        match address(addr, addr_len) {
+            Err(errno) if socket::stream::is_shared(fd) => Outcome::Fail(errno),
+            _ => transmit_from(fd, buf, len.min(MOST), flags),
+        }
+    }
+}
+
+/// TCP ignores the address of a connected socket, but the kernel reads it.
+pub(crate) fn address(addr: Buf, addr_len: u32) -> Result<(), Errno> {
+    /// `struct sockaddr_storage`.
+    const LONGEST: u32 = 128;
+    match (addr.is_null(), addr_len) {
+        (true, _) | (_, 0) => Ok(()),
+        (false, 1..=LONGEST) => pointers::readable(addr, addr_len as usize),
+        _ => Err(Errno::EINVAL),
     }
 }
 
 /// TCP reports no source address: the length becomes 0.
 fn without_address(outcome: Outcome, addr: Buf, addr_len: *mut u32) -> Outcome {
-    if let Outcome::Done(_) = outcome
-        && !addr.is_null()
-        && !addr_len.is_null()
-    {
-        // SAFETY: the program passed a place for the length.
-        unsafe { *addr_len = 0 };
+    if addr.is_null() || !matches!(outcome, Outcome::Done(_)) {
+        return outcome;
     }
-    outcome
+    // (The bytes are taken by then, as the kernel has it.)
+    if let Err(errno) = pointers::writable(addr_len, size_of::<u32>()) {
+        return Outcome::Fail(errno);
+    }
+    // SAFETY: the program passed a place for the length, and it is there.
+    let room = unsafe { core::mem::replace(&mut *addr_len, 0) };
+    if room.cast_signed() < 0 { Outcome::Fail(Errno::EINVAL) } else { outcome }
 }

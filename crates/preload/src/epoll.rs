@@ -1,6 +1,7 @@
 //! epoll_ctl and the waits. Owns: that every sleep is in libc's own function, with the program's signal mask.
 
 use crate::hook::{self, hooks};
+use crate::pointers;
 use crate::real::{Events, Mask, Time, forward};
 use core::ffi::c_int;
 use os::epoll::{Event, Op};
@@ -23,7 +24,7 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
         3 => Op::Mod,
         _ => return Outcome::Forward,
     };
-    if event.is_null() {
+    if pointers::readable(event, size_of::<Event>()).is_err() {
         return Outcome::Forward;
     }
     // SAFETY: the program passed an event; the kernel's struct may be unaligned.
@@ -55,8 +56,15 @@ fn wait(
     libc_wait: impl FnMut(Events, c_int, Option<u64>) -> c_int,
 ) -> Outcome {
     let Ok(room @ 1..) = usize::try_from(max) else { return Outcome::Forward };
-    if events.is_null() || !ours::is_ours(epfd) {
+    if !ours::is_ours(epfd) {
         return Outcome::Forward;
+    }
+    // (Only the kernel's own set would be looked at there.)
+    if pointers::is_outside(events.addr(), room.saturating_mul(size_of::<Event>()))
+        || pointers::writable(events, size_of::<Event>()).is_err()
+        || pointers::mask(mask).is_err()
+    {
+        return Outcome::Fail(Errno::EFAULT);
     }
     // SAFETY: the program's array of `max` events, its own to be written. (Event is packed on x86-64, so alignment is 1
     // there; elsewhere the program's array is aligned as C requires.) What is read of it was written before.
@@ -107,9 +115,11 @@ hooks! {
         })
     }
     fn epoll_pwait2 [] (epfd: c_int, events: Events, max: c_int, timeout: Time, mask: Mask) -> c_int {
-        // SAFETY: a non-null time is the program's to read.
-        let given = unsafe { timeout.as_ref() }
-            .map(|time| time[0].max(0) as u64 * 1_000_000_000 + time[1].max(0) as u64);
+        let Ok(given) = pointers::time(timeout) else {
+            // SAFETY: the program's own arguments, of which libc and the kernel say what is wrong.
+            return unsafe { forward::epoll_pwait2(epfd, events, max, timeout, mask) };
+        };
+        let given = given.map(|time| (time[0] as u64).saturating_mul(1_000_000_000) + time[1] as u64);
         wait(epfd, events, max, given, mask, |into, room, ns| {
             let time = ns.map(|ns| [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64]);
             let time = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);

@@ -22,6 +22,7 @@ mod lifecycle;
 mod message;
 mod options;
 mod passed_on;
+mod pointers;
 mod poll;
 mod process;
 mod raw_syscall;

@@ -83,11 +83,14 @@ fn leave_fresh(fd: c_int) {
 
 /// connect() to AF_UNSPEC dissolves the connection and leaves the descriptor open for another.
 fn is_dissolving(addr: Buf, addr_len: u32) -> bool {
-    // SAFETY: the program passed an address of this length; the family comes first.
-    addr_len >= 2 && !addr.is_null() && unsafe { addr.cast::<u16>().read_unaligned() } == 0
+    // SAFETY: the program passed an address of this length, and it is there; the family comes first.
+    addr_len >= 2 && unsafe { addr.cast::<u16>().read_unaligned() } == 0
 }
 
 fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
+    if addr.is_null() || crate::data::address(addr, addr_len).is_err() {
+        return Outcome::Forward;
+    }
     if is_active() && matches!(table::get(fd), Entry::Conn(_)) && is_dissolving(addr, addr_len) {
         socket::epoll::release_fresh(fd);
         closing::before_close(fd).run();

@@ -2,6 +2,7 @@
 
 use crate::data::{receive_vectors, transmit_vectors};
 use crate::hook::{self, hooks};
+use crate::pointers;
 use crate::real::{Buf, forward};
 use core::ffi::{c_int, c_void};
 use os::Errno;
@@ -53,6 +54,9 @@ fn receive_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
     if is_unknown(fd) || !socket::stream::is_shared(fd) {
         return receive_passed(fd, msg, flags);
     }
+    if let Err(errno) = pointers::writable(msg, size_of::<MsgHdr>()) {
+        return Outcome::Fail(errno);
+    }
     // SAFETY: the program passed a msghdr for the call to fill in.
     let header = unsafe { &mut *msg.cast::<MsgHdr>() };
     let outcome = match iov_count(header) {
@@ -75,9 +79,13 @@ fn transmit_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
     if !socket::stream::is_shared(fd) || msg.is_null() {
         return Outcome::Forward;
     }
+    if let Err(errno) = pointers::readable(msg, size_of::<MsgHdr>()) {
+        return Outcome::Fail(errno);
+    }
     // SAFETY: the program passed a msghdr.
     let header = unsafe { &*msg.cast::<MsgHdr>() };
-    match iov_count(header) {
+    let count = crate::data::address(header.name, header.name_len.min(128)).and_then(|()| iov_count(header));
+    match count {
         Ok(count) => transmit_vectors(fd, header.iov, count, flags),
         Err(errno) => Outcome::Fail(errno),
     }
@@ -93,8 +101,14 @@ fn keep_passed_sockets_plain(msg: Buf) {
 
 /// Calls `visit` with every descriptor in the SCM_RIGHTS parts of a message.
 fn each_passed(msg: Buf, visit: impl Fn(c_int)) {
+    if pointers::readable(msg, size_of::<MsgHdr>()).is_err() {
+        return;
+    }
     // SAFETY: the program passed a msghdr, filled in by itself or by libc.
     let header = unsafe { &*msg.cast::<MsgHdr>() };
+    if pointers::readable(header.control, header.control_len).is_err() {
+        return;
+    }
     let mut at = 0;
     while !header.control.is_null() && at + size_of::<CMsgHdr>() <= header.control_len {
         // SAFETY: inside the control buffer, whose length the program gave.
@@ -139,7 +153,10 @@ fn each(msgs: Buf, count: u32, mut one: impl FnMut(Buf, u32) -> isize) -> Outcom
     for index in 0..count {
         // SAFETY: the program passed `count` entries.
         let entry = unsafe { msgs.cast::<MMsgHdr>().add(index as usize) };
-        let moved = one(entry.cast(), index);
+        let moved = match pointers::writable(entry, size_of::<MMsgHdr>()) {
+            Ok(()) => one(entry.cast(), index),
+            Err(errno) => hook::fail(errno),
+        };
         if moved < 0 {
             return if index == 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(index as usize) };
         }
@@ -167,6 +184,8 @@ hooks! {
             if got < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(got as usize) }
         } else if !socket::stream::is_shared(fd) {
             Outcome::Forward
+        } else if let Err(errno) = pointers::time(time.cast_const().cast()) {
+            Outcome::Fail(errno)
         } else {
             each(msgs, count, |msg, index| {
                 let waits_once = flags & MSG_WAITFORONE != 0 && index > 0;

@@ -3,6 +3,7 @@
 
 use crate::hook::{self, descriptor_hooks, hooks};
 use crate::lifecycle::{duplicated, is_borrowed};
+use crate::pointers;
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use os::net::opt;
@@ -66,9 +67,12 @@ fn request(fd: c_int, request: u64, arg: usize) -> Outcome {
         FIOSETOWN | SIOCSPGRP => return owner_set(fd, unsafe { forward::ioctl(fd, request, arg) }),
         _ => None,
     };
-    let (Some(count), false) = (count, arg == 0) else { return Outcome::Forward };
-    // SAFETY: these requests take a pointer to int.
-    unsafe { *(arg as *mut c_int) = c_int::try_from(count).unwrap_or(c_int::MAX) };
+    let (Some(count), place) = (count, arg as *mut c_int) else { return Outcome::Forward };
+    if pointers::writable(place, size_of::<c_int>()).is_err() {
+        return Outcome::Forward;
+    }
+    // SAFETY: these requests take a pointer to int, and it is there.
+    unsafe { place.write_unaligned(c_int::try_from(count).unwrap_or(c_int::MAX)) };
     Outcome::Done(0)
 }
 
@@ -96,8 +100,9 @@ fn switch_signals(fd: c_int, request: u64, arg: usize) -> Outcome {
 
 /// An option's value as an int, where it is one.
 fn int_value(value: Buf, len: u32) -> Option<c_int> {
-    // SAFETY: the program passed a value of this length.
-    (len >= 4 && !value.is_null()).then(|| unsafe { value.cast::<c_int>().read_unaligned() })
+    let is_int = len >= 4 && pointers::readable(value, size_of::<c_int>()).is_ok();
+    // SAFETY: the program passed a value of this length, and it is there.
+    is_int.then(|| unsafe { value.cast::<c_int>().read_unaligned() })
 }
 
 /// Options that work on TCP's own bytes: a socket that sets one stays on TCP, as kernel SMC falls back.

@@ -1,6 +1,7 @@
 //! poll, ppoll, select, pselect. Owns: the conversion of select's bit sets and time limits.
 
 use crate::hook::hooks;
+use crate::pointers;
 use crate::real::{Buf, Mask, Time, forward};
 use core::ffi::{c_int, c_void};
 use os::poll::{PollFd, bits};
@@ -46,9 +47,10 @@ fn nanoseconds(time: [i64; 2], per_unit: u64) -> u64 {
     (time[0].max(0) as u64).saturating_mul(1_000_000_000).saturating_add(time[1].max(0) as u64 * per_unit)
 }
 
-/// The program's entries; `None` if the call is not for us to judge.
+/// The program's entries; `None` if the call is not for us to judge: the kernel says what is wrong.
 fn entries<'a>(fds: *mut PollFd, count: u64) -> Option<&'a mut [PollFd]> {
-    if fds.is_null() || count == 0 || count > 1 << 20 {
+    let is_there = || pointers::writable(fds, count as usize * size_of::<PollFd>()).is_ok();
+    if count == 0 || count > 1 << 20 || !is_there() {
         return None;
     }
     // SAFETY: the program passed `count` entries and leaves them alone during the call.
@@ -68,9 +70,15 @@ fn from_ms(timeout: c_int) -> Option<u64> {
     u64::try_from(timeout).ok().map(|ms| ms * 1_000_000)
 }
 
-fn from_timespec(time: Time) -> Option<u64> {
-    // SAFETY: a non-null time is the program's to read.
-    unsafe { time.as_ref() }.map(|time| nanoseconds(*time, 1))
+/// Time limit and mask of ppoll and pselect, as the kernel looks at them first. (libc's own functions read the time before that.)
+fn limits(time: Time, mask: Mask) -> Result<Option<u64>, Errno> {
+    let time = pointers::time(time)?;
+    pointers::mask(mask)?;
+    Ok(time.map(|time| nanoseconds(time, 1)))
+}
+
+fn poll_within(fds: *mut PollFd, count: u64, timeout: Time, mask: Mask) -> Outcome {
+    limits(timeout, mask).map_or_else(Outcome::Fail, |timeout_ns| poll_all(fds, count, timeout_ns, mask))
 }
 
 hooks! {
@@ -81,27 +89,17 @@ hooks! {
         if (room as u64) / 8 < count { Outcome::Forward } else { poll_all(fds, count, from_ms(timeout), core::ptr::null()) }
     }
     fn ppoll [] (fds: *mut PollFd, count: u64, timeout: Time, mask: Mask) -> c_int {
-        poll_all(fds, count, from_timespec(timeout), mask)
+        poll_within(fds, count, timeout, mask)
     }
     fn __ppoll_chk [] (fds: *mut PollFd, count: u64, timeout: Time, mask: Mask, room: usize) -> c_int {
-        if (room as u64) / 8 < count { Outcome::Forward } else { poll_all(fds, count, from_timespec(timeout), mask) }
+        if (room as u64) / 8 < count { Outcome::Forward } else { poll_within(fds, count, timeout, mask) }
     }
     fn select [__select] (count: c_int, read: Buf, write: Buf, except: Buf, timeout: *mut [i64; 2]) -> c_int {
-        // SAFETY: a non-null time is the program's to read and write.
-        let given = unsafe { timeout.as_ref() }.copied();
-        let started = os::time::monotonic_ns();
-        let outcome = Sets { count, sets: [read, write, except] }
-            .select(given.map(|time| nanoseconds(time, 1000)), core::ptr::null());
-        if let (Some(time), Outcome::Done(_) | Outcome::Fail(Errno::EINTR)) = (given, outcome) {
-            // Linux leaves the time that was not slept, after a signal as well.
-            let left = nanoseconds(time, 1000).saturating_sub(os::time::monotonic_ns() - started);
-            // SAFETY: as above.
-            unsafe { *timeout = [(left / 1_000_000_000) as i64, (left % 1_000_000_000 / 1000) as i64] };
-        }
-        outcome
+        Sets { count, sets: [read, write, except] }.select_within(timeout)
     }
     fn pselect [] (count: c_int, read: Buf, write: Buf, except: Buf, timeout: Time, mask: Mask) -> c_int {
-        Sets { count, sets: [read, write, except] }.select(from_timespec(timeout), mask)
+        let sets = Sets { count, sets: [read, write, except] };
+        limits(timeout, mask).map_or_else(Outcome::Fail, |timeout_ns| sets.select(timeout_ns, mask))
     }
 }
 
@@ -129,11 +127,42 @@ impl Sets {
         (0..3).filter(|set| self.has(*set, fd)).fold(0, |events, set| events | ASKED[set])
     }
 
+    /// Whether the kernel could read and write all of them.
+    fn are_there(&self, count: usize) -> bool {
+        let len = count.div_ceil(64) * 8;
+        self.sets.iter().all(|set| set.is_null() || pointers::writable(*set, len).is_ok())
+    }
+
+    /// select(2): Linux leaves in `timeout` the time that was not slept, after a signal as well.
+    fn select_within(&self, timeout: *mut [i64; 2]) -> Outcome {
+        if timeout.is_null() {
+            return self.select(None, core::ptr::null());
+        }
+        if let Err(errno) = pointers::readable(timeout, size_of::<[i64; 2]>()) {
+            return Outcome::Fail(errno);
+        }
+        // SAFETY: the time is the program's to read, and it is there.
+        let given = unsafe { *timeout };
+        if given[0] < 0 || given[1] < 0 {
+            return Outcome::Fail(Errno::EINVAL);
+        }
+        let given = nanoseconds(given, 1000);
+        let started = if given == 0 { 0 } else { os::time::monotonic_ns() };
+        let outcome = self.select(Some(given), core::ptr::null());
+        let is_told = given != 0 && matches!(outcome, Outcome::Done(_) | Outcome::Fail(Errno::EINTR));
+        if is_told && pointers::writable(timeout, size_of::<[i64; 2]>()).is_ok() {
+            let left = given.saturating_sub(os::time::monotonic_ns() - started);
+            // SAFETY: it can be written to as well.
+            unsafe { *timeout = [(left / 1_000_000_000) as i64, (left % 1_000_000_000 / 1000) as i64] };
+        }
+        outcome
+    }
+
     fn select(&self, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
         let Ok(count) = usize::try_from(self.count) else { return Outcome::Forward };
         // Beyond that a program has sets of its own making, or names its limit of descriptors with ordinary ones: only the
         // kernel knows where to stop reading.
-        if count > FD_SETSIZE {
+        if count > FD_SETSIZE || !self.are_there(count) {
             return Outcome::Forward;
         }
         let mut array = [PollFd { fd: -1, events: 0, revents: 0 }; FD_SETSIZE];

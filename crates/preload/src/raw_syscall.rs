@@ -81,8 +81,15 @@ pub unsafe extern "C-unwind" fn syscall(
 /// # Safety
 /// As the system call's.
 unsafe fn mask(pair: *const [usize; 2]) -> crate::real::Mask {
-    // SAFETY: a non-null pair is the program's to read.
-    unsafe { pair.as_ref() }.map_or(core::ptr::null(), |pair| pair[0] as _)
+    if pair.is_null() {
+        return core::ptr::null();
+    }
+    if crate::pointers::readable(pair, size_of::<[usize; 2]>()).is_err() {
+        // Nor is there a mask where the kernel would look for it.
+        return pair.cast();
+    }
+    // SAFETY: the pair is the program's to read, and it is there.
+    unsafe { (*pair)[0] as _ }
 }
 
 /// # Safety

@@ -73,6 +73,11 @@ fn send_file(out: c_int, file: c_int, offset: *mut i64, count: usize) -> Outcome
     if !stream::is_shared(out) {
         return Outcome::Forward;
     }
+    if !offset.is_null()
+        && let Err(errno) = crate::pointers::writable(offset, size_of::<i64>())
+    {
+        return Outcome::Fail(errno);
+    }
     // SAFETY: a non-null offset is the program's to read and write.
     let given = unsafe { offset.as_ref() }.copied();
     let start = match given.map_or_else(|| seek(file, 0, 1), Ok) {

@@ -19,6 +19,7 @@ mod cases_limit;
 mod cases_move;
 mod cases_nap;
 mod cases_options;
+mod cases_pointers;
 mod cases_poll;
 mod cases_sets;
 mod cases_signal;
@@ -31,7 +32,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 20] = [
+    let groups: [&[Case]; 21] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -52,6 +53,7 @@ fn all() -> Vec<Case> {
         cases_filter::CASES,
         cases_options::CASES,
         cases_values::CASES,
+        cases_pointers::CASES,
     ];
     groups.concat()
 }

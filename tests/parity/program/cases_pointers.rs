@@ -1,0 +1,232 @@
+//! Pointers that point to nothing: EFAULT from every call, as from the kernel, and nothing sent, received or lost.
+
+use crate::context::{Case, Cx, got, say, until_queued};
+use isthmus_tests::sys::{self, Fd, call, show};
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: true, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("pointers.buffers", buffers),
+    case("pointers.messages", messages),
+    case("pointers.addresses", addresses),
+    case("pointers.sets", sets),
+    case("pointers.epoll", epoll),
+    case("pointers.limits", limits),
+    case("pointers.options", options),
+    case("pointers.read_only", read_only),
+];
+
+/// Every bad address with its name; `buffer` leaves out those that only a look at the page tells.
+fn each(buffer: bool, mut act: impl FnMut(&str, usize)) {
+    for (name, at, is_told) in sys::nowhere() {
+        if is_told || !buffer {
+            act(name, at);
+        }
+    }
+}
+
+fn at<T>(value: &T) -> usize {
+    std::ptr::from_ref(value).addr()
+}
+
+/// A connection with five bytes waiting.
+fn loaded(cx: &mut Cx) -> Fd {
+    let fd = cx.warm().fd;
+    cx.peer("send 0 hello");
+    until_queued(fd, 5);
+    fd
+}
+
+/// The five bytes are still there, and the other end got nothing but what is sent now.
+fn unhurt(cx: &mut Cx, fd: Fd) {
+    let mut buf = [0u8; 9];
+    let r = sys::recv(fd, &mut buf, libc::MSG_DONTWAIT);
+    say!("read -> {}", got(r, &buf));
+    say!("write -> {}", show(sys::write(fd, b"after")));
+    cx.peer("recv 0 9");
+}
+
+fn buffers(cx: &mut Cx) {
+    let fd = loaded(cx);
+    let f = fd as usize;
+    each(true, |name, bad| {
+        for (what, number) in [("read", libc::SYS_read), ("write", libc::SYS_write)] {
+            say!("{what} {name} -> {}", show(call(number, [f, bad, 4, 0, 0, 0])));
+            // (Of an address beyond the user's half the file layer says so, whatever the length.)
+            if bad < 1 << 47 {
+                say!("{what} nothing {name} -> {}", show(call(number, [f, bad, 0, 0, 0, 0])));
+            }
+        }
+        say!("recv {name} -> {}", show(call(libc::SYS_recvfrom, [f, bad, 4, 0, 0, 0])));
+        say!("peek {name} -> {}", show(call(libc::SYS_recvfrom, [f, bad, 4, libc::MSG_PEEK as usize, 0, 0])));
+        say!("send {name} -> {}", show(call(libc::SYS_sendto, [f, bad, 4, 0, 0, 0])));
+        let room = [0u8; 2];
+        let parts = [[at(&room), 2], [bad, 4]];
+        say!("readv {name} -> {}", show(call(libc::SYS_readv, [f, at(&parts), 2, 0, 0, 0])));
+        say!("writev {name} -> {}", show(call(libc::SYS_writev, [f, at(&parts), 2, 0, 0, 0])));
+        let parts = [[bad, 0], [bad, 4]];
+        say!("readv at once {name} -> {}", show(call(libc::SYS_readv, [f, at(&parts), 2, 0, 0, 0])));
+    });
+    unhurt(cx, fd);
+    each(true, |name, bad| {
+        let flags = libc::MSG_DONTWAIT as usize;
+        say!("empty {name} -> {}", show(call(libc::SYS_recvfrom, [fd as usize, bad, 4, flags, 0, 0])));
+    });
+    cx.peer("close 0");
+    let end = show(sys::read(fd, &mut [0; 4]));
+    each(true, |name, bad| {
+        say!(
+            "after the end ({end}) {name} -> {}",
+            show(call(libc::SYS_read, [fd as usize, bad, 4, 0, 0, 0]))
+        );
+    });
+}
+
+fn messages(cx: &mut Cx) {
+    let fd = loaded(cx);
+    let f = fd as usize;
+    each(false, |name, bad| {
+        for (what, number) in [("recvmsg", libc::SYS_recvmsg), ("sendmsg", libc::SYS_sendmsg)] {
+            say!("{what} {name} -> {}", show(call(number, [f, bad, 0, 0, 0, 0])));
+            let header = [0, 0, bad, 1, 0, 0, 0];
+            say!("{what} parts {name} -> {}", show(call(number, [f, at(&header), 0, 0, 0, 0])));
+        }
+        for (what, number) in [("readv", libc::SYS_readv), ("writev", libc::SYS_writev)] {
+            say!("{what} {name} -> {}", show(call(number, [f, bad, 1, 0, 0, 0])));
+        }
+        say!("recvmmsg {name} -> {}", show(call(libc::SYS_recvmmsg, [f, bad, 1, 0, 0, 0])));
+        say!("sendmmsg {name} -> {}", show(call(libc::SYS_sendmmsg, [f, bad, 1, 0, 0, 0])));
+    });
+    unhurt(cx, fd);
+}
+
+fn addresses(cx: &mut Cx) {
+    let fd = loaded(cx);
+    let (f, byte) = (fd as usize, [7u8; 2]);
+    each(false, |name, bad| {
+        let c = sys::tcp(0);
+        say!("connect {name} -> {}", show(call(libc::SYS_connect, [c as usize, bad, 16, 0, 0, 0])));
+        say!("connect again {name} -> {}", show(call(libc::SYS_connect, [f, bad, 16, 0, 0, 0])));
+        sys::close(c).expect("close");
+        if bad != 0 {
+            say!("sendto {name} -> {}", show(call(libc::SYS_sendto, [f, at(&byte), 1, 0, bad, 16])));
+        }
+        say!("sendto long {name} -> {}", show(call(libc::SYS_sendto, [f, at(&byte), 0, 0, bad | 1, 129])));
+    });
+    unhurt(cx, fd);
+    let room = [0u8; 128];
+    each(false, |name, bad| {
+        cx.peer("send 0 x");
+        until_queued(fd, 1);
+        // Taken by the time the kernel sees where the length should go.
+        let args = [f, at(&byte), 1, 0, at(&room), bad];
+        say!("recvfrom {name} -> {}", show(call(libc::SYS_recvfrom, args)));
+        say!("queued {}", sys::queued(fd));
+    });
+}
+
+fn sets(cx: &mut Cx) {
+    let fd = loaded(cx);
+    let entry = [0x1_0000_0000u64 | fd as u64];
+    let bits = [1u64 << fd; 16];
+    each(false, |name, bad| {
+        say!("poll {name} -> {}", show(call(libc::SYS_ppoll, [bad, 1, 0, 0, 8, 0])));
+        if bad != 0 {
+            say!("time {name} -> {}", show(call(libc::SYS_ppoll, [at(&entry), 1, bad, 0, 8, 0])));
+            say!("mask {name} -> {}", show(call(libc::SYS_ppoll, [at(&entry), 1, 0, bad, 8, 0])));
+            let set = [fd as usize + 1, bad, 0, 0, 0, 0];
+            say!("select {name} -> {}", show(call(libc::SYS_pselect6, set)));
+            let time = [fd as usize + 1, at(&bits), 0, 0, bad, 0];
+            say!("its time {name} -> {}", show(call(libc::SYS_pselect6, time)));
+            let pair = [bad, 8];
+            let mask = [fd as usize + 1, at(&bits), 0, 0, 0, at(&pair)];
+            say!("its mask {name} -> {}", show(call(libc::SYS_pselect6, mask)));
+            let mask = [fd as usize + 1, at(&bits), 0, 0, 0, bad];
+            say!("where its mask is {name} -> {}", show(call(libc::SYS_pselect6, mask)));
+        }
+    });
+    unhurt(cx, fd);
+}
+
+fn epoll(cx: &mut Cx) {
+    let fd = loaded(cx);
+    let ep = sys::epoll();
+    let (e, f) = (ep as usize, fd as usize);
+    let room = [0u8; 48];
+    each(false, |name, bad| {
+        say!("add {name} -> {}", show(call(libc::SYS_epoll_ctl, [e, 1, f, bad, 0, 0])));
+    });
+    say!("add -> {}", show(sys::ep_add(ep, fd, libc::EPOLLIN, 1)));
+    each(false, |name, bad| {
+        say!("change {name} -> {}", show(call(libc::SYS_epoll_ctl, [e, 3, f, bad, 0, 0])));
+        say!("wait {name} -> {}", show(call(libc::SYS_epoll_pwait, [e, bad, 1, 100, 0, 8])));
+        if bad != 0 {
+            say!("mask {name} -> {}", show(call(libc::SYS_epoll_pwait, [e, at(&room), 1, 100, bad, 8])));
+            say!("time {name} -> {}", show(call(libc::SYS_epoll_pwait2, [e, at(&room), 1, bad, 0, 8])));
+        }
+    });
+    say!("wait -> {}", sys::ep_show(ep, 100));
+    unhurt(cx, fd);
+}
+
+/// Time limits that there cannot be.
+fn limits(cx: &mut Cx) {
+    let fd = loaded(cx);
+    let ep = sys::epoll();
+    say!("add -> {}", show(sys::ep_add(ep, fd, libc::EPOLLIN, 1)));
+    let (entry, bits, room) = ([0x1_0000_0000u64 | fd as u64], [1u64 << fd; 16], [0u8; 48]);
+    for time in [[-1i64, 0], [0, -1], [0, 1_000_000_000], [i64::MIN, i64::MAX]] {
+        let t = at(&time);
+        say!("ppoll {time:?} -> {}", show(call(libc::SYS_ppoll, [at(&entry), 1, t, 0, 8, 0])));
+        let set = [fd as usize + 1, at(&bits), 0, 0, t, 0];
+        say!("pselect {time:?} -> {}", show(call(libc::SYS_pselect6, set)));
+        let args = [ep as usize, at(&room), 1, t, 0, 8];
+        say!("epoll_pwait2 {time:?} -> {}", show(call(libc::SYS_epoll_pwait2, args)));
+        say!("recvmmsg {time:?} -> {}", show(call(libc::SYS_recvmmsg, [fd as usize, 0, 0, 0, t, 0])));
+    }
+    for time in [[-1i64, 0], [0, -1]] {
+        let set = [fd as usize + 1, at(&bits), 0, 0, at(&time), 0];
+        say!("select {time:?} -> {}", show(call(libc::SYS_select, set)));
+    }
+    unhurt(cx, fd);
+}
+
+fn options(cx: &mut Cx) {
+    let fd = loaded(cx);
+    let (l, _) = sys::listener();
+    let file = sys::memfile(b"bytes of a file");
+    let (tcp, deferral) = (libc::IPPROTO_TCP as usize, libc::TCP_DEFER_ACCEPT as usize);
+    let len = 4u32;
+    each(false, |name, bad| {
+        for (what, request) in
+            [("FIONREAD", libc::FIONREAD), ("SIOCOUTQ", libc::TIOCOUTQ), ("FIONBIO", libc::FIONBIO)]
+        {
+            let args = [fd as usize, request as usize, bad, 0, 0, 0];
+            say!("{what} {name} -> {}", show(call(libc::SYS_ioctl, args)));
+        }
+        let args = [l as usize, tcp, deferral, bad, 4, 0];
+        say!("setsockopt {name} -> {}", show(call(libc::SYS_setsockopt, args)));
+        let args = [l as usize, tcp, deferral, bad, at(&len), 0];
+        say!("getsockopt {name} -> {}", show(call(libc::SYS_getsockopt, args)));
+        if bad != 0 {
+            let args = [fd as usize, file as usize, bad, 4, 0, 0];
+            say!("sendfile {name} -> {}", show(call(libc::SYS_sendfile, args)));
+        }
+    });
+    unhurt(cx, fd);
+}
+
+/// What the call would write to may only be read.
+fn read_only(cx: &mut Cx) {
+    let fd = loaded(cx);
+    let (f, page) = (fd as usize, sys::read_only());
+    let ep = sys::epoll();
+    say!("add -> {}", show(sys::ep_add(ep, fd, libc::EPOLLIN, 1)));
+    say!("FIONREAD -> {}", show(call(libc::SYS_ioctl, [f, libc::FIONREAD as usize, page, 0, 0, 0])));
+    say!("epoll_wait -> {}", show(call(libc::SYS_epoll_pwait, [ep as usize, page, 1, 100, 0, 8])));
+    let time = [0i64; 2];
+    say!("set -> {}", show(call(libc::SYS_pselect6, [1, page, 0, 0, at(&time), 0])));
+    unhurt(cx, fd);
+}
