@@ -1,23 +1,41 @@
-//! The monotonic clock. Owns: nothing.
+//! The monotonic clock. Owns: the kernel's own code for it, once it is known.
 
 use crate::raw::{nr, syscall};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// What [`cycles`] counts where reading the counter is forbidden (SECCOMP_MODE_STRICT): looks, each as long as a short pause.
 fn counted() -> u64 {
-    use core::sync::atomic::{AtomicU64, Ordering};
     const CYCLES_PER_LOOK: u64 = 10_000;
     static LOOKS: AtomicU64 = AtomicU64::new(0);
     LOOKS.fetch_add(CYCLES_PER_LOOK, Ordering::Relaxed)
 }
 
-/// CLOCK_MONOTONIC in nanoseconds (a real system call, about 100 ns: slow paths only).
+/// `__vdso_clock_gettime`, by whatever name an architecture has it.
+pub type KernelClock = unsafe extern "C" fn(u32, *mut nr::__kernel_timespec) -> i32;
+
+static CLOCK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Installs what the kernel maps into every process (vdso(7)): not libc's function, which a program may have replaced.
+pub fn use_kernel_clock(clock: KernelClock) {
+    CLOCK.store(clock as *mut (), Ordering::Release);
+}
+
+/// CLOCK_MONOTONIC in nanoseconds: some 25 ns, or a system call until the kernel's own code is known.
 pub fn monotonic_ns() -> u64 {
     if crate::confined::is_strict() {
         return cycles() / 3;
     }
     let mut now = nr::__kernel_timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is writable for a timespec.
-    unsafe { syscall!(nr::__NR_clock_gettime, nr::CLOCK_MONOTONIC, &raw mut now) };
+    let clock = CLOCK.load(Ordering::Acquire);
+    if clock.is_null() {
+        // SAFETY: `now` is writable for a timespec.
+        unsafe { syscall!(nr::__NR_clock_gettime, nr::CLOCK_MONOTONIC, &raw mut now) };
+    } else {
+        // SAFETY: `use_kernel_clock` stored a function of exactly this type.
+        let clock = unsafe { core::mem::transmute::<*mut (), KernelClock>(clock) };
+        // SAFETY: as for the system call, which it makes itself where it must.
+        unsafe { clock(nr::CLOCK_MONOTONIC, &raw mut now) };
+    }
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 

@@ -24,6 +24,32 @@ pub(crate) fn global(name: &CStr) -> *mut c_void {
     unsafe { dlsym(core::ptr::null_mut(), name.as_ptr()) }
 }
 
+/// The clock in the object that the kernel maps into the process; `None` where the dynamic linker does not show it.
+pub(crate) fn kernel_clock() -> Option<os::time::KernelClock> {
+    const LAZY_AND_ONLY_IF_LOADED: c_int = 1 | 4;
+    #[cfg(target_arch = "x86_64")]
+    const NAME: &CStr = c"__vdso_clock_gettime";
+    #[cfg(target_arch = "aarch64")]
+    const NAME: &CStr = c"__kernel_clock_gettime";
+    let dlopen = next(c"dlopen");
+    if dlopen.is_null() {
+        return None;
+    }
+    // SAFETY: dlsym returned dlopen, which has this type.
+    let dlopen = unsafe {
+        core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void>(dlopen)
+    };
+    // SAFETY: a NUL-terminated name; what is loaded already runs no constructor. The handle is kept: the object stays.
+    let object = unsafe { dlopen(c"linux-vdso.so.1".as_ptr(), LAZY_AND_ONLY_IF_LOADED) };
+    if object.is_null() {
+        return None;
+    }
+    // SAFETY: the handle of a loaded object and a NUL-terminated name.
+    let clock = unsafe { dlsym(object, NAME.as_ptr()) };
+    // SAFETY: the object's function of this name has this type (vdso(7)).
+    (!clock.is_null()).then(|| unsafe { core::mem::transmute::<*mut c_void, os::time::KernelClock>(clock) })
+}
+
 macro_rules! reals {
     ($( fn $name:ident($($arg:ident : $ty:ty),*) -> $ret:ty = $nr:ident($($raw:expr),*); )*) => {
         mod pointers {

@@ -27,6 +27,9 @@ extern "C" fn constructor() {
     os::process::refresh_pid();
     os::poll::use_libc(real::forward_poll(), hook::errno_location);
     os::select::use_libc(real::forward_pselect());
+    if let Some(clock) = real::kernel_clock() {
+        os::time::use_kernel_clock(clock);
+    }
     process::prepare();
     stdio::patch();
     lifecycle::activate();
