@@ -109,6 +109,13 @@ pub fn wait_raw(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
     check(unsafe { syscall!(nr::__NR_ppoll, fds.as_mut_ptr(), fds.len(), limit_ptr, 0, 8) })
 }
 
+/// Sleeps for so long, or until a signal handler has run.
+pub fn pause_ns(ns: u32) {
+    let limit = nr::__kernel_timespec { tv_sec: 0, tv_nsec: i64::from(ns) };
+    // SAFETY: no entries; the timespec outlives the call.
+    unsafe { syscall!(nr::__NR_ppoll, 0, 0, &raw const limit, 0, 8) };
+}
+
 /// Events pending on one descriptor right now.
 pub fn peek(fd: i32, events: i16) -> i16 {
     let mut one = [PollFd { fd, events, revents: 0 }];

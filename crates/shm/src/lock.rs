@@ -36,8 +36,9 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 
 /// How to wait and whom to believe alive: supplied by the caller, since this room makes no system call.
 pub trait Patience {
-    /// Called between attempts after the short spin.
-    fn give_way(&self);
+    /// Called between attempts after the short spin, for the `times`th time in this wait. Who only yields never lets one of lower
+    /// priority on, which may be the owner: after some yields it must sleep.
+    fn give_way(&self, times: u32);
     /// Whether process `pid` still exists.
     fn is_alive(&self, pid: u32) -> bool;
     /// A monotonic clock in nanoseconds.
@@ -78,6 +79,10 @@ pub struct SideLock(AtomicU64);
 
 const SPINS: u32 = 40;
 const ATTEMPTS_BEFORE_ASKING: u32 = 200;
+/// Who sleeps between attempts asks more often.
+const SLEEPS_BEFORE_ASKING: u32 = 8;
+/// So many times is the core given away before the waiter sleeps: some 20 us where nobody else wants it, longer than a copy takes.
+pub const YIELDS: u32 = 64;
 
 impl SideLock {
     /// A free lock.
@@ -113,7 +118,8 @@ impl SideLock {
             if held == me.0 {
                 return Err(Denied::Reentered);
             }
-            let is_time_to_ask = held != 0 && attempts % ATTEMPTS_BEFORE_ASKING == ATTEMPTS_BEFORE_ASKING - 1;
+            let every = if attempts > SPINS + YIELDS { SLEEPS_BEFORE_ASKING } else { ATTEMPTS_BEFORE_ASKING };
+            let is_time_to_ask = held != 0 && attempts % every == every - 1;
             let is_dead = is_time_to_ask && !patience.is_alive(Owner::pid_of(held));
             if is_time_to_ask && !is_dead && believed.is_too_long(patience.now_ns()) {
                 return Err(Denied::Stuck);
@@ -122,7 +128,7 @@ impl SideLock {
                 return Ok(());
             }
             attempts = attempts.wrapping_add(1);
-            if attempts > SPINS { patience.give_way() } else { pause() }
+            if attempts > SPINS { patience.give_way(attempts - SPINS) } else { pause() }
         }
     }
 
@@ -145,7 +151,7 @@ mod tests {
 
     struct Dead;
     impl Patience for Dead {
-        fn give_way(&self) {}
+        fn give_way(&self, _: u32) {}
         fn is_alive(&self, _: u32) -> bool {
             false
         }
@@ -157,7 +163,7 @@ mod tests {
     /// Believes everybody alive, and a second passes at every look at the clock.
     struct Watching(core::sync::atomic::AtomicU64);
     impl Patience for Watching {
-        fn give_way(&self) {}
+        fn give_way(&self, _: u32) {}
         fn is_alive(&self, _: u32) -> bool {
             true
         }

@@ -110,7 +110,7 @@ fn bytes_arrive_whole_and_in_order() {
 
 struct Spin;
 impl Patience for Spin {
-    fn give_way(&self) {
+    fn give_way(&self, _: u32) {
         thread::yield_now();
     }
     fn is_alive(&self, _: u32) -> bool {

@@ -16,6 +16,7 @@ mod cases_filter;
 mod cases_fork;
 mod cases_interest;
 mod cases_limit;
+mod cases_locks;
 mod cases_move;
 mod cases_nap;
 mod cases_options;
@@ -32,7 +33,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 21] = [
+    let groups: [&[Case]; 22] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -54,6 +55,7 @@ fn all() -> Vec<Case> {
         cases_options::CASES,
         cases_values::CASES,
         cases_pointers::CASES,
+        cases_locks::CASES,
     ];
     groups.concat()
 }

@@ -243,6 +243,43 @@ pub fn limit_fds(n: u64) {
     }
 }
 
+/// Ties the calling thread to the first CPU it may run on. With a `priority` it is SCHED_FIFO from then on, which an ordinary user
+/// may not ask for (EPERM).
+pub fn on_one_cpu(priority: Option<i32>) -> Ret {
+    // SAFETY: the sets and the parameter are live locals.
+    unsafe {
+        let (mut all, mut one): (libc::cpu_set_t, libc::cpu_set_t) = (zeroed(), zeroed());
+        ret32(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut all))?;
+        let first = (0..1024).find(|cpu| libc::CPU_ISSET(*cpu, &all)).unwrap_or(0);
+        libc::CPU_SET(first, &mut one);
+        ret32(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &one))?;
+        let Some(sched_priority) = priority else { return Ok(0) };
+        ret32(libc::sched_setscheduler(0, libc::SCHED_FIFO, &libc::sched_param { sched_priority }))
+    }
+}
+
+/// CPU time of the calling thread in milliseconds.
+pub fn thread_cpu_ms() -> u64 {
+    // SAFETY: the timespec is a live local.
+    unsafe {
+        let mut spent: libc::timespec = zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut spent);
+        (spent.tv_sec * 1000 + spent.tv_nsec / 1_000_000) as u64
+    }
+}
+
+/// Whether libc can tell the time.
+pub fn has_clock() -> bool {
+    // SAFETY: the timespec is a live local.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut zeroed()) == 0 }
+}
+
+/// Closes this process to others of its user, as one is that changed its ids.
+pub fn make_undumpable() {
+    // SAFETY: no pointers.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+}
+
 /// Gives the calling thread, and the processes it starts, a network namespace of their own with loopback up.
 /// Fails with EPERM for an ordinary user.
 pub fn own_network() -> Ret {
