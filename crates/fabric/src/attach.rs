@@ -46,7 +46,8 @@ fn process(word: u64) -> ProcessId {
 }
 
 /// Maps the slot that `row` offers and opens its doorbells.
-/// Reasons: NOSMCDDEV where /proc denies us the descriptor, VERSMISMAT, SYNCERR for what contradicts itself, MEM.
+/// Reasons: OPTUNSUPP where the process is closed to others (undumpable), NOSMCDDEV where /proc does not show it, VERSMISMAT,
+/// SYNCERR for what contradicts itself, MEM.
 pub fn open(row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
     let row = connection::row(row_id).ok_or(Reason::SYNCERR)?;
     let nonce = row.nonce.load(shm::sync::Ordering::Relaxed);
@@ -68,9 +69,7 @@ pub fn open(row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
     let view = view_of(index, attached, slot)?;
     if !view.1.has_bells() {
         let holder = holder_of(attached, owner_pid, memfd).ok_or(Reason::NOSMCDDEV)?;
-        if !view.1.open_bells(holder) {
-            return Err(Reason::NOSMCDDEV);
-        }
+        view.1.open_bells(holder).map_err(out_of_reach)?;
     }
     attached.live.fetch_add(1, Relaxed);
     Ok(view)
@@ -112,13 +111,22 @@ fn holder_of(attached: &Attached, owner_pid: u32, memfd: i32) -> Option<u32> {
 
 fn attach(pid: u32, memfd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {
     // After exec the descriptors are this process's own, under the same numbers; the nonce tells.
-    let candidates = [pid, os::process::cached_pid()];
-    let opened = candidates.into_iter().find_map(|pid| pipe::open_memory_of(pid, memfd).ok());
-    let fd = opened.ok_or(Reason::NOSMCDDEV)?;
+    let own = os::process::cached_pid();
+    let opened =
+        pipe::open_memory_of(pid, memfd).or_else(|errno| pipe::open_memory_of(own, memfd).map_err(|_| errno));
+    let fd = opened.map_err(out_of_reach)?;
     let attached = map(fd, nonce, owner);
     // The mapping keeps the memory alive, with or without its owner.
     os::fd::close(fd);
     attached
+}
+
+/// A process that changed its ids, or made itself undumpable, shows its descriptors to nobody of its own user.
+fn out_of_reach(errno: os::Errno) -> Reason {
+    match errno {
+        os::Errno::EACCES | os::Errno::EPERM => Reason::OPTUNSUPP,
+        _ => Reason::NOSMCDDEV,
+    }
 }
 
 fn map(fd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {

@@ -139,16 +139,15 @@ impl SlotView {
     }
 
     /// Opens both doorbells out of the owner's descriptors, if this process has not done so yet.
-    pub(crate) fn open_bells(&self, owner: u32) -> bool {
+    pub(crate) fn open_bells(&self, owner: u32) -> Result<(), os::Errno> {
         for (side, bell) in self.bells.iter().enumerate() {
             if bell.load(Ordering::Relaxed) >= 0 {
                 continue;
             }
             let number = self.header.sides[side].bell.load(shm::sync::Ordering::Acquire) as i32;
-            let Ok(fd) = os::pipe::open_bell_of(owner, number) else { return false };
-            bell.store(fd, Ordering::Relaxed);
+            bell.store(os::pipe::open_bell_of(owner, number)?, Ordering::Relaxed);
         }
-        true
+        Ok(())
     }
 
     /// Closes this process's descriptors of the doorbells.
