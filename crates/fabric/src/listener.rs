@@ -118,16 +118,17 @@ pub fn owner_of(target: Endpoint) -> Result<ProcessId, Reason> {
     if !rows.iter().any(|row| is_candidate(&row)) || doubt::is_doubted(map, target) {
         return Err(Reason::PEERNOSMC);
     }
-    let asked = LAST_ASKED.cookie_of(target);
-    let cookie = asked.map_or_else(|| ask_kernel(target), Ok)?;
-    let row = rows.iter().find(|row| row.cookie.load(Acquire) == cookie).ok_or(Reason::PEERNOSMC)?;
-    let owner = ProcessId::load(&row.process);
-    if !owner.is_alive(map) {
-        return Err(Reason::PEERNOSMC);
+    let owner_with = |cookie: u64| {
+        let row = rows.iter().find(|row| row.cookie.load(Acquire) == cookie)?;
+        Some(ProcessId::load(&row.process)).filter(|owner| owner.is_alive(map))
+    };
+    // A row that is gone, or whose process is, ends what was believed of it: the port may be another listener's by now.
+    if let Some(owner) = LAST_ASKED.cookie_of(target).and_then(owner_with) {
+        return Ok(owner);
     }
-    if asked.is_none() {
-        LAST_ASKED.remember(target, cookie);
-    }
+    let cookie = ask_kernel(target)?;
+    let owner = owner_with(cookie).ok_or(Reason::PEERNOSMC)?;
+    LAST_ASKED.remember(target, cookie);
     Ok(owner)
 }
 
