@@ -86,9 +86,13 @@ fn fresh(fd: i32) -> Option<Held> {
 
 /// The intent stands; from now on the answer is waited for.
 pub(crate) fn expect_answer(conn: &Conn) {
+    begin_to_wait(conn);
+    epoll::intent_began();
+}
+
+fn begin_to_wait(conn: &Conn) {
     conn.looks.store(0, Ordering::Relaxed);
     conn.deadline.store(os::time::cycles().wrapping_add(PATIENCE_CYCLES), Ordering::Relaxed);
-    epoll::intent_began();
 }
 
 fn abandon(offered: &offer::Offer) {
@@ -187,6 +191,10 @@ fn is_late_by(conn: &Conn, cycles: u64) -> bool {
 fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
     // TCP bytes from the server: it speaks TCP (a program without the library inherited the connection).
     if is_late && is_established(conn, fd) {
+        if !is_in_need(conn) && waits_to_be_accepted(fd) {
+            begin_to_wait(conn);
+            return conn.phase();
+        }
         let phase = retract(conn, fd, Reason::PEERNOSMC);
         if phase == Phase::Plain
             && let Some(target) = connection::target(conn.row())
@@ -199,6 +207,21 @@ fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
         return retract(conn, fd, Reason::PEERNOSMC);
     }
     conn.phase()
+}
+
+/// Whether the program waits to write more than is written early: TCP would take it, accepted or not.
+fn is_in_need(conn: &Conn) -> bool {
+    conn.tx_waiters.load(Ordering::Acquire) > 0
+        || End::of(conn).is_none_or(|end| !ready::has_space(conn, &end))
+}
+
+/// Whether no program has the server's socket yet: its process is busy, and answers when it comes to it. (It has no inode.)
+fn waits_to_be_accepted(fd: i32) -> bool {
+    /// TCP_ESTABLISHED, TCP_SYN_RECV, TCP_CLOSE_WAIT, TCP_NEW_SYN_RECV of net/tcp_states.h.
+    const OPEN: [u8; 4] = [1, 3, 8, 12];
+    let (Ok(local), Ok(peer)) = (net::local(fd), net::peer(fd)) else { return false };
+    let found = diag::lookup(peer.unmapped(), local.unmapped());
+    found.is_ok_and(|socket| socket.inode == 0 && OPEN.contains(&socket.state))
 }
 
 fn became_smc(conn: &Conn, fd: i32) -> Phase {
