@@ -252,6 +252,13 @@ pub fn reset_on_close(fd: i32) {
     let _ = setsockopt(fd, opt::SOL_SOCKET, opt::SO_LINGER, &[1i32, 0i32]);
 }
 
+/// `SO_LINGER` in seconds; `None` where close() does not wait.
+pub fn linger_seconds(fd: i32) -> Option<i32> {
+    let mut linger = [0i32; 2];
+    getsockopt(fd, opt::SOL_SOCKET, opt::SO_LINGER, &mut linger).ok()?;
+    (linger[0] != 0 && linger[1] > 0).then_some(linger[1])
+}
+
 /// recvfrom(2) without an address.
 ///
 /// # Safety

@@ -132,11 +132,22 @@ fn closing(fd: c_int) -> Outcome {
     if table::get(fd) == Entry::Empty || is_borrowed() {
         return Outcome::Forward;
     }
+    linger(fd);
     let after = closing::before_close(fd);
     // SAFETY: the program's own argument.
     let result = unsafe { forward::close(fd) };
     after.run();
     if result == 0 { Outcome::Done(0) } else { Outcome::Fail(hook::last()) }
+}
+
+/// SO_LINGER with a time: the last close waits until the peer's kernel has everything, time is up or a signal comes.
+fn linger(fd: c_int) {
+    let Some(ms) = socket::queue::linger_ms(fd) else { return };
+    let before = hook::last();
+    let mut entry = os::poll::PollFd { fd, events: os::poll::bits::OUT, revents: 0 };
+    // SAFETY: one entry; our own hook.
+    unsafe { crate::poll::poll(&raw mut entry, 1, ms) };
+    let _ = hook::fail(before);
 }
 
 /// dup2 and dup3: `new` is closed on the way.
@@ -148,6 +159,7 @@ fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
     if !is_known || old == new || is_borrowed() || os::fd::identity(old).is_err() {
         return Outcome::Forward;
     }
+    linger(new);
     let after = closing::before_close(new);
     let result = libc_dup();
     after.run();

@@ -8,7 +8,7 @@ use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use os::net::opt;
 use socket::table::{self, Entry};
-use socket::{Errno, Outcome, server, stream};
+use socket::{Errno, Outcome, queue, server, stream};
 
 const F_DUPFD: c_int = 0;
 const F_SETFL: c_int = 4;
@@ -19,7 +19,10 @@ const F_SETOWN_EX: c_int = 15;
 const O_NONBLOCK: usize = 0o4000;
 const O_ASYNC: usize = 0o20000;
 const FIONREAD: u64 = 0x541B;
+/// TIOCOUTQ as well.
 const SIOCOUTQ: u64 = 0x5411;
+const SIOCOUTQNSD: u64 = 0x894B;
+const SIOCATMARK: u64 = 0x8905;
 const FIONBIO: u64 = 0x5421;
 const FIOASYNC: u64 = 0x5452;
 const FIOSETOWN: u64 = 0x8901;
@@ -60,7 +63,9 @@ fn request(fd: c_int, request: u64, arg: usize) -> Outcome {
     }
     let count = match request {
         FIONREAD => stream::readable_bytes(fd),
-        SIOCOUTQ => stream::unread_by_peer(fd),
+        SIOCOUTQ | SIOCOUTQNSD => queue::unacknowledged(fd),
+        // Urgent data goes over TCP, behind what is in the ring.
+        SIOCATMARK => stream::has_ring_bytes(fd).then_some(0),
         FIONBIO => return switch_nonblocking(fd, request, arg),
         FIOASYNC => return switch_signals(fd, request, arg),
         // SAFETY: the program's own arguments.
@@ -178,6 +183,9 @@ hooks! {
     fn setsockopt [] (fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) -> c_int {
         if level == opt::SOL_SOCKET && is_timeout(name) {
             stream::note_timeout_is_used();
+        }
+        if level == opt::SOL_SOCKET && name == opt::SO_LINGER {
+            queue::note_linger_is_used();
         }
         match option(fd, level, name, value, len) {
             Outcome::Forward => {

@@ -47,6 +47,7 @@ pub(crate) fn note_timeout_is_used() {
 
 /// A socket came from another process, with options that nobody has seen being set.
 pub(crate) fn note_unseen_options() {
+    crate::queue::note_linger_is_used();
     note_rcvlowat_is_used();
     note_timeout_is_used();
 }

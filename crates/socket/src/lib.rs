@@ -15,6 +15,7 @@ pub mod credentials;
 pub mod epoll;
 mod handshake;
 pub mod poll;
+pub mod queue;
 pub mod ready;
 pub mod server;
 pub mod stream;

@@ -629,10 +629,10 @@ pub fn readable_bytes(fd: i32) -> Option<usize> {
     Some(bytes + rest)
 }
 
-/// SIOCOUTQ: bytes the peer has not read yet.
-pub fn unread_by_peer(fd: i32) -> Option<usize> {
-    let conn = in_use(fd)?;
-    End::of(&conn)?.outgoing.used().ok()
+/// Whether bytes in the ring come before whatever TCP has (urgent data, say).
+pub fn has_ring_bytes(fd: i32) -> bool {
+    let end = in_use(fd).and_then(|conn| End::of(&conn));
+    end.is_some_and(|end| end.incoming.used().is_ok_and(|bytes| bytes > 0))
 }
 
 /// O_NONBLOCK changed on the open file description.

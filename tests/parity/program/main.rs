@@ -22,6 +22,7 @@ mod cases_nap;
 mod cases_options;
 mod cases_pointers;
 mod cases_poll;
+mod cases_queue;
 mod cases_sets;
 mod cases_signal;
 mod cases_slots;
@@ -33,7 +34,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 22] = [
+    let groups: [&[Case]; 23] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -56,6 +57,7 @@ fn all() -> Vec<Case> {
         cases_values::CASES,
         cases_pointers::CASES,
         cases_locks::CASES,
+        cases_queue::CASES,
     ];
     groups.concat()
 }

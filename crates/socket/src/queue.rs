@@ -1,0 +1,43 @@
+//! What lies between the two programs, as TCP would tell it. Owns: the line in the ring that stands for the peer's kernel.
+//!
+//! A ring is the sender's buffer and the receiver's at once. TCP tells them apart: SIOCOUTQ counts what the peer's kernel has not
+//! acknowledged, and close() with SO_LINGER waits for that, never for the peer's program to read. Here everything counts as received that
+//! leaves a writer room (two thirds of the ring): a few unread bytes are none in the queue, a ring that stops its writer holds some.
+
+use crate::conn::{End, Phase, flag, hold};
+use crate::ready;
+use core::sync::atomic::{AtomicBool, Ordering};
+use os::net;
+
+/// Whether a socket of this process may have SO_LINGER set: else nobody asks.
+static LINGER_IS_USED: AtomicBool = AtomicBool::new(false);
+
+/// SO_LINGER was set on some socket, or one came from another process.
+pub fn note_linger_is_used() {
+    LINGER_IS_USED.store(true, Ordering::Relaxed);
+}
+
+/// SIOCOUTQ and SIOCOUTQNSD: bytes that the peer's kernel would not have yet.
+pub fn unacknowledged(fd: i32) -> Option<usize> {
+    let conn = crate::stream::in_use(fd)?;
+    let ring = End::of(&conn)?.outgoing;
+    let taken = ring.size() - ring.size() / 3;
+    Some(ring.used().ok()?.saturating_sub(taken))
+}
+
+/// For how many milliseconds a close of `fd` waits until it can be written to again; `None` for one that does not wait.
+pub fn linger_ms(fd: i32) -> Option<i32> {
+    if !LINGER_IS_USED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let conn = hold(fd).filter(|conn| conn.phase() == Phase::Smc && conn.fds() == 1)?;
+    let end = End::of(&conn)?;
+    let is_shared = end.mine().holders.load(shm::sync::Ordering::Acquire) > 1;
+    // (Bytes that this end has not read make it a reset, which waits for nothing.)
+    let is_pointless =
+        end.incoming.used() != Ok(0) || ready::has_space(&conn, &end) || conn.has(flag::TCP_GONE);
+    if is_shared || is_pointless {
+        return None;
+    }
+    net::linger_seconds(fd).map(|seconds| seconds.min(i32::MAX / 1000) * 1000)
+}
