@@ -6,7 +6,8 @@ use crate::raw::{nr, syscall};
 use crate::{Result, check};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Lowest number an internal descriptor may get; programs that use `select` or count descriptors stay below.
+/// Lowest number an internal descriptor gets where the limit leaves a choice; programs that use `select` or count descriptors stay
+/// below.
 pub const INTERNAL_FLOOR: i32 = 512;
 
 /// Numbers up to this one can be remembered; internal descriptors above it are closed by close loops like any other.

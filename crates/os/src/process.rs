@@ -234,6 +234,9 @@ fn nofile(new: Option<nr::rlimit64>) -> Result<nr::rlimit64> {
 /// Where internal descriptors begin at most.
 const HIGHEST_FLOOR: i32 = 65_536;
 
+/// A limit below which a program is left all of its numbers but one.
+const FEW_NUMBERS: i32 = 64;
+
 /// Runs `duplicate(floor)` with the descriptor limit lifted to its hard value if that makes room above the soft one.
 ///
 /// The kernel checks the limit only when a number is handed out, so descriptors made here stay valid after the
@@ -253,8 +256,10 @@ pub(crate) fn with_room_above_soft_limit<T>(duplicate: impl FnOnce(i32) -> Resul
         }
         return outcome;
     }
-    // (Half of a million would make the kernel keep a table of that size for every process.)
-    duplicate(crate::fd::INTERNAL_FLOOR.max((soft / 2).min(HIGHEST_FLOOR)).min((soft - 1).max(0)))
+    // The upper half is ours as well as the program's. (Half of a million would make the kernel keep a table of that size for
+    // every process. Of a few numbers the program needs all.)
+    let floor = if soft < FEW_NUMBERS { soft - 1 } else { (soft / 2).min(HIGHEST_FLOOR) };
+    duplicate(floor.max(0))
 }
 
 /// `struct kernel_sigaction` of x86-64 and aarch64.

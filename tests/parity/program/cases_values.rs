@@ -20,7 +20,8 @@ pub(crate) const CASES: &[Case] = &[
     shm("values.async_off", async_off),
     shm("values.async_before_use", async_before_use),
     shm("values.async_ends_with_its_connection", async_ends_with_its_connection),
-    shm("values.repair_off", repair_off),
+    shm("values.fast_open_off", fast_open_off),
+    shm("values.few_descriptors", few_descriptors),
 ];
 
 /// A connection of ours whose socket, or whose listener, was made as `prepare` says; data moves both ways.
@@ -196,8 +197,18 @@ fn async_ends_with_its_connection(cx: &mut Cx) {
     }
 }
 
-fn repair_off(cx: &mut Cx) {
+fn fast_open_off(cx: &mut Cx) {
     prepared(cx, |fd| {
         say!("off -> {}", show(sys::setopt(fd, IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 0)));
     });
+}
+
+/// A daemon that limits itself for good (PulseAudio to 256) still has numbers for its connections and for ours.
+fn few_descriptors(cx: &mut Cx) {
+    sys::limit_fds_for_good(256);
+    for _ in 0..8 {
+        prepared(cx, |_| {});
+    }
+    let pipes = (0..).take_while(|_| sys::dup(0).is_ok()).count();
+    say!("half of them are the program's: {}", pipes > 100);
 }

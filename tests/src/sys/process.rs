@@ -280,6 +280,12 @@ pub fn make_undumpable() {
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
 }
 
+/// Sets both limits of open descriptors.
+pub fn limit_fds_for_good(n: u64) {
+    // SAFETY: the limit is a live local.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: n, rlim_max: n }) };
+}
+
 /// Gives the calling thread, and the processes it starts, a network namespace of their own with loopback up.
 /// Fails with EPERM for an ordinary user.
 pub fn own_network() -> Ret {
