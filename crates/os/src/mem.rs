@@ -154,6 +154,16 @@ impl Scratch {
     }
 }
 
+impl Scratch {
+    /// The same memory as bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: as in `poll_entries`.
+        unsafe {
+            core::slice::from_raw_parts_mut(self.memory.as_ptr().cast_mut().cast(), size_of_val(self.memory))
+        }
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         // SAFETY: the mapping is private to this value, and no slice of it outlives the borrow of `poll_entries`.

@@ -105,6 +105,9 @@ hooks! {
 
 /// Numbers an fd_set holds.
 const FD_SETSIZE: usize = 1024;
+/// Entries of the private array that lie on the stack.
+const FEW: usize = 16;
+const ON_STACK: usize = 128;
 /// What each set asks for, and which results put a number into it (`fs/select.c`).
 const ASKED: [i16; 3] =
     [bits::IN | bits::RDNORM | bits::RDBAND, bits::OUT | bits::WRNORM | bits::WRBAND, bits::PRI];
@@ -165,19 +168,34 @@ impl Sets {
         if count > FD_SETSIZE || !self.are_there(count) {
             return Outcome::Forward;
         }
-        let mut array = [PollFd { fd: -1, events: 0, revents: 0 }; FD_SETSIZE];
-        let mut used = 0;
-        for fd in 0..count {
-            let events = self.asked(fd);
-            if events != 0 {
-                array[used] = PollFd { fd: fd as i32, events, revents: 0 };
-                used += 1;
-            }
-        }
-        let fds = &mut array[..used];
-        if !ours::concerns_us(fds) {
+        let named = || (0..count).filter(|fd| self.asked(*fd) != 0);
+        if !named().any(|fd| ours::concerns_us(&[PollFd { fd: fd as i32, events: 0, revents: 0 }])) {
             return Outcome::Forward;
         }
+        match named().count() {
+            few if few <= FEW => self.on_stack::<FEW>(count, timeout_ns, mask),
+            many if many <= ON_STACK => self.on_stack::<ON_STACK>(count, timeout_ns, mask),
+            many => match os::mem::Scratch::for_poll(many) {
+                Ok(mut scratch) => self.poll(count, scratch.poll_entries(), timeout_ns, mask),
+                Err(_) => Outcome::Fail(Errno::ENOMEM),
+            },
+        }
+    }
+
+    /// (In frames of their own: few descriptors are selected on a small stack.)
+    #[inline(never)]
+    fn on_stack<const ENTRIES: usize>(&self, count: usize, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
+        self.poll(count, &mut [PollFd { fd: -1, events: 0, revents: 0 }; ENTRIES], timeout_ns, mask)
+    }
+
+    /// `room` has place for every descriptor named (unless another thread writes into the sets).
+    fn poll(&self, count: usize, room: &mut [PollFd], timeout_ns: Option<u64>, mask: Mask) -> Outcome {
+        let named = (0..count).map(|fd| (fd, self.asked(fd))).filter(|(_, events)| *events != 0);
+        let used = named.zip(&mut *room).fold(0, |used, ((fd, events), entry)| {
+            *entry = PollFd { fd: fd as i32, events, revents: 0 };
+            used + 1
+        });
+        let fds = &mut room[..used];
         match ours::poll(fds, timeout_ns, &mut LibcSleep { mask, is_limited: false }) {
             Err(errno) => Outcome::Fail(errno),
             Ok(_) if fds.iter().any(|entry| entry.revents & bits::NVAL != 0) => Outcome::Fail(Errno::EBADF),

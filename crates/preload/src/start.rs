@@ -40,11 +40,13 @@ extern "C" fn constructor() {
 /// of the first thousand descriptors are open; a socket nobody knows costs one system call more.
 fn adopt_inherited() {
     const MOST: usize = 1024;
-    let mut fds = [PollFd { fd: -1, events: 0, revents: 0 }; MOST];
-    (0..).zip(&mut fds).for_each(|(fd, entry)| entry.fd = fd);
+    // (Not on the stack: a library may be loaded by a thread that has little of it.)
     let most = os::process::descriptor_limit();
     os::poll::note_descriptor_limit(most as u64);
     let most = most.min(MOST);
+    let Ok(mut scratch) = os::mem::Scratch::for_poll(MOST) else { return };
+    let fds = scratch.poll_entries();
+    (0..).zip(&mut *fds).for_each(|(fd, entry)| *entry = PollFd { fd, events: 0, revents: 0 });
     if os::poll::wait_raw(&mut fds[..most], 0).is_err() {
         return;
     }

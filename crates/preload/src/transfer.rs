@@ -4,15 +4,62 @@
 use crate::data::{receive_into, transmit_from};
 use crate::hook::{self, hooks};
 use crate::real::forward;
-use core::cell::Cell;
+use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::iter::once;
+use core::sync::atomic::{AtomicBool, Ordering};
 use os::net::msg;
 use os::poll::bits;
 use socket::buffer::{Sink, Supply};
 use socket::{Errno, Outcome, stream};
 
 const BOUNCE: usize = 16 * 1024;
+
+/// Buffers that splice borrows: programs call it on stacks smaller than one.
+static BOUNCES: [Place; 4] =
+    [const { Place { is_lent: AtomicBool::new(false), bytes: UnsafeCell::new([0; BOUNCE]) } }; 4];
+
+struct Place {
+    is_lent: AtomicBool,
+    bytes: UnsafeCell<[u8; BOUNCE]>,
+}
+
+// SAFETY: the bytes are only touched by who has turned `is_lent` on.
+unsafe impl Sync for Place {}
+
+/// A buffer lent for one call: one of those, or a mapping if all are lent.
+enum Bounce {
+    Lent(&'static Place),
+    Mapped(os::mem::Scratch),
+}
+
+impl Bounce {
+    fn borrow() -> Option<Self> {
+        let free = BOUNCES.iter().find(|place| !place.is_lent.swap(true, Ordering::Acquire));
+        match free {
+            Some(place) => Some(Bounce::Lent(place)),
+            None => {
+                os::mem::Scratch::for_poll(BOUNCE / size_of::<os::poll::PollFd>()).ok().map(Bounce::Mapped)
+            }
+        }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            // SAFETY: lent to this value alone, see `borrow`.
+            Bounce::Lent(place) => unsafe { &mut *place.bytes.get() },
+            Bounce::Mapped(scratch) => scratch.bytes(),
+        }
+    }
+}
+
+impl Drop for Bounce {
+    fn drop(&mut self) {
+        if let Bounce::Lent(place) = self {
+            place.is_lent.store(false, Ordering::Release);
+        }
+    }
+}
 /// What the kernel moves in one call at most (MAX_RW_COUNT of linux/fs.h).
 const MOST: usize = 0x7fff_f000;
 const SPLICE_F_NONBLOCK: u32 = 2;
@@ -109,7 +156,8 @@ const PIPE_STEP: usize = 4096;
 
 /// Socket to pipe: looks at the bytes, writes what the pipe takes, and only then frees them.
 fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
-    let mut bounce = [0u8; PIPE_STEP];
+    let Some(mut lent) = Bounce::borrow() else { return Outcome::Fail(Errno::ENOMEM) };
+    let bounce = lent.bytes();
     let mut may_wait = flags & SPLICE_F_NONBLOCK == 0;
     let mut moved = 0;
     while moved < len {
@@ -143,7 +191,8 @@ fn has_room(pipe: c_int, may_wait: bool) -> bool {
 
 /// Pipe to socket: takes from the pipe no more than the ring has room for.
 fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
-    let mut bounce = [0u8; BOUNCE];
+    let Some(mut lent) = Bounce::borrow() else { return Outcome::Fail(Errno::ENOMEM) };
+    let bounce = lent.bytes();
     let may_wait = flags & SPLICE_F_NONBLOCK == 0;
     if !may_wait && os::poll::peek(from, bits::IN | bits::HUP) == 0 {
         return Outcome::Fail(Errno::EAGAIN);

@@ -288,7 +288,8 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
 /// Sends what the ring holds over TCP. At most [`ready::EARLY_MAX`] bytes, into a send buffer nobody has used.
 fn flush(end: &End, fd: i32) {
     let cache = shm::RxCache::new();
-    let mut bytes = [0u8; 4096];
+    // (On the stack of whatever call finds out.)
+    let mut bytes = [0u8; 1024];
     let mut left = 2 * ready::EARLY_MAX;
     while left > 0
         && let Ok(count @ 1..) = end.outgoing.peek(&cache, 0, bytes.as_mut_slice().into())

@@ -14,7 +14,9 @@ use os::poll::{PollFd, bits};
 use shm::slab::Index;
 use shm::sync::Ordering as Shared;
 
+/// Sockets of a poll whose private array lies on the stack: programs poll on stacks of 8 KiB, in handlers and small threads.
 const ON_STACK: usize = 64;
+const FEW: usize = 16;
 const READ_SIDE: i16 = bits::IN | bits::RDNORM | bits::RDHUP;
 const WRITE_SIDE: i16 = bits::OUT | bits::WRNORM | bits::WRBAND;
 const NONE: PollFd = PollFd { fd: -1, events: 0, revents: 0 };
@@ -43,12 +45,24 @@ pub fn poll(fds: &mut [PollFd], timeout_ns: Option<u64>, sleep: &mut impl Sleep)
     {
         return Ok(ready);
     }
-    let mut on_stack = [NONE; 3 * ON_STACK];
-    if fds.len() <= ON_STACK {
-        return Round { fds, private: &mut on_stack }.run(timeout_ns, sleep);
+    match fds.len() {
+        few if few <= FEW => on_stack::<{ 3 * FEW }>(fds, timeout_ns, sleep),
+        many if many <= ON_STACK => on_stack::<{ 3 * ON_STACK }>(fds, timeout_ns, sleep),
+        _ => {
+            let mut scratch = Scratch::for_poll(3 * fds.len()).map_err(|_| Errno::ENOMEM)?;
+            Round { fds, private: scratch.poll_entries() }.run(timeout_ns, sleep)
+        }
     }
-    let mut scratch = Scratch::for_poll(3 * fds.len()).map_err(|_| Errno::ENOMEM)?;
-    Round { fds, private: scratch.poll_entries() }.run(timeout_ns, sleep)
+}
+
+/// (In frames of their own: who polls a few on a small stack does not pay for many.)
+#[inline(never)]
+fn on_stack<const ENTRIES: usize>(
+    fds: &mut [PollFd],
+    timeout_ns: Option<u64>,
+    sleep: &mut impl Sleep,
+) -> Result<usize, Errno> {
+    Round { fds, private: &mut [NONE; ENTRIES] }.run(timeout_ns, sleep)
 }
 
 /// The answer without the kernel, after a short spin if the call may sleep: only if every entry is a socket of ours whose

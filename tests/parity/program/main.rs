@@ -26,6 +26,7 @@ mod cases_queue;
 mod cases_sets;
 mod cases_signal;
 mod cases_slots;
+mod cases_stack;
 mod cases_turns;
 mod cases_values;
 mod context;
@@ -34,7 +35,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 23] = [
+    let groups: [&[Case]; 24] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -58,6 +59,7 @@ fn all() -> Vec<Case> {
         cases_pointers::CASES,
         cases_locks::CASES,
         cases_queue::CASES,
+        cases_stack::CASES,
     ];
     groups.concat()
 }
