@@ -7,6 +7,7 @@ mod databases;
 mod login;
 mod native;
 mod rows;
+mod sanitizer;
 mod scripts;
 mod shells;
 mod support;
