@@ -302,7 +302,7 @@ fn flush(end: &End, fd: i32) {
     }
 }
 
-fn send_all(fd: i32, mut bytes: &[u8]) -> bool {
+pub(crate) fn send_all(fd: i32, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         match net::send_bytes(fd, bytes, msg::NOSIGNAL | msg::DONTWAIT) {
             Ok(sent) => bytes = &bytes[sent..],

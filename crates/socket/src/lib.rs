@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+mod afterwards;
 pub mod client;
 pub mod close;
 pub mod confine;

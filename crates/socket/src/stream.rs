@@ -8,7 +8,7 @@ use crate::ready::EARLY_MAX;
 use crate::table::{self, Entry};
 use crate::wait::{Limit, Wish};
 use crate::yielding::has_core_alone;
-use crate::{Outcome, client, epoll, ready, server, wait};
+use crate::{Outcome, afterwards, client, epoll, ready, server, wait};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
@@ -302,7 +302,7 @@ pub fn transmit(fd: i32, sources: impl Iterator<Item = impl Supply>, total: usiz
         // Urgent data marks a place in the TCP stream, so the direction moves there first.
         return demote_for(&conn, &end, fd);
     }
-    let mut call = Transmit { conn: &conn, end, fd, flags, sent: 0, limit: None, is_pipe_broken: false };
+    let mut call = Transmit::new(&conn, end, fd, flags);
     let outcome = still_ours(&conn, fd, call.run(sources, total));
     // The program's handler may never return: nothing is held while it runs.
     let is_pipe_broken = call.is_pipe_broken;
@@ -322,16 +322,72 @@ struct Transmit<'c> {
     limit: Option<Limit>,
     /// SIGPIPE is due.
     is_pipe_broken: bool,
+    /// It sends what handlers have left.
+    is_afterwards: bool,
+    /// It has interrupted such a call, or one that had the turn.
+    is_within: bool,
 }
 
-impl Transmit<'_> {
+impl<'c> Transmit<'c> {
+    fn new(conn: &'c Conn, end: End, fd: i32, flags: i32) -> Self {
+        let (limit, is_pipe_broken, is_afterwards, is_within) = (None, false, false, false);
+        Transmit { conn, end, fd, flags, sent: 0, limit, is_pipe_broken, is_afterwards, is_within }
+    }
+
+    /// What a handler left that interrupted this call while it had the turn.
+    #[cold]
+    fn send_afterwards(&self) {
+        afterwards::send(self.conn, |bytes| {
+            let mut call = Transmit::new(self.conn, self.end, self.fd, msg::NOSIGNAL);
+            call.is_afterwards = true;
+            match call.run(core::iter::once(shm::Source::from(bytes)), bytes.len()) {
+                Outcome::Done(count) => Some(count),
+                Outcome::Fail(Errno::EAGAIN | Errno::EINTR) => Some(0),
+                Outcome::Fail(_) => None,
+                Outcome::Forward => client::send_all(self.fd, bytes).then_some(bytes.len()),
+            }
+        });
+    }
+
+    /// Whether bytes that this thread's handlers have left go first, and cannot be sent now.
+    #[cold]
+    fn is_behind(&mut self) -> bool {
+        if self.is_afterwards {
+            return false;
+        }
+        if !self.is_within {
+            self.send_afterwards();
+        }
+        self.is_within = afterwards::is_waiting(self.conn);
+        self.is_within
+    }
+
+    /// A handler finds its own thread in the middle of a write: on a blocking socket it is told EAGAIN by nobody.
+    #[cold]
+    fn leave_for_afterwards<S: Supply>(&self, source: Option<S>, refused: Outcome) -> Outcome {
+        let may_wait = self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking();
+        match source {
+            Some(source) if may_wait && !self.is_afterwards && self.conn.phase() == Phase::Smc => {
+                match afterwards::leave(self.conn, source) {
+                    0 => refused,
+                    count => Outcome::Done(self.sent + count),
+                }
+            }
+            _ => refused,
+        }
+    }
+
     fn run(&mut self, mut sources: impl Iterator<Item = impl Supply>, total: usize) -> Outcome {
         if total == 0 {
             return self.check_open().err().unwrap_or(Outcome::Done(0));
         }
         let mut current = None;
         while self.sent < total {
-            match self.push(&mut sources, &mut current, total) {
+            let pushed = self.push(&mut sources, &mut current, total);
+            if afterwards::any() && !self.is_afterwards && !self.is_within {
+                self.send_afterwards();
+            }
+            match pushed {
                 Ok(true) => {}
                 Ok(false) => {
                     if let Step::Return(outcome) = self.on_full() {
@@ -400,8 +456,16 @@ impl Transmit<'_> {
             return Ok(false);
         }
         let traffic = &self.end.mine().tx.0;
-        let turned = Turned::take(self.conn, traffic)
-            .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
+        let is_behind = afterwards::any() && self.is_behind();
+        let turned = match if is_behind { Err(Errno::EAGAIN) } else { Turned::take(self.conn, traffic) } {
+            Ok(turned) => turned,
+            Err(errno) => {
+                self.is_within = true;
+                let refused = refused(self.conn, &self.end, self.fd, errno);
+                let next = current.filter(|source| !source.is_empty()).or_else(|| sources.next());
+                return Err(self.leave_for_afterwards(next.filter(|_| errno == Errno::EAGAIN), refused));
+            }
+        };
         // Asked again with the turn taken: the flush of early bytes takes it too, and ends the phase.
         if !matches!(self.conn.phase(), Phase::Smc | Phase::Intent) {
             return Err(Outcome::Forward);

@@ -1,6 +1,7 @@
 //! Threads that take turns on one socket, and what telling the time costs: nobody waits by burning the core that the
 //! other needs.
 
+use crate::cases_signal::Nagger;
 use crate::context::{Case, Cx, say};
 use isthmus_tests::sys::{self, Denied, poll1, show};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "locks.first_in_first_out", shm: true, run: first_in_first_out },
+    Case { name: "locks.handler_within_a_write", shm: true, run: handler_within_a_write },
     Case { name: "locks.clock_without_a_call", shm: false, run: clock_without_a_call },
 ];
 
@@ -58,4 +60,34 @@ fn clock_without_a_call(cx: &mut Cx) {
     say!("read -> {}", show(sys::read(fd, &mut [0; 4])));
     cx.peer("send 0 x");
     say!("select -> {}", sys::select(sys::Select::Plain, &[fd], &[], &[], 3000));
+}
+
+/// A handler writes on the blocking socket on which its thread is writing: never refused, and nothing lost or doubled.
+fn handler_within_a_write(cx: &mut Cx) {
+    const BLOCKS: usize = 2000;
+    let fd = cx.warm().fd;
+    sys::catch(libc::SIGUSR1, true);
+    sys::write_in_handler(fd);
+    cx.tell("tally 0");
+    let nagger = Nagger::every(Duration::from_micros(300), sys::this_thread());
+    let block = vec![b'a'; 40_000];
+    let mut sent = 0;
+    for _ in 0..BLOCKS {
+        let mut at = 0;
+        while at < block.len() {
+            at += sys::write(fd, &block[at..]).expect("write");
+        }
+        sent += at;
+    }
+    nagger.stop();
+    sys::write_in_handler(-1);
+    say!("refused {}", sys::refused());
+    say!("interrupted often: {}", sys::hits() > 50);
+    say!("shutdown -> {}", show(sys::shutdown(fd, libc::SHUT_WR)));
+    let answer = cx.answer();
+    say!(
+        "all arrived: {}",
+        answer == format!("{sent} of 'a', {} of '!', 0 others", sys::hits() - sys::refused())
+    );
+    println!("# {answer} {} {}", sys::hits(), sys::refused());
 }

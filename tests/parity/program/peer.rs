@@ -93,6 +93,7 @@ fn act(verb: &str, fd: Fd, rest: &[&str]) -> String {
         ("recvn", [n]) => read_all(fd, number(n)),
         ("drain", []) => read_all(fd, usize::MAX),
         ("discard", []) => discard(fd),
+        ("tally", []) => tally(fd),
         ("echo", [n]) => echo(fd, number(n)),
         ("shut", [how]) => show(sys::shutdown(fd, number(how) as i32)),
         ("linger", [on, s]) => show(sys::set_linger(fd, *on == "1", number(s) as i32)),
@@ -127,6 +128,21 @@ fn discard(fd: Fd) -> String {
             Err(e) => return e.to_string(),
         }
     }
+}
+
+/// Reads to the end, and tells how much there was of what.
+fn tally(fd: Fd) -> String {
+    let (mut buf, mut counts) = (vec![0u8; 65536], [0usize; 3]);
+    while let Ok(count @ 1..) = sys::read(fd, &mut buf) {
+        for byte in &buf[..count] {
+            counts[match byte {
+                b'a' => 0,
+                b'!' => 1,
+                _ => 2,
+            }] += 1;
+        }
+    }
+    format!("{} of 'a', {} of '!', {} others", counts[0], counts[1], counts[2])
 }
 
 /// Reads `n` bytes and sends each piece back as it comes.

@@ -86,6 +86,7 @@ pub fn signal_thread(t: ThreadId, signal: c_int) {
 }
 
 static HITS: AtomicUsize = AtomicUsize::new(0);
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
 static HANDLER_FD: AtomicI32 = AtomicI32::new(-1);
 
 extern "C" fn on_signal(_: c_int) {
@@ -93,7 +94,9 @@ extern "C" fn on_signal(_: c_int) {
     let fd = HANDLER_FD.load(Ordering::SeqCst);
     if fd >= 0 {
         let saved = super::errno();
-        let _ = super::write(fd, b"!");
+        if super::write(fd, b"!") != Ok(1) {
+            REFUSED.fetch_add(1, Ordering::SeqCst);
+        }
         super::set_errno(saved.0);
     }
 }
@@ -113,6 +116,11 @@ pub fn catch(signal: c_int, restart: bool) {
 /// How often the handler ran since [`catch`].
 pub fn hits() -> usize {
     HITS.load(Ordering::SeqCst)
+}
+
+/// How many of the handler's writes did not succeed.
+pub fn refused() -> usize {
+    REFUSED.load(Ordering::SeqCst)
 }
 
 /// Makes the handler write one "!" to `fd` (or nothing, with -1).
