@@ -104,9 +104,10 @@ fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
         return at.map_or(AfterClose::Nothing, |at| AfterClose::Listener(cookie, at));
     }
     let is_shared = finish(&held, fd, alone) && !os::confined::is_confined();
-    match (is_shared, net::local(fd), net::peer(fd)) {
-        (true, Ok(local), Ok(peer)) => AfterClose::Shared(held, Ends { local, peer }),
-        _ => AfterClose::Nothing,
+    let ends = || Some(Ends { local: net::local(fd).ok()?, peer: net::peer(fd).ok()? });
+    match if is_shared { ends() } else { None } {
+        Some(ends) => AfterClose::Shared(held, ends),
+        None => AfterClose::Nothing,
     }
 }
 
