@@ -11,15 +11,15 @@ use crate::slot::SlotView;
 use crate::turn::Turn;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
-use shm::segment::{Geometry, Segment};
+use shm::segment::{Geometry, SLOTS_MAX, Segment};
 use shm::slab::{Index, OnceRef, Slab};
 use shm::sync::Ordering::Acquire;
 use shm::{Side, SlotHeader};
 use wire::reason::Reason;
 
 const NAME: &CStr = c"isthmus-dmb";
-/// Slots in a segment.
-const SLOTS: u32 = 64;
+/// Slots in a group's segments, one after the other: most groups need few, and each slot is address space in two processes.
+const SLOTS: [u32; 4] = [2, 8, 32, SLOTS_MAX];
 /// Most segments of one process: 65 536 connections at once.
 const SEGMENTS: u32 = 1024;
 /// Most link groups of one process.
@@ -31,7 +31,8 @@ const CLOSING_LOOKS: u32 = 4;
 struct Offered {
     segment: OnceRef<Segment>,
     memfd: AtomicI32,
-    /// Slots of it used so far, ever.
+    /// How many slots it has, and how many of them were used so far, ever.
+    slots: AtomicU32,
     used: AtomicU32,
     group: AtomicU32,
 }
@@ -41,6 +42,8 @@ struct Group {
     peer: AtomicU64,
     ring_size: AtomicU32,
     id: AtomicU32,
+    /// Segments made for it.
+    segments: AtomicU32,
     /// Segment with unused slots, plus one.
     current: AtomicU32,
     free: List,
@@ -159,6 +162,7 @@ fn group_for(peer: ProcessId, ring_size: u32) -> Option<(Index, &'static Group)>
             peer: AtomicU64::new(key),
             ring_size: AtomicU32::new(ring_size),
             id: AtomicU32::new(id),
+            segments: AtomicU32::new(0),
             current: AtomicU32::new(0),
             free: List::new(),
             closing: List::new(),
@@ -204,7 +208,7 @@ fn unused_slot(group_index: Index, group: &Group) -> Result<(Index, &'static Slo
     let current =
         group.current.load(Relaxed).checked_sub(1).and_then(|index| SEGMENT_TABLE.get(Index(index)));
     if let Some(offered) = current
-        && offered.used.load(Relaxed) < SLOTS
+        && offered.used.load(Relaxed) < offered.slots.load(Relaxed)
     {
         return next_slot(group.current.load(Relaxed) - 1, offered);
     }
@@ -212,7 +216,8 @@ fn unused_slot(group_index: Index, group: &Group) -> Result<(Index, &'static Slo
     if let Some(slot) = reclaim(group) {
         return Ok(slot);
     }
-    let (index, offered) = new_segment(group_index, group.ring_size.load(Relaxed))?;
+    let (index, offered) = new_segment(group_index, group)?;
+    group.segments.fetch_add(1, Relaxed);
     group.current.store(index.0 + 1, Relaxed);
     next_slot(index.0, offered)
 }
@@ -223,8 +228,9 @@ fn next_slot(home: u32, offered: &Offered) -> Result<(Index, &'static SlotView),
     SlotView::make(segment, number, home).ok_or(Reason::MEM)
 }
 
-fn new_segment(group: Index, ring_size: u32) -> Result<(Index, &'static Offered), Reason> {
-    let geometry = Geometry { slots: SLOTS, ring_size };
+fn new_segment(index: Index, group: &Group) -> Result<(Index, &'static Offered), Reason> {
+    let step = (group.segments.load(Relaxed) as usize).min(SLOTS.len() - 1);
+    let geometry = Geometry { slots: SLOTS[step], ring_size: group.ring_size.load(Relaxed) };
     let memfd = os::mem::sealed_memfd(NAME, geometry.len() as u64).map_err(|_| Reason::MEM)?;
     let made = os::mem::map_shared(memfd, geometry.len())
         .ok()
@@ -235,8 +241,9 @@ fn new_segment(group: Index, ring_size: u32) -> Result<(Index, &'static Offered)
                 let offered = Offered {
                     segment: OnceRef::new(),
                     memfd: AtomicI32::new(memfd),
+                    slots: AtomicU32::new(geometry.slots),
                     used: AtomicU32::new(0),
-                    group: AtomicU32::new(group.0),
+                    group: AtomicU32::new(index.0),
                 };
                 offered.segment.set(segment);
                 offered
@@ -253,7 +260,7 @@ fn new_segment(group: Index, ring_size: u32) -> Result<(Index, &'static Offered)
 
 /// Looks through the slots that wait for a side which may have died without letting go.
 fn reclaim(group: &Group) -> Option<(Index, &'static SlotView)> {
-    for _ in 0..2 * SLOTS {
+    for _ in 0..2 * SLOTS_MAX {
         let (index, view) = group.closing.pop_front()?;
         if is_let_go(view.header()) || is_orphaned(view) {
             return Some((index, view));
