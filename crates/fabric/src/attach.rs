@@ -12,11 +12,11 @@ use os::net::Endpoint;
 use os::{diag, pipe};
 use shm::Side;
 use shm::segment::{Geometry, RING_MAX, SLOTS_MAX, Segment};
-use shm::slab::{Index, Slab};
+use shm::slab::{Index, LEAF, Slab};
 use wire::reason::Reason;
 
 /// Most segments of other processes mapped here at once.
-const SEGMENTS: u32 = 4096;
+const SEGMENTS: usize = 4096;
 /// No segment is longer.
 const LONGEST: usize = Geometry { slots: SLOTS_MAX, ring_size: RING_MAX }.len();
 
@@ -35,7 +35,7 @@ struct Attached {
 }
 
 static TURN: Turn = Turn::new();
-static TABLE: Slab<Attached> = Slab::new(SEGMENTS);
+static TABLE: Slab<Attached, { SEGMENTS / LEAF }> = Slab::new();
 
 fn word(process: ProcessId) -> u64 {
     u64::from(process.row) << 32 | u64::from(process.generation)
@@ -55,9 +55,6 @@ pub fn open(row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
     let slot = row.slot.load(shm::sync::Ordering::Relaxed);
     let owner = ProcessId::load(&row.sides[Side::Client as usize].process);
     let _turn = TURN.take().ok_or(Reason::SYNCERR)?;
-    if !TABLE.has_memory() {
-        TABLE.adopt(mem::map_private(TABLE.memory_len()).map_err(|_| Reason::MEM)?);
-    }
     if nonce == 0 {
         return Err(Reason::SYNCERR);
     }
@@ -148,7 +145,7 @@ fn map(fd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attache
         }
     })?;
     TABLE
-        .take(|| Attached {
+        .take(mem::more, || Attached {
             memory,
             segment,
             nonce: AtomicU64::new(nonce),

@@ -11,8 +11,7 @@ use shm::segment::{SLOTS_MAX, Segment};
 use shm::slab::Index;
 
 /// Views of slots that stay, a bit each.
-static KEPT: [AtomicU64; (crate::slot::VIEWS / 64) as usize] =
-    [const { AtomicU64::new(0) }; (crate::slot::VIEWS / 64) as usize];
+static KEPT: [AtomicU64; crate::slot::VIEWS / 64] = [const { AtomicU64::new(0) }; crate::slot::VIEWS / 64];
 
 /// The slot with this number carries a connection of this process.
 pub fn keep(index: Index) {

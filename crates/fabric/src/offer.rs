@@ -12,7 +12,7 @@ use crate::turn::Turn;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use shm::segment::{Geometry, SLOTS_MAX, Segment};
-use shm::slab::{Index, OnceRef, Slab};
+use shm::slab::{Index, LEAF, OnceRef, Slab};
 use shm::sync::Ordering::Acquire;
 use shm::{Side, SlotHeader};
 use wire::reason::Reason;
@@ -21,9 +21,9 @@ const NAME: &CStr = c"isthmus-dmb";
 /// Slots in a group's segments, one after the other: most groups need few, and each slot is address space in two processes.
 const SLOTS: [u32; 4] = [2, 8, 32, SLOTS_MAX];
 /// Most segments of one process: 65 536 connections at once.
-const SEGMENTS: u32 = 1024;
+const SEGMENTS: usize = 1024;
 /// Most link groups of one process.
-const GROUPS: u32 = 1024;
+const GROUPS: usize = 1024;
 /// How many slots whose peer has not closed are looked at before a new slot is taken.
 const CLOSING_LOOKS: u32 = 4;
 
@@ -57,9 +57,9 @@ struct List {
 }
 
 static TURN: Turn = Turn::new();
-static SEGMENT_TABLE: Slab<Offered> = Slab::new(SEGMENTS);
-static GROUP_TABLE: Slab<Group> = Slab::new(GROUPS);
-static SEGMENT_VALUES: Slab<Segment> = Slab::new(SEGMENTS);
+static SEGMENT_TABLE: Slab<Offered, { SEGMENTS / LEAF }> = Slab::new();
+static GROUP_TABLE: Slab<Group, { GROUPS / LEAF }> = Slab::new();
+static SEGMENT_VALUES: Slab<Segment, { SEGMENTS / LEAF }> = Slab::new();
 /// First group made by this process: in a fork child, what the parent offers is the parent's to hand out.
 static FIRST_GROUP: AtomicU32 = AtomicU32::new(0);
 
@@ -112,7 +112,6 @@ pub struct Offer {
 /// Reasons: MEM if memory or descriptors cannot be had, MAX_DMB if the tables are full.
 pub fn take(peer: ProcessId, ring_size: u32, cookie: u64) -> Result<Offer, Reason> {
     let _turn = TURN.take().ok_or(Reason::SYNCERR)?;
-    adopt_memory().ok_or(Reason::MEM)?;
     let (group_index, group) = group_for(peer, ring_size).ok_or(Reason::MAX_DMB)?;
     let recycled = recycle(group);
     let is_new = recycled.is_none();
@@ -141,15 +140,6 @@ pub fn take(peer: ProcessId, ring_size: u32, cookie: u64) -> Result<Offer, Reaso
     Ok(Offer { index, view, memfd: home.memfd.load(Relaxed) })
 }
 
-fn adopt_memory() -> Option<()> {
-    if !SEGMENT_VALUES.has_memory() {
-        SEGMENT_TABLE.adopt(os::mem::map_private(SEGMENT_TABLE.memory_len()).ok()?);
-        GROUP_TABLE.adopt(os::mem::map_private(GROUP_TABLE.memory_len()).ok()?);
-        SEGMENT_VALUES.adopt(os::mem::map_private(SEGMENT_VALUES.memory_len()).ok()?);
-    }
-    Some(())
-}
-
 fn group_for(peer: ProcessId, ring_size: u32) -> Option<(Index, &'static Group)> {
     let key = u64::from(peer.row) << 32 | u64::from(peer.generation);
     let own = FIRST_GROUP.load(Relaxed)..GROUP_TABLE.made();
@@ -158,7 +148,7 @@ fn group_for(peer: ProcessId, ring_size: u32) -> Option<(Index, &'static Group)>
         .find(|(_, group)| group.peer.load(Relaxed) == key && group.ring_size.load(Relaxed) == ring_size);
     known.or_else(|| {
         let id = registry::mapped()?.next_link_group.fetch_add(256, shm::sync::Ordering::Relaxed);
-        GROUP_TABLE.take(|| Group {
+        GROUP_TABLE.take(os::mem::more, || Group {
             peer: AtomicU64::new(key),
             ring_size: AtomicU32::new(ring_size),
             id: AtomicU32::new(id),
@@ -235,9 +225,9 @@ fn new_segment(index: Index, group: &Group) -> Result<(Index, &'static Offered),
     let made = os::mem::map_shared(memfd, geometry.len())
         .ok()
         .and_then(|memory| Segment::format(memory, geometry, os::process::random_u64()))
-        .and_then(|segment| SEGMENT_VALUES.take(|| segment))
+        .and_then(|segment| SEGMENT_VALUES.take(os::mem::more, || segment))
         .and_then(|(_, segment)| {
-            SEGMENT_TABLE.take(|| {
+            SEGMENT_TABLE.take(os::mem::more, || {
                 let offered = Offered {
                     segment: OnceRef::new(),
                     memfd: AtomicI32::new(memfd),

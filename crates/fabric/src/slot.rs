@@ -4,13 +4,13 @@
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use os::net::Endpoint;
 use shm::segment::Segment;
-use shm::slab::{Index, Slab};
+use shm::slab::{Index, LEAF, Slab};
 use shm::{Ring, Side, SlotHeader};
 
 /// Most slots one process can have mapped.
-pub(crate) const VIEWS: u32 = 1 << 17;
+pub(crate) const VIEWS: usize = 1 << 17;
 
-static TABLE: Slab<SlotView> = Slab::new(VIEWS);
+static TABLE: Slab<SlotView, { VIEWS / LEAF }> = Slab::new();
 
 /// Where a slot lies and how to ring its two sides.
 pub struct SlotView {
@@ -35,12 +35,9 @@ pub struct SlotView {
 impl SlotView {
     /// Makes the view of slot `slot` of `segment`, without doorbells. `None` if there is no such slot or no memory.
     pub(crate) fn make(segment: Segment, slot: u32, home: u32) -> Option<(Index, &'static SlotView)> {
-        if !TABLE.has_memory() {
-            TABLE.adopt(os::mem::map_private(TABLE.memory_len()).ok()?);
-        }
         let header = segment.slot(slot)?;
         let rings = [segment.outgoing(slot, Side::Client)?, segment.outgoing(slot, Side::Server)?];
-        TABLE.take(|| SlotView {
+        TABLE.take(os::mem::more, || SlotView {
             segment,
             slot,
             bells: [const { AtomicI32::new(-1) }; 2],

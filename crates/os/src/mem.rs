@@ -100,6 +100,11 @@ pub fn map_private(len: usize) -> Result<Shared> {
     map(0, len, RW, nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE, -1)
 }
 
+/// As [`map_private`], for tables that grow: `None` where there is no memory.
+pub fn more(len: usize) -> Option<Shared> {
+    map_private(len).ok()
+}
+
 /// Maps a zeroed private page that every child finds zeroed again.
 pub fn map_not_inherited() -> Result<Shared> {
     const MADV_WIPEONFORK: u32 = 18;

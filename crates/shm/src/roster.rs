@@ -43,7 +43,9 @@ impl Roster {
     /// Strikes `name` out.
     pub fn leave(&self, name: u64) {
         for place in &self.names {
-            let _ = place.compare_exchange(name, 0, Ordering::AcqRel, Ordering::Relaxed);
+            if place.load(Ordering::Relaxed) == name {
+                let _ = place.compare_exchange(name, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
         }
     }
 
@@ -80,7 +82,8 @@ impl Roster {
 
     fn take_place(&self, name: u64, from: u64) -> bool {
         let take = |place: &AtomicU64| {
-            place.compare_exchange(from, name, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            place.load(Ordering::Relaxed) == from
+                && place.compare_exchange(from, name, Ordering::SeqCst, Ordering::Relaxed).is_ok()
         };
         self.names.iter().any(take)
     }

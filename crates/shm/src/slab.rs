@@ -19,59 +19,56 @@ struct Entry<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// A table of at most `capacity` objects; the memory comes from a mapping that is zero and never unmapped.
-pub struct Slab<T: 'static> {
-    entries: AtomicPtr<Entry<T>>,
-    capacity: u32,
+/// Objects in a leaf.
+pub const LEAF: usize = 64;
+
+/// A table of at most `LEAVES` times [`LEAF`] objects. Its memory comes leaf by leaf, as objects are made, and is never given
+/// back: a leaf is a mapping that is zero at first.
+pub struct Slab<T: 'static, const LEAVES: usize> {
+    leaves: [AtomicPtr<Entry<T>>; LEAVES],
     made: core::sync::atomic::AtomicU32,
     /// Top of the free list plus one in the lower half, a change counter against ABA in the upper.
     free: core::sync::atomic::AtomicU64,
 }
 
-// SAFETY: entries are handed out as shared references to `T: Sync`; construction is exclusive (fetch_add on `made`).
-unsafe impl<T: Sync + Send> Sync for Slab<T> {}
+// SAFETY: entries are handed out as shared references to `T: Sync`; construction is exclusive (who moves `made` on).
+unsafe impl<T: Sync + Send, const LEAVES: usize> Sync for Slab<T, LEAVES> {}
 
-impl<T: Sync + Send> Slab<T> {
+impl<T: Sync + Send, const LEAVES: usize> Slab<T, LEAVES> {
+    /// Bytes of a leaf.
+    const LEAF_LEN: usize = (LEAF * size_of::<Entry<T>>() + align_of::<Entry<T>>()).next_multiple_of(8);
+
     /// An empty slab without memory; costs nothing.
-    pub const fn new(capacity: u32) -> Self {
+    pub const fn new() -> Self {
         Slab {
-            entries: AtomicPtr::new(core::ptr::null_mut()),
-            capacity,
+            leaves: [const { AtomicPtr::new(core::ptr::null_mut()) }; LEAVES],
             made: core::sync::atomic::AtomicU32::new(0),
             free: core::sync::atomic::AtomicU64::new(0),
         }
     }
 
-    /// Bytes of memory [`Slab::adopt`] needs.
-    pub const fn memory_len(&self) -> usize {
-        (self.capacity as usize * size_of::<Entry<T>>() + align_of::<Entry<T>>()).next_multiple_of(8)
-    }
-
-    /// Whether memory has been given.
-    pub fn has_memory(&self) -> bool {
-        !self.entries.load(Ordering::Acquire).is_null()
-    }
-
-    /// Gives the slab its memory: zeroed, never unmapped. Says whether it was taken (it is not if another thread was first).
-    pub fn adopt(&self, memory: &'static [AtomicU64]) -> bool {
-        if size_of_val(memory) < self.memory_len() {
-            return false;
+    /// Makes sure that the leaf of number `index` is there; `None` if there is no such leaf or no memory.
+    fn grow(&self, index: u32, memory: impl FnOnce(usize) -> Option<&'static [AtomicU64]>) -> Option<()> {
+        let leaf = self.leaves.get(index as usize / LEAF)?;
+        if !leaf.load(Ordering::Acquire).is_null() {
+            return Some(());
         }
+        let memory = memory(Self::LEAF_LEN).filter(|memory| size_of_val(*memory) >= Self::LEAF_LEN)?;
         let start = memory.as_ptr().cast_mut().cast::<u8>();
-        let pad = start.align_offset(align_of::<Entry<T>>());
-        let entries = start.wrapping_add(pad).cast::<Entry<T>>();
-        self.entries
-            .compare_exchange(core::ptr::null_mut(), entries, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+        let entries = start.wrapping_add(start.align_offset(align_of::<Entry<T>>())).cast::<Entry<T>>();
+        // (Of two threads that bring memory at once one's stays unused.)
+        let _ = leaf.compare_exchange(core::ptr::null_mut(), entries, Ordering::AcqRel, Ordering::Relaxed);
+        Some(())
     }
 
+    #[inline]
     fn entry(&self, index: u32) -> Option<&'static Entry<T>> {
-        let entries = self.entries.load(Ordering::Acquire);
-        if entries.is_null() || index >= self.capacity {
+        let entries = self.leaves.get(index as usize / LEAF)?.load(Ordering::Acquire);
+        if entries.is_null() {
             return None;
         }
-        // SAFETY: `adopt` checked the length and aligned the start; zero bytes are a valid Entry (unmade).
-        Some(unsafe { &*entries.add(index as usize) })
+        // SAFETY: `grow` checked the length and aligned the start; zero bytes are a valid Entry (unmade).
+        Some(unsafe { &*entries.add(index as usize % LEAF) })
     }
 
     /// The object with this number, if it was ever made.
@@ -85,17 +82,26 @@ impl<T: Sync + Send> Slab<T> {
         Some(unsafe { (*entry.value.get()).assume_init_ref() })
     }
 
-    /// A free object, recycled or made by `make`. `None` if the slab is full or has no memory.
-    pub fn take(&self, make: impl FnOnce() -> T) -> Option<(Index, &'static T)> {
+    /// A free object, recycled or made by `make`, in memory that `memory` brings (zeroed, never unmapped, so many bytes).
+    /// `None` if the slab is full or there is no memory.
+    pub fn take(
+        &self,
+        memory: impl Fn(usize) -> Option<&'static [AtomicU64]>,
+        make: impl FnOnce() -> T,
+    ) -> Option<(Index, &'static T)> {
         if let Some(index) = self.pop_free() {
             return self.get(index).map(|value| (index, value));
         }
-        let index = self.made.fetch_add(1, Ordering::Relaxed);
-        let Some(entry) = self.entry(index) else {
-            self.made.fetch_sub(1, Ordering::Relaxed);
-            return None;
+        let index = loop {
+            let next = self.made.load(Ordering::Relaxed);
+            self.grow(next, &memory)?;
+            let moved_on = self.made.compare_exchange(next, next + 1, Ordering::AcqRel, Ordering::Relaxed);
+            if moved_on.is_ok() {
+                break next;
+            }
         };
-        // SAFETY: `fetch_add` gave this index to this thread alone, and nobody reads before `is_made`.
+        let entry = self.entry(index)?;
+        // SAFETY: moving `made` on gave this index to this thread alone, and nobody reads before `is_made`.
         unsafe { (*entry.value.get()).write(make()) };
         entry.is_made.store(1, Ordering::Release);
         self.get(Index(index)).map(|value| (Index(index), value))
@@ -130,7 +136,13 @@ impl<T: Sync + Send> Slab<T> {
 
     /// How many objects were ever made: numbers below this may exist.
     pub fn made(&self) -> u32 {
-        self.made.load(Ordering::Acquire).min(self.capacity)
+        self.made.load(Ordering::Acquire)
+    }
+}
+
+impl<T: Sync + Send, const LEAVES: usize> Default for Slab<T, LEAVES> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -174,36 +186,52 @@ impl<T: Sync> Default for OnceRef<T> {
 mod tests {
     use super::*;
 
-    fn memory(len: usize) -> &'static [AtomicU64] {
-        Box::leak((0..len.div_ceil(8)).map(|_| AtomicU64::new(0)).collect())
+    fn memory(len: usize) -> Option<&'static [AtomicU64]> {
+        Some(Box::leak((0..len.div_ceil(8)).map(|_| AtomicU64::new(0)).collect()))
     }
 
     #[test]
     fn objects_are_made_once_and_recycled() {
-        let slab: Slab<AtomicU64> = Slab::new(2);
-        assert!(slab.take(|| AtomicU64::new(1)).is_none(), "no memory yet");
-        assert!(slab.adopt(memory(slab.memory_len())));
-        let (first, one) = slab.take(|| AtomicU64::new(1)).unwrap();
-        let (second, _) = slab.take(|| AtomicU64::new(2)).unwrap();
-        assert!(slab.take(|| AtomicU64::new(3)).is_none(), "full");
+        let slab: Slab<AtomicU64, 1> = Slab::new();
+        assert!(slab.take(|_| None, || AtomicU64::new(1)).is_none(), "no memory yet");
+        let (first, one) = slab.take(memory, || AtomicU64::new(1)).unwrap();
+        let (second, _) = slab.take(|_| None, || AtomicU64::new(2)).unwrap();
+        for _ in 2..LEAF {
+            slab.take(|_| None, || AtomicU64::new(3)).unwrap();
+        }
+        assert!(slab.take(memory, || AtomicU64::new(3)).is_none(), "full");
         one.store(9, Ordering::Relaxed);
         slab.give_back(first);
         slab.give_back(second);
-        let (again, _) = slab.take(|| AtomicU64::new(4)).unwrap();
+        let (again, _) = slab.take(memory, || AtomicU64::new(4)).unwrap();
         assert_eq!(again, second);
-        let (again, value) = slab.take(|| AtomicU64::new(4)).unwrap();
+        let (again, value) = slab.take(memory, || AtomicU64::new(4)).unwrap();
         assert_eq!((again, value.load(Ordering::Relaxed)), (first, 9), "not made anew");
     }
 
     #[test]
+    fn memory_is_asked_for_leaf_by_leaf() {
+        let (slab, asked): (Slab<u8, 3>, _) = (Slab::new(), core::cell::Cell::new(0));
+        let counted = |len| {
+            asked.set(asked.get() + 1);
+            memory(len)
+        };
+        let numbers: Vec<u8> =
+            (0..LEAF + 1).filter_map(|n| Some(*slab.take(counted, || n as u8)?.1)).collect();
+        assert_eq!((asked.get(), slab.made()), (2, LEAF as u32 + 1));
+        assert!(numbers.iter().enumerate().all(|(n, value)| n as u8 == *value));
+        assert_eq!(slab.get(Index(LEAF as u32)), Some(&(LEAF as u8)));
+        assert_eq!((slab.get(Index(LEAF as u32 + 1)), slab.get(Index(u32::MAX))), (None, None));
+    }
+
+    #[test]
     fn four_threads_never_hold_the_same_object() {
-        static SLAB: Slab<AtomicU64> = Slab::new(8);
-        SLAB.adopt(memory(SLAB.memory_len()));
+        static SLAB: Slab<AtomicU64, 1> = Slab::new();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..20_000 {
-                        let Some((index, value)) = SLAB.take(|| AtomicU64::new(0)) else { continue };
+                        let Some((index, value)) = SLAB.take(memory, || AtomicU64::new(0)) else { continue };
                         assert_eq!(value.fetch_add(1, Ordering::AcqRel), 0);
                         value.fetch_sub(1, Ordering::AcqRel);
                         SLAB.give_back(index);

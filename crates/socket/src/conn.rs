@@ -13,12 +13,12 @@ use os::Errno;
 use shm::bell::{Bell, Pipe, Words};
 use shm::layout::Traffic;
 use shm::lock::{Denied, SideLock};
-use shm::slab::{Index, Slab};
+use shm::slab::{Index, LEAF, OnceRef, Slab};
 use shm::wait::WaitWord;
 use shm::{Ring, RxCache, Side, SideBlock, TxCache};
 
 /// Most sockets one process tracks at once; more stay on TCP.
-const SOCKETS: u32 = 1 << 17;
+const SOCKETS: usize = 1 << 17;
 
 /// The count of uses: calls in progress in the lower half, descriptors above, and a bit for an object that is nobody's.
 const CALL: u64 = 1;
@@ -29,7 +29,7 @@ const FREE: u64 = 1 << 63;
 /// reads until it is told EAGAIN would make a system call for that each time. Who waits, for whatever, asks TCP itself.
 const QUIET_TCP_CYCLES: u64 = 1_000_000;
 
-static TABLE: Slab<Conn> = Slab::new(SOCKETS);
+static TABLE: Slab<Conn, { SOCKETS / LEAF }> = Slab::new();
 /// Whether the program sets SO_RCVLOWAT at all, or has sockets of another's: else nobody asks for it.
 static RCVLOWAT_IS_USED: AtomicU8 = AtomicU8::new(0);
 /// The same for SO_RCVTIMEO and SO_SNDTIMEO.
@@ -136,6 +136,8 @@ pub struct Conn {
     /// Registry row; meaningful from Intent or the server's claim on.
     row: AtomicU64,
     view: AtomicU32,
+    /// The slot itself.
+    slot: OnceRef<SlotView>,
     /// Of the slot, while it was this connection's.
     generation: AtomicU32,
     /// Cookie of the client's socket, key of the row; for listeners their own.
@@ -195,6 +197,7 @@ impl Conn {
             uses: AtomicU64::new(FREE),
             row: AtomicU64::new(0),
             view: AtomicU32::new(u32::MAX),
+            slot: OnceRef::new(),
             generation: AtomicU32::new(0),
             cookie: AtomicU64::new(0),
             flags: AtomicU32::new(0),
@@ -232,6 +235,7 @@ impl Conn {
         self.deadline.store(0, Ordering::Relaxed);
         self.exclusive_era.store(0, Ordering::Relaxed);
         self.view.store(u32::MAX, Ordering::Relaxed);
+        self.slot.take();
         self.flags.store(0, Ordering::Relaxed);
         self.bell.reset();
         self.tx_cache.reset();
@@ -297,8 +301,9 @@ impl Conn {
         self.generation.store(to.generation, Ordering::Relaxed);
         self.tied_era.store(crate::close::era(), Ordering::Relaxed);
         self.view.store(to.view.0, Ordering::Release);
-        if let Some(view) = self.view() {
+        if let Some(view) = SlotView::get(to.view) {
             view.tie(to.generation);
+            self.slot.set(view);
         }
     }
 
@@ -386,7 +391,7 @@ impl Conn {
     /// The slot, once tied.
     #[inline]
     pub(crate) fn view(&self) -> Option<&'static SlotView> {
-        SlotView::get(self.view_index())
+        self.slot.get()
     }
 
     /// Whether any of `bits` is set.
@@ -636,10 +641,7 @@ pub(crate) fn peek_index(index: Index) -> Option<&'static Conn> {
 
 /// Enters a new socket into the table. `None` without memory: it stays on TCP.
 pub(crate) fn enter(fd: i32, phase: Phase) -> Option<Held> {
-    if !TABLE.has_memory() {
-        TABLE.adopt(os::mem::map_private(TABLE.memory_len()).ok()?);
-    }
-    let (index, conn) = TABLE.take(Conn::new)?;
+    let (index, conn) = TABLE.take(os::mem::more, Conn::new)?;
     conn.reset(phase);
     // Added, not stored: a late look at the object's last life may hold it for a moment.
     conn.uses.fetch_add((FD + CALL).wrapping_sub(FREE), Ordering::AcqRel);

@@ -9,14 +9,14 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use fabric::connection;
 use os::epoll::bits;
 use shm::interest::{Interest, Seen};
-use shm::slab::{Index, Slab};
+use shm::slab::{Index, LEAF, Slab};
 use shm::sync::Ordering as Shared;
 
-const REGISTRATIONS: u32 = 1 << 18;
+const REGISTRATIONS: usize = 1 << 18;
 /// Marks the cookies; no user-space pointer has these upper bits.
 const MAGIC: u64 = 0x15C0 << 48;
 
-pub(super) static TABLE: Slab<Registration> = Slab::new(REGISTRATIONS);
+pub(super) static TABLE: Slab<Registration, { REGISTRATIONS / LEAF }> = Slab::new();
 
 /// A socket in a set.
 pub(super) struct Registration {

@@ -6,15 +6,15 @@ use crate::table::{self, Entry};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use fabric::turn::Turn;
 use os::Errno;
-use shm::slab::{Index, OnceRef, Slab};
+use shm::slab::{Index, LEAF as SLAB_LEAF, OnceRef, Slab};
 
-const SETS: u32 = 1 << 14;
+const SETS: usize = 1 << 14;
 const LEAF: usize = 512;
 const LEAVES: usize = 512;
 /// So many sleeps without a report, and a member is left to the kernel.
 const OLD_AGE: u32 = 8;
 
-static TABLE: Slab<Set> = Slab::new(SETS);
+static TABLE: Slab<Set, { SETS / SLAB_LEAF }> = Slab::new();
 static MAKING: Turn = Turn::new();
 
 /// An epoll set of the program's.
@@ -95,11 +95,7 @@ impl Set {
         if let Some(index) = Self::index_of(epfd) {
             return Ok((index, false));
         }
-        if !TABLE.has_memory() {
-            registration::TABLE.adopt(os::mem::map_private(registration::TABLE.memory_len())?);
-            TABLE.adopt(os::mem::map_private(TABLE.memory_len())?);
-        }
-        let (index, set) = TABLE.take(Set::new).ok_or(Errno::ENOMEM)?;
+        let (index, set) = TABLE.take(os::mem::more, Set::new).ok_or(Errno::ENOMEM)?;
         set.begin(epfd);
         table::set(epfd, Entry::Epoll(index)).ok_or(Errno::ENOMEM)?;
         Ok((index, true))
