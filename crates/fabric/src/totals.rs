@@ -51,14 +51,18 @@ fn add(into: &TrafficTotals, from: &Traffic, bytes: u64, settled: &Settled) {
     add_rest(&into.stalls, from.stalls.load(Relaxed), &settled.stalls);
     for (total, (count, settled)) in into.sizes.iter().zip(from.sizes.iter().zip(&settled.sizes)) {
         let now = count.load(Relaxed);
-        let before = settled.fetch_max(now, Relaxed);
-        total.fetch_add(u64::from(now.saturating_sub(before)), Relaxed);
+        if now != settled.load(Relaxed) {
+            let before = settled.fetch_max(now, Relaxed);
+            total.fetch_add(u64::from(now.saturating_sub(before)), Relaxed);
+        }
     }
 }
 
 fn add_rest(total: &AtomicU64, now: u64, settled: &AtomicU64) {
-    let before = settled.fetch_max(now, Relaxed);
-    total.fetch_add(now.saturating_sub(before), Relaxed);
+    if now != settled.load(Relaxed) {
+        let before = settled.fetch_max(now, Relaxed);
+        total.fetch_add(now.saturating_sub(before), Relaxed);
+    }
 }
 
 #[cfg(test)]

@@ -224,10 +224,16 @@ hooks! {
         connecting(fd, addr, addr_len)
     }
     fn shutdown [] (fd: c_int, how: c_int) -> c_int {
-        if (0..=2).contains(&how) && table::get(fd) != Entry::Empty && !is_borrowed() {
-            closing::before_shutdown(fd, how);
+        if !(0..=2).contains(&how) || table::get(fd) == Entry::Empty || is_borrowed() {
+            // SAFETY: the program's own arguments.
+            return unsafe { forward::shutdown(fd, how) };
         }
-        Outcome::Forward
+        let after = closing::before_shutdown(fd, how);
+        // SAFETY: the program's own arguments.
+        let result = unsafe { forward::shutdown(fd, how) };
+        let errno = hook::last();
+        after.run();
+        if result == 0 { Outcome::Done(0) } else { Outcome::Fail(errno) }
     }
     fn close [__close] (fd: c_int) -> c_int {
         closing(fd)

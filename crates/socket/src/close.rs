@@ -23,12 +23,12 @@ pub(crate) fn era() -> u64 {
 }
 
 /// SHUT_RD is 0, SHUT_WR 1, SHUT_RDWR 2. Flags first, then libc's shutdown by the caller.
-pub fn before_shutdown(fd: i32, how: i32) {
-    let Some(conn) = crate::stream::in_use(fd) else { return };
+pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
+    let Some(conn) = crate::stream::in_use(fd) else { return AfterClose::Nothing };
     if conn.phase() == Phase::Intent && client::retract(&conn, fd, fabric::Reason::PEERDECL) == Phase::Plain {
-        return;
+        return AfterClose::Nothing;
     }
-    let Some(end) = End::of(&conn) else { return };
+    let Some(end) = End::of(&conn) else { return AfterClose::Nothing };
     epoll::note_news();
     let bits = match how {
         0 => ClosedBy::READ,
@@ -41,22 +41,26 @@ pub fn before_shutdown(fd: i32, how: i32) {
         ready::kick(&conn, &end);
     }
     end.wake_napping();
-    wake_peer(&end);
+    end.wake_napping_peer();
+    AfterClose::Told(conn)
 }
 
-/// After flags that the peer may wait for without TCP's telling it: a writer that sleeps for space, and whoever naps.
+/// After flags that the peer may wait for without TCP's telling it: a writer that sleeps for space, and whoever naps. Once the
+/// kernel knows as well, so that who is woken finds what TCP says with it.
 fn wake_peer(end: &End) {
     core::sync::atomic::fence(Ordering::SeqCst);
     end.ring_peer(&end.incoming.words().space_wait.0);
     end.wake_napping_peer();
 }
 
-/// What remains to be done after libc's close.
+/// What remains to be done after libc's close or shutdown.
 pub enum AfterClose {
     /// Nothing.
     Nothing,
     /// A listener's announcement may be over.
     Listener(u64, Endpoint),
+    /// A peer that sleeps is to be told what the kernel knows by then.
+    Told(Held),
     /// Somebody else was counted as a holder of the connection: the kernel knows whether there is anybody.
     Shared(Held, Ends),
 }
@@ -107,16 +111,28 @@ fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
     let ends = || Some(Ends { local: net::local(fd).ok()?, peer: net::peer(fd).ok()? });
     match if is_shared { ends() } else { None } {
         Some(ends) => AfterClose::Shared(held, ends),
+        None if is_waited_on(&held) => AfterClose::Told(held),
         None => AfterClose::Nothing,
     }
 }
 
+/// Whether a writer at the other end sleeps for space.
+fn is_waited_on(conn: &Conn) -> bool {
+    conn.phase() == Phase::Smc
+        && End::still_of(conn).is_some_and(|end| end.incoming.words().space_wait.0.is_asked())
+}
+
 impl AfterClose {
-    /// After libc's close.
+    /// After libc's close or shutdown.
     pub fn run(self) {
         match self {
             AfterClose::Nothing => {}
             AfterClose::Listener(cookie, at) => listener::withdraw(cookie, at),
+            AfterClose::Told(held) => {
+                if let Some(end) = End::still_of(&held) {
+                    wake_peer(&end);
+                }
+            }
             AfterClose::Shared(held, ends) => end_if_last(&held, ends),
         }
     }
@@ -132,6 +148,7 @@ fn end_if_last(conn: &Conn, ends: Ends) {
     };
     if is_gone && !conn.has(flag::LEFT) {
         say_closed(&end);
+        wake_peer(&end);
         end.mine().holders.store(1, Shared::Release);
         member::clear(end.mine());
     }
@@ -203,7 +220,8 @@ fn let_the_server_end_first(conn: &Conn, fd: i32) {
 
 fn say_closed(end: &End) {
     end.mine().closed.fetch_or(ClosedBy::CLOSE | ClosedBy::WRITE | ClosedBy::READ, Shared::SeqCst);
-    wake_peer(end);
+    core::sync::atomic::fence(Ordering::SeqCst);
+    end.wake_napping_peer();
 }
 
 /// Drops a stale entry's claim on a connection: its number was closed without our seeing it.
@@ -226,7 +244,12 @@ fn drop_holder(end: &End) -> bool {
             say_closed(end);
         }
         match holders.compare_exchange(count, count.saturating_sub(1), Shared::AcqRel, Shared::Acquire) {
-            Ok(_) => return is_last,
+            Ok(_) => {
+                if is_last {
+                    wake_peer(end);
+                }
+                return is_last;
+            }
             Err(now) => count = now,
         }
     }

@@ -136,6 +136,8 @@ pub struct Conn {
     /// Registry row; meaningful from Intent or the server's claim on.
     row: AtomicU64,
     view: AtomicU32,
+    /// Inode of a socket that came from another process, by which its duplicates are known.
+    pub(crate) inode: AtomicU64,
     /// The slot itself.
     slot: OnceRef<SlotView>,
     /// Of the slot, while it was this connection's.
@@ -197,6 +199,7 @@ impl Conn {
             uses: AtomicU64::new(FREE),
             row: AtomicU64::new(0),
             view: AtomicU32::new(u32::MAX),
+            inode: AtomicU64::new(0),
             slot: OnceRef::new(),
             generation: AtomicU32::new(0),
             cookie: AtomicU64::new(0),
@@ -235,6 +238,7 @@ impl Conn {
         self.deadline.store(0, Ordering::Relaxed);
         self.exclusive_era.store(0, Ordering::Relaxed);
         self.view.store(u32::MAX, Ordering::Relaxed);
+        self.inode.store(0, Ordering::Relaxed);
         self.slot.take();
         self.flags.store(0, Ordering::Relaxed);
         self.bell.reset();
@@ -655,6 +659,24 @@ pub(crate) fn enter(fd: i32, phase: Phase) -> Option<Held> {
         }
     }
     Some(held)
+}
+
+/// Makes `fd` another descriptor of the adopted socket with this inode, if there is one.
+pub(crate) fn join_adopted(fd: i32, inode: u64) -> bool {
+    let is_it = |conn: &Conn| inode != 0 && conn.fds() > 0 && conn.inode.load(Ordering::Relaxed) == inode;
+    let Some(held) = all().find(|(_, conn)| is_it(conn)).and_then(|(index, _)| hold_index(index)) else {
+        return false;
+    };
+    if !is_it(&held) {
+        return false;
+    }
+    held.add_fd();
+    match table::set(fd, Entry::Conn(held.index())) {
+        Some(Entry::Conn(old)) => crate::close::forget(old),
+        Some(_) => {}
+        None => _ = held.drop_fd(),
+    }
+    true
 }
 
 fn recycle(index: Index, conn: &'static Conn) {

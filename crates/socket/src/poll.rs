@@ -149,6 +149,7 @@ impl Round<'_> {
 
     /// Fills the private array and asks to be rung.
     fn prepare(&mut self, patience: &mut Patience) -> Prepared {
+        epoll::look_after_watched();
         let mut prepared = Prepared { is_ready: false, slice_ms: epoll::slice_ms() };
         let count = self.fds.len();
         for at in 0..count {

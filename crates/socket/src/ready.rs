@@ -68,9 +68,15 @@ pub(crate) fn may_write(conn: &Conn, end: &End) -> bool {
 /// What lies in the ring will never be read. TCP's answer to such bytes is a reset, and one byte on the TCP socket gets just
 /// that: from then on the kernel tells everybody (poll, epoll, the next call) what it would have told anyway.
 pub(crate) fn provoke_reset(conn: &Conn, end: &End, fd: i32) {
-    let is_due = !conn.has(flag::PROVOKED) && end.outgoing.used() != Ok(0);
-    // (A send to a socket that has been reset would take the error away that the program is to see.)
-    if is_due && os::poll::peek(fd, 0) == 0 {
+    if conn.has(flag::PROVOKED) || end.outgoing.used() == Ok(0) {
+        return;
+    }
+    // Who said that he will not read has told his kernel by the time that his FIN is here. (A send to a socket that has been
+    // reset would take the error away that the program is to see.)
+    let has_closed = end.theirs().closed.load(Shared::SeqCst) & shm::ClosedBy::CLOSE != 0;
+    let told = os::poll::peek(fd, os::poll::bits::RDHUP);
+    let has_ended = has_closed || conn.has(flag::TCP_GONE) || told & os::poll::bits::RDHUP != 0;
+    if has_ended && told & (os::poll::bits::ERR | os::poll::bits::HUP) == 0 {
         conn.mark(flag::PROVOKED);
         let _ = os::net::send_bytes(fd, &[0], os::net::msg::NOSIGNAL | os::net::msg::DONTWAIT);
     }
@@ -125,10 +131,20 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     if closed & shm::ClosedBy::WRITE != 0 || may_write(conn, end) {
         level |= bits::OUT | bits::WRNORM;
     }
+    level |= told_of_gone_peer(conn, end, fd);
     if conn.has(flag::RESET) {
         level |= bits::HUP | if conn.has(flag::RESET_TOLD) { 0 } else { bits::ERR };
     }
     level
+}
+
+/// What the kernel says of a connection whose peer is gone with bytes of ours unread: an error, and that it is over.
+fn told_of_gone_peer(conn: &Conn, end: &End, fd: i32) -> u32 {
+    if conn.phase() != Phase::Smc || !is_peer_gone(conn, end) {
+        return 0;
+    }
+    provoke_reset(conn, end, fd);
+    u32::from(os::poll::peek(fd, 0) as u16)
 }
 
 /// Bytes in the ring, or on TCP once the peer has moved there.
@@ -208,6 +224,9 @@ pub(crate) fn note_end(conn: &Conn, end: &End) {
         conn.mark(flag::RESET | flag::TCP_GONE);
     }
     conn.mark(flag::TCP_ENDED);
+    if is_half_closed_by_peer(end) && end.outgoing.used() != Ok(0) {
+        crate::epoll::watch(conn);
+    }
 }
 
 /// Counts blocked calls and polls of this process that sleep for data and for space.

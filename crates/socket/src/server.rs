@@ -357,12 +357,20 @@ fn is_first_claim(row: RowId, cookie: u64) -> Result<bool, Option<Reason>> {
     }
 }
 
-/// A socket that came from another process (exec, SCM_RIGHTS): decided at its first use, whichever end it is.
+/// A socket that came from another process (exec, SCM_RIGHTS): decided at its first use, whichever end it is. Duplicates are
+/// one connection: who closes one of them goes on with the other.
 pub fn adopt(fd: i32) {
     let is_connected = net::is_tcp(fd) && net::peer(fd).is_ok();
-    if is_connected && registry::existing().is_ok() {
-        crate::conn::note_unseen_options();
-        let _ = enter(fd, Phase::Accepted);
+    if !is_connected || registry::existing().is_err() {
+        return;
+    }
+    crate::conn::note_unseen_options();
+    let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode);
+    if crate::conn::join_adopted(fd, inode) {
+        return;
+    }
+    if let Some(held) = enter(fd, Phase::Accepted) {
+        held.inode.store(inode, core::sync::atomic::Ordering::Relaxed);
     }
 }
 

@@ -5,7 +5,8 @@
 use crate::context::{Case, Cx, Pair, Role, fill, say, settle};
 use isthmus_tests::sys::{self, Errno, Fd, Ret, poll1, show, so_error};
 use libc::{
-    EPOLLIN, EPOLLOUT, EPOLLRDHUP, MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, POLLRDHUP, SHUT_RD, SHUT_WR,
+    EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT, EPOLLRDHUP, MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, POLLRDHUP,
+    SHUT_RD, SHUT_WR,
 };
 use std::time::{Duration, Instant};
 
@@ -36,8 +37,19 @@ pub(crate) const CASES: &[Case] = &[
 const STATES: [&str; 5] = ["fresh", "shut_rd", "shut_wr", "unread", "full"];
 
 /// Calls after the end, for an end that leaves nobody who reads.
-const GONE: &[&str] =
-    &["rrww", "wwrr", "poll", "write_on", "poll_on", "epoll_on", "in_send", "in_poll", "in_epoll", "in_recv"];
+const GONE: &[&str] = &[
+    "rrww",
+    "wwrr",
+    "poll",
+    "write_on",
+    "poll_on",
+    "epoll_on",
+    "in_send",
+    "in_poll",
+    "in_epoll",
+    "in_epoll_exclusive",
+    "in_recv",
+];
 /// The same while somebody may read: what would wait for ever is left out.
 const HELD: &[&str] = &["rrww", "wwrr", "poll"];
 /// For an end that is held by somebody who said that he will not read: what is queued already stays where it is.
@@ -130,6 +142,7 @@ fn during(cx: &mut Cx, pair: Pair, end: &[String], call: &str) -> String {
         "in_send" => write_on(fd),
         "in_poll" => poll_on(fd),
         "in_epoll" => epoll_on(fd, EPOLLOUT),
+        "in_epoll_exclusive" => epoll_on(fd, EPOLLOUT | EPOLLEXCLUSIVE),
         _ => [read_waiting(fd), read_waiting(fd)].join(", "),
     });
     settle();
@@ -175,28 +188,38 @@ fn write_on(fd: Fd) -> String {
     until_error(|| sys::send(fd, &block, MSG_NOSIGNAL))
 }
 
-/// The same, waiting in poll.
+/// Whether a wait was answered. (What it says of an end that comes at this very moment is a matter of luck.)
+fn waited(answer: &str) -> String {
+    let is_empty = matches!(answer, "-" | "[]" | "0" | "");
+    format!(" after a wait with{} answer", if is_empty { "out" } else { "" })
+}
+
+/// The same, waiting in poll, and whether its last wait was answered.
 fn poll_on(fd: Fd) -> String {
-    let block = vec![7u8; 65536];
-    until_error(|| match sys::send(fd, &block, MSG_NOSIGNAL | MSG_DONTWAIT) {
+    let (block, mut last) = (vec![7u8; 65536], String::new());
+    let told = until_error(|| match sys::send(fd, &block, MSG_NOSIGNAL | MSG_DONTWAIT) {
         Err(Errno(libc::EAGAIN)) => {
-            poll1(fd, POLLOUT, 5000);
+            last = waited(&poll1(fd, POLLOUT, 5000));
             Ok(0)
         }
         other => other,
-    })
+    });
+    told + &last
 }
 
 /// The same, waiting in a level-triggered set.
 fn epoll_on(fd: Fd, events: i32) -> String {
-    let (block, ep) = (vec![7u8; 65536], sys::epoll());
+    let (block, ep, mut last) = (vec![7u8; 65536], sys::epoll(), String::new());
     let _ = sys::ep_add(ep, fd, events, 1);
     let told = until_error(|| match sys::send(fd, &block, MSG_NOSIGNAL | MSG_DONTWAIT) {
-        Err(Errno(libc::EAGAIN)) => sys::ep_wait(ep, 5000).map(|_| 0),
+        Err(Errno(libc::EAGAIN)) => {
+            last = waited(&sys::ep_show(ep, 5000));
+            Ok(0)
+        }
         other => other,
     });
     let _ = sys::close(ep);
-    told
+    told + &last
 }
 
 fn until_error(mut write: impl FnMut() -> Ret) -> String {

@@ -310,7 +310,11 @@ pub(crate) fn convert(conn: &Conn) {
             let (epfd, fd, events) = (registration.epfd(), registration.fd(), registration.events());
             let cookie = registration.cookie(index, Source::Tcp);
             let kernel_events = tcp_events(conn, events);
-            let _ = kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie);
+            if kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie) == Err(Errno::EINVAL) {
+                // EPOLLEXCLUSIVE cannot be modified.
+                let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);
+                let _ = kernel_ctl(epfd, Op::Add, fd, kernel_events, cookie);
+            }
             registration.kernel_events.store(kernel_events, Ordering::Relaxed);
             if let Some(end) = End::of(conn) {
                 announce(conn, &end, registration);

@@ -12,7 +12,7 @@ use super::set::Set;
 use crate::conn::{Conn, End, Phase, all, flag};
 use core::sync::atomic::{Ordering, fence};
 use os::Errno;
-use os::epoll::{Op, ctl as kernel_ctl};
+use os::epoll::{Op, bits, ctl as kernel_ctl};
 use shm::slab::Index;
 
 /// Whether the kernel's records of `registration` can stand for `events`: both are level-triggered, and nobody else has
@@ -111,11 +111,21 @@ fn settle_one(conn: &Conn, registration: &'static Registration) {
         return;
     }
     let wanted = tcp_events(conn, registration.events());
-    if registration.events() & FLAGS != 0 || wanted == registration.kernel_events.load(Ordering::Relaxed) {
+    // An exclusive record tells of the end of the stream by EPOLLIN, without end, and cannot be modified.
+    let is_exclusive = registration.events() & FLAGS == bits::EXCLUSIVE;
+    let is_lazy = registration.events() & FLAGS == 0 || is_exclusive;
+    if !is_lazy || wanted == registration.kernel_events.load(Ordering::Relaxed) {
         return;
     }
-    let cookie = registration.cookie(index, Source::Tcp);
-    if kernel_ctl(registration.epfd(), Op::Mod, registration.fd(), wanted, cookie).is_ok() {
+    let (epfd, fd, cookie) =
+        (registration.epfd(), registration.fd(), registration.cookie(index, Source::Tcp));
+    let is_done = match is_exclusive {
+        true => {
+            kernel_ctl(epfd, Op::Del, fd, 0, 0).and_then(|()| kernel_ctl(epfd, Op::Add, fd, wanted, cookie))
+        }
+        false => kernel_ctl(epfd, Op::Mod, fd, wanted, cookie),
+    };
+    if is_done.is_ok() {
         registration.kernel_events.store(wanted, Ordering::Relaxed);
     }
 }

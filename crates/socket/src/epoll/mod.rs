@@ -21,7 +21,7 @@ pub(crate) use registration::sleeps_for_edge;
 pub use set::note_created;
 pub(crate) use set::{close_set, share_set};
 pub use wait::{Kernel, is_ours, prepare_to_be_polled, wait};
-pub(crate) use wait::{note_news, slice_ms};
+pub(crate) use wait::{look_after_watched, note_news, slice_ms};
 
 use crate::conn::{Conn, flag};
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -7,6 +7,7 @@ use super::registration::{self, Registration, Source, Told, of_conn};
 use super::set::Set;
 use super::{INTENTS, READ_SIDE, WATCHED, WRITE_SIDE};
 use crate::conn::{Conn, End, Phase, flag, hold_index};
+use crate::table::{self, Entry};
 use crate::wait::Patience;
 use crate::yielding::{end_turn, may_yield, pauses, yield_now};
 use crate::{Outcome, client, ready};
@@ -105,7 +106,7 @@ fn wait_without_members(
         set.end_sleep();
         return Err(timeout_ns);
     }
-    let told = kernel.wait(events, timeout_ns);
+    let told = wait_in_slices(end, events, timeout_ns, kernel);
     set.end_sleep();
     let got = match told {
         Err(errno) => return Ok(Outcome::Fail(errno)),
@@ -122,6 +123,26 @@ fn wait_without_members(
     match end.map(|end| end.saturating_sub(os::time::monotonic_ns())) {
         left if answer.kept == 0 && timeout_ns != Some(0) && left != Some(0) => Err(left),
         _ => Ok(Outcome::Done(answer.kept)),
+    }
+}
+
+/// The kernel's wait, in slices while a peer is watched: a set inside this one may be waiting for it.
+fn wait_in_slices(
+    end: Option<u64>,
+    events: &mut [Event],
+    timeout_ns: Option<u64>,
+    kernel: &mut impl Kernel,
+) -> Result<usize, Errno> {
+    let mut left = timeout_ns;
+    loop {
+        let slice = u64::try_from(slice_ms()).ok().map(|ms| ms * 1_000_000);
+        let sliced = slice.filter(|slice| left.is_none_or(|left| *slice < left));
+        let told = kernel.wait(events, sliced.or(left));
+        if told != Ok(0) || sliced.is_none() {
+            return told;
+        }
+        look_after_watched();
+        left = end.map(|end| end.saturating_sub(os::time::monotonic_ns()));
     }
 }
 
@@ -263,6 +284,7 @@ fn sleep(
         if left == Some(0) || (is_empty && sliced == left && left.is_some()) {
             return Outcome::Done(0);
         }
+        tick_if_due(set);
         if is_empty && !is_there {
             tick(set);
         } else if answer.hushed > hushed && answer.hushed < HUSHED_MAX {
@@ -309,23 +331,28 @@ fn tick(set: &Set) {
         return;
     }
     for (_, registration) in set.members() {
-        if let Some(conn) = hold_index(Index(registration.conn.load(Ordering::Relaxed))) {
-            look_after(&conn, registration.fd());
+        if let Some(conn) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
+            && conn.phase() == Phase::Intent
+        {
+            client::refresh(&conn, registration.fd());
         }
     }
+    look_after_watched();
 }
 
-/// Looks at an unanswered intent, and whether a peer lives for whose reading a writer waits.
-fn look_after(conn: &Conn, fd: i32) {
-    if conn.phase() == Phase::Intent {
-        client::refresh(conn, fd);
-    } else if conn.has(flag::WATCHED)
-        && let Some(end) = End::of(conn)
-    {
+/// Looks whether the peers live that are watched, in whatever set (or set of sets) somebody waits for them.
+pub(crate) fn look_after_watched() {
+    if WATCHED.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(index) = entry else { continue };
+        let Some(conn) = hold_index(index).filter(|conn| conn.has(flag::WATCHED)) else { continue };
+        let Some(end) = End::still_of(&conn) else { continue };
         if end.outgoing.used() == Ok(0) {
-            super::unwatch(conn);
+            super::unwatch(&conn);
         }
-        ready::ask_for_half_closed_peer(conn, &end, fd);
+        ready::ask_for_half_closed_peer(&conn, &end, fd);
     }
 }
 
