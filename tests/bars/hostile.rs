@@ -375,13 +375,15 @@ struct Table {
     rows: usize,
 }
 
-const REGISTRY_LEN: u64 = 3_770_240;
+const REGISTRY_LEN: u64 = 4_032_384;
 const PROCESSES: Table = Table { at: 776, row: 24, rows: 2048 };
 const LISTENERS: Table = Table { at: 49_928, row: 40, rows: 1024 };
 const KEYS: Table = Table { at: 90_944, row: 8, rows: 32_768 };
 const CONNECTION_ROWS: Table = Table { at: 353_088, row: 104, rows: 32_768 };
 /// When cores were last given away.
 const TURNS: Table = Table { at: 3_761_024, row: 128, rows: 64 };
+/// Why sockets stay on TCP.
+const REFUSALS: Table = Table { at: 3_770_240, row: 64, rows: 4096 };
 /// One row: the words between the magic number and the totals.
 const REGISTRY_HEAD: Table = Table { at: 8, row: 16, rows: 1 };
 
@@ -439,6 +441,7 @@ fn registry_plans() -> Vec<RegistryPlan> {
         plan("listeners, zero", LISTENERS, LISTENERS, 10, Values::Zero),
         plan("turns, random", TURNS, TURNS, 32, Values::Random),
         plan("turns, odd", TURNS, TURNS, 32, Values::Odd),
+        plan("refusals, random", TURNS, REFUSALS, 16, Values::Random),
         plan("counters, odd", REGISTRY_HEAD, REGISTRY_HEAD, 4, Values::Odd),
     ]
 }

@@ -6,6 +6,7 @@
 mod databases;
 mod login;
 mod native;
+mod reasons;
 mod rows;
 mod sanitizer;
 mod scripts;

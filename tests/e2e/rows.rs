@@ -122,9 +122,9 @@ fn a_listener_that_clients_do_not_find_is_shown_as_such() {
     let mut command = hold(bed.server(&python), "server", port);
     let _server = serve(&bed, command.arg("plain"), port);
     let _client = client(&bed, &python, port, None);
-    let connections = [format!("client ACTIVE {PEER_NO_SMC}"), format!("server ACTIVE {PEER_NO_SMC}")];
-    let [of_client, of_server] = connections.each_ref().map(String::as_str);
-    assert_rows(&bed, None, &["-a"], port, &[of_client, "listener LISTEN TCP 0x00000000", of_server]);
+    let of_client = format!("client ACTIVE {PEER_NO_SMC}/0x03060000");
+    let (listener, of_server) = ("listener LISTEN TCP 0x03060000", "server ACTIVE TCP 0x03060000");
+    assert_rows(&bed, None, &["-a"], port, &[&of_client, listener, of_server]);
 }
 
 /// Root sees both ends, the ordinary user the own one.

@@ -65,11 +65,21 @@ pub fn open(row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
     };
     let view = view_of(index, attached, slot)?;
     if !view.1.has_bells() {
-        let holder = holder_of(attached, owner_pid, memfd).ok_or(Reason::NOSMCDDEV)?;
-        view.1.open_bells(holder).map_err(out_of_reach)?;
+        let holder = holder_of(attached, owner_pid, memfd).map_err(denied)?;
+        view.1.open_bells(holder).map_err(denied)?;
     }
     attached.live.fetch_add(1, Relaxed);
     Ok(view)
+}
+
+/// Why a descriptor of the client's could not be had.
+fn denied(errno: os::Errno) -> Reason {
+    match errno {
+        // A process that changed its ids, or made itself undumpable, shows its descriptors to nobody of its own user.
+        os::Errno::EACCES | os::Errno::EPERM => Reason::OPTUNSUPP,
+        _ if errno.is_shortage() => Reason::MEM,
+        _ => Reason::NOSMCDDEV,
+    }
 }
 
 fn all() -> impl Iterator<Item = (Index, &'static Attached)> {
@@ -100,30 +110,29 @@ fn view_of(
 /// The process in which the doorbells of a segment are to be found under their numbers: the one that made it or, after
 /// exec, this one, which was given them. It has the memory itself open, or it is none of these: a pid may be another's
 /// by now, and numbers that a peer wrote must not lead to descriptors of this program.
-fn holder_of(attached: &Attached, owner_pid: u32, memfd: i32) -> Option<u32> {
+fn holder_of(attached: &Attached, owner_pid: u32, memfd: i32) -> os::Result<u32> {
     let identity = attached.identity.each_ref().map(|word| word.load(Relaxed));
-    let has_it = |pid: &u32| pipe::identity_of(*pid, memfd) == Ok((identity[0], identity[1]));
-    [owner_pid, os::process::cached_pid()].into_iter().find(has_it)
+    for pid in [owner_pid, os::process::cached_pid()] {
+        match pipe::identity_of(pid, memfd) {
+            Ok(found) if found == (identity[0], identity[1]) => return Ok(pid),
+            Err(errno) if errno.is_shortage() => return Err(errno),
+            _ => {}
+        }
+    }
+    Err(os::Errno::ENOENT)
 }
 
 fn attach(pid: u32, memfd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {
     // After exec the descriptors are this process's own, under the same numbers; the nonce tells.
-    let own = os::process::cached_pid();
-    let opened =
-        pipe::open_memory_of(pid, memfd).or_else(|errno| pipe::open_memory_of(own, memfd).map_err(|_| errno));
-    let fd = opened.map_err(out_of_reach)?;
+    let own = |errno: os::Errno| match errno.is_shortage() {
+        true => Err(errno),
+        false => pipe::open_memory_of(os::process::cached_pid(), memfd),
+    };
+    let fd = pipe::open_memory_of(pid, memfd).or_else(own).map_err(denied)?;
     let attached = map(fd, nonce, owner);
     // The mapping keeps the memory alive, with or without its owner.
     os::fd::close(fd);
     attached
-}
-
-/// A process that changed its ids, or made itself undumpable, shows its descriptors to nobody of its own user.
-fn out_of_reach(errno: os::Errno) -> Reason {
-    match errno {
-        os::Errno::EACCES | os::Errno::EPERM => Reason::OPTUNSUPP,
-        _ => Reason::NOSMCDDEV,
-    }
 }
 
 fn map(fd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {

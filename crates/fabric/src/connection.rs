@@ -134,6 +134,22 @@ pub fn find(cookie: u64) -> Option<RowId> {
         .then_some(RowId { place: (bucket * ROWS + place) as u32, generation })
 }
 
+/// The undecided row of a client at this address, without the kernel's help: for a server that cannot ask it. Every row is
+/// looked at.
+pub fn find_at(client: Endpoint) -> Option<RowId> {
+    let map = registry::mapped()?;
+    let place = (0..CONNECTION_BUCKETS * ROWS).find(|place| {
+        let key = map.keys[place / ROWS].0[place % ROWS].load(Acquire);
+        let row = &map.connections[place / ROWS][place % ROWS];
+        key != 0
+            && key != BUSY
+            && load_endpoint(&row.sides[Side::Client as usize].at) == client
+            && verdict::read(&row.verdict, verdict::generation(&row.verdict)).is_none()
+    })?;
+    let generation = verdict::generation(&map.connections[place / ROWS][place % ROWS].verdict);
+    Some(RowId { place: place as u32, generation })
+}
+
 /// Decides a row for the end at `side`, of which only the server may want SMC; returns the verdict that stands.
 pub fn decide(id: RowId, side: Side, wanted: Verdict) -> Verdict {
     let (Some(map), Some(row)) = (registry::mapped(), row(id)) else {

@@ -13,6 +13,7 @@ pub mod closing;
 pub mod config;
 pub mod connection;
 pub mod doubt;
+pub mod fallback;
 pub mod leaving;
 pub mod listener;
 pub mod member;

@@ -51,6 +51,7 @@ pub fn announce(fd: i32) -> Result<u64, Reason> {
     let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
     match diag::lookup(at, anyone) {
         Ok(_) | Err(os::Errno::ENOENT) => {}
+        Err(errno) if errno.is_shortage() => return Err(Reason::MEM),
         Err(_) => return Err(Reason::NOSMCDDEV),
     }
     let rows = bucket(map, at.port);
@@ -135,7 +136,8 @@ pub fn owner_of(target: Endpoint) -> Result<ProcessId, Reason> {
 fn ask_kernel(target: Endpoint) -> Result<u64, Reason> {
     // Remote port 1 matches no connection, so the kernel answers with the listener.
     let anyone = Endpoint { port: 1, addr: [0; 16], scope: target.scope, ..target };
-    let found = diag::lookup(target, anyone).map_err(|_| Reason::PEERNOSMC)?;
+    let found = diag::lookup(target, anyone);
+    let found = found.map_err(|errno| if errno.is_shortage() { Reason::MEM } else { Reason::PEERNOSMC })?;
     if found.uid == os::process::euid() { Ok(found.cookie) } else { Err(Reason::PEERNOSMC) }
 }
 

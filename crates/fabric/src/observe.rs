@@ -250,6 +250,12 @@ impl View {
         })
     }
 
+    /// Sockets that stay on TCP without a row of their own, by inode, and why. Some may be closed by now.
+    pub fn refusals(&self) -> impl Iterator<Item = (u32, Reason)> + '_ {
+        let words = self.map.refusals.iter().flat_map(|bucket| &bucket.0).map(|word| word.load(Relaxed));
+        words.filter(|word| *word != 0).map(crate::fallback::parts)
+    }
+
     /// The counters as they stand.
     pub fn totals(&self) -> Totals {
         let totals = &self.map.totals;

@@ -243,7 +243,7 @@ fn new_segment(index: Index, group: &Group) -> Result<(Index, &'static Offered),
         Some(made) => Ok(made),
         None => {
             os::fd::close(memfd);
-            Err(Reason::MEM)
+            Err(if SEGMENT_TABLE.made() as usize >= SEGMENTS { Reason::MAX_DMB } else { Reason::MEM })
         }
     }
 }

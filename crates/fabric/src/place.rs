@@ -16,14 +16,11 @@ use wire::reason::Reason;
 /// Room for a path.
 pub(crate) type Path = [u8; PATH_LEN];
 
-/// Opens the registry of `uid`. Reasons: NOSMCDDEV (there is none), CNFERR (ours, and unusable).
+/// Opens the registry of `uid`. Reasons: NOSMCDDEV (there is none), MEM (no descriptor), CNFERR (ours, and unusable).
 pub(crate) fn open(uid: u32, how: How) -> Result<i32, Reason> {
     let mut path = [0; PATH_LEN];
     let path = find(uid, &mut path)?;
-    let file = file::open(path, how).map_err(|errno| match errno {
-        Errno::ENOENT => Reason::NOSMCDDEV,
-        _ => Reason::CNFERR,
-    })?;
+    let file = file::open(path, how).map_err(why_not)?;
     // In a folder where others may rename things it could be another by now.
     if file::about(file).is_ok_and(|about| about.is_private_file_of(uid)) {
         return Ok(file);
@@ -32,12 +29,19 @@ pub(crate) fn open(uid: u32, how: How) -> Result<i32, Reason> {
     Err(Reason::CNFERR)
 }
 
+fn why_not(errno: Errno) -> Reason {
+    match errno {
+        Errno::ENOENT => Reason::NOSMCDDEV,
+        _ if errno.is_shortage() => Reason::MEM,
+        _ => Reason::CNFERR,
+    }
+}
+
 /// The name of the registry of `uid`, if it has one.
 fn find(uid: u32, path: &mut Path) -> Result<&CStr, Reason> {
     let usual = config::registry_path(path, uid, None).ok_or(Reason::CNFERR)?;
     match file::about_name(usual) {
-        Err(Errno::ENOENT) => Err(Reason::NOSMCDDEV),
-        Err(_) => Err(Reason::CNFERR),
+        Err(errno) => Err(why_not(errno)),
         Ok(about) if is_taken(about, uid) => {
             tell_that_it_is_taken();
             unforeseen(uid, path).ok_or(Reason::NOSMCDDEV)
@@ -128,6 +132,7 @@ fn draft_of(uid: u32, path: &mut Path) -> Result<(&CStr, i32), Reason> {
                     .ok_or(Reason::CNFERR);
             }
             Err(Errno::EEXIST) => {}
+            Err(errno) if errno.is_shortage() => return Err(Reason::MEM),
             Err(_) => break,
         }
     }

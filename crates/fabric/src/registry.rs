@@ -4,9 +4,9 @@
 //! open can write or cut the file short. A process that gives its user up has nothing of the registry afterwards: the
 //! addresses stay valid and read as zero, which every reader takes for "free", and thereby for TCP.
 
-use crate::place;
 use crate::process::{self, LOCK_BASE};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use crate::{config, place};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use os::file::{self, How};
 use os::{fd, mem};
 use shm::registry::{MAGIC, RegistryMap, VERSION};
@@ -19,6 +19,8 @@ static MAP: OnceRef<RegistryMap> = OnceRef::new();
 static OWNER: AtomicU32 = AtomicU32::new(0);
 /// A description of the file that never holds a lock, and can only read: whoever asks about locks asks through this one.
 static ASKING_FD: AtomicI32 = AtomicI32::new(-1);
+/// Whether this process has let go of a registry.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 /// Threads that are between a look at the registry and what they do with it.
 static USERS: Tally = Tally::new();
 /// Threads that are about to change this process's credentials.
@@ -72,6 +74,11 @@ pub fn using() -> Option<Using> {
 #[inline]
 pub fn mapped() -> Option<&'static RegistryMap> {
     MAP.get()
+}
+
+/// Whether this process has given a registry up, and has none now.
+pub fn has_left() -> bool {
+    HAS_LEFT.load(Ordering::Relaxed) && mapped().is_none()
 }
 
 /// Whose registry this process has mapped.
@@ -171,6 +178,18 @@ pub(crate) fn reopen() -> Option<i32> {
     None
 }
 
+/// Where there is no registry: why none can be made, or PEERNOSMC if one could be, for then nobody enabled has listened yet.
+pub(crate) fn why_there_is_none() -> Reason {
+    let mut path = [0; config::PATH_LEN];
+    let Some(folder) = config::registry_folder(&mut path) else { return Reason::CNFERR };
+    match file::room(folder) {
+        Err(_) => Reason::NOSMCDDEV,
+        Ok(room) if room < RegistryMap::LEN as u64 => Reason::MEM,
+        Ok(_) if !file::may_write(folder) => Reason::NOSMCDDEV,
+        Ok(_) => Reason::PEERNOSMC,
+    }
+}
+
 fn map_existing() -> Result<&'static RegistryMap, Reason> {
     let _using = using().ok_or(Reason::NOSMCDDEV)?;
     let uid = user()?;
@@ -233,6 +252,7 @@ pub fn end_change() {
 /// them goes the lock by which others know that this process lives.
 pub fn leave() {
     let Some(map) = MAP.take() else { return };
+    HAS_LEFT.store(true, Ordering::Relaxed);
     process::leave();
     let asking = ASKING_FD.swap(-1, Ordering::AcqRel);
     let identity = fd::identity(asking);

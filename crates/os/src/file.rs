@@ -62,6 +62,23 @@ pub fn open(path: &CStr, how: How) -> Result<i32> {
         .map(|fd| fd as i32)
 }
 
+/// Bytes that an unprivileged user may still write in the file system of `path`; [`u64::MAX`] if it has no bound.
+pub fn room(path: &CStr) -> Result<u64> {
+    // SAFETY: all-zero bytes are a valid `statfs`.
+    let mut about: nr::statfs = unsafe { core::mem::zeroed() };
+    // SAFETY: `path` is NUL terminated and `about` is writable.
+    check(unsafe { syscall!(nr::__NR_statfs, path.as_ptr(), &raw mut about) })?;
+    let bytes = (about.f_bavail as u64).saturating_mul(about.f_bsize as u64);
+    Ok(if about.f_blocks == 0 { u64::MAX } else { bytes })
+}
+
+/// Whether this user may make files in the folder `path`.
+pub fn may_write(path: &CStr) -> bool {
+    const W_OK: u32 = 2;
+    // SAFETY: `path` is NUL terminated.
+    check(unsafe { syscall!(nr::__NR_faccessat, nr::AT_FDCWD, path.as_ptr(), W_OK) }).is_ok()
+}
+
 /// mkdir with mode 0700.
 pub fn mkdir_private(path: &CStr) -> Result<()> {
     // SAFETY: `path` is NUL terminated.

@@ -201,6 +201,21 @@ pub fn is_tcp(fd: i32) -> bool {
     int_option(fd, opt::SO_PROTOCOL) == opt::IPPROTO_TCP && int_option(fd, opt::SO_TYPE) == opt::SOCK_STREAM
 }
 
+/// Whether `fd` is a TCP socket that is not connected yet, and not about to be.
+pub fn is_unconnected_tcp(fd: i32) -> bool {
+    const TCP_INFO: i32 = 11;
+    const CLOSE: u8 = 7;
+    if crate::confined::is_confined() {
+        return false;
+    }
+    let mut state = 0u8;
+    match getsockopt(fd, opt::IPPROTO_TCP, TCP_INFO, &mut state) {
+        Ok(_) => state == CLOSE,
+        // Other sockets do not know the option.
+        Err(_) => is_tcp(fd),
+    }
+}
+
 /// Whether `fd` is a listening socket.
 pub fn is_listening(fd: i32) -> bool {
     int_option(fd, opt::SO_ACCEPTCONN) == 1

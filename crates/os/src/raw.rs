@@ -21,6 +21,14 @@ macro_rules! errnos {
 }
 errnos! { EAGAIN EBADF ECONNRESET EEXIST EFAULT EINPROGRESS EINTR EINVAL EMFILE EMSGSIZE ENOENT ENOMEM ENOSYS
 ENOTCONN ENOTSOCK ENOTTY EOPNOTSUPP EPERM EPIPE ETIMEDOUT EACCES ESRCH EIO ESPIPE EDESTADDRREQ }
+errnos! { ENFILE ENOSPC EDQUOT }
+
+impl Errno {
+    /// Whether something has run out: descriptors, memory, room on a file system.
+    pub fn is_shortage(self) -> bool {
+        matches!(self, Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOSPC | Errno::EDQUOT)
+    }
+}
 
 /// Issues system call `number` with six arguments and returns the kernel's raw answer (`-errno` on failure).
 ///

@@ -170,10 +170,20 @@ descriptor_hooks! {
     fn send [__send] (fd: c_int, buf: Buf, len: usize, flags: c_int) -> isize {
         transmit_from(fd, buf, len.min(MOST), flags)
     }
+}
+
+crate::hook::hooks! {
     fn sendto [] (fd: c_int, buf: Buf, len: usize, flags: c_int, addr: Buf, addr_len: u32) -> isize {
-        match address(addr, addr_len) {
-            Err(errno) if socket::stream::is_shared(fd) => Outcome::Fail(errno),
-            _ => transmit_from(fd, buf, len.min(MOST), flags),
+        if flags & os::net::msg::FASTOPEN != 0 && address(addr, addr_len).is_ok() {
+            crate::lifecycle::fast_opening(fd, addr, addr_len);
+        }
+        if socket::table::is_empty(fd) {
+            Outcome::Forward
+        } else {
+            match address(addr, addr_len) {
+                Err(errno) if socket::stream::is_shared(fd) => Outcome::Fail(errno),
+                _ => transmit_from(fd, buf, len.min(MOST), flags),
+            }
         }
     }
 }

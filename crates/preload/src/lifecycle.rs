@@ -46,13 +46,12 @@ fn listening(fd: c_int, backlog: c_int) -> Outcome {
         return Outcome::Fail(errno);
     }
     leave_fresh(fd);
-    if may_upgrade()
-        && table::get(fd) == Entry::Empty
-        && let Err(reason) = server::after_listen(fd, announced)
-        && socket::config::is_debug()
-        && os::net::is_tcp(fd)
+    if may_upgrade() && table::get(fd) == Entry::Empty {
+        server::after_listen(fd, announced);
+    } else if may_upgrade()
+        && let Some(reason) = table::refusal(fd)
     {
-        crate::start::tell(b"libsmc-preload: listen stays on TCP: ", reason.text().as_bytes());
+        server::refuse_listener(fd, reason);
     }
     Outcome::Done(0)
 }
@@ -62,19 +61,24 @@ fn accepted(listener: c_int, fd: c_int, is_nonblocking: bool) {
         return;
     }
     match table::get(listener) {
-        Entry::Foreign => return,
         // Inherited, or listening since before we were loaded.
-        Entry::Empty if server::adopt_listener(listener).is_err() => {
-            table::set(listener, Entry::Foreign);
-            return;
+        Entry::Empty => {
+            if let Err(reason) = server::adopt_listener(listener) {
+                table::refuse(listener, reason);
+            }
         }
+        Entry::Foreign => {}
         _ => server::announce_again(listener),
     }
-    server::after_accept(fd, is_nonblocking);
+    match server::why_refused(listener) {
+        Some(reason) => server::refuse_unseen(fd, reason),
+        None if table::get(listener) == Entry::Foreign => {}
+        None => server::after_accept(fd, is_nonblocking),
+    }
 }
 
 /// A socket that was only watched so far is not ours to watch any more.
-fn leave_fresh(fd: c_int) {
+pub(crate) fn leave_fresh(fd: c_int) {
     if socket::epoll::is_fresh(fd) {
         socket::epoll::release_fresh(fd);
         closing::before_close(fd).run();
@@ -96,23 +100,17 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
         closing::before_close(fd).run();
         return Outcome::Forward;
     }
-    let is_new = table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd);
-    if !may_upgrade() || !is_new {
+    let may_be_new = !matches!(table::get(fd), Entry::Conn(_)) || socket::epoll::is_fresh(fd);
+    if !may_upgrade() || !may_be_new {
         return Outcome::Forward;
     }
     // SAFETY: the program passed an address of this length.
     let Some(target) = (unsafe { Endpoint::from_sockaddr(addr.cast(), addr_len as usize) }) else {
         return Outcome::Forward;
     };
-    let held = match client::offer(fd, target) {
-        Ok(held) => held,
-        Err(reason) => {
-            if socket::config::is_debug() {
-                crate::start::tell(b"libsmc-preload: connect stays on TCP: ", reason.as_bytes());
-            }
-            leave_fresh(fd);
-            return Outcome::Forward;
-        }
+    let Some(held) = client::offer(fd, target) else {
+        leave_fresh(fd);
+        return Outcome::Forward;
     };
     // SAFETY: the program's own arguments.
     let result = unsafe { forward::connect(fd, addr, addr_len) };
@@ -121,6 +119,16 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
     match outcome {
         Ok(()) => Outcome::Done(0),
         Err(errno) => Outcome::Fail(errno),
+    }
+}
+
+/// sendto() and sendmsg() with MSG_FASTOPEN connect as well.
+pub(crate) fn fast_opening(fd: c_int, addr: Buf, addr_len: u32) {
+    // SAFETY: the program passed an address of this length.
+    if let Some(target) = unsafe { Endpoint::from_sockaddr(addr.cast(), addr_len as usize) }
+        && may_upgrade()
+    {
+        client::connects_by_tcp(fd, target);
     }
 }
 

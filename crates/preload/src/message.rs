@@ -171,6 +171,11 @@ hooks! {
         receive_message(fd, msg, flags)
     }
     fn sendmsg [] (fd: c_int, msg: Buf, flags: c_int) -> isize {
+        if flags & os::net::msg::FASTOPEN != 0 && !msg.is_null() {
+            // SAFETY: the program passed a msghdr.
+            let header = unsafe { &*msg.cast::<MsgHdr>() };
+            crate::lifecycle::fast_opening(fd, header.name, header.name_len);
+        }
         transmit_message(fd, msg, flags)
     }
     fn recvmmsg [] (fd: c_int, msgs: Buf, count: u32, flags: c_int, time: Buf) -> c_int {

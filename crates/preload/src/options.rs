@@ -8,7 +8,7 @@ use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use os::net::opt;
 use socket::table::{self, Entry};
-use socket::{Errno, Outcome, queue, server, stream};
+use socket::{Errno, Outcome, Reason, queue, server, stream};
 
 const F_DUPFD: c_int = 0;
 const F_SETFL: c_int = 4;
@@ -156,8 +156,9 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
 
 /// A socket that is not connected yet, or whose way is not decided, stays on TCP.
 fn keep_plain(fd: c_int) {
-    if table::get(fd) == Entry::Empty {
-        table::set(fd, Entry::Foreign);
+    if table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd) {
+        crate::lifecycle::leave_fresh(fd);
+        table::refuse(fd, Reason::OPTUNSUPP);
     } else {
         server::refuse(fd);
     }

@@ -22,6 +22,9 @@ extern "C" fn constructor() {
     crate::passed_on::resolve();
     crate::credentials::resolve();
     if config::is_disabled() {
+        if config::is_debug() {
+            os::process::tell(b"libsmc-preload: switched off by SMC_DISABLE\n");
+        }
         return;
     }
     os::process::refresh_pid();
@@ -81,17 +84,4 @@ fn read_environment() {
         // SAFETY: not past the terminating NULL.
         entry = unsafe { entry.add(1) };
     }
-}
-
-/// A line on stderr, in one write.
-pub(crate) fn tell(what: &[u8], detail: &[u8]) {
-    let mut line = [0u8; 160];
-    let mut at = 0;
-    for byte in what.iter().chain(detail).chain(b"\n") {
-        if at < line.len() {
-            line[at] = *byte;
-            at += 1;
-        }
-    }
-    os::process::tell(&line[..at]);
 }

@@ -18,6 +18,8 @@ pub const LISTENER_BUCKETS: usize = 128;
 pub const CONNECTION_BUCKETS: usize = 4096;
 /// Rows in a bucket.
 pub const ROWS: usize = 8;
+/// Buckets of refusals, by inode.
+pub const REFUSAL_BUCKETS: usize = 4096;
 /// Distinct fallback reasons counted per role (the kernel has 36, smc-tools 30).
 pub const REASONS: usize = 32;
 
@@ -129,6 +131,12 @@ pub struct ReasonCount {
     pub count: AtomicU32,
 }
 
+/// Why sockets stay on TCP: the inode in the upper half, the reason code in the lower; 0 while free. One word each, so that
+/// it is never half written. The oldest sockets give way to new ones.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Refusals(pub [AtomicU64; ROWS]);
+
 /// Totals of closed connections in one direction.
 #[derive(Debug)]
 #[repr(C)]
@@ -191,6 +199,8 @@ pub struct RegistryMap {
     pub turns: Turns,
     /// Addresses that are not trusted for a while.
     pub doubts: [Doubt; DOUBTS],
+    /// Sockets without a connection's row, by inode.
+    pub refusals: [Refusals; REFUSAL_BUCKETS],
 }
 
 impl RegistryMap {

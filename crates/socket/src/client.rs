@@ -5,6 +5,7 @@ use crate::conn::{Conn, End, Held, Phase, Tie, Turned, enter, flag};
 use crate::{epoll, handshake, ready};
 use core::sync::atomic::Ordering;
 use fabric::connection::{self, Intent};
+use fabric::fallback::{self, What};
 use fabric::verdict::Verdict;
 use fabric::{Reason, attach, config, doubt, listener, member, offer, process, registry, totals};
 use os::net::{self, Endpoint, TcpInput, msg};
@@ -21,18 +22,34 @@ const PATIENCE_CYCLES: u64 = 3_000_000_000;
 /// the server did not either (500 processes that start at once on two CPUs).
 const PATIENCE_LOOKS: u32 = 30;
 
-/// Before connect(): publishes an intent if an enabled listener is at `target`. The text of the reason if the socket
-/// stays on TCP, which is counted.
-pub fn offer(fd: i32, target: Endpoint) -> Result<Held, &'static str> {
-    before_connect(fd, target).map_err(|reason| {
-        totals::fell_back(Side::Client, reason);
-        reason.text()
-    })
+/// Before connect(): publishes an intent if an enabled listener is at `target`; `None` if the socket stays on TCP.
+pub fn offer(fd: i32, target: Endpoint) -> Option<Held> {
+    // Who has left the registry has none for the reason.
+    if crate::table::refusal(fd).is_some() && registry::has_left() {
+        return None;
+    }
+    // Datagrams are none of our business, and a second connect() asks what became of the first.
+    if !net::is_unconnected_tcp(fd) {
+        return None;
+    }
+    let offered = before_connect(fd, target);
+    offered.inspect_err(|reason| fallback::note(fd, What::Connection(Side::Client), *reason)).ok()
+}
+
+/// A socket connects to `target` in a way that only TCP has.
+pub fn connects_by_tcp(fd: i32, target: Endpoint) {
+    if !registry::has_left() && net::is_unconnected_tcp(fd) {
+        let reason = listener::owner_of(target.connectable()).err().unwrap_or(Reason::OPTUNSUPP);
+        fallback::note(fd, What::Connection(Side::Client), reason);
+    }
 }
 
 fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let target = target.connectable();
     let owner = listener::owner_of(target)?;
+    if let Some(reason) = crate::table::refusal(fd) {
+        return Err(reason);
+    }
     // Held until the intent stands: credentials do not change in between.
     let _using = registry::using().ok_or(Reason::NOSMCDDEV)?;
     if !net::is_tcp(fd) || crate::server::is_deferring_client(fd) {
@@ -271,7 +288,7 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
         conn.set_phase(Phase::Plain);
         epoll::intent_ended();
         if let Some(Verdict::Plain(reason)) = connection::verdict(conn.row()) {
-            totals::fell_back(Side::Client, reason);
+            fallback::note_decided(Side::Client, reason);
         }
         drop(turned);
         if let Ok(_turn) = registration_turn(conn) {

@@ -333,7 +333,7 @@ pub fn after_dup(old: i32, new: i32) {
             table::set(new, Entry::Epoll(index));
         }
         Entry::Foreign => {
-            table::set(new, Entry::Foreign);
+            table::refuse(new, table::refusal(old).unwrap_or(fabric::Reason(0)));
         }
     }
 }

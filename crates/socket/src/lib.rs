@@ -24,7 +24,7 @@ pub mod table;
 pub mod wait;
 mod yielding;
 
-pub use fabric::config;
+pub use fabric::{Reason, config};
 pub use os::Errno;
 pub use shm::user as buffer;
 

@@ -5,6 +5,7 @@ use crate::conn::{Conn, End, Phase, Tie, enter, flag};
 use crate::{close, epoll, handshake};
 use core::sync::atomic::AtomicBool;
 use fabric::connection::{self, RowId};
+use fabric::fallback::{self, What};
 use fabric::verdict::Verdict;
 use fabric::{Reason, attach, listener, member, process, registry, totals};
 use os::net::Endpoint;
@@ -54,8 +55,24 @@ pub fn after_failed_listen(fd: i32, announced: Option<Announced>) {
     }
 }
 
-/// After listen(): announces the socket, unless that is done.
-pub fn after_listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
+/// After listen(): announces the socket, unless that is done (its cookie).
+pub fn after_listen(fd: i32, announced: Option<Announced>) {
+    // (Whoever is refused now is tried again when it accepts.)
+    if let Err(reason) = listen(fd, announced) {
+        fallback::note(fd, What::Listener, reason);
+    }
+}
+
+/// A listener that wants what only TCP can do.
+pub fn refuse_listener(fd: i32, reason: Reason) {
+    if !registry::has_left() {
+        // The registry holds the reason: a program that listens makes one as it would for any other listener.
+        let _ = registry::existing_or_new();
+    }
+    fallback::note(fd, What::Listener, reason);
+}
+
+fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
     if !net::is_tcp(fd) {
         return Err(Reason::OPTUNSUPP);
     }
@@ -134,7 +151,18 @@ pub(crate) fn is_deferring_client(fd: i32) -> bool {
 pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
     MAY_DEFER.store(true, Release);
     crate::conn::note_unseen_options();
-    after_listen(fd, None)
+    listen(fd, None)
+}
+
+/// Why what `listener` accepts stays on TCP, if it does.
+pub fn why_refused(listener: i32) -> Option<Reason> {
+    let is_stopped = || crate::conn::hold(listener).is_some_and(|conn| conn.phase() == Phase::Plain);
+    crate::table::refusal(listener).or_else(|| is_stopped().then_some(Reason::OPTUNSUPP))
+}
+
+/// A connection that a refused listener has accepted.
+pub fn refuse_unseen(fd: i32, reason: Reason) {
+    fallback::note(fd, What::Connection(Side::Server), reason);
 }
 
 /// After accept(): the new socket is looked at when it is first used, by whoever uses it.
@@ -165,8 +193,9 @@ fn refuse_accepted(conn: &Conn, fd: i32) {
         }
         let plain = Verdict::Plain(Reason::OPTUNSUPP);
         let stands = find(fd, false).map(|found| connection::decide(found.row, found.side, plain));
-        if stands != Some(Verdict::Smc) {
+        if let Ok(Verdict::Plain(reason)) | Err(reason) = stands {
             conn.set_phase(Phase::Plain);
+            note_plain(conn, fd, reason);
             return;
         }
     }
@@ -182,17 +211,11 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     }
     // (While another thread changes the credentials nothing new begins; what another process has begun is followed.)
     let using = registry::using();
-    let answer = if using.is_some() || !declined(fd) { claim(conn, fd) } else { Err(None) };
-    let phase = match answer {
-        Ok(phase) => {
-            if phase == Phase::Smc {
-                totals::upgraded(conn.side());
-            }
-            phase
-        }
-        Err(None) => Phase::Plain,
-        Err(Some(reason)) => {
-            totals::fell_back(Side::Server, reason);
+    let refused = if using.is_some() { None } else { declined(fd) };
+    let phase = match refused.map_or_else(|| claim(conn, fd), Err) {
+        Ok(phase) => phase,
+        Err(reason) => {
+            note_plain(conn, fd, reason);
             Phase::Plain
         }
     };
@@ -201,21 +224,31 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     phase
 }
 
-/// Says TCP to whoever offered something; `false` if SMC has been said already.
-fn declined(fd: i32) -> bool {
+/// Says TCP to whoever offered something, and why it is TCP; `None` if SMC has been said already.
+fn declined(fd: i32) -> Option<Reason> {
     let plain = Verdict::Plain(Reason::OPTUNSUPP);
-    let stands = find(fd, true).map(|found| connection::decide(found.row, found.side, plain));
-    stands != Some(Verdict::Smc)
+    match find(fd, true).map(|found| connection::decide(found.row, found.side, plain)) {
+        Ok(Verdict::Smc) => None,
+        Ok(Verdict::Plain(reason)) | Err(reason) => Some(reason),
+    }
 }
 
-/// `Err(None)`: nobody ever offered anything for this connection.
-fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
+/// Counts and tells what became of an accepted socket. One that came from another process (its deadline is no era) may be
+/// anybody's end, and was counted there.
+fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
+    if conn.deadline.load(core::sync::atomic::Ordering::Relaxed) != 0 {
+        fallback::note(fd, What::Connection(Side::Server), reason);
+    }
+}
+
+/// PEERNOSMC: nobody ever offered anything for this connection.
+fn claim(conn: &Conn, fd: i32) -> Result<Phase, Reason> {
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered already.
     let is_unshared = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) == close::era();
     if is_unshared && !connection::any_pending() {
-        return Err(None);
+        return Err(Reason::PEERNOSMC);
     }
-    let Found { row, cookie, side, at } = find(fd, !is_unshared).ok_or(None)?;
+    let Found { row, cookie, side, at } = find(fd, !is_unshared)?;
     let opened = attach::open(row);
     let (index, view) = opened.inspect_err(|reason| {
         if connection::decide(row, side, Verdict::Plain(*reason)) == Verdict::Smc {
@@ -227,7 +260,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
     if view.header().client_cookie.load(Relaxed) != cookie {
         attach::done(view);
         connection::decide(row, side, Verdict::Plain(Reason::SYNCERR));
-        return Err(Some(Reason::SYNCERR));
+        return Err(Reason::SYNCERR);
     }
     let own_cookie = net::cookie(fd).unwrap_or(0);
     let answer = match side {
@@ -242,13 +275,13 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
     match stands {
         Some(Verdict::Plain(reason)) => {
             attach::done(view);
-            return Err(Some(reason));
+            return Err(reason);
         }
         None => {
             // The client's end, come from another process before the server has answered.
             if !takes_side(view, side, generation, false) {
                 attach::done(view);
-                return Err(Some(Reason::SYNCERR));
+                return Err(Reason::SYNCERR);
             }
             conn.mark(flag::ATTACHED | flag::ESTABLISHED);
             conn.tie(Tie { side, row, view: index, cookie, generation });
@@ -262,13 +295,14 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Option<Reason>> {
     if !takes_side(view, side, generation, is_first) {
         // The client has reset the connection since, and lent the slot again.
         attach::done(view);
-        return Err(Some(Reason::SYNCERR));
+        return Err(Reason::SYNCERR);
     }
     conn.mark(flag::ATTACHED | flag::ESTABLISHED);
     conn.see_rcvlowat(fd);
     conn.tie(Tie { side, row, view: index, cookie, generation });
     note_end(conn, fd, at, is_unshared);
     if is_first {
+        totals::upgraded(Side::Server);
         if is_unshared {
             conn.note_exclusive();
         }
@@ -310,24 +344,36 @@ impl Addresses {
 }
 
 /// The row of the connection `fd` is an end of. An inherited or passed socket may also be the client's end.
-fn find(fd: i32, may_be_client: bool) -> Option<Found> {
-    registry::mapped()?;
-    let at = Addresses::of(fd)?;
+/// Reasons: PEERNOSMC if there is none, PEERDECL for another user's, MEM if the kernel cannot be asked.
+fn find(fd: i32, may_be_client: bool) -> Result<Found, Reason> {
+    registry::mapped().ok_or(Reason::PEERNOSMC)?;
+    let at = Addresses::of(fd).ok_or(Reason::PEERNOSMC)?;
     if may_be_client
         && let Ok(cookie) = net::cookie(fd)
         && let Some(row) = connection::find(cookie)
     {
-        return Some(Found { row, cookie, side: Side::Client, at });
+        return Ok(Found { row, cookie, side: Side::Client, at });
     }
-    let client = diag::lookup(at.peer, at.local).ok()?;
-    let row = connection::find(client.cookie)?;
+    let client = diag::lookup(at.peer, at.local).map_err(|errno| refuse_unasked(at.peer, errno))?;
+    let row = connection::find(client.cookie).ok_or(Reason::PEERNOSMC)?;
     // (Of a socket without a descriptor older kernels tell no owner.)
     if client.inode != 0 && client.uid != os::process::euid() {
         // This process has changed its user since it listened: the client must not wait for an answer.
         connection::decide(row, Side::Server, Verdict::Plain(Reason::PEERDECL));
-        return None;
+        return Err(Reason::PEERDECL);
     }
-    Some(Found { row, cookie: client.cookie, side: Side::Server, at })
+    Ok(Found { row, cookie: client.cookie, side: Side::Server, at })
+}
+
+/// The kernel could not be asked who the client is: it must not wait for an answer.
+fn refuse_unasked(client: Endpoint, errno: os::Errno) -> Reason {
+    if !errno.is_shortage() {
+        return Reason::PEERNOSMC;
+    }
+    if let Some(row) = connection::find_at(client) {
+        connection::decide(row, Side::Server, Verdict::Plain(Reason::MEM));
+    }
+    Reason::MEM
 }
 
 /// Joins the holders of a side; `false` if the slot serves another connection by now. `is_first`: the hold was counted by
@@ -348,12 +394,12 @@ fn takes_side(view: &fabric::slot::SlotView, side: Side, generation: u32, is_fir
 }
 
 /// Only one server socket can hold a row; several processes may share that socket. Whether this is the first of them.
-fn is_first_claim(row: RowId, cookie: u64) -> Result<bool, Option<Reason>> {
-    let row = connection::row(row).ok_or(Some(Reason::SYNCERR))?;
+fn is_first_claim(row: RowId, cookie: u64) -> Result<bool, Reason> {
+    let row = connection::row(row).ok_or(Reason::SYNCERR)?;
     match row.server_cookie.compare_exchange(0, cookie, AcqRel, Relaxed) {
         Ok(_) => Ok(true),
         Err(seen) if seen == cookie => Ok(false),
-        Err(_) => Err(Some(Reason::SYNCERR)),
+        Err(_) => Err(Reason::SYNCERR),
     }
 }
 

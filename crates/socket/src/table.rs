@@ -2,6 +2,7 @@
 //! Owns: the map. A number without an entry is libc's business.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use fabric::Reason;
 use shm::slab::{Index, OnceRef};
 
 const LEAF: usize = 512;
@@ -74,6 +75,21 @@ pub fn set(fd: i32, entry: Entry) -> Option<Entry> {
     cell(fd).map(|cell| Entry::from_word(cell.swap(entry.word(), Ordering::AcqRel)))
 }
 
+/// As [`set`] with [`Entry::Foreign`], for a socket that stays on TCP for a reason that is wanted later.
+pub fn refuse(fd: i32, reason: Reason) {
+    if set(fd, Entry::Foreign).is_some()
+        && let Some(cell) = cell(fd)
+    {
+        cell.store(Entry::Foreign.word() | u64::from(reason.0), Ordering::Release);
+    }
+}
+
+/// Why `fd` was refused.
+pub fn refusal(fd: i32) -> Option<Reason> {
+    let word = cell(fd)?.load(Ordering::Acquire);
+    (Entry::from_word(word) == Entry::Foreign && word as u32 != 0).then_some(Reason(word as u32))
+}
+
 /// Empties the entry of `fd` and returns what it was. Cheap for numbers that never had one.
 pub fn clear(fd: i32) -> Entry {
     match cell(fd) {
@@ -96,6 +112,15 @@ pub fn entries() -> impl Iterator<Item = (i32, Entry)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_number_says_why() {
+        refuse(100_001, Reason::MEM);
+        assert_eq!((get(100_001), refusal(100_001)), (Entry::Foreign, Some(Reason::MEM)));
+        set(100_001, Entry::Foreign);
+        assert_eq!(refusal(100_001), None);
+        clear(100_001);
+    }
 
     #[test]
     fn entries_come_and_go() {

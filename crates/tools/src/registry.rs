@@ -5,7 +5,7 @@
 
 use fabric::Reason;
 use fabric::config::{PATH_LEN, unforeseen_number};
-use fabric::observe::{REGISTRY_LEN, Unreadable, View};
+use fabric::observe::{REGISTRY_LEN, Unreadable, View, layouts};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::unistd::AccessFlags;
@@ -72,21 +72,38 @@ pub(crate) fn user_of(name: &str) -> Option<u32> {
 }
 
 /// Why the library can make no use of the registry of `uid`, or make one, if that can be seen from outside. Reasons as
-/// the library gives them: NOSMCDDEV (no folder, or a closed one), CNFERR (not the user's own, or out of reach).
+/// the library gives them: NOSMCDDEV (no folder, or a closed one), MEM (a full one), CNFERR (not the user's own, or out of reach).
 pub(crate) fn fault(folder: &Path, uid: u32) -> Option<Reason> {
     let path = file(folder, uid);
     match fs::symlink_metadata(&path) {
         // (Taken: the library makes one of another name.)
-        Ok(_) if is_taken(&path, uid) => (!may_write(folder, uid)).then_some(Reason::NOSMCDDEV),
+        Ok(_) if is_taken(&path, uid) => why_none_is_made(folder, uid),
         Ok(about) => {
             let is_fit = about.is_file() && about.uid() == uid && about.mode() & 0o077 == 0;
             (!is_fit || is_read_only(&path)).then_some(Reason::CNFERR)
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            (!folder.is_dir() || !may_write(folder, uid)).then_some(Reason::NOSMCDDEV)
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => why_none_is_made(folder, uid),
         Err(_) => Some(Reason::CNFERR),
     }
+}
+
+fn why_none_is_made(folder: &Path, uid: u32) -> Option<Reason> {
+    let is_closed = !folder.is_dir() || !may_write(folder, uid);
+    is_closed.then_some(Reason::NOSMCDDEV).or_else(|| is_full(folder).then_some(Reason::MEM))
+}
+
+/// Whether there is no room for a registry.
+fn is_full(folder: &Path) -> bool {
+    let path = std::ffi::CString::new(folder.as_os_str().as_bytes());
+    path.is_ok_and(|path| os::file::room(&path).is_ok_and(|room| room < REGISTRY_LEN as u64))
+}
+
+/// Whether the registry of `uid` has a layout of another version than ours.
+pub(crate) fn is_of_another_version(folder: &Path, uid: u32) -> bool {
+    let mut head = [0; 12];
+    let is_read = open_own(&file(folder, uid), uid).is_ok_and(|mut file| file.read_exact(&mut head).is_ok());
+    let [magic, version] = [head[..8].to_vec(), head[8..].to_vec()];
+    is_read && magic == layouts::MAGIC.to_ne_bytes() && version != layouts::VERSION.to_ne_bytes()
 }
 
 /// What another user may is not known, but for what nobody may.
@@ -133,14 +150,15 @@ fn users(directory: &Path) -> Vec<u32> {
     users
 }
 
-fn open(path: &Path, uid: u32) -> Result<Registry, String> {
+/// Opens what has the name if it is a file of `uid`.
+fn open_own(path: &Path, uid: u32) -> Result<File, String> {
     let about = path.symlink_metadata().map_err(|error| error.to_string())?;
     if about.uid() != uid || !about.is_file() {
         // Not even opened: it may be made to wait, or to do something.
         return Err(format!("it does not belong to user {uid}"));
     }
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let mut file = File::options()
+    let file = File::options()
         .read(true)
         .custom_flags(flags.bits())
         .open(path)
@@ -149,10 +167,19 @@ fn open(path: &Path, uid: u32) -> Result<Registry, String> {
     if about.uid() != uid || !about.is_file() {
         return Err(format!("it does not belong to user {uid}"));
     }
+    Ok(file)
+}
+
+fn open(path: &Path, uid: u32) -> Result<Registry, String> {
+    let mut file = open_own(path, uid)?;
     let view = View::over(copy(&mut file)?, file.as_raw_fd()).map_err(|why| match why {
         Unreadable::Foreign => "it is no registry".to_string(),
         Unreadable::Version(version) => {
-            format!("its layout is version {version}, which this program does not know")
+            let mismatch = Reason::VERSMISMAT;
+            format!(
+                "its layout is version {version}, which this program does not know ({mismatch}, {})",
+                mismatch.text()
+            )
         }
     })?;
     Ok(Registry { uid, view, _file: file })

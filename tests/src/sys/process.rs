@@ -311,6 +311,36 @@ pub fn own_network() -> Ret {
     }
 }
 
+/// A file system in memory with hardly any room, seen by the calling thread and the processes it starts only.
+#[derive(Debug)]
+pub struct SmallFolder(std::ffi::CString);
+
+impl Drop for SmallFolder {
+    fn drop(&mut self) {
+        // SAFETY: a NUL-terminated path.
+        unsafe { libc::umount2(self.0.as_ptr(), libc::MNT_DETACH) };
+    }
+}
+
+/// Mounts one over `folder`, in a mount namespace of the calling thread. Fails with EPERM for an ordinary user.
+pub fn own_small_folder(folder: &std::path::Path) -> Result<SmallFolder, super::Errno> {
+    let path = std::ffi::CString::new(folder.to_string_lossy().into_owned()).map_err(|_| super::Errno(0))?;
+    let (none, options) = (std::ptr::null(), c"size=64k,mode=1777".as_ptr().cast());
+    // SAFETY: affects only the calling thread; all strings are NUL terminated and live.
+    unsafe {
+        ret32(libc::unshare(libc::CLONE_NEWNS))?;
+        ret32(libc::mount(
+            c"none".as_ptr(),
+            c"/".as_ptr(),
+            none,
+            libc::MS_REC | libc::MS_PRIVATE,
+            none.cast(),
+        ))?;
+        ret32(libc::mount(c"small".as_ptr(), path.as_ptr(), c"tmpfs".as_ptr(), 0, options))?;
+    }
+    Ok(SmallFolder(path))
+}
+
 /// Starts `command` with `prepare` run in the forked child before exec; returns its trimmed stdout.
 pub fn run_in_child(
     mut command: std::process::Command,

@@ -22,6 +22,10 @@ pub(crate) struct Process {
     pub(crate) sockets: Vec<(u32, u64)>,
     /// If the library is in it and looks for registries where we do: the user whose registry it uses.
     pub(crate) enabled_as: Option<u32>,
+    /// Whether it has a registry mapped.
+    pub(crate) has_registry: bool,
+    /// If it has none: whether it has no descriptor left for one.
+    pub(crate) lacks_descriptors: bool,
 }
 
 /// What the descriptors of a process refer to.
@@ -31,6 +35,8 @@ pub(super) struct Descriptors {
     pub(super) sockets: Vec<(u32, u64)>,
     /// Descriptors of registries, and whose their names say they are.
     registries: Vec<(u32, u32)>,
+    /// How many there are.
+    count: usize,
 }
 
 /// Every process id in /proc.
@@ -59,6 +65,7 @@ pub(super) fn descriptors(pid: u32) -> io::Result<Descriptors> {
     let mut found = Descriptors::default();
     for entry in fs::read_dir(path(pid, "fd"))?.flatten() {
         let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        found.count += 1;
         let target = match fs::read_link(entry.path()) {
             Ok(target) => target,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(error),
@@ -95,12 +102,30 @@ pub(super) fn describe(pid: u32, descriptors: Descriptors, folder: &Path) -> Pro
         [] => without_registry(pid, folder),
         open => with_registry(pid, open, folder),
     };
+    let has_registry = !descriptors.registries.is_empty();
+    // The registry itself, and the lock on the process's row.
+    const WANTED: usize = 2;
+    let is_full = || limit(pid).is_some_and(|limit| descriptors.count + WANTED > limit);
     Process {
         pid,
         name: live::printable(name.trim_end_matches('\n')),
+        lacks_descriptors: enabled_as.is_some() && !has_registry && is_full(),
         sockets: descriptors.sockets,
         enabled_as,
+        has_registry,
     }
+}
+
+/// How many descriptors a process may have (the soft limit).
+fn limit(pid: u32) -> Option<usize> {
+    let limits = fs::read_to_string(path(pid, "limits")).ok()?;
+    limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?
+        .split_ascii_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// The library keeps the registry that it has mapped open: its descriptor tells, whatever the path means over there.
@@ -167,7 +192,9 @@ fn effective_user(pid: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{descriptors, effective_user, holds, is_library, is_same_folder, registry_of, variable};
+    use super::{
+        descriptors, effective_user, holds, is_library, is_same_folder, limit, registry_of, variable,
+    };
     use std::net::TcpListener;
     use std::os::fd::AsRawFd;
     use std::path::Path;
@@ -182,6 +209,11 @@ mod tests {
         drop(listener);
         assert!(!holds(pid, fd, inode));
         assert!(descriptors(u32::MAX).is_err(), "no such process");
+    }
+
+    #[test]
+    fn the_own_limit_is_read() {
+        assert_eq!(limit(std::process::id()), Some(os::process::descriptor_limit()));
     }
 
     #[test]

@@ -40,7 +40,18 @@ fn answer(request: &Request) -> u8 {
         return 1;
     }
     output::print(&text(request, &registries));
+    if let Command::Stats(_) = request.command {
+        output::complain(&missing(&registry::folder()));
+    }
     0
+}
+
+/// Programs that can have no registry count nowhere: a sentence about that for this user.
+fn missing(folder: &std::path::Path) -> String {
+    let note = |why: wire::Reason| {
+        format!("Note: programs of this user cannot use {}: {why}, {}\n", folder.display(), why.text())
+    };
+    registry::fault(folder, os::process::euid()).map_or_else(String::new, note)
 }
 
 fn text(request: &Request, registries: &[Registry]) -> String {

@@ -1,12 +1,13 @@
 //! TCP sockets of enabled programs that have no row in a registry: those that never found an enabled peer, and listeners
-//! that were not announced. Owns: which of them are shown. The programs write nothing down for this: /proc tells.
+//! that were not announced. Owns: which of them are shown. A program writes down why it refused a socket of its own; everything
+//! else /proc tells.
 
 mod reason;
 
 use super::isthmus::blank;
 use super::row::{Address, Mode, Program, Row, State};
 use crate::host::table::state;
-use crate::host::{Held, Host};
+use crate::host::{Held, Host, Process};
 use crate::registry::{self, Registry};
 use fabric::Reason;
 use fabric::observe::Verdict;
@@ -22,10 +23,14 @@ struct Known {
     verdicts: HashMap<u64, Option<Verdict>>,
     /// Inodes of the listeners that a client would find.
     announced: HashSet<u64>,
+    /// Sockets that stay on TCP for a reason of their own, by inode.
+    refusals: HashMap<u64, Reason>,
     /// Why users can have no registry.
     faults: HashMap<u32, Reason>,
     /// Users whose registries stand and could not be read (they are of another version): nothing is known of them.
     unread: HashSet<u32>,
+    /// Those of them whose registry is of another version: programs that have not mapped it cannot use it.
+    of_another_version: HashSet<u32>,
 }
 
 impl Known {
@@ -40,12 +45,27 @@ impl Known {
             let is_read = registries.iter().any(|one| one.uid == *uid);
             !is_read && !faults.contains_key(uid) && registry::file(folder, *uid).exists()
         };
+        let refusals = registries.iter().flat_map(|one| one.view.refusals());
+        let unread: HashSet<u32> = users.into_iter().filter(is_unread).collect();
         Known {
+            refusals: refusals.map(|(inode, reason)| (inode.into(), reason)).collect(),
+            of_another_version: unread
+                .iter()
+                .copied()
+                .filter(|uid| registry::is_of_another_version(folder, *uid))
+                .collect(),
             verdicts: ends.filter(|(inode, _)| *inode != 0).collect(),
             announced: lives.map(|one| one.inode.into()).collect(),
-            unread: users.into_iter().filter(is_unread).collect(),
+            unread,
             faults,
         }
+    }
+}
+
+impl Known {
+    /// Whether the registry that a process would use is of another version than it.
+    fn has_another_version(&self, process: &Process) -> bool {
+        !process.has_registry && process.enabled_as.is_some_and(|uid| self.of_another_version.contains(&uid))
     }
 }
 
@@ -62,7 +82,10 @@ pub(super) fn rows(host: &Host, registries: &[Registry], folder: &Path, shown: &
 fn rows_by<'a>(host: &'a Host, known: &Known, shown: &[Row]) -> Vec<(Held<'a>, Row)> {
     let shown: HashSet<u64> = shown.iter().map(|row| row.inode).collect();
     let judge = Judge { host, known };
-    let can_tell = |held: &Held<'_>| held.process.enabled_as.is_some_and(|uid| !known.unread.contains(&uid));
+    let can_tell = |held: &Held<'_>| {
+        let is_read = held.process.enabled_as.is_some_and(|uid| !known.unread.contains(&uid));
+        is_read || known.has_another_version(held.process)
+    };
     let missing = host.enabled().filter(|held| !shown.contains(&held.socket.inode) && can_tell(held));
     let mut rows: Vec<_> = missing.filter_map(|held| Some((held, row(&judge, &held)?))).collect();
     rows.sort_by_key(|(_, row)| match row.state {
@@ -84,14 +107,20 @@ fn row(judge: &Judge<'_>, held: &Held<'_>) -> Option<Row> {
         ..blank(socket.uid)
     };
     let tcp = |reason: Reason| Mode::Tcp { reason: reason.0, peer: 0 };
+    let with_peer = |reason: Reason| {
+        let peer = judge.refusal_of_peer(socket).filter(|peer| *peer != reason);
+        Mode::Tcp { reason: reason.0, peer: peer.map_or(0, |peer| peer.0) }
+    };
     match (socket.state, judge.verdict(socket)) {
-        (state::LISTEN, _) => {
-            Some(Row { state: State::LISTEN, mode: tcp(judge.why_not_announced(held.process)), ..row })
-        }
+        (state::LISTEN, _) => Some(Row {
+            state: State::LISTEN,
+            mode: tcp(judge.why_not_announced(socket, held.process)),
+            ..row
+        }),
         (_, Some(Some(Verdict::Smc))) => None,
         (state::SYN_SENT, _) | (_, Some(None)) => Some(Row { state: State::INIT, ..row }),
         (_, Some(Some(Verdict::Plain(reason)))) => Some(Row { mode: tcp(reason), ..row }),
-        (_, None) => Some(Row { mode: tcp(judge.why_tcp(socket, held.process)), ..row }),
+        (_, None) => Some(Row { mode: with_peer(judge.why_tcp(socket, held.process)), ..row }),
     }
 }
 

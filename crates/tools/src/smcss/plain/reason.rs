@@ -1,4 +1,4 @@
-//! Why a socket of an enabled program is on TCP, concluded from what can be seen of its other end.
+//! Why a socket of an enabled program is on TCP: what its process wrote down, else what follows from its other end.
 //! Owns: that conclusion. What does not follow from what is seen is [`UNKNOWN`]; nothing is guessed.
 
 use super::Known;
@@ -34,24 +34,50 @@ impl Judge<'_> {
     }
 
     /// Why the listener of an enabled process has no row.
-    pub(super) fn why_not_announced(&self, process: &Process) -> Reason {
-        self.fault(process).unwrap_or(UNKNOWN)
+    pub(super) fn why_not_announced(&self, socket: &Socket, process: &Process) -> Reason {
+        let lacking = || process.lacks_descriptors.then_some(Reason::MEM);
+        self.refusal(socket).or_else(|| self.fault(process)).or_else(lacking).unwrap_or(UNKNOWN)
     }
 
+    /// Why the process itself cannot use shared memory, whoever is at the other end.
     fn fault(&self, process: &Process) -> Option<Reason> {
-        self.known.faults.get(&process.enabled_as?).copied()
+        let mismatch = || self.known.has_another_version(process).then_some(Reason::VERSMISMAT);
+        self.known.faults.get(&process.enabled_as?).copied().or_else(mismatch)
+    }
+
+    /// What the socket's own process has written down.
+    fn refusal(&self, socket: &Socket) -> Option<Reason> {
+        self.known.refusals.get(&socket.inode).copied()
+    }
+
+    /// What the process at the other end has written down: of its socket, or of the listener that the connection came to.
+    /// One without descriptors could not.
+    pub(super) fn refusal_of_peer(&self, socket: &Socket) -> Option<Reason> {
+        let of_listener = || {
+            let mut listeners = self.host.listeners(socket.namespace, socket.remote);
+            listeners.find_map(|one| self.refusal(one))
+        };
+        let of_peer = |peer: &Socket| {
+            let lacks = self.host.holders(peer.inode).any(|holder| holder.lacks_descriptors);
+            self.refusal(peer).or(lacks.then_some(Reason::MEM))
+        };
+        self.host.peer(socket).and_then(of_peer).or_else(of_listener)
     }
 
     /// Why a connection of an enabled process has no row.
     pub(super) fn why_tcp(&self, socket: &Socket, process: &Process) -> Reason {
+        if let Some(own) = self.refusal(socket).or_else(|| self.fault(process)) {
+            return own;
+        }
         match self.peer(socket, process) {
             Peer::NotEnabled => Reason::PEERNOSMC,
+            // It would have written down any other reason: when it looked, it found nobody.
+            _ if process.has_registry => Reason::PEERNOSMC,
             Peer::Unknown => UNKNOWN,
-            Peer::Enabled => match self.fault(process) {
-                Some(fault) => fault,
-                None if self.is_listener_hidden(socket) => Reason::PEERNOSMC,
-                None => UNKNOWN,
-            },
+            Peer::Enabled if process.lacks_descriptors => Reason::MEM,
+            Peer::Enabled if self.refusal_of_peer(socket).is_some() => Reason::PEERNOSMC,
+            Peer::Enabled if self.is_listener_hidden(socket) => Reason::PEERNOSMC,
+            Peer::Enabled => UNKNOWN,
         }
     }
 

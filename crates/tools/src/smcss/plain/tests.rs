@@ -36,7 +36,8 @@ fn connected() -> Vec<Socket> {
 
 fn process(pid: u32, enabled_as: Option<u32>, inodes: &[u64]) -> Process {
     let sockets = inodes.iter().map(|inode| (*inode as u32, *inode)).collect();
-    Process { pid, name: format!("prog{pid}"), sockets, enabled_as }
+    let name = format!("prog{pid}");
+    Process { pid, name, sockets, enabled_as, has_registry: false, lacks_descriptors: false }
 }
 
 /// A host where process 1 has the client and process 2 has the rest, each enabled as told.
@@ -115,6 +116,13 @@ fn two_enabled_ends_without_a_row_are_a_reason_unknown_unless_nothing_was_announ
 }
 
 #[test]
+fn a_process_that_wrote_nothing_down_found_nobody() {
+    let mut host = Host::over(vec![client(state::CLOSE_WAIT), listener()]);
+    host.add(Process { has_registry: true, ..process(1, Some(USER), &[CLIENT]) });
+    assert_eq!(codes(&host, &announced()), [(CLIENT, NO_SMC)], "whoever was there is gone");
+}
+
+#[test]
 fn a_registry_that_cannot_be_used_is_the_reason() {
     let host = host(connected(), [Some(USER); 2]);
     let known = Known { faults: [(USER, Reason::NOSMCDDEV)].into(), ..Known::default() };
@@ -122,6 +130,39 @@ fn a_registry_that_cannot_be_used_is_the_reason() {
     let wanted = Mode::Tcp { reason: Reason::NOSMCDDEV.0, peer: 0 };
     assert_eq!(rows.iter().map(|(_, row)| row.mode).collect::<Vec<_>>(), [wanted; 3]);
     assert_eq!(rows[0].1.state, State::LISTEN);
+}
+
+#[test]
+fn what_a_process_wrote_down_is_shown_at_both_ends() {
+    let host = host(connected(), [Some(USER); 2]);
+    let modes = |inode: u64, reason: Reason| {
+        let known = Known { refusals: [(inode, reason)].into(), ..announced() };
+        rows_by(&host, &known, &[]).into_iter().map(|(_, row)| (row.inode, row.mode)).collect::<Vec<_>>()
+    };
+    let tcp = |reason: u32, peer: u32| Mode::Tcp { reason, peer };
+    let (option, limit) = (Reason::OPTUNSUPP, Reason::MAX_DMB);
+    assert_eq!(modes(CLIENT, option)[1..], [(CLIENT, tcp(option.0, 0)), (SERVER, tcp(NO_SMC, option.0))]);
+    assert_eq!(modes(SERVER, limit)[1..], [(CLIENT, tcp(NO_SMC, limit.0)), (SERVER, tcp(limit.0, 0))]);
+    let of_listener = modes(LISTENER, limit);
+    assert_eq!(of_listener[..2], [(LISTENER, tcp(limit.0, 0)), (CLIENT, tcp(NO_SMC, limit.0))]);
+}
+
+#[test]
+fn a_program_of_another_version_than_the_registry_cannot_use_it() {
+    let known = || Known { unread: [USER].into(), of_another_version: [USER].into(), ..Known::default() };
+    let ours = host(connected(), [Some(USER), None]);
+    assert_eq!(codes(&ours, &known()), [(CLIENT, Reason::VERSMISMAT.0)]);
+    let mut theirs = Host::over(connected());
+    theirs.add(Process { has_registry: true, ..process(1, Some(USER), &[CLIENT]) });
+    assert_eq!(codes(&theirs, &known()), [], "nothing is known of them");
+}
+
+#[test]
+fn a_process_without_descriptors_has_no_memory() {
+    let mut host = Host::over(connected());
+    host.add(Process { lacks_descriptors: true, ..process(1, Some(USER), &[CLIENT]) });
+    host.add(process(2, Some(USER), &[LISTENER, SERVER]));
+    assert_eq!(codes(&host, &announced()), [(CLIENT, Reason::MEM.0), (SERVER, NO_SMC)]);
 }
 
 #[test]

@@ -1,0 +1,113 @@
+"""Ends of connections that stay on TCP, each for a reason of its own: `refused.py server PORT [how]`, `refused.py client PORT [how]`."""
+import array
+import os
+import resource
+import socket
+import sys
+import time
+
+role, port = sys.argv[1], int(sys.argv[2])
+how = sys.argv[3] if len(sys.argv) > 3 else ""
+host = os.environ.get("HOST", "127.0.0.1")
+TCP_FASTOPEN_CONNECT = 30
+MSG_FASTOPEN = 0x20000000
+SO_ZEROCOPY = 60
+
+
+def leave_descriptors(highest, count):
+    """From here on the process may open `count` more."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + count, highest + 1 + count))
+
+
+def listen(port):
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if how == "deferred":
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 5)
+    listener.bind((host, port))
+    listener.listen()
+    if how == "deferred-late":
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 5)
+    return listener
+
+
+def pass_to_child(conn):
+    ours, theirs = socket.socketpair()
+    if os.fork() == 0:
+        ours.close()
+        _, parts, _, _ = theirs.recvmsg(1, socket.CMSG_SPACE(4))
+        received = socket.socket(fileno=array.array("i", parts[0][2])[0])
+        received.recv(1)
+        time.sleep(60)
+        os._exit(0)
+    ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [conn.fileno()]))])
+    conn.close()
+
+
+def serve():
+    others = []
+    if how == "many":
+        # One more than a bucket of the table of listeners has rows.
+        others = [socket.create_server((host, port + 128 * n)) for n in range(1, 9)]
+    listener = listen(port)
+    held = []
+    while how != "busy":
+        try:
+            conn, _ = listener.accept()
+        except OSError:
+            break
+        if how == "few":
+            leave_descriptors(conn.fileno(), 0)
+        if how == "passes":
+            pass_to_child(conn)
+            continue
+        conn.recv(1)
+        held.append(conn)
+    time.sleep(60)
+
+
+def connect():
+    conn = socket.socket()
+    if how == "fast-open":
+        conn.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
+    if how == "device":
+        conn.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
+    if how == "zero-copy":
+        conn.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
+    if how == "few":
+        # The registry needs three at a time while it is opened, and keeps one; that is not enough for anything else.
+        leave_descriptors(conn.fileno(), 3)
+    if how == "none":
+        leave_descriptors(conn.fileno(), 0)
+    if how == "sends":
+        conn.sendto(b"x", MSG_FASTOPEN, (host, port))
+        return conn
+    if how == "asks":
+        # As ab does: connect() once more, to learn what became of it.
+        conn.setblocking(False)
+        conn.connect_ex((host, port))
+        time.sleep(0.2)
+        conn.connect_ex((host, port))
+        conn.setblocking(True)
+    elif how == "datagrams":
+        datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        datagrams.connect((host, port))
+        return datagrams
+    else:
+        conn.connect((host, port))
+    conn.sendall(b"x")
+    return conn
+
+
+if role == "server":
+    serve()
+else:
+    conn = connect()
+    print("connected", flush=True)
+    # Whoever does nothing learns nothing: what became of an offer is seen when the socket is used.
+    for _ in range(600):
+        time.sleep(0.1)
+        try:
+            conn.recv(1, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            pass

@@ -1,0 +1,406 @@
+//! Why is it not faster? Every row of that table of the README is provoked here, and smcss, `smc_run -d` and `smcd stats`
+//! tell the same of it. Owns: that they agree; which rows smcss shows is the business of `rows`.
+
+use crate::support::{python, script, serve};
+use isthmus_tests::{Bed, Mode, Running, free_port, installed, sys, within};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(20);
+const NO_SMC: &str = "0x03010000";
+const OPTION: &str = "0x03060000";
+const MEMORY: &str = "0x01010000";
+const LIMIT: &str = "0x030d0000";
+const NO_DEVICE: &str = "0x03030001";
+const VERSION: &str = "0x030c0000";
+
+/// Two ends, each with what it says on stderr.
+struct Ends {
+    server: Running,
+    client: Running,
+    port: u16,
+}
+
+/// The bed if the product is to be tested and Python is there.
+fn bed(name: &str) -> Option<(Bed, std::path::PathBuf)> {
+    let python = python()?;
+    Mode::wanted().contains(&Mode::Smc).then(|| (Bed::new(name, Mode::Smc), python))
+}
+
+/// `smc_run -d refused.py ROLE PORT HOW`.
+fn enabled(bed: &Bed, python: &Path, role: &str, port: u16, how: &str) -> Command {
+    let mut command = bed.tool_command("smc_run").expect("this bed has tools");
+    command.arg("-d").arg(python).arg(script("refused.py")).args([role, &port.to_string(), how]);
+    command.current_dir(bed.scratch.path()).env_remove("LD_PRELOAD");
+    command
+}
+
+fn plain(bed: &Bed, python: &Path, role: &str, port: u16) -> Command {
+    let mut command = bed.plain(python);
+    command.arg(script("refused.py")).args([role, &port.to_string()]);
+    command
+}
+
+fn start(bed: &Bed, port: u16, mut server: Command, mut client: Command) -> Ends {
+    let server = serve(bed, &mut server, port);
+    let client = bed.start(&mut client, "client");
+    Ends { server, client, port }
+}
+
+/// Both ends enabled.
+fn meet(bed: &Bed, python: &Path, of_server: &str, of_client: &str) -> Ends {
+    let port = free_port();
+    let server = enabled(bed, python, "server", port, of_server);
+    start(bed, port, server, enabled(bed, python, "client", port, of_client))
+}
+
+/// `client`, `server` or `listener` and the mode, of every row of `smcss -a` that is about this port.
+fn rows(bed: &Bed, port: u16) -> Vec<String> {
+    let end = format!(":{port}");
+    let table = bed.connections();
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_at = |at: usize| words.get(at).is_some_and(|word| word.ends_with(&end));
+        let who = match (is_at(3), is_at(4)) {
+            (true, _) if words[0] == "LISTEN" => "listener",
+            (true, _) => "server",
+            (_, true) => "client",
+            _ => return None,
+        };
+        Some(format!("{who} {}", words.get(6..).unwrap_or_default().join(" ")).trim_end().to_string())
+    };
+    let mut rows: Vec<String> = table.lines().filter_map(row).collect();
+    rows.sort();
+    rows
+}
+
+/// smcss shows exactly these rows.
+#[track_caller]
+fn assert_rows(bed: &Bed, ends: &Ends, wanted: &[&str]) {
+    let is_so = within(LONG, || rows(bed, ends.port) == wanted);
+    let said = format!("client:\n{}\nserver:\n{}", ends.client.output(), ends.server.output());
+    assert!(is_so, "smcss: {:#?}\nwanted: {wanted:#?}\n{said}", rows(bed, ends.port));
+}
+
+/// What an end says on stderr under `smc_run -d`.
+#[track_caller]
+fn assert_says(end: &Running, what: &str, code: &str) {
+    let has = || {
+        let said = end.output().err;
+        let mut lines = said.lines().filter(|line| line.starts_with("libsmc-preload: "));
+        lines.any(|line| line.contains(what) && line.ends_with(&format!("({code})")))
+    };
+    assert!(within(LONG, has), "wanted \"{what} ... ({code})\":\n{}", end.output());
+}
+
+/// Reasons and counts of `smcd -d -a stats` for a role.
+fn counted(bed: &Bed, role: &str) -> Vec<String> {
+    let text = bed.tool("smcd", &["-d", "-a", "stats"]);
+    let from = text.lines().skip_while(|line| line.trim() != role).skip(1);
+    let rows = from.take_while(|line| line.starts_with("     "));
+    rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[track_caller]
+fn assert_counted(bed: &Bed, client: &[&str], server: &[&str]) {
+    let now = || [counted(bed, "Client"), counted(bed, "Server")];
+    assert!(within(LONG, || now() == [client, server]), "{:?}\nwanted {client:?}, {server:?}", now());
+}
+
+#[test]
+fn two_enabled_ends_use_shared_memory() {
+    let Some((bed, python)) = bed("reasons-smcd") else { return };
+    let ends = meet(&bed, &python, "", "");
+    assert_rows(&bed, &ends, &["client SMCD", "listener", "server SMCD"]);
+    assert_counted(&bed, &[], &[]);
+    assert!(!ends.client.output().err.contains("libsmc-preload"), "{}", ends.client.output());
+}
+
+#[test]
+fn a_peer_without_the_library() {
+    let Some((bed, python)) = bed("reasons-plain") else { return };
+    let port = free_port();
+    let server = enabled(&bed, &python, "server", port, "");
+    let ends = start(&bed, port, server, plain(&bed, &python, "client", port));
+    assert_rows(&bed, &ends, &["listener", &format!("server TCP {NO_SMC}")]);
+    assert_says(&ends.server, "accepted connection stays on TCP: Peer does not support SMC", NO_SMC);
+    assert_counted(&bed, &[], &["PEER_NO_SMC 1"]);
+    // The other way round, with the registry that is there now.
+    let port = free_port();
+    let server = plain(&bed, &python, "server", port);
+    let ends = start(&bed, port, server, enabled(&bed, &python, "client", port, ""));
+    assert_rows(&bed, &ends, &[&format!("client TCP {NO_SMC}")]);
+    assert_says(&ends.client, "connect stays on TCP: Peer does not support SMC", NO_SMC);
+    assert_counted(&bed, &["PEER_NO_SMC 1"], &["PEER_NO_SMC 1"]);
+}
+
+/// There is no registry yet: nobody enabled listens anywhere, and that is all there is to say.
+#[test]
+fn a_peer_without_the_library_before_there_is_a_registry() {
+    let Some((bed, python)) = bed("reasons-first") else { return };
+    let port = free_port();
+    let server = plain(&bed, &python, "server", port);
+    let ends = start(&bed, port, server, enabled(&bed, &python, "client", port, ""));
+    assert_rows(&bed, &ends, &[&format!("client TCP {NO_SMC}")]);
+    assert_says(&ends.client, "connect stays on TCP: Peer does not support SMC", NO_SMC);
+    assert_eq!(std::fs::read_dir(bed.registry()).map_or(0, Iterator::count), 0, "a registry was made");
+}
+
+#[test]
+fn a_program_with_the_library_switched_off() {
+    let Some((bed, python)) = bed("reasons-off") else { return };
+    let port = free_port();
+    let mut client = enabled(&bed, &python, "client", port, "");
+    client.env("SMC_DISABLE", "1");
+    let ends = start(&bed, port, enabled(&bed, &python, "server", port, ""), client);
+    assert_rows(&bed, &ends, &["listener", &format!("server TCP {NO_SMC}")]);
+    let says = || ends.client.output().err.contains("libsmc-preload: switched off by SMC_DISABLE\n");
+    assert!(within(LONG, says), "{}", ends.client.output());
+    assert_counted(&bed, &[], &["PEER_NO_SMC 1"]);
+}
+
+#[test]
+fn a_peer_of_another_user() {
+    let Some((bed, python)) = bed("reasons-user") else { return };
+    if sys::euid() != 0 {
+        println!("skipped: switching users needs root");
+        return;
+    }
+    let port = free_port();
+    let mut client = enabled(&bed, &python, "client", port, "");
+    client.uid(65534).gid(65534);
+    let ends = start(&bed, port, enabled(&bed, &python, "server", port, ""), client);
+    let [of_client, of_server] = ["client", "server"].map(|end| format!("{end} TCP {NO_SMC}"));
+    assert_rows(&bed, &ends, &[&of_client, "listener", &of_server]);
+    assert_says(&ends.client, "connect stays on TCP", NO_SMC);
+    assert_says(&ends.server, "accepted connection stays on TCP", NO_SMC);
+    assert_counted(&bed, &[], &["PEER_NO_SMC 1"]);
+}
+
+#[test]
+fn a_client_that_asks_for_what_only_tcp_has() {
+    for how in ["fast-open", "sends", "device", "zero-copy"] {
+        let Some((bed, python)) = bed(&format!("reasons-{how}")) else { return };
+        let ends = meet(&bed, &python, "", how);
+        let rows = [format!("client TCP {OPTION}"), format!("server TCP {NO_SMC}/{OPTION}")];
+        assert_rows(&bed, &ends, &[&rows[0], "listener", &rows[1]]);
+        assert_says(&ends.client, "connect stays on TCP: Fastopen sockopt not supported", OPTION);
+        assert_says(&ends.server, "accepted connection stays on TCP", NO_SMC);
+        assert_counted(&bed, &["OPTUNSUPP 1"], &["PEER_NO_SMC 1"]);
+    }
+}
+
+#[test]
+fn a_listener_that_asks_for_what_only_tcp_has() {
+    for how in ["deferred", "deferred-late"] {
+        let Some((bed, python)) = bed(&format!("reasons-{how}")) else { return };
+        let ends = meet(&bed, &python, how, "");
+        let rows = [
+            format!("client TCP {NO_SMC}/{OPTION}"),
+            format!("listener TCP {OPTION}"),
+            format!("server TCP {OPTION}"),
+        ];
+        assert_rows(&bed, &ends, &rows.each_ref().map(String::as_str));
+        assert_says(&ends.client, "connect stays on TCP", NO_SMC);
+        assert_says(&ends.server, "listen stays on TCP", OPTION);
+        assert_says(&ends.server, "accepted connection stays on TCP", OPTION);
+        assert_counted(&bed, &["PEER_NO_SMC 1"], &["OPTUNSUPP 1"]);
+    }
+}
+
+#[test]
+fn a_socket_that_is_passed_on_before_its_first_use() {
+    let Some((bed, python)) = bed("reasons-passed") else { return };
+    let ends = meet(&bed, &python, "passes", "");
+    let [of_client, of_server] = ["client", "server"].map(|end| format!("{end} TCP {OPTION}"));
+    assert_rows(&bed, &ends, &[&of_client, "listener", &of_server]);
+    assert_says(&ends.server, "accepted connection stays on TCP", OPTION);
+    assert_counted(&bed, &["OPTUNSUPP 1"], &["OPTUNSUPP 1"]);
+}
+
+#[test]
+fn a_client_with_few_descriptors() {
+    let Some((bed, python)) = bed("reasons-few") else { return };
+    let ends = meet(&bed, &python, "", "few");
+    let rows = [format!("client TCP {MEMORY}"), format!("server TCP {NO_SMC}/{MEMORY}")];
+    assert_rows(&bed, &ends, &[&rows[0], "listener", &rows[1]]);
+    assert_says(&ends.client, "connect stays on TCP: Out of memory", MEMORY);
+    assert_counted(&bed, &["MEMORY 1"], &["PEER_NO_SMC 1"]);
+}
+
+/// It cannot even open the registry, so it counts nowhere.
+#[test]
+fn a_client_without_descriptors() {
+    let Some((bed, python)) = bed("reasons-none") else { return };
+    let ends = meet(&bed, &python, "", "none");
+    let rows = [format!("client TCP {MEMORY}"), format!("server TCP {NO_SMC}/{MEMORY}")];
+    assert_rows(&bed, &ends, &[&rows[0], "listener", &rows[1]]);
+    assert_says(&ends.client, "connect stays on TCP: Out of memory", MEMORY);
+    assert_counted(&bed, &[], &["PEER_NO_SMC 1"]);
+}
+
+#[test]
+fn a_server_with_few_descriptors() {
+    let Some((bed, python)) = bed("reasons-few-server") else { return };
+    let ends = meet(&bed, &python, "few", "");
+    let [of_client, of_server] = ["client", "server"].map(|end| format!("{end} TCP {MEMORY}"));
+    assert_rows(&bed, &ends, &[&of_client, "listener", &of_server]);
+    assert_says(&ends.server, "accepted connection stays on TCP: Out of memory", MEMORY);
+    assert_counted(&bed, &["MEMORY 1"], &["MEMORY 1"]);
+}
+
+#[test]
+fn a_full_table_of_listeners() {
+    let Some((bed, python)) = bed("reasons-table") else { return };
+    let ends = meet(&bed, &python, "many", "");
+    let rows = [
+        format!("client TCP {NO_SMC}/{LIMIT}"),
+        format!("listener TCP {LIMIT}"),
+        format!("server TCP {LIMIT}"),
+    ];
+    assert_rows(&bed, &ends, &rows.each_ref().map(String::as_str));
+    assert_says(&ends.server, "listen stays on TCP: SMC-D connection limit reached", LIMIT);
+    assert_says(&ends.server, "accepted connection stays on TCP", LIMIT);
+    assert_says(&ends.client, "connect stays on TCP", NO_SMC);
+    assert_counted(&bed, &["PEER_NO_SMC 1"], &["MAX_DMB 1"]);
+}
+
+/// What `smcd stats` says on stderr where it has no registry to read.
+#[track_caller]
+fn assert_stats_note(smcd: &mut Command, code: &str) {
+    let output = smcd.arg("stats").output().expect("smcd starts");
+    let note = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(note.contains(code) && note.lines().count() == 1, "{output:?}");
+}
+
+#[test]
+fn no_room_for_a_registry() {
+    let Some((bed, python)) = bed("reasons-full") else { return };
+    let Ok(_small) = sys::own_small_folder(bed.registry()) else {
+        println!("skipped: a file system of its own needs root");
+        return;
+    };
+    let ends = meet(&bed, &python, "", "");
+    let rows = ["client", "listener", "server"].map(|end| format!("{end} TCP {MEMORY}"));
+    assert_rows(&bed, &ends, &rows.each_ref().map(String::as_str));
+    assert_says(&ends.server, "listen stays on TCP: Out of memory", MEMORY);
+    assert_says(&ends.server, "accepted connection stays on TCP: Out of memory", MEMORY);
+    assert_says(&ends.client, "connect stays on TCP: Out of memory", MEMORY);
+    assert_stats_note(&mut bed.tool_command("smcd").expect("this bed has tools"), MEMORY);
+}
+
+#[test]
+fn no_folder_for_a_registry() {
+    let Some((bed, python)) = bed("reasons-nowhere") else { return };
+    std::fs::remove_dir_all(bed.registry()).expect("it was there");
+    let ends = meet(&bed, &python, "", "");
+    let rows = ["client", "listener", "server"].map(|end| format!("{end} TCP {NO_DEVICE}"));
+    assert_rows(&bed, &ends, &rows.each_ref().map(String::as_str));
+    assert_says(&ends.server, "listen stays on TCP: No ISM device for SMC-D found", NO_DEVICE);
+    assert_says(&ends.client, "connect stays on TCP: No ISM device for SMC-D found", NO_DEVICE);
+    assert_stats_note(&mut bed.tool_command("smcd").expect("this bed has tools"), NO_DEVICE);
+}
+
+/// The server has made the registry; then its version becomes another one, as after an update.
+#[test]
+fn programs_of_two_versions() {
+    let Some((bed, python)) = bed("reasons-version") else { return };
+    let port = free_port();
+    let mut command = enabled(&bed, &python, "server", port, "");
+    let server = serve(&bed, &mut command, port);
+    let registry = bed.registry().join(format!("isthmus.{}", sys::euid()));
+    assert!(within(LONG, || registry.exists()), "no registry");
+    let file = std::fs::OpenOptions::new().write(true).open(&registry).expect("our own");
+    std::os::unix::fs::FileExt::write_all_at(&file, &99u32.to_ne_bytes(), 8).expect("writable");
+    let client = bed.start(&mut enabled(&bed, &python, "client", port, ""), "client");
+    let ends = Ends { server, client, port };
+    assert_rows(&bed, &ends, &[&format!("client TCP {VERSION}")]);
+    assert_says(&ends.client, "connect stays on TCP: SMC version mismatch", VERSION);
+    assert_stats_note(&mut bed.tool_command("smcd").expect("this bed has tools"), VERSION);
+}
+
+#[test]
+fn a_server_that_has_accepted_nothing_yet() {
+    let Some((bed, python)) = bed("reasons-init") else { return };
+    let ends = meet(&bed, &python, "busy", "");
+    let shows = || {
+        let table = bed.connections();
+        table.lines().any(|line| line.starts_with("INIT ")) && !table.contains("TCP")
+    };
+    assert!(within(LONG, shows), "{}", bed.connections());
+    assert_counted(&bed, &[], &[]);
+    drop(ends);
+}
+
+/// Over a pair of devices between two namespaces; the server has its own.
+#[test]
+fn a_peer_in_another_network_namespace() {
+    let Some((bed, python)) = bed("reasons-namespace") else { return };
+    let tools = ["ip", "nsenter", "unshare"].map(|name| installed(&[name]));
+    let ([Some(ip), Some(nsenter), Some(unshare)], true) = (tools, bed.own_network) else {
+        println!("skipped: another namespace needs root, ip, nsenter and unshare");
+        return;
+    };
+    let port = free_port();
+    let mut holder = bed.start(Command::new(unshare).args(["--net", "sleep", "60"]), "holder");
+    let there = format!("--net=/proc/{}/ns/net", holder.pid());
+    let here = std::fs::read_link("/proc/thread-self/ns/net").expect("a namespace");
+    let theirs = format!("/proc/{}/ns/net", holder.pid());
+    let is_apart = || std::fs::read_link(&theirs).is_ok_and(|link| link != here);
+    assert!(within(LONG, is_apart) && holder.alive(), "no namespace of its own");
+    let run = |command: &mut Command| assert!(command.status().is_ok_and(|status| status.success()));
+    let peer = holder.pid().to_string();
+    run(Command::new(&ip).args(["link", "add", "smc0", "type", "veth", "peer", "smc1", "netns", &peer]));
+    run(Command::new(&ip).args(["addr", "add", "198.18.9.1/30", "dev", "smc0"]));
+    run(Command::new(&ip).args(["link", "set", "smc0", "up"]));
+    for args in [["addr", "add", "198.18.9.2/30", "dev", "smc1"].as_slice(), &["link", "set", "smc1", "up"]] {
+        run(Command::new(&nsenter).arg(&there).arg(&ip).args(args));
+    }
+    let inner = enabled(&bed, &python, "server", port, "");
+    let mut server = Command::new(&nsenter);
+    server.arg(&there).arg(inner.get_program()).args(inner.get_args());
+    server.env("SMC_REGISTRY_DIR", bed.registry()).env("HOST", "198.18.9.2").current_dir(bed.scratch.path());
+    let server = bed.start(&mut server, "server");
+    let registry = bed.registry().join(format!("isthmus.{}", sys::euid()));
+    assert!(within(LONG, || registry.exists()), "{}", server.output());
+    std::thread::sleep(Duration::from_millis(200));
+    let mut client = enabled(&bed, &python, "client", port, "");
+    let client = bed.start(client.env("HOST", "198.18.9.2"), "client");
+    let ends = Ends { server, client, port };
+    let [of_client, of_server] = ["client", "server"].map(|end| format!("{end} TCP {NO_SMC}"));
+    assert_rows(&bed, &ends, &[&of_client, "listener", &of_server]);
+    assert_says(&ends.client, "connect stays on TCP", NO_SMC);
+    assert_says(&ends.server, "accepted connection stays on TCP", NO_SMC);
+    assert_counted(&bed, &["PEER_NO_SMC 1"], &["PEER_NO_SMC 1"]);
+}
+
+/// ab connects without waiting and calls connect() again to learn how it went.
+#[test]
+fn a_connection_that_is_asked_after_counts_once() {
+    let Some((bed, python)) = bed("reasons-once") else { return };
+    let other = meet(&bed, &python, "", "");
+    assert_rows(&bed, &other, &["client SMCD", "listener", "server SMCD"]);
+    let port = free_port();
+    let server = plain(&bed, &python, "server", port);
+    let ends = start(&bed, port, server, enabled(&bed, &python, "client", port, "asks"));
+    assert!(within(LONG, || ends.client.output().out.contains("connected")), "{}", ends.client.output());
+    assert_rows(&bed, &ends, &[&format!("client TCP {NO_SMC}")]);
+    assert_counted(&bed, &["PEER_NO_SMC 1"], &[]);
+}
+
+#[test]
+fn datagrams_are_no_fallback() {
+    let Some((bed, python)) = bed("reasons-datagrams") else { return };
+    let other = meet(&bed, &python, "", "");
+    assert_rows(&bed, &other, &["client SMCD", "listener", "server SMCD"]);
+    let client = bed.start(&mut enabled(&bed, &python, "client", other.port, "datagrams"), "client");
+    assert!(within(LONG, || client.output().out.contains("connected")), "{}", client.output());
+    assert_counted(&bed, &[], &[]);
+    let has_registry = std::fs::read_dir(format!("/proc/{}/fd", client.pid()))
+        .expect("it lives")
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .any(|target| target.to_string_lossy().contains("/isthmus."));
+    assert!(!has_registry && !client.output().err.contains("libsmc-preload"), "{}", client.output());
+}
