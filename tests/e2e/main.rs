@@ -3,6 +3,7 @@
 //!
 //! A program that is not installed is skipped with a word, or fails the test when CI_REQUIRE_PROGRAMS is set.
 
+mod counters;
 mod databases;
 mod login;
 mod native;

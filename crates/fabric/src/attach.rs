@@ -6,7 +6,7 @@ use crate::process::ProcessId;
 use crate::registry;
 use crate::slot::SlotView;
 use crate::turn::Turn;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use os::mem::{self, Shared};
 use os::net::Endpoint;
 use os::{diag, pipe};
@@ -28,6 +28,9 @@ struct Attached {
     owner: AtomicU64,
     /// Device and inode of the memory: whoever has it open is its owner, or was started by it.
     identity: [AtomicU64; 2],
+    /// Kept so that tools find the memory when its owner is dead; -1 for none. It can only read: nobody takes this process for
+    /// one in which the owner's numbers mean what the owner says.
+    fd: AtomicI32,
     /// Connections on it in this process.
     live: AtomicU32,
     /// Views of its slots, plus one.
@@ -108,8 +111,8 @@ fn view_of(
 }
 
 /// The process in which the doorbells of a segment are to be found under their numbers: the one that made it or, after
-/// exec, this one, which was given them. It has the memory itself open, or it is none of these: a pid may be another's
-/// by now, and numbers that a peer wrote must not lead to descriptors of this program.
+/// exec, this one, which was given them. It has the memory itself open, to write, or it is none of these: a pid may be
+/// another's by now, and numbers that a peer wrote must not lead to descriptors of this program.
 fn holder_of(attached: &Attached, owner_pid: u32, memfd: i32) -> os::Result<u32> {
     let identity = attached.identity.each_ref().map(|word| word.load(Relaxed));
     for pid in [owner_pid, os::process::cached_pid()] {
@@ -130,7 +133,10 @@ fn attach(pid: u32, memfd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, 
     };
     let fd = pipe::open_memory_of(pid, memfd).or_else(own).map_err(denied)?;
     let attached = map(fd, nonce, owner);
-    // The mapping keeps the memory alive, with or without its owner.
+    // The mapping keeps the memory alive, with or without its owner. (While the credentials change nothing more is kept.)
+    if let (Ok((_, attached)), Some(_using)) = (&attached, registry::using()) {
+        attached.fd.store(pipe::reopen_memory_to_read(fd).unwrap_or(-1), Relaxed);
+    }
     os::fd::close(fd);
     attached
 }
@@ -160,6 +166,7 @@ fn map(fd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attache
             nonce: AtomicU64::new(nonce),
             owner: AtomicU64::new(word(owner)),
             identity: [AtomicU64::new(device), AtomicU64::new(inode)],
+            fd: AtomicI32::new(-1),
             live: AtomicU32::new(0),
             views: [const { AtomicU32::new(0) }; SLOTS_MAX as usize],
         })
@@ -202,12 +209,20 @@ fn remap(fd: i32, len: usize, nonce: u64, owner: ProcessId) -> Option<(Index, &'
 
 fn let_go(attached: &Attached) {
     attached.nonce.store(0, Relaxed);
+    drop_descriptor(attached);
     for place in &attached.views {
         if let Some(view) = place.load(Relaxed).checked_sub(1).and_then(|index| SlotView::get(Index(index))) {
             view.drop_bells();
         }
     }
     let _ = mem::retire(attached.memory);
+}
+
+fn drop_descriptor(attached: &Attached) {
+    let fd = attached.fd.swap(-1, Relaxed);
+    if fd >= 0 {
+        os::fd::close(fd);
+    }
 }
 
 /// A connection of this process on an attached slot is gone.
@@ -229,6 +244,7 @@ pub(crate) fn leave(kept: impl Fn(&Segment) -> u64) {
             0 => let_go(attached),
             slots => {
                 attached.nonce.store(0, Relaxed);
+                drop_descriptor(attached);
                 crate::leaving::drop_all_but(&attached.segment, slots);
             }
         }
@@ -256,4 +272,35 @@ pub(crate) fn sockets_are_gone(view: &SlotView) -> bool {
     let order = shm::sync::Ordering::Relaxed;
     !is_open(client, server, header.client_cookie.load(order))
         && !is_open(server, client, header.server_cookie.load(order))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A peer names a number of ours under which its memory lies: it is not taken for one that exec gave us, and the numbers of
+    /// doorbells that the peer wrote lead nowhere.
+    #[test]
+    fn a_descriptor_that_is_kept_for_the_tools_is_nobody_elses() {
+        let geometry = Geometry { slots: 1, ring_size: 16384 };
+        let memfd = mem::sealed_memfd(c"isthmus-test", geometry.len() as u64).expect("memory");
+        let memory = mem::map_shared(memfd, geometry.len()).expect("mapped");
+        Segment::format(memory, geometry, 42).expect("a segment");
+        TABLE.adopt(mem::map_private(TABLE.memory_len()).expect("memory"));
+        let (own, nobody) = (os::process::pid(), u32::MAX);
+        os::process::refresh_pid();
+        let owner = ProcessId { row: 0, generation: 1 };
+        let (_, attached) = attach(own, memfd, 42, owner).expect("attached");
+        let kept = attached.fd.load(Relaxed);
+        assert!(os::fd::is_internal(kept) && os::fd::is_cloexec(kept));
+        assert_eq!(os::fd::identity(kept), os::fd::identity(memfd));
+        assert_eq!(holder_of(attached, nobody, memfd), Ok(own), "given at exec");
+        for pid in [nobody, own] {
+            assert_eq!(holder_of(attached, pid, kept), Err(os::Errno::ENOENT));
+            assert_eq!(attach(pid, kept, 42, owner).err(), Some(Reason::NOSMCDDEV));
+        }
+        let_go(attached);
+        assert!(!os::fd::is_internal(kept) && os::fd::identity(kept).is_err());
+        os::fd::close(memfd);
+    }
 }

@@ -30,37 +30,48 @@ pub fn create() -> Result<i32> {
 /// Opens the doorbell that is descriptor `fd` of process `pid`. Errors: EACCES or ENOENT where /proc does not let us (another
 /// user, another pid namespace, hidepid); EINVAL if it is no doorbell, since the number comes from memory that the peer writes.
 pub fn open_bell_of(pid: u32, fd: i32) -> Result<i32> {
-    open_if(pid, fd, |link, target| is_both_ways(link) && is_pipe(target))
+    open_if(pid, fd, is_pipe)
 }
 
 /// Opens the memory that is descriptor `fd` of process `pid`. Errors: as [`open_bell_of`]; EINVAL if it is anything but memory.
 pub fn open_memory_of(pid: u32, fd: i32) -> Result<i32> {
-    open_if(pid, fd, |_, target| crate::mem::is_plain_memory(target))
+    open_if(pid, fd, crate::mem::is_plain_memory)
 }
 
-/// What descriptor `fd` of process `pid` refers to, by device and inode. Errors: as [`open_bell_of`].
+/// Opens the memory that is descriptor `fd` of this process anew, at a high number, only to read. Under that number nobody finds
+/// it by [`open_memory_of`] or [`identity_of`].
+pub fn reopen_memory_to_read(fd: i32) -> Result<i32> {
+    let how = How { flags: nr::O_RDONLY, ..How::MAGIC_LINK };
+    open(link(b"self", fd, &mut [0u8; PATH_LEN])?, how).and_then(crate::fd::raise)
+}
+
+/// What descriptor `fd` of process `pid` refers to, by device and inode, if it can read and write. Errors: as [`open_bell_of`].
 pub fn identity_of(pid: u32, fd: i32) -> Result<(u64, u64)> {
     let mut path = [0u8; PATH_LEN];
     let mut digits = [0u8; 10];
     let link = link(decimal(pid, &mut digits), fd, &mut path)?;
+    require_both_ways(link)?;
     file::look(link, How::LOOK, crate::fd::identity)
 }
 
-/// Opens descriptor `fd` of process `pid` anew, read-write and non-blocking, at a high number, if it is `wanted` by its link
-/// and by what the link leads to. Nothing else is ever opened: opening alone can start a device, or wake a FIFO's writer.
-fn open_if(pid: u32, fd: i32, wanted: impl FnOnce(&CStr, i32) -> bool) -> Result<i32> {
+/// Opens descriptor `fd` of process `pid` anew, read-write and non-blocking, at a high number, if it is `wanted` by what it
+/// leads to, and can read and write. Nothing else is ever opened: opening alone can start a device, or wake a FIFO's writer.
+fn open_if(pid: u32, fd: i32, wanted: impl FnOnce(i32) -> bool) -> Result<i32> {
     let mut path = [0u8; PATH_LEN];
     let mut digits = [0u8; 10];
     let link = link(decimal(pid, &mut digits), fd, &mut path)?;
+    require_both_ways(link)?;
     let low = file::look(link, How::LOOK, |target| {
-        if wanted(link, target) { open_link(b"self", target) } else { Err(Errno::EINVAL) }
+        if wanted(target) { open_link(b"self", target) } else { Err(Errno::EINVAL) }
     })?;
     crate::fd::raise(low)
 }
 
-/// Whether a descriptor, by its link under /proc, was opened to read and to write. Doorbells are; no end of a program's pipe is.
-fn is_both_ways(link: &CStr) -> bool {
-    file::look(link, How::LOOK_AT_NAME, file::about).is_ok_and(|about| about.mode & 0o600 == 0o600)
+/// EINVAL unless a descriptor, by its link under /proc, was opened to read and to write. Doorbells and their memory are; no
+/// end of a program's pipe is.
+fn require_both_ways(link: &CStr) -> Result<()> {
+    let about = file::look(link, How::LOOK_AT_NAME, file::about)?;
+    if about.mode & 0o600 == 0o600 { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
 /// Whether this is a pipe, and not a FIFO with a name.

@@ -18,12 +18,14 @@ pub(crate) struct Segments {
     uid: u32,
     /// By process and descriptor.
     known: HashMap<(u32, u32), Option<Shared>>,
+    /// By process: all that it has, its peers' included.
+    held: HashMap<u32, Vec<Shared>>,
 }
 
 impl Segments {
     /// None opened yet.
     pub(crate) fn of(uid: u32) -> Self {
-        Segments { uid, known: HashMap::new() }
+        Segments { uid, known: HashMap::new(), held: HashMap::new() }
     }
 
     /// The slot of a connection, if its memory is within reach. A forked child serves as well as its parent: both have
@@ -31,13 +33,28 @@ impl Segments {
     pub(crate) fn slot(&mut self, connection: &Connection) -> Option<Slot> {
         let holders = connection.ends.iter().filter_map(|end| end.process.map(|process| process.pid));
         let pids: Vec<u32> = std::iter::once(connection.owner_pid).chain(holders).collect();
-        pids.into_iter().find_map(|pid| {
+        let of_owner = pids.iter().find_map(|pid| {
+            let pid = *pid;
             let uid = self.uid;
             let key = (pid, connection.memfd);
             let memory = (*self.known.entry(key).or_insert_with(|| open(pid, connection.memfd, uid)))?;
             observe::slot(memory, connection)
-        })
+        });
+        of_owner.or_else(|| pids.iter().find_map(|pid| self.of_peer(*pid, connection)))
     }
+
+    /// The owner is dead: its peer has the memory under a number of its own.
+    fn of_peer(&mut self, pid: u32, connection: &Connection) -> Option<Slot> {
+        let uid = self.uid;
+        let held = self.held.entry(pid).or_insert_with(|| segments_of(pid, uid));
+        held.iter().find_map(|memory| observe::slot(memory, connection))
+    }
+}
+
+fn segments_of(pid: u32, uid: u32) -> Vec<Shared> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter_map(|fd| open(pid, fd, uid)).collect()
 }
 
 fn open(pid: u32, memfd: u32, uid: u32) -> Option<Shared> {

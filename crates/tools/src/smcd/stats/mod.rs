@@ -168,9 +168,19 @@ impl Stats {
         Some(now)
     }
 
-    fn json(mut self) -> String {
-        let pairs: Vec<String> =
+    /// The 65 numbers of smc-tools; with `details` also what it has in the text only.
+    fn json(mut self, details: bool) -> String {
+        let mut pairs: Vec<String> =
             self.counters().iter().map(|counter| format!("\"{}\":{}", counter.key, counter.value)).collect();
+        for (role, name) in ["CLNT", "SRV"].iter().enumerate().filter(|_| details) {
+            let fallbacks = &self.fallbacks[role];
+            let all: u64 = fallbacks.iter().map(|(_, count)| u64::from(*count)).sum();
+            let reasons: Vec<String> =
+                fallbacks.iter().map(|(reason, count)| format!("\"{reason}\":{count}")).collect();
+            pairs.push(format!("\"SMC_{name}_HS_ERR_CNT\":{}", self.handshake_errors[role]));
+            pairs.push(format!("\"SMC_{name}_FBACK_CNT\":{all}"));
+            pairs.push(format!("\"SMC_{name}_FBACK_REASONS\":{{{}}}", reasons.join(",")));
+        }
         format!("{{\"SMCD\": {{{}}}}}\n", pairs.join(","))
     }
 }
@@ -189,10 +199,10 @@ fn fallbacks_since(now: &Fallbacks, before: &Fallbacks) -> Option<Fallbacks> {
 
 /// What `smcd stats` prints. A reset shows the numbers for the last time.
 pub(super) fn text(registries: &[Registry], action: syntax::Stats, request: &Request) -> String {
-    let absolute = read::all(registries);
+    let absolute = read::steady(registries);
     let shown = if request.absolute { absolute.clone() } else { since_reset(&absolute) };
     let text = match action {
-        syntax::Stats::Json => shown.json(),
+        syntax::Stats::Json => shown.json(request.details),
         _ => report::text(&shown, request.details),
     };
     if action == syntax::Stats::Reset

@@ -141,7 +141,7 @@ fn the_last_column_holds_all_large_ones() {
 
 #[test]
 fn json_has_the_65_keys_in_their_order() {
-    let json = stats().json();
+    let json = stats().json(false);
     assert!(json.starts_with("{\"SMCD\": {\"SMC_INT_TX_BUF_8K\":0,\"SMC_INT_TX_BUF_16K\":0,"), "{json}");
     assert!(json.ends_with("\"SMC_RX_RMB_USAGE\":65536,\"SMC_TX_RMB_USAGE\":65536}}\n"), "{json}");
     assert_eq!(json.lines().count(), 1);
@@ -172,6 +172,13 @@ fn json_has_the_65_keys_in_their_order() {
     ] {
         assert_eq!(at(key), Some(place), "{key}");
     }
+}
+
+#[test]
+fn json_with_details_has_the_fallbacks() {
+    let json = stats().json(true);
+    let wanted = "\"SMC_CLNT_FBACK_CNT\":7,\"SMC_CLNT_FBACK_REASONS\":{\"0x03010000\":7},\"SMC_SRV_HS_ERR_CNT\":0,\"SMC_SRV_FBACK_CNT\":11,";
+    assert!(json.contains(wanted) && json.ends_with("\"0x030d0000\":2}}}\n"), "{json}");
 }
 
 #[test]

@@ -1,0 +1,85 @@
+//! The counters of `smcd stats` only grow: whoever is killed, closes or half-closes, what was moved stays counted, once.
+
+use crate::support::{python, script, serve};
+use isthmus_tests::{Bed, Mode, Running, free_port, within};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(20);
+/// What 100 requests of 1000 bytes and their echoes move, at both ends.
+const BYTES: u64 = 200_000;
+
+struct Pair {
+    bed: Bed,
+    server: Running,
+    client: Running,
+}
+
+fn pair(name: &str, how: &str) -> Option<Pair> {
+    let (python, true) = (python()?, Mode::wanted().contains(&Mode::Smc)) else { return None };
+    let (bed, port) = (Bed::new(name, Mode::Smc), free_port());
+    let command = |program: PathBuf, role: &str, enabled: fn(&Bed, &PathBuf) -> std::process::Command| {
+        let mut command = enabled(&bed, &program);
+        command.arg(script("traffic.py")).args([role, &port.to_string(), how]);
+        command
+    };
+    let server = serve(&bed, &mut command(python.clone(), "server", |bed, python| bed.server(python)), port);
+    let client = bed.start(&mut command(python, "client", |bed, python| bed.client(python)), "client");
+    let is_done = within(LONG, || client.output().out.contains("done"));
+    assert!(is_done && bed.connections().contains("SMCD"), "{}\n{}", client.output(), bed.connections());
+    Some(Pair { bed, server, client })
+}
+
+impl Pair {
+    /// Bytes sent and received, requests sent.
+    fn counted(&self) -> [u64; 3] {
+        let text = self.bed.tool("smcd", &["-a", "stats", "json"]);
+        ["TX_BYTES", "RX_BYTES", "TX_CNT"].map(|key| {
+            let number = text.split(&format!("\"SMC_{key}\":")).nth(1).unwrap_or_default();
+            number.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)
+        })
+    }
+
+    /// For a while, and however the ends stand: neither fewer nor more.
+    #[track_caller]
+    fn assert_counted(&self, when: &str) {
+        for _ in 0..30 {
+            let [sent, received, requests] = self.counted();
+            assert_eq!((sent, received), (BYTES, BYTES), "{when}");
+            assert!(requests >= 200, "{when}: {requests}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+const KILL: i32 = 9;
+
+#[test]
+fn a_killed_client_takes_nothing_back() {
+    let Some(pair) = pair("counters-client", "") else { return };
+    pair.assert_counted("both live");
+    pair.client.signal(KILL);
+    pair.assert_counted("the client is dead, the server keeps its end");
+    // The server ends in order, and adds what both have moved.
+    pair.server.signal(2);
+    let is_over = || !pair.bed.connections().contains("SMCD");
+    assert!(within(LONG, is_over), "{}", pair.bed.connections());
+    pair.assert_counted("both are gone");
+}
+
+#[test]
+fn a_killed_server_takes_nothing_back() {
+    let Some(pair) = pair("counters-server", "") else { return };
+    pair.server.signal(KILL);
+    pair.assert_counted("the server is dead, the client keeps its end");
+    pair.client.signal(2);
+    let is_over = || !pair.bed.connections().contains("SMCD");
+    assert!(within(LONG, is_over), "{}", pair.bed.connections());
+    pair.assert_counted("both are gone");
+}
+
+#[test]
+fn a_half_closed_connection_counts_while_it_lives() {
+    let Some(pair) = pair("counters-half", "half") else { return };
+    pair.assert_counted("the client has shut its sending side down");
+}
