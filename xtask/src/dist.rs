@@ -48,6 +48,7 @@ pub(crate) fn dist(ws: &Workspace) -> anyhow::Result<()> {
         link(TOOLS, &dist.join("bin"), applet)?;
     }
     manuals(ws)?;
+    completions(ws)?;
     documents(ws)?;
     println!("laid out {}", dist.display());
     Ok(())
@@ -114,6 +115,25 @@ fn manuals(ws: &Workspace) -> anyhow::Result<()> {
         let (Some(name), Some(section)) = (page.file_name(), page.extension()) else { continue };
         let folder = ws.dist().join("share/man").join(format!("man{}", section.to_string_lossy()));
         install_text(&page, &folder, &name.to_string_lossy())?;
+    }
+    Ok(())
+}
+
+/// What shells complete the tools' options with, where each of them looks.
+fn completions(ws: &Workspace) -> anyhow::Result<()> {
+    let (smc, share) = (ws.dist().join("bin").join(TOOLS), ws.dist().join("share"));
+    for applet in APPLETS {
+        for (shell, folder, name) in [
+            ("bash", "bash-completion/completions", applet.to_string()),
+            ("zsh", "zsh/site-functions", format!("_{applet}")),
+            ("fish", "fish/vendor_completions.d", format!("{applet}.fish")),
+        ] {
+            let output = std::process::Command::new(&smc).args(["completion", shell, applet]).output()?;
+            if !output.status.success() {
+                bail!("{} has no completion of {applet} for {shell}", smc.display());
+            }
+            place(&share.join(folder), &name, |fresh| fs::write(fresh, &output.stdout))?;
+        }
     }
     Ok(())
 }

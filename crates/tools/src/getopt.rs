@@ -1,19 +1,8 @@
 //! Options as getopt_long(3) reads them, with its messages. Owns: clusters, attached values, abbreviated long names.
 
+use crate::tool::Tool;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-
-/// What a program accepts.
-pub(crate) struct Spec {
-    /// Name of the program, for messages.
-    pub(crate) program: &'static str,
-    /// Short options; a ':' behind one says that it takes a value.
-    pub(crate) short: &'static [u8],
-    /// Long names with the option they stand for. They take no values.
-    pub(crate) long: &'static [(&'static str, u8)],
-    /// Whether options may stand behind other arguments.
-    pub(crate) permutes: bool,
-}
 
 /// An option and its value.
 pub(crate) type Found = (u8, Option<OsString>);
@@ -28,7 +17,7 @@ pub(crate) struct Wrong {
 }
 
 /// Options in order, and the arguments that are none.
-pub(crate) fn parse(spec: &Spec, args: &[OsString]) -> Result<(Vec<Found>, Vec<OsString>), Wrong> {
+pub(crate) fn parse(tool: &Tool, args: &[OsString]) -> Result<(Vec<Found>, Vec<OsString>), Wrong> {
     let (mut found, mut rest) = (vec![], vec![]);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -37,9 +26,9 @@ pub(crate) fn parse(spec: &Spec, args: &[OsString]) -> Result<(Vec<Found>, Vec<O
                 rest.extend(args.cloned());
                 break;
             }
-            [b'-', b'-', name @ ..] => found.push((long(spec, name)?, None)),
-            [b'-', cluster @ ..] if !cluster.is_empty() => short(spec, cluster, &mut args, &mut found)?,
-            _ if spec.permutes => rest.push(arg.clone()),
+            [b'-', b'-', name @ ..] => found.push((long(tool, name)?, None)),
+            [b'-', cluster @ ..] if !cluster.is_empty() => short(tool, cluster, &mut args, &mut found)?,
+            _ if tool.permutes => rest.push(arg.clone()),
             _ => {
                 rest.push(arg.clone());
                 rest.extend(args.cloned());
@@ -50,28 +39,29 @@ pub(crate) fn parse(spec: &Spec, args: &[OsString]) -> Result<(Vec<Found>, Vec<O
     Ok((found, rest))
 }
 
-fn long(spec: &Spec, name: &[u8]) -> Result<u8, Wrong> {
+fn long(tool: &Tool, name: &[u8]) -> Result<u8, Wrong> {
     let text = String::from_utf8_lossy(name).into_owned();
     let wrong = |message: String| Wrong {
-        message: format!("{}: {message}\n", spec.program),
+        message: format!("{}: {message}\n", tool.name),
         option: format!("--{text}"),
     };
     let key = text.split_once('=').map_or(text.as_str(), |(key, _)| key);
-    let exact = spec.long.iter().filter(|(known, _)| *known == key);
-    let starting = spec.long.iter().filter(|(known, _)| known.starts_with(key));
+    let named = tool.options.iter().filter(|option| !option.long.is_empty());
+    let exact = named.clone().filter(|option| option.long == key);
+    let starting = named.filter(|option| option.long.starts_with(key));
     let candidates: Vec<_> = if exact.clone().count() == 1 { exact.collect() } else { starting.collect() };
     match candidates[..] {
         [] => Err(wrong(format!("unrecognized option '--{text}'"))),
-        [(known, _)] if text.contains('=') => {
-            Err(wrong(format!("option '--{known}' doesn't allow an argument")))
+        [option] if text.contains('=') => {
+            Err(wrong(format!("option '--{}' doesn't allow an argument", option.long)))
         }
-        [(_, option)] => Ok(*option),
+        [option] => Ok(option.id),
         _ => Err(wrong(format!("option '--{text}' is ambiguous"))),
     }
 }
 
 fn short<'a>(
-    spec: &Spec,
+    tool: &Tool,
     cluster: &[u8],
     args: &mut impl Iterator<Item = &'a OsString>,
     found: &mut Vec<Found>,
@@ -79,12 +69,11 @@ fn short<'a>(
     for (i, option) in cluster.iter().enumerate() {
         let letter = char::from(*option);
         let wrong = |message: String| Wrong {
-            message: format!("{}: {message}\n", spec.program),
+            message: format!("{}: {message}\n", tool.name),
             option: format!("-{letter}"),
         };
-        let place = spec.short.iter().position(|known| known == option && *option != b':');
-        let place = place.ok_or_else(|| wrong(format!("invalid option -- '{letter}'")))?;
-        if spec.short.get(place + 1) != Some(&b':') {
+        let known = tool.short(*option).ok_or_else(|| wrong(format!("invalid option -- '{letter}'")))?;
+        if known.value.is_empty() {
             found.push((*option, None));
             continue;
         }
@@ -101,24 +90,33 @@ fn short<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, Spec, parse};
+    use super::{Found, parse};
+    use crate::tool::{Opt, Tool};
     use std::ffi::OsString;
 
-    const SPEC: Spec = Spec {
-        program: "x",
-        short: b"ab:",
-        long: &[("all", b'a'), ("alien", b'c'), ("al", b'd')],
+    const TOOL: Tool = Tool {
+        name: "x",
+        about: "",
+        before_options: "",
+        options: &[
+            Opt::both(b'a', "all", "", ""),
+            Opt::short(b'b', "SIZE", "", ""),
+            Opt::long(b'c', "alien", "", ""),
+            Opt::long(b'd', "al", "", ""),
+        ],
+        objects: &[],
+        dashes: "--",
         permutes: true,
     };
 
-    fn read(spec: &Spec, line: &str) -> Result<(Vec<Found>, Vec<OsString>), String> {
+    fn read(tool: &Tool, line: &str) -> Result<(Vec<Found>, Vec<OsString>), String> {
         let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        parse(spec, &args).map_err(|wrong| wrong.message)
+        parse(tool, &args).map_err(|wrong| wrong.message)
     }
 
     #[test]
     fn clusters_values_and_long_names_are_read() {
-        let (found, rest) = read(&SPEC, "-ab5 one -b 6 --ali --al -- -a").expect("all well");
+        let (found, rest) = read(&TOOL, "-ab5 one -b 6 --ali --al -- -a").expect("all well");
         let text: Vec<_> =
             found.iter().map(|(o, v)| (char::from(*o), v.clone().map(|v| v.into_string()))).collect();
         let value = |v: &str| Some(Ok(v.to_string()));
@@ -128,9 +126,9 @@ mod tests {
 
     #[test]
     fn without_permutation_the_first_argument_ends_the_options() {
-        let spec = Spec { permutes: false, ..SPEC };
-        assert_eq!(read(&spec, "-a prog -a").expect("all well").1, ["prog", "-a"]);
-        assert_eq!(read(&spec, "-a - -z").expect("all well").1, ["-", "-z"]);
+        let tool = Tool { permutes: false, ..TOOL };
+        assert_eq!(read(&tool, "-a prog -a").expect("all well").1, ["prog", "-a"]);
+        assert_eq!(read(&tool, "-a - -z").expect("all well").1, ["-", "-z"]);
     }
 
     #[test]
@@ -144,7 +142,7 @@ mod tests {
             ("--all=1", "x: option '--all' doesn't allow an argument\n"),
         ];
         for (line, message) in complaints {
-            assert_eq!(read(&SPEC, line), Err(message.to_string()), "{line}");
+            assert_eq!(read(&TOOL, line), Err(message.to_string()), "{line}");
         }
     }
 }

@@ -4,6 +4,7 @@
 //! argument does. Every applet takes its arguments and answers with an exit code.
 #![deny(unsafe_code)]
 
+mod completion;
 mod getopt;
 mod host;
 mod inherited;
@@ -16,6 +17,7 @@ mod segments;
 mod smc_run;
 mod smcd;
 mod smcss;
+mod tool;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -24,10 +26,11 @@ use std::process::ExitCode;
 /// An applet: arguments without its name in, exit code out.
 type Applet = fn(&[OsString]) -> u8;
 
-const APPLETS: [(&str, Applet, &str); 3] = [
-    ("smc_run", smc_run::main, "run a program with its TCP connections in shared memory"),
-    ("smcss", smcss::main, "list SMC sockets"),
-    ("smcd", smcd::main, "show link groups, devices and statistics of SMC-D"),
+const APPLETS: [(&str, Applet, &str); 4] = [
+    ("smc_run", smc_run::main, smc_run::TOOL.about),
+    ("smcss", smcss::main, smcss::TOOL.about),
+    ("smcd", smcd::main, smcd::TOOL.about),
+    ("completion", completion::main, "print what bash, zsh and fish complete a tool's options with"),
 ];
 /// What `-v` of every applet ends with.
 const VERSION: &str = concat!("isthmus-", env!("CARGO_PKG_VERSION"));
@@ -70,8 +73,10 @@ fn smc(args: &[OsString]) -> u8 {
 }
 
 fn usage() -> String {
-    let list: String = APPLETS.iter().map(|(name, _, text)| format!("  {name:<9} {text}\n")).collect();
-    format!("Usage: smc APPLET [ ARGUMENTS ]\nApplets, also to be called by their own names:\n{list}")
+    let list: String = APPLETS.iter().map(|(name, _, text)| format!("  {name:<11} {text}\n")).collect();
+    format!(
+        "Usage: smc APPLET [ ARGUMENTS ]\nApplets, the first three also to be called by their own names:\n{list}"
+    )
 }
 
 #[cfg(test)]

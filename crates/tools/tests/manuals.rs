@@ -9,7 +9,10 @@ fn page(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}")).replace("\\-", "-")
 }
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 12] = [
+    "af_smc.7",
+    "smcd-ueid.8",
+    "smcd-seid.8",
     "smc_bench.8",
     "smc_run.8",
     "smcss.8",
@@ -41,6 +44,49 @@ fn every_page_is_complete() {
         }
         assert!(page.contains(&format!("Isthmus {}", env!("CARGO_PKG_VERSION"))), "{name}: version");
     }
+}
+
+/// The section is made by the program out of its table: what it prints belongs into the page.
+#[test]
+fn options_of_a_page_are_those_of_the_table() {
+    for tool in ["smc_run", "smcss", "smcd"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_smc")).args(["completion", "man", tool]).output();
+        let wanted = String::from_utf8_lossy(&output.expect("it starts").stdout).replace("\\-", "-");
+        let page = page(&format!("{tool}.8"));
+        let section = page.split_once("\n.SH OPTIONS\n").map(|(_, rest)| rest).unwrap_or_default();
+        let end = section.find("\n.SH ").map_or(section.len(), |at| at + 1);
+        // (smcd's page goes on with a paragraph of its own.)
+        assert!(section[..end].starts_with(&wanted) && wanted.len() > 200, "{tool}.8: put in\n{wanted}");
+    }
+}
+
+/// Each completion is read by its shell, where there is one, and bash is asked what it would propose.
+#[test]
+fn shells_understand_their_completions() {
+    let of = |shell: &str, tool: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_smc")).args(["completion", shell, tool]).output();
+        String::from_utf8_lossy(&output.expect("it starts").stdout).into_owned()
+    };
+    for (shell, tool) in ["bash", "zsh", "fish"]
+        .iter()
+        .flat_map(|shell| ["smc_run", "smcss", "smcd"].map(|tool| (*shell, tool)))
+    {
+        let Ok(output) = Command::new(shell).args(["-n", "-c", &of(shell, tool)]).output() else { continue };
+        assert!(output.status.success() && output.stderr.is_empty(), "{shell} {tool}: {output:?}");
+    }
+    let proposed = |tool: &str, line: &str| {
+        let ask = format!(
+            "{}\nCOMP_WORDS=({line}); [[ '{line}' == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _isthmus_{tool}; echo ${{COMPREPLY[*]}}",
+            of("bash", tool)
+        );
+        let output = Command::new("bash").args(["-c", &ask]).output().expect("bash starts");
+        String::from_utf8_lossy(&output.stdout).trim().to_string()
+    };
+    assert_eq!(proposed("smcss", "smcss --re"), "--reasons");
+    assert_eq!(proposed("smcd", "smcd -d st"), "stats");
+    assert_eq!(proposed("smcd", "smcd stats "), "show reset json");
+    assert_eq!(proposed("smc_run", "smc_run -d --v"), "--version");
+    assert!(proposed("smc_run", "smc_run -r 64k ba").split(' ').any(|word| word == "bash"));
 }
 
 #[test]

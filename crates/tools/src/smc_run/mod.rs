@@ -4,6 +4,7 @@ mod library;
 mod options;
 
 use crate::{inherited, output};
+pub(crate) use options::TOOL;
 use options::{Action, Complaint, Start};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,7 +15,7 @@ use std::process::Command;
 /// Runs the applet; returns only if there is nothing to run.
 pub(crate) fn main(args: &[OsString]) -> u8 {
     match options::parse(args) {
-        Ok(Action::Help) => output::print(options::USAGE),
+        Ok(Action::Help) => output::print(&options::usage()),
         Ok(Action::Version) => output::print(&format!("smc_run utility, {}\n", crate::VERSION)),
         Ok(Action::Start(start)) => return run(&start),
         Err(Complaint { stdout, stderr }) => {

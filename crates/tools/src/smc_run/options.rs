@@ -1,20 +1,61 @@
 //! Options of smc_run(8). Owns: its messages, on stdout as in smc-tools, and what goes into the environment.
 
-use crate::getopt::{self, Spec};
+use crate::getopt;
+use crate::tool::{Opt, Tool};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-pub(super) const USAGE: &str = "\
-Usage: smc_run [ OPTIONS ] COMMAND
-Run COMMAND using SMC for TCP sockets
+/// smc_run, with the options of smc-tools; the long names are ours.
+pub(crate) const TOOL: Tool = Tool {
+    name: "smc_run",
+    about: "run a program with its TCP connections in shared memory",
+    before_options: "",
+    options: &[
+        Opt::short(
+            b'd',
+            "",
+            "show debug messages of the library",
+            r"Debug messages of the library on standard error (sets
+.B SMC_DEBUG
+to 1): why a connection or a listener stays on TCP, with the code that
+.BR smcss (8)
+shows.",
+        ),
+        Opt::both(b'h', "help", "show this text", "Show the usage and exit."),
+        Opt::short(
+            b'r',
+            "SIZE",
+            "receive buffer size in bytes; k and m multiply by 1024 and 1048576",
+            r"Size of receive buffers in bytes (sets
+.BR SMC_RCVBUF ).
+A
+.B k
+or
+.B K
+behind the number multiplies by 1024,
+.B m
+or
+.B M
+by 1048576.",
+        ),
+        Opt::short(
+            b't',
+            "SIZE",
+            "send buffer size",
+            r"Size of send buffers (sets
+.BR SMC_SNDBUF ).",
+        ),
+        Opt::both(b'v', "version", "show the version", "Show the version and exit."),
+    ],
+    objects: &[],
+    dashes: "--",
+    permutes: false,
+};
 
-   -d        show debug messages of the library
-   -h        show this text
-   -r SIZE   receive buffer size in bytes; k and m multiply by 1024 and 1048576
-   -t SIZE   send buffer size
-   -v        show the version
-";
-const SPEC: Spec = Spec { program: "smc_run", short: b"dhr:t:v", long: &[], permutes: false };
+pub(super) fn usage() -> String {
+    let what = "Usage: smc_run [ OPTIONS ] COMMAND\nRun COMMAND using SMC for TCP sockets\n\n";
+    format!("{what}{}", TOOL.usage_of_options())
+}
 
 /// What the user wants.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +101,7 @@ impl Start {
 
 /// Reads the arguments. The first of -h and -v wins, as does the first complaint.
 pub(super) fn parse(args: &[OsString]) -> Result<Action, Complaint> {
-    let (options, command) = getopt::parse(&SPEC, args).map_err(|wrong| Complaint {
+    let (options, command) = getopt::parse(&TOOL, args).map_err(|wrong| Complaint {
         stdout: format!("smc_run: Error: Invalid option: {}\n", wrong.option),
         stderr: wrong.message,
     })?;
@@ -124,6 +165,8 @@ mod tests {
     fn help_and_version_need_no_program() {
         assert_eq!(read(&["-h"]), Ok(Action::Help));
         assert_eq!(read(&["-dv", "x"]), Ok(Action::Version));
+        assert_eq!((read(&["--help"]), read(&["--version", "x"])), (Ok(Action::Help), Ok(Action::Version)));
+        assert!(matches!(read(&["x", "--help"]), Ok(Action::Start(_))), "that is the program's");
     }
 
     #[test]

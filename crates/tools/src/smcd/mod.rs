@@ -12,6 +12,7 @@ mod syntax;
 use crate::{output, registry};
 use registry::Registry;
 use std::ffi::OsString;
+pub(crate) use syntax::TOOL;
 use syntax::{Command, Request};
 
 /// What `exit(-1)` of the original becomes.

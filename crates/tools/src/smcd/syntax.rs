@@ -2,6 +2,7 @@
 //! in table order counts. Owns: which complaint has which exit code.
 
 use super::MINUS_ONE;
+use crate::tool::{Object, Opt, Tool};
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,20 +41,66 @@ pub(super) struct Refusal {
     pub(super) code: u8,
 }
 
-const USAGE: &str = "\
-Usage:  smcd  [ OPTIONS ] OBJECT {COMMAND | help}
-where  OBJECT := {info | linkgroup | device | stats | ueid | seid}
-       OPTIONS := {-v[ersion] | -d[etails] | -a[bsolute]}
-";
-/// In the order in which abbreviations are looked up.
-const OBJECTS: [(&str, &str); 6] = [
-    ("device", "Usage: smcd device [show] [all]\n"),
-    ("linkgroup", "Usage: smcd linkgroup [show] [all | LG-ID]\n"),
-    ("info", "Usage: smcd info [show]\n"),
-    ("stats", "Usage: smcd stats [show | reset | json]\n"),
-    ("ueid", "Usage: smcd ueid [show] | add <eid> | del <eid> | flush\n"),
-    ("seid", "Usage: smcd seid [show] | enable | disable\n"),
-];
+/// smcd, as smc-tools has it. Objects are in the order in which abbreviations are looked up.
+pub(crate) const TOOL: Tool = Tool {
+    name: "smcd",
+    about: "show link groups, devices and statistics of SMC-D",
+    before_options: "Options stand before the object. They may begin with one dash or two.",
+    options: &[
+        Opt::both(b'v', "version", "show the version", "Show the version on standard error and exit."),
+        Opt::both(b'd', "details", "show more", "Show more."),
+        Opt::both(
+            b'a',
+            "absolute",
+            "statistics since the registry exists",
+            "Statistics since the registry exists, whatever was reset.",
+        ),
+        Opt::both(b'h', "help", "show the usage", "Show the usage and exit."),
+    ],
+    objects: &[
+        Object { name: "device", about: "devices", usage: "[show] [all]", commands: &["show", "all"] },
+        Object {
+            name: "linkgroup",
+            about: "link groups",
+            usage: "[show] [all | LG-ID]",
+            commands: &["show", "all"],
+        },
+        Object { name: "info", about: "capabilities of this host", usage: "[show]", commands: &["show"] },
+        Object {
+            name: "stats",
+            about: "statistics",
+            usage: "[show | reset | json]",
+            commands: &["show", "reset", "json"],
+        },
+        Object {
+            name: "ueid",
+            about: "user EIDs",
+            usage: "[show] | add <eid> | del <eid> | flush",
+            commands: &["show", "add", "del", "flush"],
+        },
+        Object {
+            name: "seid",
+            about: "the system EID",
+            usage: "[show] | enable | disable",
+            commands: &["show", "enable", "disable"],
+        },
+    ],
+    dashes: "-",
+    permutes: false,
+};
+/// As smc-tools names the objects in its usage.
+const ORDER: [&str; 6] = ["info", "linkgroup", "device", "stats", "ueid", "seid"];
+
+fn usage() -> String {
+    let named = |option: &&Opt| option.long != "help";
+    let option = |option: &Opt| format!("-{}[{}]", &option.long[..1], &option.long[1..]);
+    let options: Vec<String> = TOOL.options.iter().filter(named).map(option).collect();
+    format!(
+        "Usage:  smcd  [ OPTIONS ] OBJECT {{COMMAND | help}}\nwhere  OBJECT := {{{}}}\n       OPTIONS := {{{}}}\n",
+        ORDER.join(" | "),
+        options.join(" | ")
+    )
+}
 
 /// Reads the arguments behind the program's name.
 pub(super) fn parse(args: &[String]) -> Result<Request, Refusal> {
@@ -64,10 +111,10 @@ pub(super) fn parse(args: &[String]) -> Result<Request, Refusal> {
             break;
         }
         match option_named(option) {
-            Some("-version") => return Err(minus_one(format!("smcd utility, {}\n", crate::VERSION))),
-            Some("-help") => return Err(Refusal { text: USAGE.into(), code: 0 }),
-            Some("-details") => details = true,
-            Some("-absolute") => absolute = true,
+            Some("version") => return Err(minus_one(format!("smcd utility, {}\n", crate::VERSION))),
+            Some("help") => return Err(Refusal { text: usage(), code: 0 }),
+            Some("details") => details = true,
+            Some("absolute") => absolute = true,
             Some(_) => (details, absolute) = (true, true),
             None => {
                 return Err(minus_one(format!(
@@ -87,19 +134,22 @@ fn minus_one(text: String) -> Refusal {
 /// `--opt` is `-opt`; anything from one letter on may be left out at the end.
 fn option_named(option: &str) -> Option<&'static str> {
     let name = option.strip_prefix('-').filter(|rest| rest.starts_with('-')).unwrap_or(option);
-    let names = ["-version", "-details", "-absolute", "-help"];
     let both = ["-da", "-ad"].into_iter().find(|both| *both == name);
-    both.or_else(|| names.into_iter().find(|known| name.len() > 1 && known.starts_with(name)))
+    both.or_else(|| {
+        let meant = name.strip_prefix('-').filter(|name| !name.is_empty())?;
+        TOOL.options.iter().map(|option| option.long).find(|known| known.starts_with(meant))
+    })
 }
 
 fn object(args: &[String]) -> Result<Command, Refusal> {
-    let Some(name) = args.first() else { return Err(Refusal { text: USAGE.into(), code: 0 }) };
+    let Some(name) = args.first() else { return Err(Refusal { text: usage(), code: 0 }) };
     let is_meant = |known: &str| !name.is_empty() && known.starts_with(name.as_str());
-    if let Some((object, usage)) = OBJECTS.iter().find(|(known, _)| is_meant(known)) {
-        return command(object, &args[1..]).ok_or_else(|| minus_one((*usage).into()));
+    if let Some(object) = TOOL.objects.iter().find(|object| is_meant(object.name)) {
+        let usage = || minus_one(format!("Usage: smcd {} {}\n", object.name, object.usage));
+        return command(object.name, &args[1..]).ok_or_else(usage);
     }
     if is_meant("help") {
-        return Err(Refusal { text: USAGE.into(), code: 0 });
+        return Err(Refusal { text: usage(), code: 0 });
     }
     Err(Refusal { text: format!("Error: Object \"{name}\" is unknown, try \"smcd help\".\n"), code: 1 })
 }
@@ -145,7 +195,7 @@ fn link_groups(words: &[&str]) -> Option<Command> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Command, Refusal, Request, Stats, USAGE, parse};
+    use super::{Command, ORDER, Refusal, Request, Stats, TOOL, parse, usage};
 
     fn read(line: &str) -> Result<Request, Refusal> {
         let args: Vec<String> = line.split_whitespace().map(String::from).collect();
@@ -181,6 +231,18 @@ mod tests {
     }
 
     #[test]
+    fn every_word_of_the_table_is_understood() {
+        for object in TOOL.objects {
+            assert!(ORDER.contains(&object.name) && ORDER.len() == TOOL.objects.len(), "{}", object.name);
+            for word in object.commands {
+                let takes_eid = object.usage.contains(&format!("{word} <eid>"));
+                let line = format!("{} {word}{}", object.name, if takes_eid { " X" } else { "" });
+                assert!(command(&line).is_some() && object.usage.contains(word), "{line}");
+            }
+        }
+    }
+
+    #[test]
     fn options_stand_in_front() {
         for (line, details, absolute) in [
             ("-d info", true, false),
@@ -197,7 +259,7 @@ mod tests {
     fn refusals_have_their_codes() {
         let refusal = |line: &str| read(line).expect_err("a refusal");
         for line in ["", "help", "-h", "--help", "-d"] {
-            assert_eq!(refusal(line), Refusal { text: USAGE.into(), code: 0 }, "{line}");
+            assert_eq!(refusal(line), Refusal { text: usage(), code: 0 }, "{line}");
         }
         assert_eq!(refusal("-version"), refusal("-v"));
         let version = refusal("-v");

@@ -1,16 +1,33 @@
 //! smcss --json: an array with one object per socket. Owns: its keys.
 
-use super::row::{Address, Cursor, Details, Dmb, Link, Mode, Row, State};
+use super::options::Wanted;
+use super::row::{Address, Cursor, Details, Dmb, Link, Mode, Row, State, reason_text};
+use super::users::User;
 use crate::json::Object;
 use wire::Reason;
 
-/// All rows, one per line.
-pub(super) fn list(rows: &[Row]) -> String {
-    let lines: Vec<String> = rows.iter().map(|row| format!("  {}", object(row))).collect();
+/// All rows, one per line; `users` tells who has a socket.
+pub(super) fn list(rows: &[Row], wanted: &Wanted, users: &dyn Fn(&Row) -> Vec<User>) -> String {
+    let with_users = |row: &Row| match wanted.processes {
+        true => object(row).value("users", list_of(&users(row))),
+        false => object(row),
+    };
+    let lines: Vec<String> = rows.iter().map(|row| format!("  {}", with_users(row))).collect();
     match lines.is_empty() {
         true => "[]\n".to_string(),
         false => format!("[\n{}\n]\n", lines.join(",\n")),
     }
+}
+
+fn list_of(users: &[User]) -> String {
+    let user = |user: &User| {
+        let object = Object::default().text("program", &user.name).value("pid", user.pid);
+        match user.fd {
+            Some(fd) => object.value("fd", fd).to_string(),
+            None => object.to_string(),
+        }
+    };
+    format!("[{}]", users.iter().map(user).collect::<Vec<_>>().join(", "))
 }
 
 fn object(row: &Row) -> Object {
@@ -47,15 +64,13 @@ fn mode(object: Object, row: &Row) -> Object {
 }
 
 fn fallback(object: Object, reason: u32, peer: u32) -> Object {
-    let object = object.text("reason", &Reason(reason).to_string()).text("reason_text", text(reason));
+    let object = object.text("reason", &Reason(reason).to_string()).text("reason_text", reason_text(reason));
     match peer {
         0 => object,
-        _ => object.text("peer_reason", &Reason(peer).to_string()).text("peer_reason_text", text(peer)),
+        _ => {
+            object.text("peer_reason", &Reason(peer).to_string()).text("peer_reason_text", reason_text(peer))
+        }
     }
-}
-
-fn text(reason: u32) -> &'static str {
-    if reason == 0 { "Reason not known" } else { Reason(reason).text() }
 }
 
 fn behind_mode(object: Object, row: &Row) -> Object {
@@ -113,7 +128,8 @@ fn link(from: &Link) -> Object {
 
 #[cfg(test)]
 mod tests {
-    use super::list;
+    use super::super::options::Wanted;
+    use super::User;
     use crate::smcss::row::{Address, Dmb, Mode, Program, Row, State};
 
     fn row() -> Row {
@@ -134,6 +150,17 @@ mod tests {
             link: None,
             program: None,
         }
+    }
+
+    fn list(rows: &[Row]) -> String {
+        super::list(rows, &Wanted::default(), &|_| vec![])
+    }
+
+    #[test]
+    fn processes_are_listed_if_wanted() {
+        let users = |_: &Row| vec![User { name: "x".into(), pid: 7, fd: Some(3) }];
+        let text = super::list(&[row()], &Wanted { processes: true, ..Wanted::default() }, &users);
+        assert!(text.ends_with(", \"users\": [{\"program\": \"x\", \"pid\": 7, \"fd\": 3}]}\n]\n"), "{text}");
     }
 
     #[test]

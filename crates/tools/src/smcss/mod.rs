@@ -8,9 +8,11 @@ mod options;
 mod plain;
 pub(crate) mod row;
 mod text;
+mod users;
 
 use crate::host::Host;
 use crate::{output, registry};
+pub(crate) use options::TOOL;
 use options::{Action, Wanted};
 use row::Row;
 use std::ffi::OsString;
@@ -18,12 +20,12 @@ use std::ffi::OsString;
 /// Runs the applet.
 pub(crate) fn main(args: &[OsString]) -> u8 {
     match options::parse(args) {
-        Ok(Action::Help) => output::print(options::USAGE),
+        Ok(Action::Help) => output::print(&options::usage()),
         Ok(Action::Version) => output::print(&format!("smcss utility, {}\n", crate::VERSION)),
         Ok(Action::List(wanted)) => return list(&wanted),
         Err(message) => {
             output::complain(&message);
-            output::complain(options::USAGE);
+            output::complain(&options::usage());
             return 1;
         }
     }
@@ -33,10 +35,11 @@ pub(crate) fn main(args: &[OsString]) -> u8 {
 fn list(wanted: &Wanted) -> u8 {
     // First the sockets, then the registries: see `host`. Of other modes than SMC-D and SMC-R only.
     let folder = registry::folder();
-    let host = (!wanted.smcd && !wanted.smcr).then(|| Host::look(&folder));
+    let is_plain_wanted = !wanted.smcd && !wanted.smcr;
+    let host = (is_plain_wanted || wanted.processes).then(|| Host::look(&folder));
     let (registries, mut complaints) = registry::all();
     let mut rows: Vec<Row> = registries.iter().flat_map(isthmus::rows).collect();
-    if let Some(host) = &host {
+    if let Some(host) = host.as_ref().filter(|_| is_plain_wanted) {
         rows.extend(plain::rows(host, &registries, &folder, &rows));
         // Nothing failed, so it is no complaint, and only told to those who look into details.
         output::complain(&if wanted.details { plain::hidden(host, &registries) } else { String::new() });
@@ -46,7 +49,11 @@ fn list(wanted: &Wanted) -> u8 {
         Err(why) => complaints.push(why),
     }
     rows.retain(|row| wanted.takes(row));
-    output::print(&if wanted.json { json::list(&rows) } else { text::list(&rows, wanted) });
+    let users = |row: &Row| users::of(row, host.as_ref());
+    output::print(&match wanted.json {
+        true => json::list(&rows, wanted, &users),
+        false => text::list(&rows, wanted, &users),
+    });
     output::complain(&complaints.concat());
     u8::from(!complaints.is_empty())
 }

@@ -1,39 +1,86 @@
 //! Options of smcss(8). Owns: which exclude each other.
 
 use super::row::{Mode, Row, State};
-use crate::getopt::{self, Spec};
+use crate::getopt;
+use crate::tool::{Opt, Tool};
 use std::ffi::OsString;
 
-pub(super) const USAGE: &str = "\
-Usage: smcss [ OPTIONS ]
-   -h, --help        show this text
-   -v, --version     show the version
-   -a, --all         all sockets
-   -l, --listening   listening sockets only
-   -d, --debug       with cursors, buffer sizes and flags
-   -W, --wide        do not cut addresses
-   -D, --smcd        SMC-D sockets only, with their DMBs
-   -R, --smcr        SMC-R sockets only, with their links
-       --pid         with process and program
-       --json        as JSON
-";
-const SPEC: Spec = Spec {
-    program: "smcss",
-    short: b"aldDRhvW",
-    long: &[
-        ("all", b'a'),
-        ("listening", b'l'),
-        ("debug", b'd'),
-        ("smcd", b'D'),
-        ("smcr", b'R'),
-        ("help", b'h'),
-        ("version", b'v'),
-        ("wide", b'W'),
-        ("pid", b'P'),
-        ("json", b'J'),
+/// smcss, with the options of smc-tools under the same names, and four of our own.
+pub(crate) const TOOL: Tool = Tool {
+    name: "smcss",
+    about: "list SMC sockets",
+    before_options: "",
+    options: &[
+        Opt::both(b'h', "help", "show this text", "Show the usage and exit."),
+        Opt::both(b'v', "version", "show the version", "Show the version and exit."),
+        Opt::both(
+            b'a',
+            "all",
+            "all sockets",
+            r"All sockets, listening ones and undecided connections (INIT) included.",
+        ),
+        Opt::both(
+            b'l',
+            "listening",
+            "listening sockets only",
+            r"Listening sockets only. Not together with \-a, \-d, \-D or \-R.",
+        ),
+        Opt::both(
+            b'd',
+            "debug",
+            "with cursors, buffer sizes and flags",
+            r"More columns: shutdown state, token, buffer sizes, cursors, flags. A note on stderr names enabled programs whose
+.I /proc/PID/fd
+is closed to the caller, so that their connections over TCP are missing.",
+        ),
+        Opt::both(b'W', "wide", "do not cut addresses", "Do not cut addresses to the width of their column."),
+        Opt::both(
+            b'D',
+            "smcd",
+            "SMC-D sockets only, with their DMBs",
+            r"SMC\-D sockets only, with GIDs, tokens and link group.",
+        ),
+        Opt::both(
+            b'R',
+            "smcr",
+            "SMC-R sockets only, with their links",
+            r"SMC\-R sockets only, with their links. Only a kernel has such. Not together with \-D.",
+        ),
+        Opt::both(
+            b'r',
+            "reasons",
+            "reasons of TCP in words",
+            r"The reason behind each code of a connection over TCP, in words. Not in smc\-tools.",
+        ),
+        Opt::both(
+            b'p',
+            "processes",
+            "processes that have the socket",
+            r"Every process that has the socket, with its descriptor, behind each row, as
+.B ss \-p
+has it. Not in smc\-tools.",
+        ),
+        Opt::long(
+            b'P',
+            "pid",
+            "with process and program",
+            r"Process id and program in front of each row; 0 and \- where unknown. Not in smc\-tools.",
+        ),
+        Opt::long(
+            b'J',
+            "json",
+            "as JSON",
+            r"A JSON array with one object per socket. All columns are in it; \-a, \-l, \-D and \-R choose the rows. Not in smc\-tools.",
+        ),
     ],
+    objects: &[],
+    dashes: "--",
     permutes: true,
 };
+
+pub(super) fn usage() -> String {
+    format!("Usage: smcss [ OPTIONS ]\n{}", TOOL.usage_of_options())
+}
 
 /// What the user wants.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,6 +99,8 @@ pub(super) struct Wanted {
     pub(super) wide: bool,
     pub(super) smcd: bool,
     pub(super) smcr: bool,
+    pub(super) reasons: bool,
+    pub(super) processes: bool,
     pub(super) program: bool,
     pub(super) json: bool,
 }
@@ -76,6 +125,8 @@ impl Wanted {
             b'W' => &mut self.wide,
             b'D' => &mut self.smcd,
             b'R' => &mut self.smcr,
+            b'r' => &mut self.reasons,
+            b'p' => &mut self.processes,
             b'P' => &mut self.program,
             _ => &mut self.json,
         };
@@ -97,7 +148,7 @@ impl Wanted {
 
 /// Reads the arguments; the error is what to say before the usage, exit code 1.
 pub(super) fn parse(args: &[OsString]) -> Result<Action, String> {
-    let (options, rest) = getopt::parse(&SPEC, args).map_err(|wrong| wrong.message)?;
+    let (options, rest) = getopt::parse(&TOOL, args).map_err(|wrong| wrong.message)?;
     let mut wanted = Wanted::default();
     for (option, _) in options {
         match option {
@@ -132,6 +183,11 @@ mod tests {
         assert_eq!(read("--all --debug --wide --smcd"), Ok(Action::List(wanted)));
         let extras = Wanted { program: true, json: true, listening: true, ..Wanted::default() };
         assert_eq!(read("-l --pid --json"), Ok(Action::List(extras)));
+        let words = Wanted { reasons: true, processes: true, ..Wanted::default() };
+        assert_eq!(
+            (read("-rp"), read("--reasons --processes")),
+            (Ok(Action::List(words.clone())), Ok(Action::List(words)))
+        );
         assert_eq!((read("-av"), read("--help")), (Ok(Action::Version), Ok(Action::Help)));
     }
 

@@ -3,6 +3,7 @@
 
 use fabric::observe;
 use std::net::IpAddr;
+use wire::Reason;
 
 /// Number of a connection state. A kernel may have more of them than we know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,10 +101,26 @@ pub(crate) struct Program {
     pub(crate) name: String,
 }
 
+/// The text of a code; 0 has one of our own.
+pub(crate) fn reason_text(reason: u32) -> &'static str {
+    if reason == 0 { "Reason not known" } else { Reason(reason).text() }
+}
+
 impl Row {
     /// Whether it is a listener of an enabled program that no client finds.
     pub(crate) fn is_unannounced(&self) -> bool {
         self.state == State::LISTEN && !self.is_kernels && matches!(self.mode, Mode::Tcp { .. })
+    }
+
+    /// Why it is TCP, at this end and behind a slash at the other, for rows that show a code.
+    pub(crate) fn reason_words(&self) -> Option<String> {
+        let shows_mode = self.state != State::INIT && self.state != State::CLOSED;
+        match self.mode {
+            _ if !shows_mode => None,
+            Mode::Tcp { reason, peer: 0 } => Some(reason_text(reason).to_string()),
+            Mode::Tcp { reason, peer } => Some(format!("{} / {}", reason_text(reason), reason_text(peer))),
+            Mode::Smcd | Mode::Smcr => None,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::address;
 use super::options::Wanted;
 use super::row::{Cursor, Details, Dmb, Link, Mode, Row, State};
+use super::users::{self, User};
 
 const PROGRAM: &str = "PID     Program         ";
 const HEADER: &str =
@@ -11,12 +12,28 @@ const HEADER_DETAILS: &str = "Shutd Token    Sndbuf   Rcvbuf   Peerbuf  rxprod-C
                               txprod-Cursor txcons-Cursor txFlags txprep-Cursor txsent-Cursor txfin-Cursor  ";
 const HEADER_SMCR: &str =
     "Role IB-device       Port Linkid GID                                      Peer-GID";
+const HEADER_REASONS: &str = "  Reason";
+const HEADER_PROCESSES: &str = "  Process";
 const HEADER_SMCD: &str = "GID              Token            Peer-GID         Peer-Token       Linkid";
 
-/// Header and rows.
-pub(super) fn list(rows: &[Row], wanted: &Wanted) -> String {
-    let lines = rows.iter().map(|row| line(row, wanted));
+/// Header and rows; `users` tells who has a socket.
+pub(super) fn list(rows: &[Row], wanted: &Wanted, users: &dyn Fn(&Row) -> Vec<User>) -> String {
+    let lines = rows.iter().map(|row| line(row, wanted) + &behind_row(row, wanted, users));
     std::iter::once(header(wanted)).chain(lines).map(|line| line + "\n").collect()
+}
+
+/// Our own columns come last: those of smc-tools stay where they are.
+fn behind_row(row: &Row, wanted: &Wanted, users: &dyn Fn(&Row) -> Vec<User>) -> String {
+    let mut text = String::new();
+    if wanted.reasons
+        && let Some(words) = row.reason_words()
+    {
+        text += &format!("  {words}");
+    }
+    if wanted.processes {
+        text += &format!("  {}", users::text(&users(row)));
+    }
+    text
 }
 
 fn header(wanted: &Wanted) -> String {
@@ -26,6 +43,8 @@ fn header(wanted: &Wanted) -> String {
         (wanted.details, HEADER_DETAILS),
         (wanted.smcr, HEADER_SMCR),
         (wanted.smcd, HEADER_SMCD),
+        (wanted.reasons, HEADER_REASONS),
+        (wanted.processes, HEADER_PROCESSES),
     ];
     pieces.iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, piece)| *piece).collect()
 }

@@ -38,7 +38,7 @@ fn live(verdict: impl Into<Option<Verdict>>) -> Live {
 
 fn moved(sent: u64, received: u64) -> SlotSide {
     let calls = |bytes| Calls { bytes, ..Calls::default() };
-    SlotSide { closed: 0, state: 1, rx: calls(received), tx: calls(sent), settled: Default::default() }
+    SlotSide { closed: 0, state: 1, rx: calls(received), tx: calls(sent), ..SlotSide::default() }
 }
 
 fn slot() -> Slot {

@@ -2,7 +2,11 @@
 
 use super::super::options::Wanted;
 use super::super::row::{Address, Cursor, Details, Dmb, Link, Mode, Program, Row, State};
-use super::list;
+use super::User;
+
+fn list(rows: &[Row], wanted: &Wanted) -> String {
+    super::list(rows, wanted, &|_| vec![])
+}
 
 fn address(ip: &str, port: u16) -> Address {
     Address { ip: ip.parse().expect("an address"), port }
@@ -191,4 +195,17 @@ fn states_have_their_names() {
         "ACTIVE INIT CLOSED LISTEN PEERCLOSEWAIT1 PEERCLOSEWAIT2 APPCLOSEWAIT1 APPCLOSEWAIT2 APPFINCLOSEWAIT1 \
          PEERFINCLOSEWAIT PEERABORTWAIT PROCESSABORT 0x63?"
     );
+}
+
+#[test]
+fn reasons_and_processes_stand_behind_everything_else() {
+    let users = |_: &Row| vec![User { name: "nginx".into(), pid: 7, fd: Some(3) }];
+    let tcp = Row { mode: Mode::Tcp { reason: 0x0301_0000, peer: 0x0306_0000 }, ..row() };
+    let wanted = Wanted { reasons: true, processes: true, ..Wanted::default() };
+    let text = super::list(&[tcp, row()], &wanted, &users);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with("Intf Mode   Reason  Process"), "{text}");
+    let words = "TCP 0x03010000/0x03060000  Peer does not support SMC / Fastopen sockopt not supported  users:((\"nginx\",pid=7,fd=3))";
+    assert!(lines[1].ends_with(words), "{text}");
+    assert!(lines[2].ends_with("SMCD   users:((\"nginx\",pid=7,fd=3))"), "{text}");
 }
