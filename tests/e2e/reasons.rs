@@ -15,6 +15,7 @@ const MEMORY: &str = "0x01010000";
 const LIMIT: &str = "0x030d0000";
 const NO_DEVICE: &str = "0x03030001";
 const VERSION: &str = "0x030c0000";
+const UNKNOWN: &str = "0x00000000";
 
 /// Two ends, each with what it says on stderr.
 struct Ends {
@@ -404,4 +405,69 @@ fn datagrams_are_no_fallback() {
         .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
         .any(|target| target.to_string_lossy().contains("/isthmus."));
     assert!(!has_registry && !client.output().err.contains("libsmc-preload"), "{}", client.output());
+}
+
+/// Started by something that cleans its environment: the library is not in it, and smcss knows nothing of it.
+#[test]
+fn a_program_whose_environment_was_cleaned() {
+    let Some((bed, python)) = bed("reasons-cleaned") else { return };
+    let port = free_port();
+    let mut client = bed.tool_command("smc_run").expect("this bed has tools");
+    client.args(["-d", "env", "-i"]).arg(&python).arg(script("refused.py"));
+    client.args(["client", &port.to_string()]).current_dir(bed.scratch.path());
+    let ends = start(&bed, port, enabled(&bed, &python, "server", port, ""), client);
+    assert_rows(&bed, &ends, &["listener", &format!("server TCP {NO_SMC}")]);
+    assert_says(&ends.server, "accepted connection stays on TCP", NO_SMC);
+    assert_counted(&bed, &[], &["PEER_NO_SMC 1"]);
+}
+
+/// 256 KiB unless set, 1 MiB at most; the connecting end's sizes count.
+#[test]
+fn buffers_have_the_sizes_that_the_connecting_end_asks_for() {
+    for (sizes, wanted) in
+        [(&[][..], "00040000"), (&["-r", "1M", "-t", "1M"], "00100000"), (&["-t", "8M"], "00100000")]
+    {
+        let Some((bed, python)) = bed("reasons-sizes") else { return };
+        let port = free_port();
+        let mut command = enabled(&bed, &python, "server", port, "");
+        let _server = serve(&bed, &mut command, port);
+        let mut client = bed.tool_command("smc_run").expect("this bed has tools");
+        client.args(sizes).arg(&python).arg(script("refused.py")).args(["client", &port.to_string()]);
+        let _client = bed.start(client.current_dir(bed.scratch.path()), "client");
+        let table = || bed.tool("smcss", &["-d"]);
+        let is_so = || {
+            let table = table();
+            let rows: Vec<&str> = table.lines().filter(|line| line.contains("SMCD")).collect();
+            rows.len() == 2 && rows.iter().all(|row| row.matches(&format!(" {wanted} ")).count() >= 2)
+        };
+        assert!(within(LONG, is_so), "{sizes:?}: {}", table());
+    }
+}
+
+/// The table of the README has no code that is not provoked here.
+#[test]
+fn every_code_of_the_readme_is_provoked() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    let text = std::fs::read_to_string(path).expect("the README");
+    let section = text.split("## Why is it not faster?").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let rows = section.unwrap_or_default().lines().filter(|line| line.trim_start().starts_with("| `TCP 0x"));
+    // (Behind a slash stands any of the other rows.)
+    let codes: Vec<&str> =
+        rows.filter_map(|row| row.split('`').nth(1)?.strip_prefix("TCP ")?.split('/').next()).collect();
+    let provoked = [NO_SMC, OPTION, MEMORY, LIMIT, NO_DEVICE, VERSION, UNKNOWN];
+    assert!(codes.len() >= 6, "{codes:?}");
+    assert!(codes.iter().all(|code| provoked.contains(code)), "{codes:?}");
+}
+
+/// A client that has mapped no registry, and whose peer is gone: nobody can tell.
+#[test]
+fn a_peer_that_is_gone() {
+    let Some((bed, python)) = bed("reasons-gone") else { return };
+    let port = free_port();
+    let server = plain(&bed, &python, "server", port);
+    let ends = start(&bed, port, server, enabled(&bed, &python, "client", port, "still"));
+    assert_rows(&bed, &ends, &[&format!("client TCP {NO_SMC}")]);
+    ends.server.signal(9);
+    assert_rows(&bed, &ends, &[&format!("client TCP {UNKNOWN}")]);
+    assert_says(&ends.client, "connect stays on TCP", NO_SMC);
 }
