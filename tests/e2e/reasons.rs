@@ -244,12 +244,14 @@ fn a_client_without_descriptors() {
 
 #[test]
 fn a_server_with_few_descriptors() {
-    let Some((bed, python)) = bed("reasons-few-server") else { return };
-    let ends = meet(&bed, &python, "few", "");
-    let [of_client, of_server] = ["client", "server"].map(|end| format!("{end} TCP {MEMORY}"));
-    assert_rows(&bed, &ends, &[&of_client, "listener", &of_server]);
-    assert_says(&ends.server, "accepted connection stays on TCP: Out of memory", MEMORY);
-    assert_counted(&bed, &["MEMORY 1"], &["MEMORY 1"]);
+    for how in ["few", "few-child"] {
+        let Some((bed, python)) = bed(&format!("reasons-{how}-server")) else { return };
+        let ends = meet(&bed, &python, how, "");
+        let [of_client, of_server] = ["client", "server"].map(|end| format!("{end} TCP {MEMORY}"));
+        assert_rows(&bed, &ends, &[&of_client, "listener", &of_server]);
+        assert_says(&ends.server, "accepted connection stays on TCP: Out of memory", MEMORY);
+        assert_counted(&bed, &["MEMORY 1"], &["MEMORY 1"]);
+    }
 }
 
 #[test]

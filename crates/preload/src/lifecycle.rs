@@ -100,8 +100,9 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
         closing::before_close(fd).run();
         return Outcome::Forward;
     }
-    let may_be_new = !matches!(table::get(fd), Entry::Conn(_)) || socket::epoll::is_fresh(fd);
-    if !may_upgrade() || !may_be_new {
+    let is_new = table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd);
+    // (Of one that was refused before, connect() tells why.)
+    if !may_upgrade() || !(is_new || table::refusal(fd).is_some()) {
         return Outcome::Forward;
     }
     // SAFETY: the program passed an address of this length.

@@ -44,6 +44,16 @@ def pass_to_child(conn):
     conn.close()
 
 
+def serve_in_child(conn):
+    """What the parent keeps open to ask the kernel with is not the child's, which cannot open its own."""
+    if os.fork() == 0:
+        leave_descriptors(conn.fileno(), 0)
+        conn.recv(1)
+        time.sleep(60)
+        os._exit(0)
+    conn.close()
+
+
 def serve():
     others = []
     if how == "many":
@@ -58,6 +68,9 @@ def serve():
             break
         if how == "few":
             leave_descriptors(conn.fileno(), 0)
+        if how == "few-child":
+            serve_in_child(conn)
+            continue
         if how == "passes":
             pass_to_child(conn)
             continue
