@@ -48,7 +48,7 @@ pub(crate) fn dist(ws: &Workspace) -> anyhow::Result<()> {
         link(TOOLS, &dist.join("bin"), applet)?;
     }
     manuals(ws)?;
-    completions(ws)?;
+    completions(&dist.join("bin").join(TOOLS), &dist.join("share"))?;
     documents(ws)?;
     println!("laid out {}", dist.display());
     Ok(())
@@ -120,15 +120,14 @@ fn manuals(ws: &Workspace) -> anyhow::Result<()> {
 }
 
 /// What shells complete the tools' options with, where each of them looks.
-fn completions(ws: &Workspace) -> anyhow::Result<()> {
-    let (smc, share) = (ws.dist().join("bin").join(TOOLS), ws.dist().join("share"));
+fn completions(smc: &Path, share: &Path) -> anyhow::Result<()> {
     for applet in APPLETS {
         for (shell, folder, name) in [
             ("bash", "bash-completion/completions", applet.to_string()),
             ("zsh", "zsh/site-functions", format!("_{applet}")),
             ("fish", "fish/vendor_completions.d", format!("{applet}.fish")),
         ] {
-            let output = std::process::Command::new(&smc).args(["completion", shell, applet]).output()?;
+            let output = std::process::Command::new(smc).args(["completion", shell, applet]).output()?;
             if !output.status.success() {
                 bail!("{} has no completion of {applet} for {shell}", smc.display());
             }
@@ -155,7 +154,7 @@ fn install_text(from: &Path, folder: &Path, name: &str) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{install, link};
+    use super::{APPLETS, completions, install, link};
     use std::fs;
 
     #[test]
@@ -183,5 +182,26 @@ mod tests {
             link("smc", dir.path(), "smcss").expect("made");
         }
         assert_eq!(fs::read_link(dir.path().join("smcss")).expect("a link").as_os_str(), "smc");
+    }
+
+    #[test]
+    fn every_shell_finds_a_completion_of_every_tool() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (smc, share) = (dir.path().join("smc"), dir.path().join("share"));
+        link("/bin/echo", dir.path(), "smc").expect("made");
+        completions(&smc, &share).expect("laid out");
+        for tool in APPLETS {
+            for (shell, path) in [
+                ("bash", format!("bash-completion/completions/{tool}")),
+                ("zsh", format!("zsh/site-functions/_{tool}")),
+                ("fish", format!("fish/vendor_completions.d/{tool}.fish")),
+            ] {
+                let text = fs::read_to_string(share.join(&path)).expect(&path);
+                assert_eq!(text, format!("completion {shell} {tool}\n"), "{path}");
+            }
+        }
+        link("/bin/false", dir.path(), "smc").expect("made");
+        let complaint = completions(&smc, &share).expect_err("a tool without completions").to_string();
+        assert!(complaint.contains("no completion of smc_run for bash"), "{complaint}");
     }
 }
