@@ -6,21 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::path::Path;
-use crate::result::Run;
+use uperf::Server;
+use uperf::result::Run;
 
-/// How the slave serves a group's connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Server {
-    /// One thread per strand, as uperf's slave does
-    #[default]
-    Threads,
-    /// One process per strand
-    Processes,
-    /// One thread for all strands, waiting in epoll
-    Epoll,
-}
+use crate::path::Path;
 
 /// One thing to measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,4 +34,12 @@ pub(crate) struct Cell {
 pub(crate) trait Executor {
     /// Measures `cell` once. An error ends this cell, not the run.
     fn run(&mut self, cell: &Cell) -> anyhow::Result<Run>;
+}
+
+/// A length that a run can have: a hundredth of a second to an hour.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.01..=3600.0).contains(&value) => Ok(value),
+        _ => Err("a number of seconds from 0.01 to 3600 is wanted".into()),
+    }
 }

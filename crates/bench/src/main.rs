@@ -1,8 +1,7 @@
 //! `smc_bench`: how fast, how evenly and at what cost in CPU two processes of one host talk over TCP, AF_UNIX and SMC.
 //!
-//! What is measured are ordinary sockets in ordinary processes; nothing here knows how SMC works. [`uperf`] is the engine
-//! and speaks uperf's protocol: a master and a slave run a [`profile`] in [`strand`]s. [`paths`] starts a pair of them for
-//! each way that bytes can take, [`compare`] plans, repeats and judges, [`report`] shows. [`commands`] is the command line.
+//! What is measured are ordinary sockets in ordinary processes; nothing here knows how SMC works. [`uperf`] is the engine:
+//! a master and a slave that run a profile. [`paths`] starts a pair of them for each way that bytes can take, [`compare`] plans, repeats and judges, [`report`] shows. [`commands`] is the command line.
 #![forbid(unsafe_code)]
 
 mod app;
@@ -14,18 +13,14 @@ mod idle;
 mod install;
 mod path;
 mod paths;
-mod profile;
 mod report;
-mod result;
-mod strand;
-mod uperf;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use uperf::profile::Refusal;
 
 use crate::commands::Cli;
-use crate::profile::Refusal;
 
 /// The exit status of a command line that makes no sense; clap's own.
 const USAGE: u8 = 2;

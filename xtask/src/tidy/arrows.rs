@@ -3,7 +3,7 @@
 use cargo_metadata::{DependencyKind, Metadata, Package};
 
 /// A room and the rooms it may import.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("wire", &[]),
     ("proto", &["wire"]),
     ("shm", &[]),
@@ -13,7 +13,8 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("preload", &["socket", "os"]),
     ("ismd", &["fabric", "os"]),
     ("tools", &["fabric", "wire", "os"]),
-    ("bench", &["os"]),
+    ("uperf", &[]),
+    ("bench", &["uperf"]),
     ("testkit", ALL),
     ("isthmus-tests", ALL),
     ("xtask", &[]),

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::path::Path;
-use crate::result::Connections;
+use uperf::result::Connections;
 
 /// One application over several paths.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

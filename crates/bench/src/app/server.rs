@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::paths::launch::{Guarded, Place};
 use crate::paths::sockets::{Counted, Watch};
-use crate::result::Connections;
+use uperf::result::Connections;
 
 use super::application::Application;
 

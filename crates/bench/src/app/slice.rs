@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::paths::launch::{Guarded, Place};
-use crate::result::Connections;
+use uperf::result::Connections;
 
 use super::application::{Application, Load};
 use super::comparison::{Counted, Slice};

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::run::{Job, run};
 use super::shared::{Common, Own, change};
 use crate::compare::World;
 use crate::compare::presets::Choice;
-use crate::compare::run::{Job, run};
 use crate::compare::study::Axis;
 
 /// What to measure with each size.

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::shared::{Common, Own, Ways, change};
+use super::run::{Job, run};
+use super::shared::{Common, Own, change};
 use crate::compare::presets::Choice;
-use crate::compare::run::{Job, run};
-use crate::compare::{ALL_PATHS, QUICK_PATHS, World, goals, select};
+use crate::compare::{ALL_PATHS, PathChoice, QUICK_PATHS, World, goals, select};
 use crate::path::Path;
-use crate::profile;
+use uperf::profile;
 
 /// What to compare.
 #[derive(Args, Clone, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     own: Own,
     #[command(flatten)]
-    ways: Ways,
+    paths: PathChoice,
     #[command(flatten)]
     common: Common,
 }
@@ -51,13 +51,13 @@ impl Options {
     fn goals(&self, choice: &Choice) -> Job {
         let pace =
             goals::Pace { duration: choice.duration, rounds: choice.rounds, warm_up: choice.warm_up() };
-        let (plan, goals) = goals::suite(&pace, self.ways.baseline.unwrap_or(Path::TcpVeth));
+        let (plan, goals) = goals::suite(&pace, self.paths.baseline.unwrap_or(Path::TcpVeth));
         Job { goals, probing: choice.duration, ..Job::new("Goals", plan) }
     }
 
     fn comparison(&self, choice: &Choice, world: &mut dyn World) -> anyhow::Result<Job> {
         let usual: &[Path] = if self.quick { &QUICK_PATHS } else { &ALL_PATHS };
-        let (paths, baseline, notes) = select(&self.ways, usual, world)?;
+        let (paths, baseline, notes) = select(&self.paths, usual, world)?;
         let plan = choice.plan(&paths, baseline);
         Ok(Job { notes, ..Job::new("Ways between two processes of one host", plan) })
     }
@@ -78,8 +78,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cell::Server;
     use clap::Parser;
+    use uperf::Server;
 
     #[derive(Parser)]
     struct Program {

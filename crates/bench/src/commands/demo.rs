@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::shared::{Common, Ways, seconds};
+use super::run::{Job, measure, status};
+use super::shared::Common;
+use crate::cell::seconds;
 use crate::compare::presets::Choice;
-use crate::compare::run::{Job, measure, status};
 use crate::compare::verdict::smc_use;
-use crate::compare::{QUICK_PATHS, select};
+use crate::compare::{PathChoice, QUICK_PATHS, select};
 use crate::paths::Pairs;
 use crate::report;
 
@@ -38,7 +39,7 @@ impl Options {
     /// Measures, then prints the tables, what smcss showed meanwhile, and the line about SMC-D.
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let (common, mut pairs) = (Common::default(), Pairs::new()?.patient(PATIENCE).with_listing());
-        let (paths, baseline, notes) = select(&Ways::default(), &QUICK_PATHS, &mut pairs)?;
+        let (paths, baseline, notes) = select(&PathChoice::default(), &QUICK_PATHS, &mut pairs)?;
         let job = Job {
             notes,
             ..Job::new("Ways between two processes of this host", self.choice().plan(&paths, baseline))

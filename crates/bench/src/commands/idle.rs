@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::compare::idle_table;
 use crate::idle::{Settings, measure};
 use crate::path::Path;
 use crate::report;
@@ -26,7 +27,7 @@ impl Options {
             serde_json::to_string_pretty(&idle)?
         } else {
             let notes = idle.notes.iter().cloned();
-            [report::extra(&idle.table())].into_iter().chain(notes).collect::<Vec<_>>().join("\n")
+            [report::extra(&idle_table::table(&idle))].into_iter().chain(notes).collect::<Vec<_>>().join("\n")
         };
         report::print(&(text + "\n"))?;
         Ok(ExitCode::SUCCESS)

@@ -6,20 +6,21 @@ mod buffers;
 mod compare;
 mod demo;
 mod idle;
+mod inner;
 mod overhead;
 mod profile;
 mod report;
-pub(crate) mod shared;
+mod run;
+mod shared;
 mod sweep;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use uperf::{StrandArgs, UperfArgs, work};
 
+use self::inner::Inner;
 use crate::paths::Pairs;
-use crate::paths::inner::Inner;
-use crate::strand::crew::child::{StrandArgs, work};
-use crate::uperf::cli::UperfArgs;
 
 /// Of the commands that compare.
 const STATUSES: &str = "Exit status: 0 all was measured; 1 something could not be measured or written, or a goal is \
@@ -28,7 +29,7 @@ const STATUSES: &str = "Exit status: 0 all was measured; 1 something could not b
 /// Compare TCP, AF_UNIX and SMC on this host.
 #[derive(Parser)]
 #[command(name = "smc_bench", version, arg_required_else_help = true, args_conflicts_with_subcommands = true)]
-#[command(after_help = crate::uperf::cli::STATUSES)]
+#[command(after_help = uperf::STATUSES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     uperf: UperfArgs,
@@ -41,10 +42,10 @@ enum Command {
     /// Half a minute: request-response and streaming, 1 and 50 connections, every way that works here
     #[command(after_help = STATUSES)]
     Demo(demo::Options),
-    /// Several ways side by side: speed, latency and CPU, with charts
+    /// Several paths side by side: speed, latency and CPU, with charts
     #[command(after_help = STATUSES)]
     Compare(compare::Options),
-    /// Sizes of messages from a byte to a mebibyte, several ways side by side
+    /// Sizes of messages from a byte to a mebibyte, several paths side by side
     #[command(after_help = STATUSES)]
     Sweep(sweep::Options),
     /// SMC with buffers of 16 KiB to 1 MiB

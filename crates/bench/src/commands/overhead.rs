@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use crate::report;
-use crate::strand::overhead::{Overhead, measure};
+use uperf::{Overhead, overhead};
 
 /// Measures and prints.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    let Overhead { master_ns, slave_ns, clock_ns } = measure();
+    let Overhead { master_ns, slave_ns, clock_ns } = overhead();
     report::print(&format!(
         "{master_ns:.1} ns per pass of the master, {slave_ns:.1} of the slave; {clock_ns:.1} of each is the clock\n"
     ))?;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::compare::progress::say;
-use crate::profile::builtin::{self, Builtin};
 use crate::report;
+use uperf::profile::builtin::{self, Builtin};
 
 /// Names and values.
 type Variables = [(&'static str, &'static str)];

@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 
-use super::shared::Files;
-use crate::report::{load, show};
+use crate::report::{Files, load, show};
 
 /// Which study, and in which forms.
 #[derive(Args, Clone, Debug)]

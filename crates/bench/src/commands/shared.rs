@@ -3,15 +3,14 @@
 //! The invariant: what was said on the command line goes before what a preset says.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use uperf::{Server, profile};
 
-use crate::cell::Server;
+use crate::cell::seconds;
 use crate::compare::presets::Choice;
-use crate::path::Path;
-use crate::profile;
+use crate::report::Files;
 
 /// How long `--wait` waits if it is not told: ten minutes, the length of a build.
 const WAIT: &str = "600";
@@ -36,17 +35,6 @@ pub(crate) struct Own {
     env: Vec<(String, String)>,
 }
 
-/// What to compare with what.
-#[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Ways {
-    /// What to compare [default: whatever works here]
-    #[arg(long, value_delimiter = ',', value_name = "PATH,...")]
-    pub(crate) paths: Vec<Path>,
-    /// What the others are measured against [default: tcp-veth, else tcp-loopback, else the first path]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) baseline: Option<Path>,
-}
-
 /// How to measure, and where the numbers go.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Common {
@@ -64,23 +52,6 @@ pub(crate) struct Common {
     wait: Option<f64>,
     #[command(flatten)]
     pub(crate) files: Files,
-}
-
-/// Where results go, besides the text.
-#[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Files {
-    /// Every number, for `smc_bench report` and other programs; - is stdout, in place of the text
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-    /// A row per metric
-    #[arg(long, value_name = "FILE")]
-    pub(crate) csv: Option<PathBuf>,
-    /// One page with charts that needs no other file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Heading of the report
-    #[arg(long)]
-    pub(crate) title: Option<String>,
 }
 
 /// `preset`, changed by whatever was said. Refuses a variable that no profile has.
@@ -128,13 +99,5 @@ fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
         _ => Err("NAME=VALUE is wanted".into()),
-    }
-}
-
-/// A length that a run can have: a hundredth of a second to an hour.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if (0.01..=3600.0).contains(&value) => Ok(value),
-        _ => Err("a number of seconds from 0.01 to 3600 is wanted".into()),
     }
 }

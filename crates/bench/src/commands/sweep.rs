@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::shared::{Common, Own, Ways, change};
+use super::run::{Job, run};
+use super::shared::{Common, Own, change};
 use crate::compare::presets::Choice;
-use crate::compare::run::{Job, run};
 use crate::compare::study::Axis;
-use crate::compare::{QUICK_PATHS, World, select};
-use crate::profile::Refusal;
+use crate::compare::{PathChoice, QUICK_PATHS, World, select};
+use uperf::profile::Refusal;
 
 /// The variable that a sweep sets.
 const SIZE: &str = "size";
@@ -20,7 +20,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     own: Own,
     #[command(flatten)]
-    ways: Ways,
+    paths: PathChoice,
     #[command(flatten)]
     common: Common,
 }
@@ -39,7 +39,7 @@ impl Options {
                 Refusal::usage("`sweep` sets the variable `size` itself: leave --set size out").into()
             );
         }
-        let (paths, baseline, notes) = select(&self.ways, &QUICK_PATHS, world)?;
+        let (paths, baseline, notes) = select(&self.paths, &QUICK_PATHS, world)?;
         let plan = choice.sweep(&paths, baseline);
         let job = Job { axis: Axis::Size, notes, idle: true, ..Job::new("Sizes of messages", plan) };
         run(job, &self.common, world)

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::compare::stats::Distribution;
-use crate::result::Run;
+use uperf::result::Run;
 
 /// A number that a run has, or cannot tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -146,7 +146,7 @@ fn switches(run: &Run) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{HostUsage, Latency, Usage};
+    use uperf::result::{HostUsage, Latency, Usage};
 
     #[test]
     fn the_table_is_in_the_order_of_the_enum() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::cell::{Cell, Executor, Server};
+use crate::cell::{Cell, Executor};
 use crate::compare::World;
 use crate::compare::goals::{self, Goal};
 use crate::compare::machine::Machine;
@@ -19,7 +19,8 @@ use crate::compare::quiet::{Glance, Host};
 use crate::compare::study::{Axis, Ending, Study};
 use crate::idle::Idle;
 use crate::path::Path;
-use crate::result::{Connections, HostUsage, Latency, Run, Usage};
+use uperf::Server;
+use uperf::result::{Connections, HostUsage, Latency, Run, Usage};
 
 /// Three rounds of a second.
 pub(crate) fn plan(profiles: &[&str], connections: &[u32], paths: &[Path]) -> Plan {

@@ -6,6 +6,7 @@
 
 pub(crate) mod digits;
 pub(crate) mod goals;
+pub(crate) mod idle_table;
 pub(crate) mod machine;
 pub(crate) mod measure;
 pub(crate) mod metric;
@@ -18,7 +19,6 @@ pub(crate) mod procfs;
 pub(crate) mod progress;
 pub(crate) mod quantity;
 pub(crate) mod quiet;
-pub(crate) mod run;
 pub(crate) mod stats;
 pub(crate) mod study;
 pub(crate) mod summary;
@@ -28,9 +28,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::Args;
 
 use crate::cell::Executor;
-use crate::commands::shared::Ways;
 use crate::compare::probe::{Missing, Session};
 use crate::compare::quantity::Probe;
 use crate::idle::{self, Idle};
@@ -69,14 +69,25 @@ impl World for Pairs {
     }
 }
 
+/// What to compare with what.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct PathChoice {
+    /// What to compare [default: whatever works here]
+    #[arg(long, value_delimiter = ',', value_name = "PATH,...")]
+    pub(crate) paths: Vec<Path>,
+    /// What the others are measured against [default: tcp-veth, else tcp-loopback, else the first path]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) baseline: Option<Path>,
+}
+
 /// What to compare, what against, and why something of `usual` is left out.
 pub(crate) fn select(
-    ways: &Ways,
+    choice: &PathChoice,
     usual: &[Path],
     world: &mut dyn World,
 ) -> anyhow::Result<(Vec<Path>, Path, Vec<String>)> {
     let mut notes = vec![];
-    let mut paths = ways.paths.clone();
+    let mut paths = choice.paths.clone();
     if paths.is_empty() {
         for &path in usual {
             match world.available(path) {
@@ -88,7 +99,7 @@ pub(crate) fn select(
     let mut seen = BTreeSet::new();
     paths.retain(|path| seen.insert(*path));
     let usual = [Path::TcpVeth, Path::TcpLoopback].into_iter().find(|path| paths.contains(path));
-    let baseline = ways.baseline.or(usual).or(paths.first().copied());
+    let baseline = choice.baseline.or(usual).or(paths.first().copied());
     let baseline = baseline.with_context(|| format!("no path can be measured here: {}", notes.join("; ")))?;
     if !paths.contains(&baseline) {
         paths.insert(0, baseline);

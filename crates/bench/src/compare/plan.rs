@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{Cell, Server};
+use crate::cell::Cell;
 use crate::path::Path;
+use uperf::Server;
 
 /// Name of the variable by which a profile learns how long to run before anything is counted.
 const WARM_UP: &str = "warmup";

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::cell::Server;
 use crate::compare::plan::{Contender, Group, Plan, Setting};
 use crate::path::Path;
+use uperf::Server;
 
 /// A preset may take a minute, start-up and report included.
 const QUICK_BUDGET: Duration = Duration::from_secs(54);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app;
 use crate::compare::quiet::Interference;
-use crate::result::Connections;
+use uperf::result::Connections;
 
 /// What is measured besides cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::result::Latency;
+use uperf::result::Latency;
 
 /// One number over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

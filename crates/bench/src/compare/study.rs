@@ -10,7 +10,7 @@ use crate::compare::machine::Machine;
 use crate::compare::plan::{Contender, Group, Plan, Turn};
 use crate::compare::quantity::{Lack, Quantity, Take};
 use crate::compare::quiet::Interference;
-use crate::result::Run;
+use uperf::result::Run;
 
 /// One machine, one date, one command line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,14 +1,13 @@
 //! What is compared if the user does not say it, and if they do.
 
 use super::*;
-use crate::commands::shared::Ways;
 use crate::compare::mock::MockExecutor;
 use clap::Parser;
 
 #[derive(Parser)]
 struct Program {
     #[command(flatten)]
-    ways: Ways,
+    paths: PathChoice,
 }
 
 fn chosen(
@@ -16,14 +15,14 @@ fn chosen(
     can: fn(Path) -> Result<(), String>,
 ) -> anyhow::Result<(Vec<Path>, Path, Vec<String>)> {
     let program = Program::parse_from(["compare"].iter().chain(args));
-    select(&program.ways, &QUICK_PATHS, &mut Here(MockExecutor::default(), can))
+    select(&program.paths, &QUICK_PATHS, &mut Here(MockExecutor::default(), can))
 }
 
 /// A host with the paths that the function says.
 struct Here(MockExecutor, fn(Path) -> Result<(), String>);
 
 impl Executor for Here {
-    fn run(&mut self, cell: &crate::cell::Cell) -> anyhow::Result<crate::result::Run> {
+    fn run(&mut self, cell: &crate::cell::Cell) -> anyhow::Result<uperf::result::Run> {
         self.0.run(cell)
     }
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod end;
 mod memory;
-mod table;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +16,7 @@ use crate::install::Install;
 use crate::path::Path;
 use crate::paths::launch::{Guarded, Place};
 use crate::paths::sockets::{Counted, Watch};
-use crate::result::Connections;
+use uperf::result::Connections;
 
 use memory::Memory;
 
@@ -36,7 +35,7 @@ pub(crate) struct Settings {
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     conns: u32,
     /// How long to watch them idle
-    #[arg(long, default_value_t = 2.0, value_parser = crate::commands::shared::seconds)]
+    #[arg(long, default_value_t = 2.0, value_parser = crate::cell::seconds)]
     seconds: f64,
     /// Transactions (200 bytes there, 1000 back) over each before that
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

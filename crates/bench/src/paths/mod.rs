@@ -3,19 +3,18 @@
 //! Owns every process, namespace and folder that it makes: dropping [`Pairs`] leaves nothing, and neither does the death
 //! of this program, whatever killed it (see [`guard`]).
 
-mod diag;
-mod enter;
-mod guard;
+pub(crate) mod diag;
+pub(crate) mod enter;
+pub(crate) mod guard;
 mod holder;
-pub(crate) mod inner;
 pub(crate) mod launch;
-mod net;
+pub(crate) mod net;
 mod pair;
+mod route;
 pub(crate) mod sockets;
-mod sockmap;
+pub(crate) mod sockmap;
 mod totals;
 mod tree;
-mod way;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,10 +25,10 @@ use anyhow::{Context, anyhow};
 use crate::cell::{Cell, Executor};
 use crate::install::Install;
 use crate::path::Path;
-use crate::result::Run;
+use uperf::result::Run;
 
 use pair::{Engine, Witnesses};
-use way::Way;
+use route::Route;
 
 /// Beyond the planned time: starting, closing and reporting of a thousand processes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -39,7 +38,7 @@ pub(crate) struct Pairs {
     install: Install,
     engine: Engine,
     /// The error is one sentence: why this host has not got the path.
-    ways: BTreeMap<Path, Result<Way, String>>,
+    routes: BTreeMap<Path, Result<Route, String>>,
     /// What smcss printed while a cell had all its connections open; None if nobody wants it.
     listing: Option<String>,
 }
@@ -53,7 +52,7 @@ impl Pairs {
     /// With another engine of the same command line. A run may take `patience` longer than planned.
     pub(crate) fn with_engine(program: PathBuf, patience: Duration) -> Self {
         let engine = Engine { program, patience };
-        Self { install: Install::find(), engine, ways: BTreeMap::new(), listing: None }
+        Self { install: Install::find(), engine, routes: BTreeMap::new(), listing: None }
     }
 
     /// A run may take so much longer than planned.
@@ -75,33 +74,33 @@ impl Pairs {
 
     /// Whether this host has `path`; else one sentence why not.
     pub(crate) fn available(&mut self, path: Path) -> Result<(), String> {
-        self.way(path).map(|_| ())
+        self.route(path).map(|_| ())
     }
 
-    fn way(&mut self, path: Path) -> Result<Way, String> {
+    fn route(&mut self, path: Path) -> Result<Route, String> {
         let install = &self.install;
         let set_up = || set_up(path, install).map_err(|error| format!("{error:#}"));
-        self.ways.entry(path).or_insert_with(set_up).clone()
+        self.routes.entry(path).or_insert_with(set_up).clone()
     }
 }
 
-fn set_up(path: Path, install: &Install) -> anyhow::Result<Way> {
+fn set_up(path: Path, install: &Install) -> anyhow::Result<Route> {
     match path {
-        Path::TcpLoopback => Ok(Way::loopback()),
-        Path::TcpVeth => Way::veth(),
-        Path::Unix => Ok(Way::unix()),
-        Path::Smc => Way::smc(install),
-        Path::SmcClient => Way::smc_client(install),
-        Path::AfSmc => Way::af_smc(),
-        Path::Sockmap => Way::sockmap(),
+        Path::TcpLoopback => Ok(Route::loopback()),
+        Path::TcpVeth => Route::veth(),
+        Path::Unix => Ok(Route::unix()),
+        Path::Smc => Route::smc(install),
+        Path::SmcClient => Route::smc_client(install),
+        Path::AfSmc => Route::af_smc(),
+        Path::Sockmap => Route::sockmap(),
     }
 }
 
 impl Executor for Pairs {
     fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
-        let way = self.way(cell.path).map_err(|reason| anyhow!("no {} here: {reason}", cell.path))?;
-        let smcss = self.install.smcss().filter(|_| way.asks_smcss);
-        let smcd = self.install.smcd().filter(|_| way.control.is_some());
-        pair::run(&self.engine, cell, &way, Witnesses { smcss, smcd }, self.listing.as_mut())
+        let route = self.route(cell.path).map_err(|reason| anyhow!("no {} here: {reason}", cell.path))?;
+        let smcss = self.install.smcss().filter(|_| route.asks_smcss);
+        let smcd = self.install.smcd().filter(|_| route.control.is_some());
+        pair::run(&self.engine, cell, &route, Witnesses { smcss, smcd }, self.listing.as_mut())
     }
 }

@@ -12,13 +12,13 @@ use clap::ValueEnum;
 use serde::de::DeserializeOwned;
 
 use crate::cell::Cell;
-use crate::profile;
-use crate::result::{Connections, Run, Usage};
+use uperf::profile;
+use uperf::result::{Connections, Run, Usage};
 
 use super::launch::Guarded;
+use super::route::Route;
 use super::sockets::{Watch, list};
 use super::totals::Totals;
-use super::way::Way;
 
 /// Longest warm-up; windows, rings and spin budgets settle within one second.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -27,22 +27,22 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// What the slave says first, before the number.
 const LISTENS: &str = "slave listens on port ";
 
-/// Measures `cell` once over `way`. The witnesses tell what the connections ran over; the longest of what smcss prints for
+/// Measures `cell` once over `route`. The witnesses tell what the connections ran over; the longest of what smcss prints for
 /// people is kept in `listing`.
 pub(super) fn run(
     engine: &Engine,
     cell: &Cell,
-    way: &Way,
+    route: &Route,
     witnesses: Witnesses<'_>,
     listing: Option<&mut String>,
 ) -> anyhow::Result<Run> {
     let folder = tempfile::Builder::new().prefix("smc_bench-").tempdir().context("no place for results")?;
     let patience = engine.patience;
-    let pair = Pair { engine: &engine.program, patience, cell, way, folder: folder.path() };
+    let pair = Pair { engine: &engine.program, patience, cell, route, folder: folder.path() };
     let witness = pair.witness(witnesses, Totals::read);
-    let mut slave = pair.start(&way.server, pair.for_slave())?;
+    let mut slave = pair.start(&route.server, pair.for_slave())?;
     let port = listening_port(&slave.line(patience)?)?;
-    let mut master = pair.start(&way.client, pair.for_master(port))?;
+    let mut master = pair.start(&route.client, pair.for_master(port))?;
     let mut seen = None;
     if let Witness::Looks(smcss) = witness {
         seen = pair.look_in_time(&slave, &mut master, port, smcss);
@@ -64,7 +64,7 @@ pub(super) fn run(
     run.server = pair.read::<Served>("slave")?.server;
     if let Witness::Counts(smcd, before) = &witness {
         let made = if pair.is_brief() { run.transactions } else { cell.connections.into() };
-        let control = way.control.unwrap_or_default();
+        let control = route.control.unwrap_or_default();
         seen = Totals::read(smcd).and_then(|now| now.since(before, control, made));
     }
     run.connections = seen.or(run.connections);
@@ -109,7 +109,7 @@ struct Pair<'a> {
     engine: &'a Path,
     patience: Duration,
     cell: &'a Cell,
-    way: &'a Way,
+    route: &'a Route,
     folder: &'a Path,
 }
 
@@ -129,7 +129,7 @@ impl Pair<'_> {
 
     fn for_master(&self, port: u16) -> Vec<OsString> {
         let words = ["-m", &self.cell.profile, "-P", &port.to_string()].map(OsString::from);
-        let variables = variables(self.cell, self.way);
+        let variables = variables(self.cell, self.route);
         // With a question mark: a profile need not have all of them.
         let variables =
             variables.iter().flat_map(|(key, value)| ["--var".into(), format!("?{key}={value}").into()]);
@@ -148,7 +148,7 @@ impl Pair<'_> {
 
     /// `read` reads smcd's totals.
     fn witness<'w>(&self, witnesses: Witnesses<'w>, read: impl Fn(&Path) -> Option<Totals>) -> Witness<'w> {
-        let (is_brief, asks) = (self.is_brief(), self.way.asks_smcss);
+        let (is_brief, asks) = (self.is_brief(), self.route.asks_smcss);
         let smcd = witnesses.smcd.filter(|_| is_brief || !asks);
         match smcd.and_then(|smcd| Some((smcd, read(smcd)?))) {
             Some((smcd, before)) => Witness::Counts(smcd, before),
@@ -159,9 +159,9 @@ impl Pair<'_> {
 
     /// Whether connections are gone before anybody could look at them.
     fn is_brief(&self) -> bool {
-        let variables = variables(self.cell, self.way).into_iter();
+        let variables = variables(self.cell, self.route).into_iter();
         let variables = variables.map(|(name, value)| (format!("?{name}"), value)).collect();
-        profile::load(&self.cell.profile, &variables).is_ok_and(|profile| profile.reconnects())
+        profile::reconnects(&self.cell.profile, &variables).unwrap_or(false)
     }
 
     /// Looks in the middle of the warm-up, since a look takes a CPU for a while; if by then not all connections are open
@@ -175,8 +175,8 @@ impl Pair<'_> {
         smcss: Option<&Path>,
     ) -> Option<Connections> {
         let duration = self.cell.duration;
-        let namespaces = self.way.server.namespaces.as_ref();
-        let watch = Watch { counted: (self.way.counting)(port), smcss, namespaces };
+        let namespaces = self.route.server.namespaces.as_ref();
+        let watch = Watch { counted: (self.route.counting)(port), smcss, namespaces };
         let (start, warm_up) = (Instant::now(), warm_up(self.cell));
         let middle = start + warm_up + duration / 2;
         let end = middle + duration + self.patience;
@@ -229,11 +229,11 @@ fn told(seen: &Connections) -> u32 {
 }
 
 /// What the profile is told; the cell's own variables win.
-fn variables(cell: &Cell, way: &Way) -> Vec<(String, String)> {
+fn variables(cell: &Cell, route: &Route) -> Vec<(String, String)> {
     let in_ms = |duration: Duration| format!("{}ms", duration.as_millis());
     let own = [
-        ("h", way.host.to_owned()),
-        ("proto", way.protocol.to_owned()),
+        ("h", route.host.to_owned()),
+        ("proto", route.protocol.to_owned()),
         ("nprocs", cell.connections.to_string()),
         ("duration", in_ms(cell.duration)),
         ("warmup", in_ms(warm_up(cell))),
@@ -257,8 +257,8 @@ fn listening_port(line: &str) -> anyhow::Result<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::Server;
     use std::collections::BTreeMap;
+    use uperf::Server;
 
     fn cell() -> Cell {
         Cell {
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_profile_is_told_everything_and_the_cell_has_the_last_word() {
-        let told = variables(&cell(), &Way::unix());
+        let told = variables(&cell(), &Route::unix());
         let told: BTreeMap<&str, &str> = told.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         let wanted = [("duration", "1500ms"), ("h", "127.0.0.1"), ("nprocs", "7"), ("proto", "unix")];
         assert!(wanted.iter().all(|(key, value)| told.get(key) == Some(value)), "{told:?}");
@@ -291,12 +291,12 @@ mod tests {
 
     #[test]
     fn both_command_lines_are_the_engines() {
-        let (cell, way) = (cell(), Way::unix());
+        let (cell, route) = (cell(), Route::unix());
         let pair = Pair {
             engine: Path::new("e"),
             patience: WARM_UP,
             cell: &cell,
-            way: &way,
+            route: &route,
             folder: Path::new("/f"),
         };
         let text = |words: Vec<OsString>| words.join(" ".as_ref()).into_string().expect("text");
@@ -306,13 +306,13 @@ mod tests {
 
     #[test]
     fn connections_of_one_request_are_counted_and_others_looked_at() {
-        let (plain, mut smc, mut half) = (Way::unix(), Way::unix(), Way::unix());
+        let (plain, mut smc, mut half) = (Route::unix(), Route::unix(), Route::unix());
         (smc.asks_smcss, smc.control, half.control) = (true, Some(1), Some(0));
-        let witness = |profile: &str, way: &Way, totals: Option<Totals>| {
+        let witness = |profile: &str, route: &Route, totals: Option<Totals>| {
             let cell = Cell { profile: profile.into(), ..cell() };
             let (engine, folder) = (Path::new("e"), Path::new("/f"));
-            let pair = Pair { engine, patience: WARM_UP, cell: &cell, way, folder };
-            let (smcss, smcd) = (Some(Path::new("smcss")), way.control.map(|_| Path::new("smcd")));
+            let pair = Pair { engine, patience: WARM_UP, cell: &cell, route, folder };
+            let (smcss, smcd) = (Some(Path::new("smcss")), route.control.map(|_| Path::new("smcd")));
             match pair.witness(Witnesses { smcss, smcd }, |_| totals.clone()) {
                 Witness::Looks(_) => "looks",
                 Witness::Counts(..) => "counts",
@@ -320,7 +320,7 @@ mod tests {
             }
         };
         let all = |profile: &str, totals: Option<Totals>| {
-            [&smc, &half, &plain].map(|way| witness(profile, way, totals.clone()))
+            [&smc, &half, &plain].map(|route| witness(profile, route, totals.clone()))
         };
         let totals = Some(Totals::default());
         assert_eq!(all("crr-200x1000", totals.clone()), ["counts", "counts", "nobody"]);

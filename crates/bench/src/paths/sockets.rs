@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use crate::result::Connections;
+use uperf::result::Connections;
 
 use super::diag;
 use super::launch::Namespaces;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::result::Connections;
+use uperf::result::Connections;
 
 /// For reasons beyond those that smcd names.
 const OTHERS: &str = "other reasons";

@@ -15,7 +15,7 @@ pub(crate) struct Record {
     /// Strands.
     pub(crate) connections: u32,
     /// How the slave served.
-    pub(crate) server: crate::cell::Server,
+    pub(crate) server: uperf::Server,
     /// Variables of the profile, `name=value`, blanks between.
     pub(crate) variables: String,
     /// The path and its environment.
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_no_run_could_tell_has_no_row() {
         let model =
-            |_: &crate::cell::Cell, _| crate::result::Run { server: None, host: None, ..run(1000.0, 1.0) };
+            |_: &crate::cell::Cell, _| uperf::result::Run { server: None, host: None, ..run(1000.0, 1.0) };
         let study = study(plan(&["rr"], &[1], &[Path::Smc]), &mut MockExecutor::new(model));
         let metrics: Vec<Metric> = records(&study).iter().map(|record| record.metric).collect();
         assert!(!metrics.contains(&Metric::CpuPerGigabit) && metrics.contains(&Metric::P999), "{metrics:?}");

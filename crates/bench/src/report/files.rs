@@ -4,14 +4,32 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::commands::shared::Files;
+use clap::Args;
+
 use crate::compare::study::Study;
 use crate::report::{csv, html, json, print};
 
 /// A file name that means stdout.
 const STDOUT: &str = "-";
+
+/// Where results go, besides the text.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Files {
+    /// Every number, for `smc_bench report` and other programs; - is stdout, in place of the text
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// A row per metric
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// One page with charts that needs no other file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Heading of the report
+    #[arg(long)]
+    pub(crate) title: Option<String>,
+}
 
 type Render = fn(&Study) -> anyhow::Result<String>;
 

@@ -11,9 +11,9 @@ mod units;
 
 use std::io::{self, Write};
 
+pub(crate) use self::files::Files;
 pub(crate) use self::json::load;
 pub(crate) use self::text::extra;
-use crate::commands::shared::Files;
 use crate::compare::progress::say;
 use crate::compare::study::Study;
 

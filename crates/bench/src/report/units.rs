@@ -1,9 +1,9 @@
 //! Numbers with their units, as people read them.
 
-use crate::cell::Server;
 use crate::compare::digits::figure;
 use crate::compare::metric::Metric;
 use crate::compare::plan::Setting;
+use uperf::Server;
 
 /// One value of `metric`.
 pub(crate) fn show(metric: Metric, value: f64) -> String {

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use super::{Bar, Goal, What};
-use crate::cell::Server;
 use crate::compare::metric::Metric;
 use crate::compare::plan::{Contender, Group, Plan, Setting, Turn};
 use crate::compare::quantity::Quantity;
 use crate::compare::study::connections;
 use crate::path::Path;
+use uperf::Server;
 
 /// Environment that makes every wait of SMC a sleep.
 const NO_SPIN: (&str, &str) = ("SMC_SPIN", "0");

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::app::Name;
-use crate::cell::{Cell, Server};
+use crate::cell::Cell;
 use crate::compare::mock::{MockExecutor, run, suite_on, suite_study};
 use crate::compare::quantity::{self, Pair, Unit};
 use crate::path::Path;
+use uperf::Server;
 
 fn pace() -> Pace {
     Pace { duration: Duration::from_secs(1), rounds: 3, warm_up: Duration::from_millis(100) }

@@ -115,7 +115,7 @@ impl Bench<'_> {
     }
 
     /// One run, and what others did from the look before it to its end.
-    fn run(&mut self, cell: &Cell) -> anyhow::Result<(crate::result::Run, Option<Interference>)> {
+    fn run(&mut self, cell: &Cell) -> anyhow::Result<(uperf::result::Run, Option<Interference>)> {
         let window = (cell.duration / 5).clamp(WINDOW.0, WINDOW.1);
         let seen = settle(self.host, window, &mut self.wait, self.stop);
         let run = self.world.run(cell)?;

@@ -6,7 +6,7 @@ mod sessions;
 pub(crate) use self::sessions::{guess, open};
 use crate::cell::Executor;
 use crate::compare::quantity::{Pair, Quantity};
-use crate::result::Connections;
+use uperf::result::Connections;
 
 /// What a session gave in one round.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,13 +7,14 @@ use anyhow::{Context, bail};
 
 use super::{Found, Missing, Session};
 use crate::app::{self, comparison::Slice};
-use crate::cell::{Cell, Executor, Server};
+use crate::cell::{Cell, Executor};
 use crate::compare::metric::{Figures, Metric};
 use crate::compare::quantity::{Pair, Probe, Quantity};
 use crate::descriptors::{self, Calls, Rates};
 use crate::idle;
 use crate::path::Path;
-use crate::result::Connections;
+use uperf::Server;
+use uperf::result::Connections;
 
 /// Ratios near 1 need many short slices: where the scheduler puts two processes moves one of them by a tenth.
 const PAIRS: u32 = 20;

@@ -12,7 +12,7 @@ use crate::compare::quiet::Interference;
 use crate::compare::study::{Axis, Ending, Sample, Study, connections, is_disturbed};
 use crate::compare::summary::{Line, Reading};
 use crate::path::Path;
-use crate::result::Connections;
+use uperf::result::Connections;
 
 /// Of so many runs one may be disturbed: medians bear that, and a cron job must not cost an hour's work.
 const ONE_OF: usize = 4;

@@ -7,7 +7,7 @@ use crate::cell::Cell;
 use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study, study_on};
 use crate::compare::quantity::{Lack, Quantity, Take};
 
-fn faster(cell: &Cell, _: usize) -> crate::result::Run {
+fn faster(cell: &Cell, _: usize) -> uperf::result::Run {
     let times = if cell.path == Path::Smc { 21.5 } else { 1.0 };
     let connections = cell.connections;
     let run = if cell.profile == "str" { stream(times, 1000.0) } else { run(1000.0 * times, 10.0) };
@@ -73,14 +73,14 @@ fn connections_that_fell_back_come_first() {
 
 #[test]
 fn connections_that_used_smc_are_counted_over_all_runs() {
-    let used = |model: fn(&Cell, usize) -> crate::result::Run, path| {
+    let used = |model: fn(&Cell, usize) -> uperf::result::Run, path| {
         smc_use(&study(plan(&["rr"], &[50], &[path]), &mut MockExecutor::new(model)))
     };
     let all = used(|_, _| connected(run(1e3, 1.0), 50, 50, &[]), Path::Smc);
     assert_eq!(all.as_deref(), Some("150 of 150 connections over smc used SMC-D"));
     let some = used(|_, _| connected(run(1e3, 1.0), 50, 48, &[("0x03010000", 2)]), Path::Smc);
     assert!(some.is_some_and(|line| line.starts_with("144 of 150 ") && line.contains("0x03010000 (6)")));
-    let untold = used(|_, _| crate::result::Run { connections: None, ..run(1e3, 1.0) }, Path::Smc);
+    let untold = used(|_, _| uperf::result::Run { connections: None, ..run(1e3, 1.0) }, Path::Smc);
     assert!(untold.is_some_and(|line| line.contains("unknown")));
     assert_eq!(used(|_, _| run(1e3, 1.0), Path::Unix), None);
 }
@@ -88,7 +88,7 @@ fn connections_that_used_smc_are_counted_over_all_runs() {
 #[test]
 fn what_nobody_could_tell_is_said() {
     let plan = plan(&["rr"], &[1], &[Path::Smc]);
-    let blind = |_: &Cell, _| crate::result::Run { connections: None, ..run(1000.0, 10.0) };
+    let blind = |_: &Cell, _| uperf::result::Run { connections: None, ..run(1000.0, 10.0) };
     let warned = warnings(&study(plan.clone(), &mut MockExecutor::new(blind)));
     assert!(warned.len() == 1 && warned[0].contains("in 3 of 3 runs"), "{warned:?}");
     let nameless = |_: &Cell, _| connected(run(1000.0, 10.0), 1, 0, &[]);

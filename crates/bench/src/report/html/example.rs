@@ -11,7 +11,7 @@ use crate::compare::presets::Choice;
 use crate::compare::quantity::{Pair, Probe, Quantity, Unit};
 use crate::compare::study::{Axis, Extra, Study};
 use crate::path::Path;
-use crate::result::{Latency, Run};
+use uperf::result::{Latency, Run};
 
 const PATHS: [Path; 4] = [Path::TcpVeth, Path::TcpLoopback, Path::Unix, Path::Smc];
 

@@ -10,8 +10,8 @@ use super::lines::{over_size, percentiles};
 use crate::compare::metric::Metric;
 use crate::compare::study::{Axis, connections};
 use crate::compare::summary::{Line, Reading};
-use crate::profile::builtin;
 use crate::report::units::{show, workload};
+use uperf::profile::builtin;
 
 /// What a size is called in a profile.
 pub(crate) const SIZE: &str = "size";

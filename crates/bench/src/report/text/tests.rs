@@ -6,7 +6,7 @@ use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study};
 use crate::compare::plan::Plan;
 use crate::path::Path;
 
-fn model(cell: &Cell, round: usize) -> crate::result::Run {
+fn model(cell: &Cell, round: usize) -> uperf::result::Run {
     let (times, cost) = match cell.path {
         Path::Smc => (9.0, 0.1),
         Path::Unix => (1.8, 0.6),

@@ -1,0 +1,230 @@
+//! From a job to a report: measures, puts the study together, shows it, and says by its exit status how it went.
+//!
+//! The invariant: whatever was measured is shown, however the measurement ended.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::shared::Common;
+use crate::compare::World;
+use crate::compare::goals::{self, Goal};
+use crate::compare::idle_table;
+use crate::compare::machine::Machine;
+use crate::compare::measure::{Bench, Taken};
+use crate::compare::plan::Plan;
+use crate::compare::probe;
+use crate::compare::procfs::Procfs;
+use crate::compare::progress::{self, Progress};
+use crate::compare::quiet::Host as _;
+use crate::compare::study::{Axis, Ending, Study};
+use crate::compare::summary::Reading;
+use crate::path::Path;
+use crate::report;
+
+/// The exit status of a program that Ctrl-C ended, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+/// What to do, whatever it is called.
+pub(crate) struct Job {
+    /// Heading of the report, unless the user has one.
+    pub(crate) title: &'static str,
+    /// What its charts stand on.
+    pub(crate) axis: Axis,
+    /// What to measure.
+    pub(crate) plan: Plan,
+    /// What to reach. What of it no cell tells is measured behind the plan.
+    pub(crate) goals: Vec<Goal>,
+    /// Length of one measurement of that.
+    pub(crate) probing: Duration,
+    /// What the reader should know beforehand.
+    pub(crate) notes: Vec<String>,
+    /// Whether to measure idle connections, too.
+    pub(crate) idle: bool,
+}
+
+impl Job {
+    /// One whose charts stand on numbers of connections, without goals.
+    pub(crate) fn new(title: &'static str, plan: Plan) -> Self {
+        Self {
+            title,
+            axis: Axis::Connections,
+            plan,
+            goals: vec![],
+            probing: Duration::ZERO,
+            notes: vec![],
+            idle: false,
+        }
+    }
+}
+
+/// Measures and shows.
+pub(crate) fn run(job: Job, common: &Common, world: &mut dyn World) -> anyhow::Result<ExitCode> {
+    common.files.doubts().iter().for_each(|doubt| progress::say(doubt));
+    let study = measure(job, common, world)?;
+    let is_shown = report::show(&study, &common.files);
+    Ok(status(&study, is_shown))
+}
+
+/// Measures, with news on stderr.
+pub(crate) fn measure(job: Job, common: &Common, world: &mut dyn World) -> anyhow::Result<Study> {
+    let stop = on_ctrl_c().context("cannot take signals")?;
+    let (machine, started) =
+        (Machine::read(), humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
+    let (probes, duration) = (goals::probes(&job.goals), job.probing);
+    let guess = probes.iter().map(|probe| probe::guess(*probe, duration)).sum::<Duration>();
+    let guess = guess * u32::from(job.plan.rounds);
+    let (mut host, mut progress) = (Procfs::new(), Progress::new(&job.plan, guess));
+    let mut bench = Bench {
+        world,
+        host: &mut host,
+        stop: &|| stop.load(Ordering::Relaxed),
+        tell: &mut |news| progress.tell(news),
+        wait: common.wait(),
+    };
+    let measured = bench.measure(&job.plan);
+    let taken = match measured.ending {
+        Ending::Complete => bench.take(&probes, job.plan.rounds, duration),
+        ending => Taken { ending, ..Taken::default() },
+    };
+    progress.end();
+    let mut study = Study {
+        title: common.files.title.clone().unwrap_or_else(|| job.title.into()),
+        command: command_line(std::env::args()),
+        version: env!("CARGO_PKG_VERSION").into(),
+        started,
+        seconds: 0.0,
+        machine,
+        plan: job.plan,
+        axis: job.axis,
+        samples: measured.samples,
+        failures: measured.failures,
+        ending: taken.ending,
+        takes: taken.takes,
+        lacks: taken.lacks,
+        notes: job.notes,
+        goals: job.goals,
+        extras: vec![],
+    };
+    if job.idle && study.ending != Ending::Interrupted {
+        add_idle(&mut study, world);
+    }
+    study.seconds = host.now().as_secs_f64();
+    Ok(study)
+}
+
+/// A table of idle connections, or a note why there is none.
+fn add_idle(study: &mut Study, world: &mut dyn World) {
+    let contenders = study.plan.groups.iter().flat_map(|group| &group.contenders);
+    let paths: BTreeSet<Path> = contenders.map(|one| one.path).collect();
+    let paths: Vec<Path> = paths.into_iter().collect();
+    progress::say("measuring what idle connections cost");
+    match world.idle(&paths) {
+        Ok(idle) if idle.lines.is_empty() => study.notes.extend(idle.notes),
+        Ok(idle) => {
+            study.extras.push(idle_table::table(&idle));
+            study.notes.extend(idle.notes);
+        }
+        Err(error) => study.notes.push(format!("idle connections were not measured: {error:#}")),
+    }
+}
+
+/// Documented in `--help`: 0 all well, 1 something is missing, below its floor or without a verdict, 130 Ctrl-C.
+pub(crate) fn status(study: &Study, is_shown: bool) -> ExitCode {
+    let judged = goals::judge(&Reading::new(study));
+    let is_broken = judged.iter().any(|row| row.verdict.is_failure());
+    let is_incomplete = !study.failures.is_empty() || study.lacks.iter().any(|lack| !lack.is_absent);
+    match study.ending {
+        Ending::Interrupted => ExitCode::from(INTERRUPTED),
+        _ if is_incomplete || !is_shown || is_broken => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// The first signal ends the measurement after the run that is under way, the second one this process.
+fn on_ctrl_c() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// As a shell would take it, the program by its bare name.
+fn command_line(args: impl Iterator<Item = String>) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:+@%".contains(c);
+    let quoted = |arg: String| match arg.is_empty() || !arg.chars().all(is_plain) {
+        true => format!("'{}'", arg.replace('\'', r"'\''")),
+        false => arg,
+    };
+    let args: Vec<String> = args.skip(1).map(quoted).collect();
+    format!("smc_bench {}", args.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::Name;
+    use crate::compare::mock::{MockExecutor, plan, study, suite_study};
+    use crate::compare::quantity::{Pair, Probe, Unit};
+
+    #[test]
+    fn the_exit_status_tells_how_it_went() {
+        let plan = plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]);
+        let good = study(plan.clone(), &mut MockExecutor::default());
+        let is =
+            |status: ExitCode, expected: ExitCode| assert_eq!(format!("{status:?}"), format!("{expected:?}"));
+        is(status(&good, true), ExitCode::SUCCESS);
+        is(status(&good, false), ExitCode::FAILURE);
+        is(status(&Study { ending: Ending::OutOfTime, ..good.clone() }, true), ExitCode::SUCCESS);
+        is(status(&Study { ending: Ending::Interrupted, ..good }, true), ExitCode::from(130));
+        let mut executor = MockExecutor::default();
+        executor.fail("rr 1 smc", "no");
+        is(status(&study(plan, &mut executor), true), ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn a_row_below_its_floor_fails() {
+        let pace = goals::Pace {
+            duration: std::time::Duration::from_secs(1),
+            rounds: 1,
+            warm_up: std::time::Duration::ZERO,
+        };
+        let study = suite_study(goals::suite(&pace, Path::TcpVeth), &mut MockExecutor::default());
+        assert_eq!(format!("{:?}", status(&study, true)), format!("{:?}", ExitCode::FAILURE));
+    }
+
+    #[test]
+    fn a_program_that_is_not_installed_fails_nothing() {
+        let duration = std::time::Duration::from_secs(1);
+        let pace = goals::Pace { duration, rounds: 1, warm_up: std::time::Duration::ZERO };
+        let status_of = |is_absent| {
+            let model = |cell: &crate::cell::Cell, _: usize| match cell.path {
+                Path::Smc => crate::compare::mock::run(200_000.0, 0.1),
+                _ => crate::compare::mock::run(1000.0, 100.0),
+            };
+            let quantity = |quantity: crate::compare::quantity::Quantity, _| match quantity.about().unit {
+                Unit::Times => Pair { ours: 3.0, theirs: Some(1.0) },
+                _ => Pair { ours: 0.0, theirs: None },
+            };
+            let mut executor = MockExecutor::new(model).with_quantities(quantity);
+            executor.lack(Probe::App(Name::Redis), "redis-server is not here", is_absent);
+            format!("{:?}", status(&suite_study(goals::suite(&pace, Path::TcpVeth), &mut executor), true))
+        };
+        assert_eq!(status_of(true), format!("{:?}", ExitCode::SUCCESS));
+        assert_eq!(status_of(false), format!("{:?}", ExitCode::FAILURE));
+    }
+
+    #[test]
+    fn a_command_line_can_be_pasted() {
+        let args = ["/opt/bin/smc_bench", "compare", "--title", "it's", "--conns=1,10", ""];
+        let line = command_line(args.iter().map(ToString::to_string));
+        assert_eq!(line, r"smc_bench compare --title 'it'\''s' --conns=1,10 ''");
+    }
+}

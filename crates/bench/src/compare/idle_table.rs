@@ -1,0 +1,58 @@
+//! The cost of idle connections as a table of a report.
+
+use crate::compare::study::Extra;
+
+use crate::idle::{Idle, Line};
+
+const HEADER: [&str; 5] = ["over", "CPU while idle", "memory each", "resident each", "SMC-D"];
+
+/// A row per path; the title says what the columns mean.
+pub(crate) fn table(idle: &Idle) -> Extra {
+    let Idle { connections, transactions, .. } = idle;
+    Extra {
+        title: format!(
+            "{connections} idle connections, {transactions} transactions over each before, both ends together; memory: \
+                 anonymous and shared, the latter counted once, the kernel's own not at all"
+        ),
+        header: HEADER.map(str::to_owned).into(),
+        rows: idle.lines.iter().map(|line| row(line).into()).collect(),
+    }
+}
+
+fn row(line: &Line) -> [String; 5] {
+    let seconds = line.elapsed_ns as f64 / 1e9;
+    [
+        line.path.to_string(),
+        format!("{:.2} ms in {seconds:.1} s", line.cpu_ns as f64 / 1e6),
+        kib(line.memory_bytes),
+        kib(line.resident_bytes),
+        format!("{} of {}", line.seen.smcd, line.seen.total),
+    ]
+}
+
+fn kib(bytes: i64) -> String {
+    format!("{:.1} KiB", bytes as f64 / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::Path;
+    use uperf::result::Connections;
+
+    #[test]
+    fn every_number_has_its_unit() {
+        let seen = Connections { total: 3, smcd: 2, ..Connections::default() };
+        let line = Line {
+            path: Path::Smc,
+            cpu_ns: 1_500_000,
+            elapsed_ns: 2_000_000_000,
+            memory_bytes: 2560,
+            resident_bytes: -512,
+            seen,
+        };
+        let table = table(&Idle { lines: vec![line], ..Idle::default() });
+        assert_eq!(table.rows, [["smc", "1.50 ms in 2.0 s", "2.5 KiB", "-0.5 KiB", "2 of 3"]]);
+        assert_eq!(table.header.len(), table.rows[0].len());
+    }
+}

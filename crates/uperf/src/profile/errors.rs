@@ -1,0 +1,128 @@
+//! What is wrong with a profile: sentences with the place that each is about. As many as there are, up to [`MOST`], so
+//! that a profile is mended in one go.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::model::Place;
+use super::suggest::suggest;
+
+/// Errors that are kept; uperf gives up after as many.
+const MOST: usize = 100;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    /// Where; none if it is about the file as a whole.
+    pub(super) place: Option<Place>,
+    /// What is wrong and what would be right.
+    pub(super) sentence: String,
+}
+
+/// Everything that is wrong with one profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Errors {
+    /// The file, or the name of the built-in profile.
+    pub(super) profile: String,
+    /// In the order of the file.
+    pub(super) problems: Vec<Problem>,
+    /// Whether there were more than are kept.
+    pub(super) more: bool,
+}
+
+impl Errors {
+    /// No errors yet.
+    pub(super) fn none(profile: &str) -> Self {
+        Self { profile: profile.to_owned(), problems: Vec::new(), more: false }
+    }
+
+    /// The only error is about the file as a whole.
+    pub(super) fn whole(profile: &str, sentence: impl Into<String>) -> Self {
+        let mut errors = Self::none(profile);
+        errors.add(None, sentence);
+        errors
+    }
+
+    /// One more, unless there are too many already.
+    pub(super) fn add(&mut self, place: impl Into<Option<Place>>, sentence: impl Into<String>) {
+        if self.problems.len() < MOST {
+            self.problems.push(Problem { place: place.into(), sentence: sentence.into() });
+        } else {
+            self.more = true;
+        }
+    }
+
+    /// Whether nothing is wrong.
+    pub(super) fn is_empty(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// `value` if nothing is wrong.
+    pub(super) fn or<T>(mut self, value: T) -> Result<T, Self> {
+        // What is wrong with the form of a tag is found before what is wrong with the values that it has.
+        self.problems.sort_by_key(|problem| problem.place);
+        if self.is_empty() { Ok(value) } else { Err(self) }
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Problem { place, sentence }) in self.problems.iter().enumerate() {
+            let end = if index == 0 { "" } else { "\n" };
+            match place {
+                Some(place) => write!(f, "{end}{}:{place}: {sentence}", self.profile)?,
+                None => write!(f, "{end}{}: {sentence}", self.profile)?,
+            }
+        }
+        if self.more {
+            write!(f, "\n{}: more than {MOST} errors; the rest is not shown", self.profile)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Errors {}
+
+/// Why a profile is not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It cannot be read, or is wrong.
+    Profile(Errors),
+    /// The command line does not fit it: one sentence.
+    Usage(String),
+}
+
+impl Refusal {
+    /// The command line is wrong.
+    pub fn usage(sentence: &str) -> Self {
+        Self::Usage(sentence.to_owned())
+    }
+
+    /// Nobody has the variable `name`; `known` are those of `profiles`.
+    pub(super) fn unused(name: &str, profiles: &[&str], known: &BTreeSet<String>) -> Self {
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let who = match profiles {
+            [one] => format!("the profile {one} has no"),
+            several => format!("none of the profiles {} has a", several.join(", ")),
+        };
+        let right = if known.is_empty() { "there is none".to_owned() } else { suggest(name, &known) };
+        Self::Usage(format!("{who} variable `{name}`: {right}"))
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Profile(errors) => errors.fmt(f),
+            Self::Usage(sentence) => f.write_str(sentence),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<Errors> for Refusal {
+    fn from(errors: Errors) -> Self {
+        Self::Profile(errors)
+    }
+}

@@ -1,0 +1,107 @@
+//! What one run of one profile over one path came to: the value that every other part of this program hands on.
+//!
+//! The master fills in what it counted, the slave its CPU, the executor what smcss and the kernel said. Nothing in here
+//! measures and nothing prints. Serialised as the JSON of `--json`; times are nanoseconds, sizes bytes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One run. All numbers but `connections` and `errors` are of the measured transaction only: the one that is named
+/// `measured`, or else the one that moved the most operations.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The profile's name.
+    pub profile: String,
+    /// Strands of the master (uperf's word: a process or thread with its own connections).
+    pub strands: u32,
+    /// From the first strand's start to the last one's end.
+    pub elapsed_ns: u64,
+    /// Flowops executed by the master: uperf's operations.
+    pub operations: u64,
+    /// Passes through the transaction's flowops; where a flowop has `count=N`, one pass has N of them.
+    pub transactions: u64,
+    /// Bytes that the master wrote.
+    pub bytes_sent: u64,
+    /// Bytes that the master read.
+    pub bytes_received: u64,
+    /// How long a pass took.
+    pub latency: Latency,
+    /// The master's strands.
+    pub client: Usage,
+    /// The slave's strands; None where the slave could not tell (a foreign uperf).
+    pub server: Option<Usage>,
+    /// All of the host; None where the kernel does not tell.
+    pub host: Option<HostUsage>,
+    /// What the data connections ran over; None where nobody could tell.
+    pub connections: Option<Connections>,
+    /// Errors that a `canfail` let pass.
+    pub errors: u64,
+}
+
+impl Run {
+    /// Bits moved, both directions.
+    pub fn bits(&self) -> f64 {
+        (self.bytes_sent + self.bytes_received) as f64 * 8.0
+    }
+}
+
+/// A histogram in its sparse form. Coordinated omission: strands are closed loops, so a stall delays the passes behind
+/// it instead of being counted for each; with `rate=` the planned start counts, and nothing is omitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency {
+    /// (nanoseconds, passes that took so long), ascending, to three significant digits.
+    pub counts_ns: Vec<(u64, u64)>,
+}
+
+/// What a group of processes or threads used during the measured transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// On a CPU, user and system.
+    pub cpu_ns: u64,
+    /// Of that, in the kernel.
+    pub system_ns: u64,
+    /// Switches because it waited: getrusage(2), ru_nvcsw.
+    pub voluntary_switches: u64,
+    /// Switches because somebody else had to run: ru_nivcsw.
+    pub involuntary_switches: u64,
+}
+
+/// /proc/stat over the measured transaction, all CPUs added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostUsage {
+    /// User, nice, system, irq, softirq and steal.
+    pub busy_ns: u64,
+    /// Idle and waiting for I/O.
+    pub idle_ns: u64,
+}
+
+/// What the data connections ran over. The control connection is never in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connections {
+    /// Data connections open at the end of the measured transaction; where each lives for a pass only, all that were made.
+    pub total: u32,
+    /// Through memory of this host.
+    pub smcd: u32,
+    /// Through RDMA.
+    pub smcr: u32,
+    /// Fallback codes, as smcss prints them, or the reasons' names in `smcd stats`, and how many connections had each.
+    pub fallback: BTreeMap<String, u32>,
+}
+
+impl Connections {
+    /// Takes the connections of another run to these.
+    pub fn add(&mut self, other: &Self) {
+        self.total = self.total.saturating_add(other.total);
+        self.smcd = self.smcd.saturating_add(other.smcd);
+        self.smcr = self.smcr.saturating_add(other.smcr);
+        for (code, count) in &other.fallback {
+            *self.fallback.entry(code.clone()).or_default() += count;
+        }
+    }
+
+    /// Those that stayed on TCP or AF_UNIX.
+    pub fn plain(&self) -> u32 {
+        self.total.saturating_sub(self.smcd + self.smcr)
+    }
+}
