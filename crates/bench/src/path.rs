@@ -25,6 +25,8 @@ pub(crate) enum Path {
     AfSmc,
     /// TCP over loopback, redirected by a BPF sockmap
     Sockmap,
+    /// Shared memory between two processes without sockets: the limit of this machine
+    Bare,
 }
 
 impl fmt::Display for Path {
@@ -37,6 +39,7 @@ impl fmt::Display for Path {
             Path::SmcClient => "smc-client",
             Path::AfSmc => "af-smc",
             Path::Sockmap => "sockmap",
+            Path::Bare => "bare",
         })
     }
 }

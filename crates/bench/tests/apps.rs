@@ -12,7 +12,7 @@ fn app(name: &str, options: &[&str]) -> (Output, tempfile::TempDir) {
     let (folder, registry) = (open_folder(), open_folder());
     let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
     command
-        .args(["app", name, "--json", "--seconds", "1", "--rounds", "1"])
+        .args(["app", name, "--json", "-", "--seconds", "0.5", "--warm-up", "0.5", "--rounds", "1"])
         .args(options)
         .stdin(Stdio::null());
     command.env("TMPDIR", folder.path()).env("SMC_REGISTRY_DIR", registry.path());
@@ -27,15 +27,15 @@ fn open_folder() -> tempfile::TempDir {
 }
 
 fn is_plausible(line: &Value) -> bool {
-    let slice = &line["median"];
-    let positive = |name: &str| slice[name].as_f64().is_some_and(|number| number > 0.0);
-    positive("rate") && positive("server_cpu_ns") && slice["latency"]["mean_ns"].as_f64().is_some()
+    let run = &line["run"];
+    let positive = |value: &Value| value.as_f64().is_some_and(|number| number > 0.0);
+    positive(&run["transactions"]) && positive(&run["elapsed_ns"]) && positive(&run["server"]["cpu_ns"])
 }
 
 /// Over SMC all connections shall use it; over TCP none.
 fn runs_over_its_path(line: &Value, connections: u64) -> bool {
-    let seen = &line["median"]["connections"];
-    let wanted = if line["path"] == "smc" { connections } else { 0 };
+    let seen = &line["run"]["connections"];
+    let wanted = if line["turn"]["contender"] == 1 { connections } else { 0 };
     seen["smcd"].as_u64() == Some(wanted) && seen["total"].as_u64() == Some(connections)
 }
 
@@ -48,8 +48,13 @@ fn compares(name: &str, tests: usize) {
     }
     assert!(output.status.success(), "{said}");
     let comparison: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
-    let lines = comparison["lines"].as_array().expect("lines");
-    let ways = if comparison["notes"].as_array().is_some_and(Vec::is_empty) { 2 } else { 1 };
+    let study = &comparison["study"];
+    let lines = study["samples"].as_array().expect("samples");
+    let ways = study["plan"]["groups"][0]["contenders"].as_array().map_or(0, Vec::len);
+    assert!(
+        study["notes"].to_string().contains("whole seconds") && study["machine"]["cpus"].is_u64(),
+        "{study}"
+    );
     assert_eq!(lines.len(), tests * ways, "{comparison}");
     for line in lines {
         assert!(is_plausible(line) && runs_over_its_path(line, 4), "{line}");

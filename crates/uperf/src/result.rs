@@ -27,8 +27,9 @@ pub struct Run {
     pub bytes_received: u64,
     /// How long a pass took.
     pub latency: Latency,
-    /// The master's strands.
-    pub client: Usage,
+    /// The master's strands; None where it is a program that does not tell.
+    #[serde(default)]
+    pub client: Option<Usage>,
     /// The slave's strands; None where the slave could not tell (a foreign uperf).
     pub server: Option<Usage>,
     /// All of the host; None where the kernel does not tell.
@@ -52,6 +53,9 @@ impl Run {
 pub struct Latency {
     /// (nanoseconds, passes that took so long), ascending, to three significant digits.
     pub counts_ns: Vec<(u64, u64)>,
+    /// (thousandths of all passes, nanoseconds that these took at most), where a program tells no more than that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told_ns: Vec<(u16, u64)>,
 }
 
 /// What a group of processes or threads used during the measured transaction.

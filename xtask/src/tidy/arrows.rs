@@ -14,7 +14,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("ismd", &["fabric", "os"]),
     ("tools", &["fabric", "wire", "os"]),
     ("uperf", &[]),
-    ("bench", &["uperf"]),
+    ("bench", &["uperf", "shm", "os"]),
     ("testkit", ALL),
     ("isthmus-tests", ALL),
     ("xtask", &[]),

@@ -13,10 +13,9 @@ mod programs;
 mod redis;
 mod server;
 mod slice;
-mod table;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 use tempfile::TempDir;
 
 use crate::install::Install;
@@ -24,10 +23,8 @@ use crate::path::Path;
 use crate::paths::launch::Place;
 
 use application::{Application, Load};
-use comparison::{Comparison, Line, Slice};
+use comparison::Slice;
 use slice::Bench;
-
-pub(crate) use table::table;
 
 /// What can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,43 +60,13 @@ impl Name {
     }
 }
 
-/// What, and how much of it.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    /// The server
-    name: Name,
-    /// Length of one measured slice; a second of warm-up comes before each
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=3600))]
-    seconds: u16,
-    /// How often each way has its turn; medians are printed
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    rounds: u16,
-    /// Connections of the load generator [default: 50 for redis and memcached, 100 for nginx, 10 for postgres]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    conns: Option<u32>,
-}
-
-/// Measures every test, plain and under smc_run, in turns.
-pub(crate) fn compare(settings: &Settings) -> anyhow::Result<Comparison> {
-    let application = settings.name.find()?;
-    let session = Session::open(settings.name, application, settings.conns, settings.seconds)?;
-    Ok(Comparison {
-        application: settings.name.text(),
-        version: session.application.version(),
-        connections: session.load.connections,
-        seconds: settings.seconds,
-        lines: rounds(&session, settings.rounds)?,
-        notes: session.notes,
-    })
-}
-
 /// An application whose data is there. Each slice has a fresh server.
 pub(crate) struct Session {
     name: Name,
     application: Box<dyn Application>,
     folder: TempDir,
     load: Load,
-    tests: Vec<&'static str>,
+    warm_up: u16,
     install: Install,
     ways: Vec<(Path, Place)>,
     notes: Vec<String>,
@@ -124,14 +91,38 @@ impl Session {
         let connections = connections.unwrap_or(application.connections());
         let install = Install::find();
         let (ways, notes) = ways(&install);
-        let (load, tests) = (Load { connections, seconds, rate: None }, application.tests().to_vec());
-        Ok(Self { name, application, folder, load, tests, install, ways, notes })
+        let load = Load { connections, seconds, rate: None };
+        Ok(Self { name, application, folder, load, warm_up: 1, install, ways, notes })
     }
 
-    /// With the first `count` of the tests alone.
-    pub(crate) fn of_first(mut self, count: usize) -> Self {
-        self.tests.truncate(count);
-        self
+    /// With so many seconds that are not counted before each slice.
+    pub(crate) fn warmed_up(self, warm_up: u16) -> Self {
+        Self { warm_up, ..self }
+    }
+
+    /// What it says of itself.
+    pub(crate) fn version(&self) -> String {
+        self.application.version()
+    }
+
+    /// What can be measured of it.
+    pub(crate) fn tests(&self) -> &[&'static str] {
+        self.application.tests()
+    }
+
+    /// Connections of the load generator.
+    pub(crate) fn connections(&self) -> u32 {
+        self.load.connections
+    }
+
+    /// How the bytes can go here.
+    pub(crate) fn paths(&self) -> Vec<Path> {
+        self.ways.iter().map(|(path, _)| *path).collect()
+    }
+
+    /// Why they cannot go another way, a sentence each.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// What it is.
@@ -139,19 +130,20 @@ impl Session {
         self.name
     }
 
-    /// A slice of each test over `path`.
+    /// A slice of each of `tests` over `path`.
     ///
     /// # Errors
     ///
     /// There is no such path here, the server does not start, or the load generator fails.
-    pub(crate) fn slices(&self, path: Path) -> anyhow::Result<Vec<Slice>> {
+    pub(crate) fn slices(&self, path: Path, tests: &[&'static str]) -> anyhow::Result<Vec<Slice>> {
         let way = self.ways.iter().find(|(one, _)| *one == path);
         let Some((_, place)) = way else { bail!("no {path} here: {}", self.notes.join("; ")) };
         let bench = Bench {
             application: self.application.as_ref(),
             folder: self.folder.path(),
             load: self.load,
-            tests: &self.tests,
+            tests,
+            warm_up: self.warm_up,
             smcss: self.install.smcss(),
         };
         bench.slices(place)
@@ -165,25 +157,4 @@ fn ways(install: &Install) -> (Vec<(Path, Place)>, Vec<String>) {
         Ok(smc) => (vec![plain, (Path::Smc, smc)], vec![]),
         Err(error) => (vec![plain], vec![format!("SMC was not measured: {error:#}")]),
     }
-}
-
-fn rounds(session: &Session, rounds: u16) -> anyhow::Result<Vec<Line>> {
-    let (tests, ways) = (&session.tests, &session.ways);
-    let mut taken: Vec<Vec<Slice>> = vec![vec![]; tests.len() * ways.len()];
-    for round in 1..=rounds {
-        for (nth, (path, _)) in ways.iter().enumerate() {
-            eprintln!("round {round} of {rounds}: {path}");
-            for (test, slice) in session.slices(*path)?.into_iter().enumerate() {
-                taken[test * ways.len() + nth].push(slice);
-            }
-        }
-    }
-    let names = tests.iter().flat_map(|test| ways.iter().map(move |(path, _)| (*test, *path)));
-    let line = |((test, path), rounds): ((&str, Path), Vec<Slice>)| Line {
-        test: test.to_owned(),
-        path,
-        median: Slice::median(&rounds),
-        rounds,
-    };
-    Ok(names.zip(taken).map(line).collect())
 }

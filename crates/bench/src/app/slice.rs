@@ -1,9 +1,9 @@
 //! One slice: a fresh server, a warm-up, then each test, watched from outside.
 
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
+use crate::paths::abort;
 use crate::paths::launch::{Guarded, Place};
 use uperf::result::Connections;
 
@@ -13,8 +13,6 @@ use super::server::{Server, free_port};
 
 /// Beyond the planned length: generators that count requests may have guessed wrongly.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Of a warm-up; generators take no less.
-const WARM_UP_SECONDS: u16 = 1;
 
 /// How an application is measured.
 pub(super) struct Bench<'a> {
@@ -24,6 +22,8 @@ pub(super) struct Bench<'a> {
     pub(super) folder: &'a Path,
     /// How much.
     pub(super) load: Load,
+    /// Seconds of a warm-up.
+    pub(super) warm_up: u16,
     /// Which of its tests.
     pub(super) tests: &'a [&'static str],
     /// Who tells what connections run over.
@@ -46,7 +46,7 @@ impl Bench<'_> {
     }
 
     fn slice(&self, test: &str, port: u16, server: &Server, client: &Place) -> anyhow::Result<Slice> {
-        let short = Load { seconds: WARM_UP_SECONDS, ..self.load };
+        let short = Load { seconds: self.warm_up, ..self.load };
         let (warm_up, _) = self.once(test, port, server, client, &short)?;
         let load = Load { rate: Some(warm_up.rate), ..self.load };
         let before_ns = server.cpu_ns();
@@ -74,7 +74,9 @@ impl Bench<'_> {
     fn look(&self, running: &mut Guarded, server: &Server, load: &Load) -> Connections {
         let mut most = Connections::default();
         for _ in 1..4 {
-            thread::sleep(Duration::from_secs(load.seconds.into()) / 4);
+            if abort::sleep(Duration::from_secs(load.seconds.into()) / 4).is_err() {
+                break;
+            }
             let seen = server.connections(self.smcss);
             if seen.total >= most.total {
                 most = seen;

@@ -25,6 +25,6 @@ impl Options {
         let usual = Choice { profiles: vec!["str-readx30k".into()], ..Choice::usual() };
         let plan = change(&self.own, &self.common, usual)?.buffers();
         let job = Job { axis: Axis::Buffer, ..Job::new("Sizes of SMC's buffers", plan) };
-        run(job, &self.common, world)
+        run(job, &self.common.shown, world)
     }
 }

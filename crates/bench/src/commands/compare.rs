@@ -43,8 +43,8 @@ impl Options {
     pub(crate) fn run(&self, world: &mut dyn World) -> anyhow::Result<ExitCode> {
         let choice = self.choice()?;
         match self.suite {
-            Some(Suite::Goals) => run(self.goals(&choice), &self.common, world),
-            None => run(self.comparison(&choice, world)?, &self.common, world),
+            Some(Suite::Goals) => run(self.goals(&choice), &self.common.shown, world),
+            None => run(self.comparison(&choice, world)?, &self.common.shown, world),
         }
     }
 
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn waiting_has_a_limit_that_need_not_be_said() {
-        let wait = |args: &[&str]| parse(args).expect("a command line").common.wait();
+        let wait = |args: &[&str]| parse(args).expect("a command line").common.shown.wait();
         assert_eq!(wait(&[]), Duration::ZERO);
         assert_eq!(wait(&["--wait"]), Duration::from_secs(600));
         assert_eq!(wait(&["--wait", "30"]), Duration::from_secs(30));

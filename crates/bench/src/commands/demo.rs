@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::run::{Job, measure, status};
-use super::shared::Common;
+use super::shared::Shown;
 use crate::cell::seconds;
 use crate::compare::presets::Choice;
 use crate::compare::verdict::smc_use;
@@ -38,21 +38,21 @@ pub(crate) struct Options {
 impl Options {
     /// Measures, then prints the tables, what smcss showed meanwhile, and the line about SMC-D.
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let (common, mut pairs) = (Common::default(), Pairs::new()?.patient(PATIENCE).with_listing());
+        let (shown, mut pairs) = (Shown::default(), Pairs::new()?.patient(PATIENCE).with_listing());
         let (paths, baseline, notes) = select(&PathChoice::default(), &QUICK_PATHS, &mut pairs)?;
         let job = Job {
             notes,
             ..Job::new("Ways between two processes of this host", self.choice().plan(&paths, baseline))
         };
-        let study = measure(job, &common, &mut pairs)?;
-        let shown = report::show(&study, &common.files);
+        let study = measure(job, &shown, &mut pairs)?;
+        let is_shown = report::show(&study, &shown.files);
         let listing = pairs
             .listing()
             .map(|printed| format!("While it ran, smcss showed:\n{}", first_rows(printed, ROWS)));
         let closing = listing.into_iter().chain(smc_use(&study));
         let closing: Vec<String> = closing.map(|part| format!("\n{part}\n")).collect();
         report::print(&closing.concat())?;
-        Ok(status(&study, shown))
+        Ok(status(&study, is_shown))
     }
 
     fn choice(&self) -> Choice {

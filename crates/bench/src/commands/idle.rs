@@ -4,32 +4,35 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::compare::idle_table;
-use crate::idle::{Settings, measure};
-use crate::path::Path;
-use crate::report;
+use super::run::{Job, run};
+use super::shared::Shown;
+use crate::cell::seconds;
+use crate::compare::World;
+use crate::compare::plan::Plan;
+use crate::idle::Settings;
 
-/// How many connections, and in which form to print.
+/// How many connections, for how long.
 #[derive(Args)]
 pub(crate) struct Options {
+    /// Connections, all between the same two processes
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    conns: u32,
+    /// How long to watch them idle
+    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
+    seconds: f64,
+    /// Transactions (200 bytes there, 1000 back) over each before that
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    transactions: u32,
     #[command(flatten)]
-    settings: Settings,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    json: bool,
+    shown: Shown,
 }
 
 impl Options {
-    /// Measures and prints.
-    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let idle = measure(&self.settings, &[Path::TcpLoopback, Path::Smc])?;
-        let text = if self.json {
-            serde_json::to_string_pretty(&idle)?
-        } else {
-            let notes = idle.notes.iter().cloned();
-            [report::extra(&idle_table::table(&idle))].into_iter().chain(notes).collect::<Vec<_>>().join("\n")
-        };
-        report::print(&(text + "\n"))?;
-        Ok(ExitCode::SUCCESS)
+    /// Measures and shows.
+    pub(crate) fn run(&self, world: &mut dyn World) -> anyhow::Result<ExitCode> {
+        let Self { conns, seconds, transactions, .. } = *self;
+        let idle = Some(Settings { conns, seconds, transactions });
+        let job = Job { idle, ..Job::new("Connections that do nothing", Plan::default()) };
+        run(job, &self.shown, world)
     }
 }

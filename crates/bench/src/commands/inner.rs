@@ -11,7 +11,7 @@ use crate::cell::{Cell, Executor};
 use crate::path::Path;
 use uperf::Server;
 
-use crate::paths::{Pairs, diag, enter, guard, net, sockmap};
+use crate::paths::{Pairs, bare, diag, enter, guard, net, sockmap};
 
 /// Which part.
 #[derive(Subcommand)]
@@ -26,6 +26,8 @@ pub(crate) enum Inner {
     Connections,
     /// Redirect connections of a cgroup and hold that
     Sockmap,
+    /// Be an end of `bare`
+    Bare(bare::Options),
     /// Accept connections and let them idle
     IdleServer(crate::idle::end::ServerOptions),
     /// Open connections and let them idle
@@ -68,6 +70,7 @@ impl Inner {
             Inner::Net(options) => net::hold(options)?,
             Inner::Connections => diag::print()?,
             Inner::Sockmap => sockmap::hold()?,
+            Inner::Bare(options) => bare::end(options)?,
             Inner::IdleServer(options) => crate::idle::end::serve(options)?,
             Inner::IdleClient(options) => crate::idle::end::connect(options)?,
             Inner::Descriptors(options) => crate::descriptors::print(options)?,

@@ -89,7 +89,7 @@ impl Command {
             Command::Sweep(options) => options.run(&mut Pairs::new()?),
             Command::Buffers(options) => options.run(&mut Pairs::new()?),
             Command::App(options) => options.run(),
-            Command::Idle(options) => options.run(),
+            Command::Idle(options) => options.run(&mut Pairs::new()?),
             Command::Report(options) => options.run(),
             Command::Profile(command) => command.run(),
             Command::Overhead => overhead::run(),

@@ -9,14 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
-use super::shared::Common;
+use super::shared::Shown;
 use crate::compare::World;
 use crate::compare::goals::{self, Goal};
 use crate::compare::idle_table;
 use crate::compare::machine::Machine;
-use crate::compare::measure::{Bench, Taken};
+use crate::compare::measure::{Bench, Taken, WINDOW};
 use crate::compare::plan::Plan;
 use crate::compare::probe;
 use crate::compare::procfs::Procfs;
@@ -24,16 +25,20 @@ use crate::compare::progress::{self, Progress};
 use crate::compare::quiet::Host as _;
 use crate::compare::study::{Axis, Ending, Study};
 use crate::compare::summary::Reading;
+use crate::idle;
 use crate::path::Path;
+use crate::paths::abort;
 use crate::report;
 
 /// The exit status of a program that Ctrl-C ended, as shells have it.
 const INTERRUPTED: u8 = 130;
+/// Where idle connections are measured if nothing else is planned.
+const IDLE: [Path; 2] = [Path::TcpLoopback, Path::Smc];
 
 /// What to do, whatever it is called.
 pub(crate) struct Job {
     /// Heading of the report, unless the user has one.
-    pub(crate) title: &'static str,
+    pub(crate) title: String,
     /// What its charts stand on.
     pub(crate) axis: Axis,
     /// What to measure.
@@ -44,36 +49,36 @@ pub(crate) struct Job {
     pub(crate) probing: Duration,
     /// What the reader should know beforehand.
     pub(crate) notes: Vec<String>,
-    /// Whether to measure idle connections, too.
-    pub(crate) idle: bool,
+    /// What connections cost that do nothing, where it is to be measured, too.
+    pub(crate) idle: Option<idle::Settings>,
 }
 
 impl Job {
     /// One whose charts stand on numbers of connections, without goals.
-    pub(crate) fn new(title: &'static str, plan: Plan) -> Self {
+    pub(crate) fn new(title: &str, plan: Plan) -> Self {
         Self {
-            title,
+            title: title.into(),
             axis: Axis::Connections,
             plan,
             goals: vec![],
             probing: Duration::ZERO,
             notes: vec![],
-            idle: false,
+            idle: None,
         }
     }
 }
 
 /// Measures and shows.
-pub(crate) fn run(job: Job, common: &Common, world: &mut dyn World) -> anyhow::Result<ExitCode> {
-    common.files.doubts().iter().for_each(|doubt| progress::say(doubt));
-    let study = measure(job, common, world)?;
-    let is_shown = report::show(&study, &common.files);
+pub(crate) fn run(job: Job, shown: &Shown, world: &mut dyn World) -> anyhow::Result<ExitCode> {
+    shown.files.doubts().iter().for_each(|doubt| progress::say(doubt));
+    let study = measure(job, shown, world)?;
+    let is_shown = report::show(&study, &shown.files);
     Ok(status(&study, is_shown))
 }
 
 /// Measures, with news on stderr.
-pub(crate) fn measure(job: Job, common: &Common, world: &mut dyn World) -> anyhow::Result<Study> {
-    let stop = on_ctrl_c().context("cannot take signals")?;
+pub(crate) fn measure(job: Job, shown: &Shown, world: &mut dyn World) -> anyhow::Result<Study> {
+    let stop = on_signals().context("cannot take signals")?;
     let (machine, started) =
         (Machine::read(), humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
     let (probes, duration) = (goals::probes(&job.goals), job.probing);
@@ -85,16 +90,15 @@ pub(crate) fn measure(job: Job, common: &Common, world: &mut dyn World) -> anyho
         host: &mut host,
         stop: &|| stop.load(Ordering::Relaxed),
         tell: &mut |news| progress.tell(news),
-        wait: common.wait(),
+        wait: shown.wait(),
     };
     let measured = bench.measure(&job.plan);
     let taken = match measured.ending {
         Ending::Complete => bench.take(&probes, job.plan.rounds, duration),
         ending => Taken { ending, ..Taken::default() },
     };
-    progress.end();
     let mut study = Study {
-        title: common.files.title.clone().unwrap_or_else(|| job.title.into()),
+        title: shown.files.title.clone().unwrap_or(job.title),
         command: command_line(std::env::args()),
         version: env!("CARGO_PKG_VERSION").into(),
         started,
@@ -111,27 +115,36 @@ pub(crate) fn measure(job: Job, common: &Common, world: &mut dyn World) -> anyho
         goals: job.goals,
         extras: vec![],
     };
-    if job.idle && study.ending != Ending::Interrupted {
-        add_idle(&mut study, world);
+    if let Some(settings) = job.idle.filter(|_| study.ending != Ending::Interrupted) {
+        add_idle(&mut study, &settings, &mut bench)?;
     }
+    progress.end();
     study.seconds = host.now().as_secs_f64();
     Ok(study)
 }
 
 /// A table of idle connections, or a note why there is none.
-fn add_idle(study: &mut Study, world: &mut dyn World) {
+fn add_idle(study: &mut Study, settings: &idle::Settings, bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let contenders = study.plan.groups.iter().flat_map(|group| &group.contenders);
-    let paths: BTreeSet<Path> = contenders.map(|one| one.path).collect();
-    let paths: Vec<Path> = paths.into_iter().collect();
+    let planned: BTreeSet<Path> = contenders.map(|one| one.path).collect();
+    let planned_nothing = planned.is_empty();
+    let paths = if planned_nothing { IDLE.to_vec() } else { planned.into_iter().collect() };
     progress::say("measuring what idle connections cost");
-    match world.idle(&paths) {
-        Ok(idle) if idle.lines.is_empty() => study.notes.extend(idle.notes),
+    let (idle, seen) = bench.watched(WINDOW.1, |world| world.idle(settings, &paths));
+    match idle {
+        Err(_) if (bench.stop)() => study.ending = Ending::Interrupted,
+        // Nothing else was measured that could be shown.
+        Err(error) if planned_nothing => return Err(error),
+        Err(error) => study.notes.push(format!("idle connections were not measured: {error:#}")),
         Ok(idle) => {
-            study.extras.push(idle_table::table(&idle));
+            study.extras.extend((!idle.lines.is_empty()).then(|| idle_table::table(&idle, seen)));
             study.notes.extend(idle.notes);
         }
-        Err(error) => study.notes.push(format!("idle connections were not measured: {error:#}")),
     }
+    if (bench.stop)() {
+        study.ending = Ending::Interrupted;
+    }
+    Ok(())
 }
 
 /// Documented in `--help`: 0 all well, 1 something is missing, below its floor or without a verdict, 130 Ctrl-C.
@@ -146,13 +159,20 @@ pub(crate) fn status(study: &Study, is_shown: bool) -> ExitCode {
     }
 }
 
-/// The first signal ends the measurement after the run that is under way, the second one this process.
-fn on_ctrl_c() -> std::io::Result<Arc<AtomicBool>> {
+/// The first signal ends the measurement after the run that is under way, the second one that run, too; so does a terminal
+/// that closes. None ends this process: what was measured is shown and written.
+fn on_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let (mut signals, told) = (Signals::new([SIGINT, SIGTERM, SIGHUP])?, Arc::clone(&stop));
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if told.swap(true, Ordering::Relaxed) || signal == SIGHUP {
+                abort::want();
+            } else {
+                progress::say("ending after this run; once more ends it now");
+            }
+        }
+    })?;
     Ok(stop)
 }
 

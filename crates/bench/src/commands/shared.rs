@@ -47,6 +47,13 @@ pub(crate) struct Common {
     /// Seconds before each measurement that are not counted [default: half of --seconds, 1 at most]
     #[arg(long, value_parser = seconds)]
     warm_up: Option<f64>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// When to begin, and where the numbers go.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Shown {
     /// Wait until nobody else uses the CPU, so many seconds in all at most
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = WAIT, value_parser = seconds)]
     wait: Option<f64>,
@@ -58,7 +65,18 @@ pub(crate) struct Common {
 pub(super) fn change(own: &Own, common: &Common, preset: Choice) -> Result<Choice, profile::Refusal> {
     let choice = common.change(own.change(preset));
     profile::refuse_unused(&choice.profiles, &choice.variables)?;
+    for name in &choice.profiles {
+        readable(name, &choice.variables)?;
+    }
     Ok(choice)
+}
+
+/// Refuses what the master would refuse, before anything runs, and once.
+fn readable(name: &str, variables: &BTreeMap<String, String>) -> Result<(), profile::Refusal> {
+    let usual = [("h", "127.0.0.1"), ("proto", "tcp"), ("nprocs", "1"), ("duration", "1s"), ("warmup", "1s")];
+    let usual = usual.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter();
+    let all = usual.chain(variables.clone()).map(|(name, value)| (format!("?{name}"), value));
+    profile::reconnects(name, &all.collect()).map(drop)
 }
 
 impl Own {
@@ -88,7 +106,9 @@ impl Common {
             ..choice
         }
     }
+}
 
+impl Shown {
     /// How long to wait for a quiet host.
     pub(crate) fn wait(&self) -> Duration {
         self.wait.map_or(Duration::ZERO, Duration::from_secs_f64)

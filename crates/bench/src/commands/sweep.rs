@@ -9,6 +9,7 @@ use super::shared::{Common, Own, change};
 use crate::compare::presets::Choice;
 use crate::compare::study::Axis;
 use crate::compare::{PathChoice, QUICK_PATHS, World, select};
+use crate::idle;
 use uperf::profile::Refusal;
 
 /// The variable that a sweep sets.
@@ -41,7 +42,12 @@ impl Options {
         }
         let (paths, baseline, notes) = select(&self.paths, &QUICK_PATHS, world)?;
         let plan = choice.sweep(&paths, baseline);
-        let job = Job { axis: Axis::Size, notes, idle: true, ..Job::new("Sizes of messages", plan) };
-        run(job, &self.common, world)
+        let job = Job {
+            axis: Axis::Size,
+            notes,
+            idle: Some(idle::Settings::brief()),
+            ..Job::new("Sizes of messages", plan)
+        };
+        run(job, &self.common.shown, world)
     }
 }

@@ -1,5 +1,6 @@
 //! The cost of idle connections as a table of a report.
 
+use crate::compare::quiet::Interference;
 use crate::compare::study::Extra;
 
 use crate::idle::{Idle, Line};
@@ -7,7 +8,7 @@ use crate::idle::{Idle, Line};
 const HEADER: [&str; 5] = ["over", "CPU while idle", "memory each", "resident each", "SMC-D"];
 
 /// A row per path; the title says what the columns mean.
-pub(crate) fn table(idle: &Idle) -> Extra {
+pub(crate) fn table(idle: &Idle, seen: Option<Interference>) -> Extra {
     let Idle { connections, transactions, .. } = idle;
     Extra {
         title: format!(
@@ -15,6 +16,7 @@ pub(crate) fn table(idle: &Idle) -> Extra {
                  anonymous and shared, the latter counted once, the kernel's own not at all"
         ),
         header: HEADER.map(str::to_owned).into(),
+        seen: vec![seen],
         rows: idle.lines.iter().map(|line| row(line).into()).collect(),
     }
 }
@@ -51,7 +53,7 @@ mod tests {
             resident_bytes: -512,
             seen,
         };
-        let table = table(&Idle { lines: vec![line], ..Idle::default() });
+        let table = table(&Idle { lines: vec![line], ..Idle::default() }, None);
         assert_eq!(table.rows, [["smc", "1.50 ms in 2.0 s", "2.5 KiB", "-0.5 KiB", "2 of 3"]]);
         assert_eq!(table.header.len(), table.rows[0].len());
     }

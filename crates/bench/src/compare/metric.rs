@@ -33,6 +33,8 @@ pub(crate) enum Metric {
     HostCpuPerGigabit,
     /// CPU time of both ends per transaction.
     CpuPerTransaction,
+    /// Of the server alone.
+    ServerCpuPerTransaction,
     /// Context switches of both ends per transaction.
     SwitchesPerTransaction,
 }
@@ -58,7 +60,7 @@ const fn less(metric: Metric, title: &'static str, unit: &'static str) -> About 
 }
 
 /// Every metric, in the order of [`Metric`].
-pub(crate) const ALL: [About; 13] = [
+pub(crate) const ALL: [About; 14] = [
     more(Metric::Rate, "transactions per second", "/s"),
     more(Metric::Throughput, "throughput", "Gb/s"),
     less(Metric::TransactionTime, "transaction time", "us"),
@@ -71,6 +73,7 @@ pub(crate) const ALL: [About; 13] = [
     less(Metric::ServerCpuPerGigabit, "CPU of the server", "us/Gb"),
     less(Metric::HostCpuPerGigabit, "CPU of the whole host", "us/Gb"),
     less(Metric::CpuPerTransaction, "CPU of both ends per transaction", "us"),
+    less(Metric::ServerCpuPerTransaction, "CPU of the server per transaction", "us"),
     less(Metric::SwitchesPerTransaction, "context switches per transaction", ""),
 ];
 
@@ -107,7 +110,10 @@ impl Figures {
     pub(crate) fn of(run: &Run) -> Self {
         let latency = Distribution::merged([&run.latency]);
         Self(ALL.map(|about| match about.metric.quantile() {
-            Some(quantile) => latency.as_ref().map(|all| all.at_ns(quantile) / 1e3),
+            Some(quantile) => {
+                let counted = latency.as_ref().map(|all| all.at_ns(quantile));
+                counted.or_else(|| told_ns(run, quantile)).map(|ns| ns / 1e3)
+            }
             None => read(run, about.metric).filter(|value| value.is_finite()),
         }))
     }
@@ -124,7 +130,7 @@ fn read(run: &Run, metric: Metric) -> Option<f64> {
     let transactions = run.transactions as f64;
     let gigabits = run.bits() / 1e9;
     let server_us = run.server.map(|server| server.cpu_ns as f64 / 1e3);
-    let both_us = server_us.map(|server| server + run.client.cpu_ns as f64 / 1e3);
+    let both_us = server_us.zip(run.client).map(|(server, client)| server + client.cpu_ns as f64 / 1e3);
     match metric {
         Metric::Rate => Some(transactions / seconds),
         Metric::Throughput => Some(gigabits / seconds),
@@ -133,13 +139,19 @@ fn read(run: &Run, metric: Metric) -> Option<f64> {
         Metric::ServerCpuPerGigabit => server_us.map(|us| us / gigabits),
         Metric::HostCpuPerGigabit => run.host.map(|host| host.busy_ns as f64 / 1e3 / gigabits),
         Metric::CpuPerTransaction => both_us.map(|us| us / transactions),
+        Metric::ServerCpuPerTransaction => server_us.map(|us| us / transactions),
         Metric::SwitchesPerTransaction => switches(run).map(|switches| switches / transactions),
         Metric::P50 | Metric::P90 | Metric::P99 | Metric::P999 | Metric::Max => None,
     }
 }
 
+fn told_ns(run: &Run, quantile: f64) -> Option<f64> {
+    let wanted = (quantile * 1e3).round() as u16;
+    run.latency.told_ns.iter().find(|(part, _)| *part == wanted).map(|(_, ns)| *ns as f64)
+}
+
 fn switches(run: &Run) -> Option<f64> {
-    let ends = [run.client, run.server?];
+    let ends = [run.client?, run.server?];
     Some(ends.iter().map(|end| (end.voluntary_switches + end.involuntary_switches) as f64).sum())
 }
 
@@ -165,8 +177,8 @@ mod tests {
             transactions: 1000,
             bytes_sent: 200_000,
             bytes_received: 1_000_000,
-            latency: Latency { counts_ns: vec![(1500, 1000)] },
-            client: end(4_000_000),
+            latency: Latency { counts_ns: vec![(1500, 1000)], ..Latency::default() },
+            client: Some(end(4_000_000)),
             server: Some(end(6_000_000)),
             host: Some(HostUsage { busy_ns: 12_000_000, idle_ns: 0 }),
             ..Run::default()

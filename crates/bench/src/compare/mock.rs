@@ -17,7 +17,7 @@ use crate::compare::probe::{Found, Missing, Session};
 use crate::compare::quantity::{Pair, Probe, Quantity};
 use crate::compare::quiet::{Glance, Host};
 use crate::compare::study::{Axis, Ending, Study};
-use crate::idle::Idle;
+use crate::idle::{self, Idle};
 use crate::path::Path;
 use uperf::Server;
 use uperf::result::{Connections, HostUsage, Latency, Run, Usage};
@@ -199,7 +199,7 @@ impl World for MockExecutor {
         Ok(())
     }
 
-    fn idle(&mut self, _: &[Path]) -> anyhow::Result<Idle> {
+    fn idle(&mut self, _: &idle::Settings, _: &[Path]) -> anyhow::Result<Idle> {
         Ok(Idle::default())
     }
 
@@ -244,7 +244,7 @@ pub(crate) fn run(rate: f64, cpu_us: f64) -> Run {
         bytes_sent: transactions * 200,
         bytes_received: transactions * 1000,
         latency: latencies(1e9 / rate, transactions),
-        client: end,
+        client: Some(end),
         server: Some(end),
         host: Some(HostUsage { busy_ns: 3 * end.cpu_ns, idle_ns: 0 }),
         connections: Some(Connections { total: 1, ..Connections::default() }),
@@ -263,7 +263,7 @@ pub(crate) fn stream(gigabits: f64, cpu_us_per_gigabit: f64) -> Run {
         bytes_sent: writes as u64 * 30_720,
         bytes_received: 0,
         latency: latencies(1e9 / writes, writes as u64),
-        client: end,
+        client: Some(end),
         server: Some(end),
         host: Some(HostUsage { busy_ns: 3 * cpu_ns, idle_ns: 0 }),
         ..run(1000.0, 1.0)
@@ -275,7 +275,7 @@ fn latencies(middle_ns: f64, passes: u64) -> Latency {
     let shares = [(0.8, 0.2), (1.0, 0.5), (1.3, 0.25), (2.0, 0.04), (6.0, 0.0095), (40.0, 0.0005)];
     let counts =
         shares.map(|(times, share)| ((middle_ns * times) as u64, (passes as f64 * share).ceil() as u64));
-    Latency { counts_ns: counts.to_vec() }
+    Latency { counts_ns: counts.to_vec(), ..Latency::default() }
 }
 
 /// Some connections of a run over SMC, of which some fell back.

@@ -27,7 +27,7 @@ pub(crate) mod verdict;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 
 use crate::cell::Executor;
@@ -49,7 +49,7 @@ pub(crate) trait World: Executor {
     fn available(&mut self, path: Path) -> Result<(), String>;
 
     /// What idle connections cost on those of `paths` that can tell.
-    fn idle(&mut self, paths: &[Path]) -> anyhow::Result<Idle>;
+    fn idle(&mut self, settings: &idle::Settings, paths: &[Path]) -> anyhow::Result<Idle>;
 
     /// Opens what measures `probe`, in measurements of about `duration`; the error says why it cannot be had.
     fn open(&mut self, probe: Probe, duration: Duration) -> Result<Box<dyn Session>, Missing>;
@@ -60,8 +60,8 @@ impl World for Pairs {
         Pairs::available(self, path)
     }
 
-    fn idle(&mut self, paths: &[Path]) -> anyhow::Result<Idle> {
-        idle::measure(&idle::Settings::brief(), paths)
+    fn idle(&mut self, settings: &idle::Settings, paths: &[Path]) -> anyhow::Result<Idle> {
+        idle::measure(settings, paths)
     }
 
     fn open(&mut self, probe: Probe, duration: Duration) -> Result<Box<dyn Session>, Missing> {
@@ -88,6 +88,9 @@ pub(crate) fn select(
 ) -> anyhow::Result<(Vec<Path>, Path, Vec<String>)> {
     let mut notes = vec![];
     let mut paths = choice.paths.clone();
+    for &path in paths.iter().chain(&choice.baseline) {
+        world.available(path).map_err(|why| anyhow!("{path} cannot be measured here: {why}"))?;
+    }
     if paths.is_empty() {
         for &path in usual {
             match world.available(path) {

@@ -95,7 +95,7 @@ pub(crate) struct Turn {
 }
 
 /// All of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// In the order of the report.
     pub(crate) groups: Vec<Group>,

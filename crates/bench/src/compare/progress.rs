@@ -21,7 +21,9 @@ impl Progress {
     pub(crate) fn new(plan: &Plan, probes: Duration) -> Self {
         let cells = plan.round(0).len();
         let rounds = if plan.rounds == 1 { "once".into() } else { format!("{} times", plan.rounds) };
-        say(&format!("measuring {cells} cells, each {rounds}: about {}", time(plan.guess_all())));
+        if cells > 0 {
+            say(&format!("measuring {cells} cells, each {rounds}: about {}", time(plan.guess_all())));
+        }
         if !probes.is_zero() {
             say(&format!("then what no cell tells: about {}", time(probes)));
         }

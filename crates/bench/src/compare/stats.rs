@@ -28,19 +28,30 @@ pub(crate) struct Spread {
 impl Spread {
     /// None of no values.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        Self::mixed(values.into_iter().collect(), |below, above, part| below + (above - below) * part)
+    }
+
+    /// Of ratios: between two neighbours lies their geometric mean, so what is read the other way round, 1 through each, is
+    /// the inverse of every number here. None of no values.
+    pub(crate) fn of_ratios(ratios: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let positive = ratios.into_iter().filter(|ratio| *ratio > 0.0);
+        Self::mixed(positive.collect(), |below, above, part| below * (above / below).powf(part))
+    }
+
+    fn mixed(values: Vec<f64>, mix: fn(f64, f64, f64) -> f64) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         let (&min, &max) = (sorted.first()?, sorted.last()?);
-        let at = |quantile| between(&sorted, quantile);
+        let at = |quantile| between(&sorted, quantile, mix);
         Some(Self { median: at(0.5), min, max, q1: at(0.25), q3: at(0.75), rounds: sorted.len() })
     }
 }
 
-/// The value at `quantile` of a sorted list that is not empty, linear between two neighbours.
-fn between(sorted: &[f64], quantile: f64) -> f64 {
+/// The value at `quantile` of a sorted list that is not empty, mixed of two neighbours.
+fn between(sorted: &[f64], quantile: f64, mix: fn(f64, f64, f64) -> f64) -> f64 {
     let position = (sorted.len() - 1) as f64 * quantile;
     let (below, above) = (position.floor() as usize, position.ceil() as usize);
-    sorted[below] + (sorted[above] - sorted[below]) * (position - position.floor())
+    mix(sorted[below], sorted[above], position - position.floor())
 }
 
 /// Latencies of several runs as if they had been one: (nanoseconds, passes that took at most so long), ascending, never
@@ -95,6 +106,17 @@ mod tests {
     }
 
     #[test]
+    fn ratios_say_the_same_both_ways_round() {
+        let ratios = [0.4, 3.0, 1.7, 2.0];
+        let (one, other) = (Spread::of_ratios(ratios), Spread::of_ratios(ratios.map(|ratio| 1.0 / ratio)));
+        let (one, other) = (one.expect("four"), other.expect("four"));
+        for (a, b) in [(one.median, other.median), (one.q1, other.q3), (one.min, other.max)] {
+            assert!((a * b - 1.0).abs() < 1e-12, "{a} {b}");
+        }
+        assert!((one.median - 3.4_f64.sqrt()).abs() < 1e-12, "not the mean of 1.7 and 2.0: {}", one.median);
+    }
+
+    #[test]
     fn what_is_no_number_does_not_count() {
         assert_eq!(Spread::of([]), None);
         assert_eq!(Spread::of([f64::NAN, f64::INFINITY]), None);
@@ -103,7 +125,7 @@ mod tests {
 
     #[test]
     fn histograms_merge_by_weight() {
-        let run = |counts_ns: &[(u64, u64)]| Latency { counts_ns: counts_ns.to_vec() };
+        let run = |counts_ns: &[(u64, u64)]| Latency { counts_ns: counts_ns.to_vec(), ..Latency::default() };
         let both = Distribution::merged([&run(&[(100, 980), (2000, 10)]), &run(&[(100, 9), (5000, 1)])]);
         let both = both.expect("passes were timed");
         assert_eq!((both.passes(), both.at_ns(0.5), both.at_ns(0.999)), (1000, 100.0, 2000.0));

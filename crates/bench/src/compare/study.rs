@@ -73,7 +73,8 @@ impl Study {
     /// What others did during each run and each round of a quantity; None where nobody could tell.
     pub(crate) fn seen(&self) -> impl Iterator<Item = Option<Interference>> {
         let runs = self.samples.iter().map(|sample| sample.interference);
-        runs.chain(self.takes.iter().map(|take| take.interference))
+        let takes = self.takes.iter().map(|take| take.interference);
+        runs.chain(takes).chain(self.extras.iter().flat_map(|extra| extra.seen.iter().copied()))
     }
 
     /// `profile, N connections over contender`, for sentences.
@@ -151,7 +152,7 @@ pub(crate) enum Ending {
 }
 
 /// A small table that comes from somewhere else than runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Extra {
     /// What it is.
     pub(crate) title: String,
@@ -159,4 +160,7 @@ pub(crate) struct Extra {
     pub(crate) header: Vec<String>,
     /// As many cells each as the header.
     pub(crate) rows: Vec<Vec<String>>,
+    /// What others did while it was measured; None where nobody could tell.
+    #[serde(default)]
+    pub(crate) seen: Vec<Option<Interference>>,
 }

@@ -55,8 +55,19 @@ impl Line<'_> {
 
     /// How many times better than the baseline, above 1 is better; None for the baseline itself.
     pub(crate) fn times_better(&self, metric: Metric) -> Option<f64> {
-        let ratio = self.values.get(&metric)?.ratio.filter(|_| !self.is_baseline())?;
-        Some(metric.times_better(ratio.median, 1.0))
+        Some(metric.times_better(self.ratio(metric)?.median, 1.0))
+    }
+
+    /// Its numbers through the baseline's of the same rounds; None for the baseline itself.
+    pub(crate) fn ratio(&self, metric: Metric) -> Option<Spread> {
+        self.values.get(&metric)?.ratio.filter(|_| !self.is_baseline())
+    }
+
+    /// What stands for its cost: CPU per gigabit of both ends, or whatever is known of it.
+    pub(crate) fn cost(&self) -> Metric {
+        let known = |metric: &&Metric| self.values.contains_key(metric);
+        let all = [Metric::CpuPerGigabit, Metric::CpuPerTransaction, Metric::ServerCpuPerTransaction];
+        all.iter().find(known).copied().unwrap_or(Metric::CpuPerGigabit)
     }
 }
 
@@ -103,7 +114,10 @@ impl<'a> Reading<'a> {
     /// costs, tell nothing to anybody.
     pub(crate) fn shown(&self, line: &Line<'_>, metric: Metric) -> Option<f64> {
         let is_of_a_pass = metric.quantile().is_some()
-            || matches!(metric, Metric::CpuPerTransaction | Metric::SwitchesPerTransaction);
+            || matches!(
+                metric,
+                Metric::TransactionTime | Metric::CpuPerTransaction | Metric::SwitchesPerTransaction
+            );
         let is_stream = self.main_metric(line.turn.group) == Metric::Throughput;
         line.shown(metric).filter(|_| !(is_of_a_pass && is_stream))
     }
@@ -129,7 +143,7 @@ impl<'a> Reading<'a> {
         let merged = metric.quantile().zip(merged).map(|(quantile, all)| all.at_ns(quantile) / 1e3);
         let baseline = self.baseline(turn);
         let pairs = baseline.map(|theirs| self.paired(turn, theirs, metric)).unwrap_or_default();
-        let ratio = Spread::of(pairs.iter().map(|(ours, theirs)| ours / theirs));
+        let ratio = Spread::of_ratios(pairs.iter().map(|(ours, theirs)| ours / theirs));
         Some(Value { shown: merged.unwrap_or(spread.median), spread, ratio })
     }
 }
@@ -171,7 +185,7 @@ mod tests {
         let reading = Reading::new(&study);
         let line = reading.line(Turn { group: 0, contender: 1 }).expect("measured");
         let ratio = line.values[&Metric::Rate].ratio.expect("two rounds have both");
-        assert_eq!((ratio.rounds, ratio.median), (2, 7.0));
+        assert_eq!((ratio.rounds, ratio.median), (2, 2.0 * 6_f64.sqrt()), "of 2 and 12 the geometric mean");
     }
 
     #[test]

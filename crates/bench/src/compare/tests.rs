@@ -32,8 +32,8 @@ impl World for Here {
         (self.1)(path)
     }
 
-    fn idle(&mut self, paths: &[Path]) -> anyhow::Result<Idle> {
-        self.0.idle(paths)
+    fn idle(&mut self, settings: &idle::Settings, paths: &[Path]) -> anyhow::Result<Idle> {
+        self.0.idle(settings, paths)
     }
 
     fn open(&mut self, probe: Probe, duration: Duration) -> Result<Box<dyn Session>, Missing> {
@@ -53,8 +53,10 @@ fn what_does_not_work_here_is_left_out_and_named() {
 }
 
 #[test]
-fn what_the_user_wants_is_tried() {
-    let (paths, baseline, notes) = chosen(&["--paths", "smc,tcp-veth,smc"], not_veth).expect("said");
+fn what_the_user_wants_is_measured_or_refused_before_anything_runs() {
+    let refused = chosen(&["--paths", "smc,tcp-veth,smc"], not_veth).expect_err("not here").to_string();
+    assert_eq!(refused, "tcp-veth cannot be measured here: only root may make network namespaces");
+    let (paths, baseline, notes) = chosen(&["--paths", "smc,tcp-veth,smc"], |_| Ok(())).expect("said");
     assert_eq!((paths, baseline, notes.len()), (vec![Path::Smc, Path::TcpVeth], Path::TcpVeth, 0));
     let (paths, baseline, _) = chosen(&["--paths", "smc,unix"], not_veth).expect("said");
     assert_eq!((paths, baseline), (vec![Path::Smc, Path::Unix], Path::Smc));

@@ -5,15 +5,13 @@ mod memory;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clap::Args;
-use serde::{Deserialize, Serialize};
 
 use crate::install::Install;
 use crate::path::Path;
+use crate::paths::abort;
 use crate::paths::launch::{Guarded, Place};
 use crate::paths::sockets::{Counted, Watch};
 use uperf::result::Connections;
@@ -29,17 +27,14 @@ const SETTLING: Duration = Duration::from_millis(500);
 const BRIEF: Settings = Settings { conns: 500, seconds: 1.0, transactions: 100 };
 
 /// How many connections, for how long.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     /// Connections, all between the same two processes
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
-    conns: u32,
+    pub(crate) conns: u32,
     /// How long to watch them idle
-    #[arg(long, default_value_t = 2.0, value_parser = crate::cell::seconds)]
-    seconds: f64,
+    pub(crate) seconds: f64,
     /// Transactions (200 bytes there, 1000 back) over each before that
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    transactions: u32,
+    pub(crate) transactions: u32,
 }
 
 impl Settings {
@@ -55,7 +50,7 @@ impl Settings {
 }
 
 /// What idle connections cost.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Idle {
     /// How many.
     pub(crate) connections: u32,
@@ -68,7 +63,7 @@ pub(crate) struct Idle {
 }
 
 /// What they cost on one path, both ends added up.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Line {
     /// How the bytes went.
     pub(crate) path: Path,
@@ -104,9 +99,9 @@ fn line(settings: &Settings, path: Path, place: &Place, install: &Install) -> an
     let mut pair = Pair::start(settings, place)?;
     let before = pair.memory();
     pair.go()?;
-    thread::sleep(SETTLING);
+    abort::sleep(SETTLING)?;
     let (cpu_before, start) = (pair.cpu_ns(), Instant::now());
-    thread::sleep(Duration::from_secs_f64(settings.seconds));
+    abort::sleep(Duration::from_secs_f64(settings.seconds))?;
     let (cpu_ns, elapsed) = (pair.cpu_ns().saturating_sub(cpu_before), start.elapsed());
     pair.still_runs()?;
     let memory = pair.memory().per_connection(before, settings.conns);

@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 
 use crate::install::Install;
 
-use super::tree;
+use super::{abort, tree};
 
 /// Of what a program wrote to standard error, this much is shown when it fails.
 const TAIL_LINES: usize = 6;
@@ -135,14 +135,19 @@ impl Guarded {
 
     /// The next line of standard output.
     pub(crate) fn line(&mut self, limit: Duration) -> anyhow::Result<String> {
-        match self.lines.recv_timeout(limit) {
-            Ok(line) => Ok(line),
-            Err(RecvTimeoutError::Timeout) => {
-                bail!("{} said nothing for {} s: ended it", self.name, limit.as_secs())
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                let complaint = self.complaint();
-                bail!("{} ended too early{complaint}", self.name)
+        let deadline = Instant::now() + limit;
+        loop {
+            abort::check()?;
+            match self.lines.recv_timeout(PAUSE) {
+                Ok(line) => return Ok(line),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    bail!("{} said nothing for {} s: ended it", self.name, limit.as_secs())
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    let complaint = self.complaint();
+                    bail!("{} ended too early{complaint}", self.name)
+                }
             }
         }
     }
@@ -173,7 +178,7 @@ impl Guarded {
             if Instant::now() > deadline {
                 bail!("{} did not end within {} s: ended it", self.name, limit.as_secs());
             }
-            std::thread::sleep(PAUSE);
+            abort::sleep(PAUSE)?;
         };
         let mut out = String::new();
         self.lines.iter().for_each(|line| out.extend([line.as_str(), "\n"]));

@@ -3,6 +3,8 @@
 //! Owns every process, namespace and folder that it makes: dropping [`Pairs`] leaves nothing, and neither does the death
 //! of this program, whatever killed it (see [`guard`]).
 
+pub(crate) mod abort;
+pub(crate) mod bare;
 pub(crate) mod diag;
 pub(crate) mod enter;
 pub(crate) mod guard;
@@ -93,11 +95,16 @@ fn set_up(path: Path, install: &Install) -> anyhow::Result<Route> {
         Path::SmcClient => Route::smc_client(install),
         Path::AfSmc => Route::af_smc(),
         Path::Sockmap => Route::sockmap(),
+        // It needs no way to be set up.
+        Path::Bare => Ok(Route::loopback()),
     }
 }
 
 impl Executor for Pairs {
     fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
+        if cell.path == Path::Bare {
+            return bare::run(cell, pair::warm_up(cell), self.engine.patience);
+        }
         let route = self.route(cell.path).map_err(|reason| anyhow!("no {} here: {reason}", cell.path))?;
         let smcss = self.install.smcss().filter(|_| route.asks_smcss);
         let smcd = self.install.smcd().filter(|_| route.control.is_some());

@@ -15,6 +15,7 @@ use crate::cell::Cell;
 use uperf::profile;
 use uperf::result::{Connections, Run, Usage};
 
+use super::abort;
 use super::launch::Guarded;
 use super::route::Route;
 use super::sockets::{Watch, list};
@@ -182,7 +183,11 @@ impl Pair<'_> {
         let end = middle + duration + self.patience;
         let mut next = start + warm_up / 2;
         let mut most = Connections::default();
-        while master.is_alive() && !self.is_all(&most, smcss) && Instant::now() < end {
+        while master.is_alive()
+            && abort::check().is_ok()
+            && !self.is_all(&most, smcss)
+            && Instant::now() < end
+        {
             if Instant::now() < next {
                 std::thread::sleep(PAUSE);
                 continue;
@@ -244,7 +249,7 @@ fn variables(cell: &Cell, route: &Route) -> Vec<(String, String)> {
 }
 
 /// The cell's own, or half of what is measured.
-fn warm_up(cell: &Cell) -> Duration {
+pub(super) fn warm_up(cell: &Cell) -> Duration {
     let own = cell.variables.get("warmup").and_then(|text| text.strip_suffix("ms")?.parse().ok());
     own.map_or((cell.duration / 2).min(WARM_UP), Duration::from_millis)
 }

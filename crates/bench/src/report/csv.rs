@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::metric::{ALL, Metric};
 use crate::compare::study::Study;
 use crate::compare::summary::{Line, Reading};
+use crate::compare::verdict;
 
 /// One row; the fields are the columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +47,8 @@ pub(crate) struct Record {
     pub(crate) ratio_max: Option<f64>,
     /// Rounds of this contender in which others disturbed it.
     pub(crate) disturbed: usize,
+    /// Why the study allows no verdict; empty if it does.
+    pub(crate) refusal: String,
 }
 
 /// All rows.
@@ -78,6 +81,7 @@ fn record(study: &Study, line: &Line<'_>, metric: Metric) -> Option<Record> {
         ratio: value.ratio.map(|ratio| ratio.median),
         ratio_min: value.ratio.map(|ratio| ratio.min),
         ratio_max: value.ratio.map(|ratio| ratio.max),
+        refusal: verdict::refusal(study.seen()).map(|why| format!("no verdict: {why}")).unwrap_or_default(),
         disturbed: study.of(line.turn).filter(|sample| sample.is_disturbed()).count(),
     })
 }
@@ -85,8 +89,14 @@ fn record(study: &Study, line: &Line<'_>, metric: Metric) -> Option<Record> {
 /// The whole file, with a header.
 pub(crate) fn emit(study: &Study) -> anyhow::Result<String> {
     let mut writer = ::csv::Writer::from_writer(vec![]);
-    for record in records(study) {
+    let records = records(study);
+    for record in &records {
         writer.serialize(record)?;
+    }
+    // Without cells, what else there is.
+    for extra in study.extras.iter().filter(|_| records.is_empty()) {
+        writer.write_record(&extra.header)?;
+        extra.rows.iter().try_for_each(|row| writer.write_record(row))?;
     }
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     String::from_utf8(bytes).context("names are text, so the file is")

@@ -2,17 +2,13 @@
 //!
 //! The invariant: a file that fails takes no other with it, and the results have been printed before.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::compare::study::Study;
-use crate::report::{csv, html, json, print};
-
-/// A file name that means stdout.
-const STDOUT: &str = "-";
+use crate::report::{csv, html, json, markdown};
+use uperf::file::{self, STDOUT};
 
 /// Where results go, besides the text.
 #[derive(Args, Clone, Debug, Default)]
@@ -23,6 +19,9 @@ pub(crate) struct Files {
     /// A row per metric
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+    /// The tables as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
     /// One page with charts that needs no other file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -35,7 +34,12 @@ type Render = fn(&Study) -> anyhow::Result<String>;
 
 impl Files {
     fn wanted(&self) -> impl Iterator<Item = (&Path, Render)> {
-        let all = [(&self.json, json::emit as Render), (&self.csv, csv::emit), (&self.html, html::emit)];
+        let all = [
+            (&self.json, json::emit as Render),
+            (&self.csv, csv::emit),
+            (&self.markdown, markdown::emit),
+            (&self.html, html::emit),
+        ];
         all.into_iter().filter_map(|(file, render)| Some((file.as_deref()?, render)))
     }
 
@@ -47,7 +51,7 @@ impl Files {
     /// What will probably go wrong when results are to be written, before anything has been measured.
     pub(crate) fn doubts(&self) -> Vec<String> {
         let doubt = |file: &Path| {
-            let error = try_to_write(file).err()?;
+            let error = file::check(file).err()?;
             Some(format!("{} cannot be written ({error}): results will be printed only", file.display()))
         };
         self.wanted().filter_map(|(file, _)| doubt(file)).collect()
@@ -55,7 +59,8 @@ impl Files {
 
     /// Writes what was asked for; one sentence for each file that could not be written.
     pub(crate) fn save(&self, study: &Study) -> Vec<String> {
-        let save = |file: &Path, render: Render| -> anyhow::Result<()> { Ok(write(file, &render(study)?)?) };
+        let save =
+            |file: &Path, render: Render| -> anyhow::Result<()> { Ok(file::write(file, &render(study)?)?) };
         let sentence = |file: &Path, error: anyhow::Error| {
             format!("cannot write {}: {error:#}; the results are in the text all the same", file.display())
         };
@@ -63,31 +68,10 @@ impl Files {
     }
 }
 
-fn write(file: &Path, text: &str) -> io::Result<()> {
-    if file == Path::new(STDOUT) {
-        return print(text);
-    }
-    let mut opened = fs::File::create(file)?;
-    opened.write_all(text.as_bytes())?;
-    match opened.sync_all() {
-        // A pipe or a device has nothing to sync.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        outcome => outcome,
-    }
-}
-
-/// Leaves everything as it was.
-fn try_to_write(file: &Path) -> io::Result<()> {
-    if file == Path::new(STDOUT) {
-        return Ok(());
-    }
-    let is_new = !file.exists();
-    OpenOptions::new().append(true).create(true).open(file)?;
-    if is_new { fs::remove_file(file) } else { Ok(()) }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::compare::mock::{MockExecutor, plan, study};
     use crate::path::Path as Way;

@@ -6,7 +6,10 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::compare::goals;
 use crate::compare::study::Study;
+use crate::compare::summary::Reading;
+use crate::compare::verdict;
 use crate::report::csv::{self, Record};
 
 /// What the file says of itself. The number grows when an old reader would misread a new file.
@@ -15,6 +18,7 @@ const FORMAT: &str = "smc_bench study 1";
 #[derive(Serialize)]
 struct Document<'a> {
     format: &'static str,
+    verdict: Vec<String>,
     summary: Vec<Record>,
     study: &'a Study,
 }
@@ -27,7 +31,9 @@ struct Saved {
 
 /// The whole file.
 pub(crate) fn emit(study: &Study) -> anyhow::Result<String> {
-    let document = Document { format: FORMAT, summary: csv::records(study), study };
+    let reading = Reading::new(study);
+    let verdict = verdict::summary(&reading, &goals::judge(&reading));
+    let document = Document { format: FORMAT, verdict, summary: csv::records(study), study };
     Ok(serde_json::to_string(&document)? + "\n")
 }
 

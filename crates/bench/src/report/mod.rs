@@ -2,10 +2,14 @@
 //!
 //! The invariant: everything here is computed from the [`Study`] alone, so a saved one gives the same report again.
 
+#[cfg(test)]
+mod agreement;
 mod csv;
 mod files;
 mod html;
 mod json;
+mod markdown;
+mod table;
 mod text;
 mod units;
 
@@ -13,17 +17,23 @@ use std::io::{self, Write};
 
 pub(crate) use self::files::Files;
 pub(crate) use self::json::load;
-pub(crate) use self::text::extra;
 use crate::compare::progress::say;
 use crate::compare::study::Study;
 
 /// Prints `study` and writes the files that were asked for. False if something could not be written; the sentence about
 /// it is on stderr then.
 pub(crate) fn show(study: &Study, files: &Files) -> bool {
-    let printed = if files.takes_stdout() { Ok(()) } else { print(&text::text(study)) };
+    let printed = if files.takes_stdout() { Ok(()) } else { print(&text::text(study, width())) };
     let errors = files.save(study);
     errors.iter().for_each(|error| say(error));
     printed.is_ok() && errors.is_empty()
+}
+
+/// Of the terminal that stdout is, or as COLUMNS has it; a file may have lines of any length.
+fn width() -> usize {
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let seen = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    said.or_else(seen).filter(|columns| *columns > 0).unwrap_or(usize::MAX)
 }
 
 /// To stdout. A reader who has gone, as `head` does, is no error.

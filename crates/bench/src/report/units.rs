@@ -12,17 +12,17 @@ pub(crate) fn show(metric: Metric, value: f64) -> String {
     if unit.is_empty() { number } else { format!("{number} {unit}") }
 }
 
-/// A round number of `metric`, for the mark of an axis: `1 ms`, not `1.00 ms`. Of us/Gb the unit is left out: it would
-/// need more room than the number.
-pub(crate) fn mark(metric: Metric, value: f64) -> String {
-    match metric {
-        Metric::CpuPerGigabit | Metric::ServerCpuPerGigabit | Metric::HostCpuPerGigabit => grouped(value),
-        _ => {
-            // A power of ten may be a hair below itself.
-            let (scale, unit) = scale(metric, value * 1.000_001);
-            format!("{} {unit}", round(value / scale)).trim_end().to_owned()
-        }
-    }
+/// One unit for all of `values`, that of the smallest: what to divide by, and what to call the quotients.
+pub(crate) fn unit(metric: Metric, values: impl Iterator<Item = f64>) -> (f64, &'static str) {
+    let least = values.filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+    scale(metric, if least.is_finite() { least } else { 1.0 })
+}
+
+/// A number for the mark of an axis whose unit stands elsewhere: `1 000`, not `1000.00`.
+pub(crate) fn mark(value: f64) -> String {
+    // A power of ten may be a hair below itself.
+    let value = round(value * 1.000_000_1);
+    if value >= 1000.0 { grouped(value) } else { format!("{value}") }
 }
 
 /// A part of a whole, for the mark of an axis: `50 %`.
@@ -71,9 +71,15 @@ pub(crate) fn grouped(value: f64) -> String {
     grouped
 }
 
-/// A ratio: `21.5x`.
-pub(crate) fn times(ratio: f64) -> String {
-    format!("{}x", figure(ratio))
+/// A ratio to the baseline: `21.5x` of what shall be more, `4.7 %` of what shall be less.
+pub(crate) fn ratio(metric: Metric, ratio: f64) -> String {
+    if metric.about().lower_is_better { percent(ratio) } else { format!("{}x", figure(ratio)) }
+}
+
+/// Two of them, the sign once.
+pub(crate) fn ratio_range(metric: Metric, low: f64, high: f64) -> String {
+    let scale = if metric.about().lower_is_better { 100.0 } else { 1.0 };
+    format!("{}..{}", figure(low * scale), ratio(metric, high))
 }
 
 /// A part of a whole: `4.7 %`.
@@ -117,12 +123,15 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_round() {
-        let marks = [1e-3, 1.0, 1e3, 2e5].map(|us| mark(Metric::P50, us));
-        assert_eq!(marks, ["0.001 us", "1 us", "1 ms", "200 ms"]);
-        assert_eq!(mark(Metric::Throughput, 0.1), "100 Mb/s");
-        assert_eq!(mark(Metric::CpuPerGigabit, 1e3), "1\u{a0}000");
+    fn a_chart_has_one_unit_and_round_marks() {
+        let unit_of = |values: &[f64]| unit(Metric::P50, values.iter().copied());
+        assert_eq!(unit_of(&[0.2, 5e6]), (1.0, "us"));
+        assert_eq!(unit_of(&[2e3, 5e6]), (1e3, "ms"));
+        assert_eq!(unit_of(&[]), (1.0, "us"));
+        assert_eq!([1e-3, 1.0, 999.9999, 2e5].map(mark), ["0.001", "1", "1\u{a0}000", "200\u{a0}000"]);
         assert_eq!([0.5, 10.0].map(mark_percent), ["50 %", "1000 %"]);
+        assert_eq!(ratio(Metric::Rate, 21.54), "21.5x");
+        assert_eq!(ratio_range(Metric::CpuPerGigabit, 0.047, 0.1), "4.70..10.0 %");
     }
 
     #[test]

@@ -19,9 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 
+use serde::{Deserialize, Serialize};
+
 use self::errors::Errors;
 pub use self::errors::Refusal;
-use self::model::Profile;
+use self::model::{Flowop, FlowopKind, Profile};
+use self::options::Size;
 use self::parse::variables::{Variables, unused};
 
 /// No profile is longer; whoever names a log file or a device by mistake gets an answer, too.
@@ -49,6 +52,38 @@ pub(crate) fn load(name_or_path: &str, variables: &BTreeMap<String, String>) -> 
 /// Everything that is wrong with it: what passes here is not refused later.
 pub fn reconnects(name_or_path: &str, variables: &BTreeMap<String, String>) -> Result<bool, Refusal> {
     Ok(load(name_or_path, variables)?.reconnects())
+}
+
+/// Bytes that go one way, so many times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// From the master to the slave.
+    pub is_write: bool,
+    /// Of each.
+    pub bytes: u32,
+    /// How often.
+    pub count: u64,
+}
+
+/// What the transaction `measured` moves; None if it does more than to write and read pieces of fixed size.
+///
+/// # Errors
+///
+/// As [`reconnects`].
+pub fn pieces(
+    name_or_path: &str,
+    variables: &BTreeMap<String, String>,
+) -> Result<Option<Vec<Piece>>, Refusal> {
+    let profile = load(name_or_path, variables)?;
+    let [group] = &profile.groups[..] else { return Ok(None) };
+    let measured = group.transactions.iter().find(|one| one.name == "measured" && one.rate.is_none());
+    let piece = |flowop: &Flowop| match (flowop.kind, flowop.options.size) {
+        (FlowopKind::Write | FlowopKind::Read, Some(Size::Fixed(bytes))) => {
+            Some(Piece { is_write: flowop.kind == FlowopKind::Write, bytes, count: flowop.options.count })
+        }
+        _ => None,
+    };
+    Ok(measured.and_then(|one| one.flowops.iter().map(piece).collect()))
 }
 
 /// Refuses the first of `variables` that none of the profiles has. Where one cannot be read, nobody can tell.
@@ -88,6 +123,12 @@ fn text(file: impl io::Read) -> io::Result<String> {
     file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST_BYTES {
         return Err(io::Error::other(format!("it has more than {MOST_BYTES} bytes, so it is no profile")));
+    }
+    // Nothing of it is shown: a terminal would obey.
+    let is_junk = |byte: u8| byte == 0x7f || (byte < b' ' && !b"\t\n\r".contains(&byte));
+    if let Some(place) = bytes.iter().position(|byte| is_junk(*byte)) {
+        let what = format!("byte {} is 0x{:02x}, so it is no text and no profile", place + 1, bytes[place]);
+        return Err(io::Error::other(what));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

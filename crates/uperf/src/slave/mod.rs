@@ -7,15 +7,16 @@ mod job;
 mod order;
 mod session;
 
+use std::io;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use anyhow::Context;
+use anyhow::anyhow;
 
 use crate::exit::Exit;
-use crate::result::{Run, Usage};
+use crate::result::Run;
 use crate::strand::workers::Server;
 use crate::strand::{listen_tcp, together};
 use job::Outcome;
@@ -40,7 +41,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<Exit> {
     let port = options.port;
     let (listener, port) =
-        listen_tcp(port).with_context(|| format!("cannot listen on port {port}; another slave may"))?;
+        listen_tcp(port).map_err(|error| anyhow!("cannot listen on port {port}: {}", why(port, &error)))?;
     if options.once || options.port == 0 {
         println!("slave listens on port {port}");
     }
@@ -54,6 +55,21 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Exit> {
                 thread::sleep(std::time::Duration::from_millis(100));
             }
         }
+    }
+}
+
+/// What to do about it.
+fn why(port: u16, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!(
+                "somebody does already (`ss -ltnp sport = :{port}` says who); end it, or choose another with -P"
+            )
+        }
+        io::ErrorKind::PermissionDenied => {
+            "only root may have ports below 1024; choose another with -P".into()
+        }
+        _ => error.to_string(),
     }
 }
 
@@ -148,7 +164,7 @@ fn both(one: Run, other: Run) -> Run {
         transactions: one.transactions + other.transactions,
         bytes_sent: one.bytes_sent + other.bytes_sent,
         bytes_received: one.bytes_received + other.bytes_received,
-        client: Usage::default(),
+        client: None,
         server,
         errors: one.errors + other.errors,
         ..other

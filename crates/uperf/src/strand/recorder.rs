@@ -90,7 +90,7 @@ impl Recorder {
     fn latency(&self) -> Latency {
         let entries = self.histogram.iter().flat_map(|histogram| histogram.iter_recorded());
         let counts_ns = entries.map(|entry| (entry.value_iterated_to(), entry.count_at_value())).collect();
-        Latency { counts_ns }
+        Latency { counts_ns, ..Latency::default() }
     }
 }
 

@@ -8,14 +8,16 @@ mod suite;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::suite::{Pace, suite};
+use crate::compare::digits::figure;
 use crate::compare::metric::Metric;
 use crate::compare::plan::Turn;
-use crate::compare::quantity::{Probe, Quantity};
+use crate::compare::quantity::{Probe, Quantity, Unit};
 use crate::compare::quiet::Interference;
 use crate::compare::stats::Spread;
 use crate::compare::study::Study;
 use crate::compare::summary::Reading;
 use crate::compare::verdict::refusal;
+use crate::path::Path;
 
 /// What a ratio or a quantity has to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,6 +80,8 @@ pub(crate) enum Verdict {
     Short,
     /// Not even the floor.
     BelowFloor,
+    /// Not even the floor, nor does `bare`: why.
+    Forbidden(String),
     /// Others disturbed too many of its runs: why.
     Refused(String),
     /// There are no two runs of one round: why.
@@ -93,6 +97,7 @@ impl Verdict {
             Verdict::Pass => "pass",
             Verdict::Short => "short",
             Verdict::BelowFloor => "below floor",
+            Verdict::Forbidden(_) => "not on this machine",
             Verdict::Refused(_) => "no verdict",
             Verdict::NotMeasured(_) | Verdict::NotHere(_) => "not measured",
         }
@@ -132,18 +137,41 @@ fn judge_turns<'a>(reading: &Reading<'a>, goal: &'a Goal, turns: [Turn; 2], metr
         Bar::AtLeast { .. } => metric.times_better(ours, theirs),
         Bar::AtMost { .. } => ours / theirs,
     };
-    let ratio = Spread::of(pairs.iter().map(count));
+    let ratio = Spread::of_ratios(pairs.iter().map(count));
     let samples = study.samples.iter().filter(|one| turns.contains(&one.turn));
     let failed = study.failures.iter().find(|one| turns.contains(&one.turn));
     let missing = failed.map(|one| Verdict::NotMeasured(one.reason.clone()));
     let verdict = goal.bar.judge(ratio, samples.map(|one| one.interference), missing);
+    let verdict = match verdict {
+        Verdict::BelowFloor => limit(reading, goal.bar, theirs, metric).unwrap_or(Verdict::BelowFloor),
+        verdict => verdict,
+    };
     let against = study.contender(theirs).map(|(_, who)| who.to_string()).unwrap_or_default();
     Judged { goal, against, reached: ratio, verdict }
 }
 
+/// What `bare` comes to against `theirs`, if not even that reaches the floor: then the machine forbids it.
+fn limit(reading: &Reading<'_>, bar: Bar, theirs: Turn, metric: Metric) -> Option<Verdict> {
+    let group = reading.study.plan.groups.get(theirs.group)?;
+    let bare = group.contenders.iter().position(|one| one.path == Path::Bare)?;
+    let bare = Turn { contender: bare, ..theirs };
+    let pairs = reading.paired(bare, theirs, metric);
+    let count = |&(bare, theirs): &(f64, f64)| match bar {
+        Bar::AtLeast { .. } => metric.times_better(bare, theirs),
+        Bar::AtMost { .. } => bare / theirs,
+    };
+    let reached = Spread::of_ratios(pairs.iter().map(count)).filter(|_| bare != theirs)?.median;
+    (bar.verdict(reached) == Verdict::BelowFloor)
+        .then(|| Verdict::Forbidden(format!("bare, the limit of this machine, reaches {}", figure(reached))))
+}
+
 fn judge_quantity<'a>(study: &Study, goal: &'a Goal, quantity: Quantity) -> Judged<'a> {
     let pairs = study.taken(quantity).flat_map(|take| &take.pairs);
-    let reached = Spread::of(pairs.map(|pair| pair.value()));
+    let values = pairs.map(|pair| pair.value());
+    let reached = match quantity.about().unit {
+        Unit::Times => Spread::of_ratios(values),
+        _ => Spread::of(values),
+    };
     let missing = study.lacks.iter().find(|lack| lack.quantity == quantity).map(|lack| {
         let reason = lack.reason.clone();
         if lack.is_absent { Verdict::NotHere(reason) } else { Verdict::NotMeasured(reason) }
@@ -197,6 +225,7 @@ pub(crate) fn tally(judged: &[Judged<'_>]) -> String {
     let rest = [
         (count(|v| *v == Verdict::Short), "short"),
         (count(|v| *v == Verdict::BelowFloor), "below floor"),
+        (count(|v| matches!(v, Verdict::Forbidden(_))), "not possible on this machine"),
         (count(|v| matches!(v, Verdict::Refused(_))), "without a verdict"),
         (count(|v| matches!(v, Verdict::NotMeasured(_) | Verdict::NotHere(_))), "not measured"),
     ];

@@ -19,6 +19,8 @@ fn pace() -> Pace {
 fn suite_with(times: f64, cost: f64) -> Study {
     let model = move |cell: &Cell, _: usize| match cell.path {
         Path::Smc => run(1000.0 * times, 1000.0 * cost),
+        // Never the reason why something is not reached.
+        Path::Bare => run(1000.0 * 150.0, 5.0),
         _ => run(1000.0, 1000.0),
     };
     let quantity = move |quantity: Quantity, _| match quantity.about().unit {
@@ -59,7 +61,7 @@ fn every_row_points_at_what_it_names() {
     }
     let is_unix = |turn: Turn| plan.cell(turn).is_some_and(|cell| cell.path == Path::Unix);
     let against_unix = of_cells.iter().filter(|(_, (_, theirs))| is_unix(*theirs));
-    assert_eq!((of_cells.len(), against_unix.count(), goals.len()), (56, 27, 66));
+    assert_eq!((of_cells.len(), against_unix.count(), goals.len()), (80, 27, 90));
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn goals_are_reached_missed_and_broken() {
     assert_eq!(word(&bad, "crr-200x1000, 1 connection, plain server"), "short");
     assert_eq!(word(&bad, "read, write on a pipe"), "below floor");
     let text = tally(&judge(&Reading::new(&bad)));
-    assert_eq!(text, "0 of 66 goals reached, 3 short, 63 below floor");
+    assert_eq!(text, "0 of 90 goals reached, 15 short, 75 below floor");
 }
 
 #[test]
@@ -130,6 +132,25 @@ fn a_percentile_counts_by_how_much_shorter_it_is() {
     let ratio = row.reached.expect("measured").median;
     assert!((14.5..15.5).contains(&ratio), "{ratio}");
     assert_eq!(row.verdict, Verdict::Short);
+}
+
+#[test]
+fn what_the_machine_forbids_is_told_from_what_is_broken() {
+    let model = |cell: &Cell, _: usize| match cell.path {
+        Path::Smc => run(39_000.0, 100.0),
+        Path::Bare => run(40_000.0, 100.0),
+        _ => run(1000.0, 1000.0),
+    };
+    let study = suite_study(suite(&pace(), Path::TcpVeth), &mut MockExecutor::new(model));
+    let judged = judge(&Reading::new(&study));
+    let row = |against: &str| {
+        let start = "rr1c-200x1000, 1 connection: transactions";
+        judged.iter().find(|row| row.goal.name.starts_with(start) && row.against == against).expect("a row")
+    };
+    let forbidden = Verdict::Forbidden("bare, the limit of this machine, reaches 40.0".into());
+    assert_eq!((&row("tcp-veth").verdict, row("tcp-veth").verdict.is_failure()), (&forbidden, false));
+    assert_eq!((&row("bare").verdict, &row("unix").verdict), (&Verdict::Pass, &Verdict::Pass));
+    assert!(tally(&judged).contains(" not possible on this machine"), "{}", tally(&judged));
 }
 
 #[test]

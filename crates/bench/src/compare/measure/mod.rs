@@ -18,7 +18,7 @@ use crate::compare::study::{Ending, Failure, Sample};
 pub(crate) use self::probes::Taken;
 
 /// How long to look at the host before a run: a fifth of the run, within these. Shorter than 50 ms is five ticks.
-const WINDOW: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(250));
+pub(crate) const WINDOW: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(250));
 
 /// What the loop needs of the world.
 pub(crate) struct Bench<'a> {
@@ -88,6 +88,10 @@ impl Bench<'_> {
                         Ok((run, interference)) => {
                             measured.samples.push(Sample { turn, round, interference, run });
                         }
+                        Err(_) if (self.stop)() => {
+                            measured.ending = Ending::Interrupted;
+                            return measured;
+                        }
                         Err(error) => {
                             let reason = one_line(&error);
                             (self.tell)(&News::Failed(&cell, &reason));
@@ -117,9 +121,19 @@ impl Bench<'_> {
     /// One run, and what others did from the look before it to its end.
     fn run(&mut self, cell: &Cell) -> anyhow::Result<(uperf::result::Run, Option<Interference>)> {
         let window = (cell.duration / 5).clamp(WINDOW.0, WINDOW.1);
+        let (run, seen) = self.watched(window, |world| world.run(cell));
+        Ok((run?, seen))
+    }
+
+    /// Does `work`, and what others did from a look of `window` before it to its end.
+    pub(crate) fn watched<T>(
+        &mut self,
+        window: Duration,
+        work: impl FnOnce(&mut dyn World) -> T,
+    ) -> (T, Option<Interference>) {
         let seen = settle(self.host, window, &mut self.wait, self.stop);
-        let run = self.world.run(cell)?;
-        Ok((run, self.since(seen)))
+        let done = work(self.world);
+        (done, self.since(seen))
     }
 
     /// What others did from the look before a run until now.

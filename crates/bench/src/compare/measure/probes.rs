@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::{Bench, News, WINDOW, one_line};
 use crate::compare::probe::Missing;
 use crate::compare::quantity::{Lack, Probe, Take};
-use crate::compare::quiet::settle;
 use crate::compare::study::Ending;
 
 /// What came of it.
@@ -56,9 +55,11 @@ impl Bench<'_> {
                 return Ok(());
             }
             (self.tell)(&News::Probes(probe, round));
-            let seen = settle(self.host, WINDOW.1, &mut self.wait, self.stop);
-            let found = session.round(self.world, round)?;
-            let interference = self.since(seen);
+            let (found, interference) = self.watched(WINDOW.1, |world| session.round(world, round));
+            if found.is_err() && self.must_stop(taken) {
+                return Ok(());
+            }
+            let found = found?;
             taken.takes.extend(found.into_iter().map(|found| Take {
                 quantity: found.quantity,
                 round,

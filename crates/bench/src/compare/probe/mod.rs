@@ -3,7 +3,7 @@
 
 mod sessions;
 
-pub(crate) use self::sessions::{guess, open};
+pub(crate) use self::sessions::{guess, open, whole_seconds};
 use crate::cell::Executor;
 use crate::compare::quantity::{Pair, Quantity};
 use uperf::result::Connections;

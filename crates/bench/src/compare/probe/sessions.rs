@@ -41,15 +41,14 @@ pub(crate) fn open(probe: Probe, duration: Duration) -> Result<Box<dyn Session>,
         Probe::Idle => Box::new(idle::Settings::thousand(duration.max(IDLE))),
         Probe::App(name) => {
             let application = name.find().map_err(Missing::Absent)?;
-            let tests = probe.quantities().count();
-            Box::new(app::Session::open(name, application, None, whole_seconds(duration))?.of_first(tests))
+            Box::new(app::Session::open(name, application, None, whole_seconds(duration).min(5))?)
         }
     })
 }
 
 /// How long a round of `probe` takes, before anybody has seen one.
 pub(crate) fn guess(probe: Probe, duration: Duration) -> Duration {
-    let app = |tests: u32| Duration::from_secs(1 + u64::from(whole_seconds(duration))) * 2 * tests;
+    let app = |tests: u32| Duration::from_secs(1 + u64::from(whole_seconds(duration).min(5))) * 2 * tests;
     match probe {
         Probe::PlainPeer => (duration.min(SLICE) * 3 / 2 + AROUND) * 2 * PAIRS,
         Probe::Descriptors => descriptors::guess() * 2 * PAIRS_OF_CALLS,
@@ -59,9 +58,9 @@ pub(crate) fn guess(probe: Probe, duration: Duration) -> Duration {
     }
 }
 
-/// Load generators take no others; five are the length of a slice of `smc_bench app`.
-fn whole_seconds(duration: Duration) -> u16 {
-    duration.as_secs_f64().ceil().clamp(1.0, 5.0) as u16
+/// Load generators take no others.
+pub(crate) fn whole_seconds(duration: Duration) -> u16 {
+    duration.as_secs_f64().ceil().clamp(1.0, 3600.0) as u16
 }
 
 /// Ours and theirs, one right after the other.
@@ -144,7 +143,9 @@ impl Session for idle::Settings {
 impl Session for app::Session {
     fn round(&mut self, _: &mut dyn Executor, round: u16) -> anyhow::Result<Vec<Found>> {
         let path = |ours| if ours { Path::Smc } else { Path::TcpLoopback };
-        let (ours, theirs) = pair(round % 2 == 1, |ours| self.slices(path(ours)))?;
+        let count = Probe::App(self.name()).quantities().count();
+        let tests = &self.tests()[..count];
+        let (ours, theirs) = pair(round % 2 == 1, |ours| self.slices(path(ours), tests))?;
         let found = |(quantity, (ours, theirs)): (Quantity, (Slice, Slice))| {
             let pairs = vec![paired((ours.counted.rate, theirs.counted.rate))];
             Found { quantity, pairs, connections: Some(ours.connections) }
@@ -190,6 +191,6 @@ mod tests {
     #[test]
     fn load_generators_have_whole_seconds() {
         let seconds = [0.01, 1.0, 1.2, 60.0].map(Duration::from_secs_f64).map(whole_seconds);
-        assert_eq!(seconds, [1, 1, 2, 5]);
+        assert_eq!(seconds, [1, 1, 2, 60]);
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::compare::digits::{bytes, figure};
+use crate::compare::goals::{self, Judged};
 use crate::compare::metric::Metric;
 use crate::compare::plan::Contender;
 use crate::compare::quantity;
@@ -170,6 +171,33 @@ pub(crate) fn refusal(seen: impl IntoIterator<Item = Option<Interference>>) -> O
             seen.len()
         )
     })
+}
+
+/// What it comes to, a sentence each, or why nothing is said.
+pub(crate) fn summary(reading: &Reading<'_>, judged: &[Judged<'_>]) -> Vec<String> {
+    if judged.is_empty() {
+        return headline(reading);
+    }
+    let refusal = refusal(reading.study.seen()).map(|why| format!("no verdict: {why}"));
+    refusal.into_iter().chain([goals::tally(judged)]).collect()
+}
+
+/// How it was measured, a sentence each.
+pub(crate) fn how(study: &Study) -> Vec<String> {
+    let plan = &study.plan;
+    let rounds = if plan.rounds == 1 { "one round".into() } else { format!("{} rounds", plan.rounds) };
+    let turns = format!(
+        "{rounds} in which the paths take turns; medians of the rounds, percentiles of all rounds merged, ratios of runs \
+         of the same round; {:.2} s of warm-up before each run",
+        plan.warm_up.as_secs_f64()
+    );
+    let mut all = vec![
+        format!("{}, {:.0} s, version {}: {}", study.started, study.seconds, study.version, study.command),
+        format!("machine: {}", study.machine.sentence()),
+        format!("host: {}", calm(study)),
+    ];
+    all.extend((!plan.groups.is_empty()).then_some(turns));
+    all
 }
 
 /// How calm the host was, for the description of the run.

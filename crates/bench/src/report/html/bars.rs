@@ -7,9 +7,10 @@ use maud::{Markup, html};
 
 use super::paint;
 use super::scale::Scale;
+use crate::compare::metric::Metric;
 use crate::compare::plan::Contender;
 use crate::compare::stats::Spread;
-use crate::report::units::percent;
+use crate::report::units::ratio;
 
 /// Width of the drawing, in its own units: that of a telephone, so that letters keep their size on one.
 pub(crate) const WIDTH: f64 = 340.0;
@@ -23,6 +24,8 @@ const NUMBERS: (f64, f64) = (259.0, 264.0);
 const BAR: f64 = 12.0;
 const ROW: f64 = 18.0;
 const HEADING: f64 = 26.0;
+/// The narrowest bar that can be seen for one.
+const LEAST: f64 = 3.0;
 /// Longest name that fits left of its bar.
 const FITTING: usize = 14;
 
@@ -45,8 +48,8 @@ pub(crate) struct Group {
 }
 
 /// Says all of it in words, for whoever does not see the drawing.
-pub(crate) fn words(groups: &[Group]) -> String {
-    let bar = |bar: &Bar| format!("{} {} ({})", bar.contender, percent(bar.ratio.median), bar.shown);
+pub(crate) fn words(metric: Metric, groups: &[Group]) -> String {
+    let bar = |bar: &Bar| format!("{} {} ({})", bar.contender, ratio(metric, bar.ratio.median), bar.shown);
     let group = |group: &Group| {
         let bars: Vec<String> = group.bars.iter().map(bar).collect();
         format!("{}: {}.", group.name, bars.join(", "))
@@ -55,7 +58,7 @@ pub(crate) fn words(groups: &[Group]) -> String {
 }
 
 /// The drawing.
-pub(crate) fn draw(title: &str, groups: &[Group]) -> Markup {
+pub(crate) fn draw(title: &str, metric: Metric, groups: &[Group]) -> Markup {
     let ratios = groups.iter().flat_map(|group| &group.bars).map(|bar| bar.ratio.max.max(1.0));
     let scale = Scale::linear(ratios.fold(1.0, f64::max), BARS);
     let rows: usize = groups.iter().map(|group| group.bars.len()).sum();
@@ -64,41 +67,41 @@ pub(crate) fn draw(title: &str, groups: &[Group]) -> Markup {
     let groups_drawn: Vec<Markup> = groups
         .iter()
         .map(|group| {
-            let drawn = draw_group(group, &scale, top);
+            let drawn = draw_group(group, metric, &scale, top);
             top += HEADING + group.bars.len() as f64 * ROW;
             drawn
         })
         .collect();
     html! {
         svg viewBox=(format!("0 0 {WIDTH} {height:.0}")) role="img"
-            aria-label=(format!("{title}. {}", words(groups))) {
+            aria-label=(format!("{title}. {}", words(metric, groups))) {
             @for group in groups_drawn { (group) }
         }
     }
 }
 
-fn draw_group(group: &Group, scale: &Scale, top: f64) -> Markup {
+fn draw_group(group: &Group, metric: Metric, scale: &Scale, top: f64) -> Markup {
     let rows = top + HEADING;
     let bottom = rows + group.bars.len() as f64 * ROW - 3.0;
     let one = scale.at(1.0);
     html! {
         text.group x="0" y=(place(rows - 8.0)) { (group.name) }
         line.base x1=(place(one)) x2=(place(one)) y1=(place(rows - 2.0)) y2=(place(bottom)) {}
-        @for (i, bar) in group.bars.iter().enumerate() { (draw_bar(bar, scale, rows + i as f64 * ROW)) }
+        @for (i, bar) in group.bars.iter().enumerate() { (draw_bar(bar, metric, scale, rows + i as f64 * ROW)) }
     }
 }
 
-fn draw_bar(bar: &Bar, scale: &Scale, top: f64) -> Markup {
+fn draw_bar(bar: &Bar, metric: Metric, scale: &Scale, top: f64) -> Markup {
     let (middle, end) = (top + BAR / 2.0, scale.at(bar.ratio.median));
     let (low, high) = (scale.at(bar.ratio.min), scale.at(bar.ratio.max));
     html! {
         text.name x=(NAMES) y=(place(middle + 4.0)) text-anchor="end" { (fitting(&bar.contender.to_string())) }
-        rect class=(paint::fill(&bar.contender)) x=(BARS.0) y=(place(top)) width=(place((end - BARS.0).max(1.0)))
+        rect class=(paint::fill(&bar.contender)) x=(BARS.0) y=(place(top)) width=(place((end - BARS.0).max(LEAST)))
             height=(BAR) rx="2" {}
         @if high - low > 1.0 {
             line.spread x1=(place(low)) x2=(place(high)) y1=(place(middle)) y2=(place(middle)) {}
         }
-        text.value x=(NUMBERS.0) y=(place(middle + 4.0)) text-anchor="end" { (percent(bar.ratio.median)) }
+        text.value x=(NUMBERS.0) y=(place(middle + 4.0)) text-anchor="end" { (ratio(metric, bar.ratio.median)) }
         text.more x=(NUMBERS.1) y=(place(middle + 4.0)) { (bar.shown) }
     }
 }

@@ -35,6 +35,7 @@ fn one(reading: &Reading<'_>, lines: &[&Line<'_>]) -> Option<Markup> {
         across: "size of each buffer",
         ticks: &ticks,
         series: &series,
+        unit: "",
         up: &mark_percent,
     };
     (!series.is_empty()).then(|| figure(&title, "The default size being 100 %", &drawing.draw()))

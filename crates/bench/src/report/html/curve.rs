@@ -11,7 +11,7 @@ use super::scale::{Scale, apart};
 const HEIGHT: f64 = 236.0;
 /// Where lines may be: left to right, bottom to top. Right of them stand their names.
 const ACROSS: (f64, f64) = (54.0, 250.0);
-const UP: (f64, f64) = (200.0, 14.0);
+const UP: (f64, f64) = (200.0, 22.0);
 /// Between two names.
 const GAP: f64 = 14.0;
 
@@ -45,6 +45,8 @@ pub(crate) struct Chart<'a> {
     pub(crate) ticks: &'a [Tick],
     /// The lines.
     pub(crate) series: &'a [Series],
+    /// Unit of the axis at the left; empty where its marks have it.
+    pub(crate) unit: &'a str,
     /// Names a mark of the axis at the left.
     pub(crate) up: &'a dyn Fn(f64) -> String,
 }
@@ -76,6 +78,7 @@ impl Chart<'_> {
                 line.grid x1=(place(x.at(tick.value))) x2=(place(x.at(tick.value))) y1=(UP.0) y2=(UP.0 + 4.0) {}
                 text.tick x=(place(x.at(tick.value))) y=(UP.0 + 15.0) text-anchor="middle" { (tick.name) }
             }
+            text.tick x=(ACROSS.0 - 5.0) y=(UP.1 - 5.0) text-anchor="end" { (self.unit) }
             line.axis x1=(ACROSS.0) x2=(ACROSS.1) y1=(UP.0) y2=(UP.0) {}
             text.tick x=(place(f64::midpoint(ACROSS.0, ACROSS.1))) y=(HEIGHT - 4.0) text-anchor="middle" { (self.across) }
         }

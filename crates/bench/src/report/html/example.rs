@@ -63,7 +63,8 @@ fn tailed(run: &Run, count: u32) -> Latency {
         let tail = if i > 20 { 3e-3 * 0.88_f64.powi(i - 20) } else { 0.0 };
         ((middle_ns * time) as u64, (run.transactions as f64 * (hump + tail) / 12.0).round() as u64)
     };
-    Latency { counts_ns: (0..90).map(at).filter(|(_, passes)| *passes > 0).collect() }
+    let counts_ns = (0..90).map(at).filter(|(_, passes)| *passes > 0).collect();
+    Latency { counts_ns, ..Latency::default() }
 }
 
 fn machine() -> Machine {
@@ -138,6 +139,7 @@ pub(crate) fn swept() -> Study {
             ["tcp-veth", "0.0 %", "4.1 KiB"].map(Into::into).into(),
             ["smc", "0.0 %", "3.9 KiB"].map(Into::into).into(),
         ],
+        seen: vec![],
     };
     Study {
         title: "Sizes of messages".into(),

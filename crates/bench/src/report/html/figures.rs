@@ -10,7 +10,7 @@ use super::lines::{over_size, percentiles};
 use crate::compare::metric::Metric;
 use crate::compare::study::{Axis, connections};
 use crate::compare::summary::{Line, Reading};
-use crate::report::units::{show, workload};
+use crate::report::units::{grouped, ratio, unit, workload};
 use uperf::profile::builtin;
 
 /// What a size is called in a profile.
@@ -18,10 +18,10 @@ pub(crate) const SIZE: &str = "size";
 
 /// Drawings under one heading.
 pub(crate) struct Chapter {
-    /// The workload.
+    /// What is done, in words where the profile is a built-in one.
     pub(crate) heading: String,
-    /// What it does, of built-in profiles.
-    pub(crate) about: Option<String>,
+    /// What it is called then.
+    pub(crate) name: Option<String>,
     /// As they stand.
     pub(crate) figures: Vec<Markup>,
 }
@@ -39,8 +39,10 @@ pub(crate) fn chapters(reading: &Reading<'_>, lines: &[Line<'_>]) -> Vec<Chapter
             }
             _ => per_connections(reading, &own),
         };
-        let about = own.first().and_then(|line| about(&line.group.setting.profile));
-        Chapter { heading: name, about, figures }
+        match own.first().and_then(|line| about(&line.group.setting.profile)) {
+            Some(words) => Chapter { heading: words, name: Some(name), figures },
+            None => Chapter { heading: name, name: None, figures },
+        }
     };
     names.into_iter().map(chapter).filter(|chapter| !chapter.figures.is_empty()).collect()
 }
@@ -48,9 +50,7 @@ pub(crate) fn chapters(reading: &Reading<'_>, lines: &[Line<'_>]) -> Vec<Chapter
 /// What a built-in profile does, without what is said of its variables.
 fn about(profile: &str) -> Option<String> {
     let parts = builtin::find(profile)?.about.split(", ").filter(|part| !part.contains('$'));
-    let text = parts.collect::<Vec<_>>().join(", ");
-    let first = text.chars().next()?;
-    Some(format!("{}{}.", first.to_uppercase(), &text[first.len_utf8()..]))
+    Some(capital(&parts.collect::<Vec<_>>().join(", ")))
 }
 
 fn heading(reading: &Reading<'_>, line: &Line<'_>) -> String {
@@ -61,12 +61,9 @@ fn heading(reading: &Reading<'_>, line: &Line<'_>) -> String {
 /// Speed, cost and distribution for each number of connections.
 fn per_connections(reading: &Reading<'_>, lines: &[&Line<'_>]) -> Vec<Markup> {
     let Some(first) = lines.first() else { return vec![] };
-    let main = match reading.main_metric(first.turn.group) {
-        Metric::Throughput => Metric::Throughput,
-        _ => Metric::TransactionTime,
-    };
+    let main = reading.main_metric(first.turn.group);
     let mut figures: Vec<Markup> =
-        [main, Metric::CpuPerGigabit].into_iter().filter_map(|metric| normalised(lines, metric)).collect();
+        [main, first.cost()].into_iter().filter_map(|metric| normalised(lines, metric)).collect();
     if main != Metric::Throughput {
         figures.extend(groups(lines).iter().filter_map(|group| percentiles(group)));
     }
@@ -79,9 +76,11 @@ pub(crate) fn groups<'a, 'b>(lines: &[&'b Line<'a>]) -> Vec<Vec<&'b Line<'a>>> {
 }
 
 fn normalised(lines: &[&Line<'_>], metric: Metric) -> Option<Markup> {
+    let (scale, unit) = unit(metric, lines.iter().filter_map(|line| line.shown(metric)));
     let bar = |line: &&Line<'_>| {
         let value = line.values.get(&metric)?;
-        Some(Bar { contender: line.contender.clone(), ratio: value.ratio?, shown: show(metric, value.shown) })
+        let shown = grouped(value.shown / scale);
+        Some(Bar { contender: line.contender.clone(), ratio: value.ratio?, shown })
     };
     let group = |lines: Vec<&Line<'_>>| -> Option<Group> {
         let name = connections(lines.first()?.group.setting.connections);
@@ -90,11 +89,18 @@ fn normalised(lines: &[&Line<'_>], metric: Metric) -> Option<Markup> {
     let groups: Vec<Group> =
         groups(lines).into_iter().filter_map(group).filter(|group| !group.bars.is_empty()).collect();
     let baseline = &lines.first()?.group.baseline;
-    let title = format!("Normalised {}", metric.about().title);
-    let better = better(metric);
-    let note =
-        format!("{better}, {baseline} being 100 %; thin lines lead from the lowest round to the highest");
-    (!groups.is_empty()).then(|| figure(&title, &note, &bars::draw(&title, &groups)))
+    let (title, better, one) = (metric.about().title, better(metric), ratio(metric, 1.0));
+    let unit = if unit.is_empty() { String::new() } else { format!("; numbers in {unit}") };
+    let note = format!(
+        "{better}, {baseline} being {one}; thin lines lead from the lowest round to the highest{unit}"
+    );
+    (!groups.is_empty()).then(|| figure(&capital(title), &note, &bars::draw(title, metric, &groups)))
+}
+
+/// As headings begin.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// As the studies say it under each of their figures.

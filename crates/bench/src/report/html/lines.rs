@@ -3,14 +3,14 @@
 use maud::Markup;
 
 use super::curve::{Chart, Series, Tick};
-use super::figures::{SIZE, figure};
+use super::figures::{SIZE, capital, figure};
 use super::paint;
 use crate::compare::digits::bytes;
 use crate::compare::metric::Metric;
 use crate::compare::stats::Distribution;
 use crate::compare::study::connections;
 use crate::compare::summary::{Line, Reading};
-use crate::report::units::{mark, show};
+use crate::report::units::{mark, show, unit};
 
 /// Points per curve: as many as a screen can tell apart.
 const POINTS: u32 = 120;
@@ -41,13 +41,15 @@ pub(crate) fn percentiles(lines: &[&Line<'_>]) -> Option<Markup> {
     let marks = MARKS.iter().map(|(quantile, name)| Tick { value: rarity(*quantile), name: (*name).into() });
     let ticks: Vec<Tick> = marks.filter(|tick| tick.value <= last * 1.01).collect();
     let words: Vec<String> = lines.iter().map(|line| words(line, &SAID)).collect();
+    let (scale, unit_name) = unit_of(Metric::P50, &series);
     let drawing = Chart {
         title: &title,
         words: &words.join(" "),
         across: "percentile",
         ticks: &ticks,
         series: &series,
-        up: &|value| mark(Metric::P50, value),
+        unit: unit_name,
+        up: &|value| mark(value / scale),
     };
     (!series.is_empty()).then(|| figure(&title, "Lower and flatter is better", &drawing.draw()))
 }
@@ -99,17 +101,22 @@ fn sized(lines: &[&Line<'_>], metric: Metric) -> Option<Markup> {
         }
     }
     let ticks: Vec<Tick> = (0..=5).map(|power| 16_f64.powi(power)).map(size_tick).collect();
-    let title = title(metric);
+    let (title, (scale, unit_name)) = (title(metric), unit_of(metric, &series));
     let drawing = Chart {
         title: &title,
         words: &words.join(" "),
         across: "size of a message",
         ticks: &ticks,
         series: &series,
-        up: &|value| mark(metric, value),
+        unit: unit_name,
+        up: &|value| mark(value / scale),
     };
     let better = if metric.about().lower_is_better { "Lower is better" } else { "Higher is better" };
     (!series.is_empty()).then(|| figure(&title, better, &drawing.draw()))
+}
+
+fn unit_of(metric: Metric, series: &[Series]) -> (f64, &'static str) {
+    unit(metric, series.iter().flat_map(|one| &one.points).map(|point| point.1))
 }
 
 /// A mark with the size as its name.
@@ -117,13 +124,8 @@ pub(crate) fn size_tick(value: f64) -> Tick {
     Tick { value, name: bytes(value) }
 }
 
-/// Of a drawing; the unit, where the marks leave it out.
+/// Of a drawing.
 fn title(metric: Metric) -> String {
-    let about = metric.about();
-    match metric {
-        Metric::Throughput => "Throughput".into(),
-        Metric::CpuPerTransaction => "CPU of both ends per transaction".into(),
-        _ if metric.quantile().is_some() => format!("Latency, {}", about.title),
-        _ => format!("{}, {}", about.title, about.unit),
-    }
+    let title = metric.about().title;
+    if metric.quantile().is_some() { format!("Latency, {title}") } else { capital(title) }
 }

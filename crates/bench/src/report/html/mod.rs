@@ -19,11 +19,11 @@ mod tiles;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::compare::goals::{self, Judged};
+use crate::compare::goals::{self, Judged, Verdict};
 use crate::compare::study::Study;
 use crate::compare::summary::{Line, Reading};
 use crate::compare::verdict;
-use crate::report::text::{how, summary};
+use crate::report::table::{self, Table};
 
 /// Nothing may be fetched; the style sheet stands in the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -53,46 +53,57 @@ pub(crate) fn emit(study: &Study) -> anyhow::Result<String> {
     Ok(page.into_string())
 }
 
-/// Warnings before everything else, then what it comes to.
+/// The verdict and the warnings before everything else.
 fn head(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Markup {
     let study = reading.study;
-    let warnings = verdict::warnings(study);
-    let sentences = summary(reading, judged);
+    let (warnings, sentences) = (verdict::warnings(study), verdict::summary(reading, judged));
     html! {
         header {
+            @if !sentences.is_empty() {
+                aside class={ "box " (tone(study, judged)) } role="note" aria-label="Verdict" {
+                    @for sentence in &sentences { p.lead { (sentence) "." } }
+                }
+            }
             @if !warnings.is_empty() {
-                aside.warn role="note" aria-label="Warnings" { @for warning in &warnings { p { (warning) } } }
+                aside.box.warn role="note" aria-label="Warnings" { @for warning in &warnings { p { (warning) } } }
             }
             h1 { (study.title) }
-            @for sentence in &sentences { p.lead { (sentence) "." } }
-            p.quiet { (study.machine.sentence()) "; " (study.started) }
+            p.quiet { (study.machine.sentence()) "; " (study.started) "; " code { (study.command) } }
             @for note in &study.notes { p.quiet { (note) } }
             @if judged.is_empty() && verdict::refusal(study.seen()).is_none() { (tiles::draw(reading, lines)) }
         }
     }
 }
 
+/// Colour of the verdict: none was given, something is broken, something is short, all is well.
+fn tone(study: &Study, judged: &[Judged<'_>]) -> &'static str {
+    match verdict::refusal(study.seen()) {
+        Some(_) => "warn",
+        None if judged.iter().any(|row| row.verdict.is_failure()) => "bad",
+        None if judged.iter().any(|row| row.verdict != Verdict::Pass) => "fair",
+        None => "good",
+    }
+}
+
 fn body(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Markup {
     let study = reading.study;
+    let all = table::tables(reading, lines, judged);
+    let (goals, others): (Vec<&Table>, Vec<&Table>) = all.iter().partition(|table| table.title == "Goals");
+    let refusal = verdict::refusal(study.seen()).map(|_| "no verdict: see above");
     html! {
-        @if !judged.is_empty() {
-            h2 { "Goals" }
-            (tables::goals(judged))
-        }
+        @for table in goals { h2 { (table.title) } (tables::draw(table)) }
         @for chapter in figures::chapters(reading, lines) {
             section {
                 h2 { (chapter.heading) }
-                @if let Some(about) = &chapter.about { p.quiet { (about) } }
+                @if let Some(name) = &chapter.name { p.quiet { (name) } }
+                @if let Some(refusal) = refusal { p.quiet { (refusal) } }
                 div.charts { @for figure in &chapter.figures { (figure) } }
             }
         }
-        @for extra in &study.extras {
-            h2 { (extra.title) }
-            (tables::extra(extra))
-        }
-        @if !lines.is_empty() {
-            h2 { "All numbers" }
-            (tables::numbers(reading, lines))
+        @for table in others {
+            h2 { (table.title) }
+            @if let Some(refusal) = refusal { p.quiet { (refusal) } }
+            (tables::draw(table))
         }
         h2 { "How it was measured" }
         (method(study))
@@ -101,7 +112,7 @@ fn body(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Mar
 
 fn method(study: &Study) -> Markup {
     html! {
-        @for sentence in how(study) { p { (sentence) "." } }
+        @for sentence in verdict::how(study) { p { (sentence) "." } }
         p.quiet {
             "Transaction time is the time of a run, times its connections, through its transactions. CPU in us/Gb is \
              user and system time of both ends in microseconds per gigabit moved; server and host tell the same of the \
@@ -111,4 +122,4 @@ fn method(study: &Study) -> Markup {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

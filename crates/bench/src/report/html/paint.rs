@@ -25,6 +25,7 @@ fn class(path: Path) -> &'static str {
         Path::SmcClient => "smc-client",
         Path::AfSmc => "af-smc",
         Path::Sockmap => "sockmap",
+        Path::Bare => "bare",
     }
 }
 

@@ -5,7 +5,6 @@
 use maud::{Markup, html};
 
 use crate::compare::digits::figure;
-use crate::compare::metric::Metric;
 use crate::compare::study::Axis;
 use crate::compare::summary::{Line, Reading};
 use crate::path::Path;
@@ -42,9 +41,9 @@ fn facts(reading: &Reading<'_>, lines: &[&Line<'_>]) -> Vec<Fact> {
     let main = reading.main_metric(first.turn.group);
     let baseline = &first.group.baseline;
     let speed = range(lines, |line| line.times_better(main));
-    let cost = range(lines, |line| line.times_better(Metric::CpuPerGigabit).map(|times| 100.0 / times));
+    let cost = range(lines, |line| line.ratio(first.cost()).map(|ratio| 100.0 * ratio.median));
     let speed = speed.map(|range| (format!("{range}x"), format!("the {} of {baseline}", main.about().title)));
-    let cost = cost.map(|range| (format!("{range} %"), "of its CPU per gigabit".to_owned()));
+    let cost = cost.map(|range| (format!("{range} %"), format!("of its {}", first.cost().about().title)));
     speed.into_iter().chain(cost).collect()
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::cell::Cell;
 use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study};
 use crate::compare::plan::Plan;
+use crate::compare::study::Extra;
 use crate::path::Path;
 
 fn model(cell: &Cell, round: usize) -> uperf::result::Run {
@@ -22,6 +23,10 @@ fn model(cell: &Cell, round: usize) -> uperf::result::Run {
     connected(run, cell.connections, if cell.path == Path::Smc { cell.connections } else { 0 }, &[])
 }
 
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
 fn example() -> Plan {
     plan(&["rr1c-200x1000", "str-readx30k"], &[1, 50], &[Path::TcpVeth, Path::Unix, Path::Smc])
 }
@@ -29,7 +34,7 @@ fn example() -> Plan {
 #[test]
 fn a_comparison_reads_like_this() {
     let study = study(example(), &mut MockExecutor::new(model));
-    let text = text(&study);
+    let text = text(&study, usize::MAX);
     let expected = include_str!("compare.txt");
     assert_eq!(text, expected, "\n{text}");
 }
@@ -37,7 +42,8 @@ fn a_comparison_reads_like_this() {
 #[test]
 fn the_first_line_tells_who_fell_back() {
     let fall_back = |cell: &Cell, n| connected(model(cell, n), 50, 38, &[("0x03010000", 12)]);
-    let text = text(&study(plan(&["rr"], &[50], &[Path::Smc]), &mut MockExecutor::new(fall_back)));
+    let study = study(plan(&["rr"], &[50], &[Path::Smc]), &mut MockExecutor::new(fall_back));
+    let text = text(&study, usize::MAX);
     let first = text.lines().next();
     assert_eq!(first, Some("36 of 150 smc connections stayed on TCP in 3 of 3 runs: 0x03010000 (36)"));
 }
@@ -46,7 +52,7 @@ fn the_first_line_tells_who_fell_back() {
 fn nothing_measured_is_still_a_report() {
     let mut executor = MockExecutor::default();
     executor.fail("rr 1 smc", "no sockets");
-    let text = text(&study(plan(&["rr"], &[1], &[Path::Smc]), &mut executor));
+    let text = text(&study(plan(&["rr"], &[1], &[Path::Smc]), &mut executor), usize::MAX);
     assert!(text.starts_with("rr, 1 connection over smc could not be measured: no sockets\n"), "{text}");
     assert!(text.contains("machine: 2 x Example CPU"), "{text}");
 }
@@ -57,16 +63,17 @@ fn an_extra_table_stands_at_the_end() {
         title: "Idle connections".into(),
         header: owned(&["connections", "memory"]),
         rows: vec![owned(&["1000", "12 MiB"])],
+        seen: vec![],
     };
     let study = Study { extras: vec![extra], ..study(example(), &mut MockExecutor::new(model)) };
-    let text = text(&study);
+    let text = text(&study, usize::MAX);
     assert!(text.contains("Idle connections\n") && text.contains("12 MiB"), "{text}");
 }
 
 #[test]
 fn goals_say_their_verdicts_and_what_they_stand_on() {
     let study = crate::report::html::example::judged();
-    let text = text(&study);
+    let text = text(&study, usize::MAX);
     let row =
         |start: &str| text.lines().find(|line| line.trim_start().starts_with(start)).unwrap_or_default();
     let short = row("str-readx30k, 1 connection: throughput");
@@ -88,4 +95,32 @@ fn goals_say_their_verdicts_and_what_they_stand_on() {
         text.starts_with("crr-200x1000, 1 connection over smc could not be measured: the server went away\n")
     );
     assert!(text.contains(" goals reached, "), "{text}");
+}
+
+#[test]
+fn tables_are_cut_to_the_width_and_say_all_the_same() {
+    use crate::report::html::example::{compared, judged, swept};
+    for study in [compared(), judged(), swept()] {
+        for width in [60, 80, 120] {
+            let text = text(&study, width);
+            let is_table = |line: &&str| line.contains("  ") || line.contains('─');
+            let longest = text.lines().filter(is_table).map(|line| line.chars().count()).max();
+            assert!(longest.is_some_and(|longest| longest <= width), "{width}: {longest:?}\n{text}");
+            assert!(text.contains("99.9") || !study.goals.is_empty(), "no column is lost: {text}");
+        }
+    }
+}
+
+#[test]
+fn where_others_were_at_work_that_is_the_first_line() {
+    let study = crate::report::html::example::troubled();
+    let text = text(&study, 80);
+    assert!(text.starts_with("no verdict: up to "), "{text}");
+    for word in [study.started.clone(), study.command.clone(), study.machine.sentence()] {
+        assert!(text.contains(&word), "{word}: {text}");
+    }
+    let csv = crate::report::csv::emit(&study).expect("CSV");
+    assert!(csv.lines().skip(1).all(|row| row.contains("no verdict: ")), "{csv}");
+    let json = crate::report::json::emit(&study).expect("JSON");
+    assert!(json.contains("\"verdict\":[\"no verdict: "), "{json}");
 }

@@ -65,7 +65,10 @@ fn transaction(sum: &TransactionSum) -> Transaction<'_> {
         counts: sum.counts,
         usage: sum.usage,
         passes: sum.passes,
-        latency: Latency { counts_ns: sum.latency.iter().map(|(&ns, &count)| (ns, count)).collect() },
+        latency: Latency {
+            counts_ns: sum.latency.iter().map(|(&ns, &count)| (ns, count)).collect(),
+            ..Latency::default()
+        },
         flowops: sum.flowops.iter().map(|(kind, timing)| Flowop { kind, timing: *timing }).collect(),
     }
 }

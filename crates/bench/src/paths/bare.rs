@@ -1,0 +1,339 @@
+//! `bare`: what this machine allows. Two processes and rings of shared memory between them, a thread per connection and end,
+//! no sockets, no library; of three ways to wait the one that moves most during the warm-up.
+//!
+//! The rings are those of the library, so that what SMC loses against this path is lost on the way to them.
+
+use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use hdrhistogram::Histogram;
+use nix::sys::resource::{UsageWho, getrusage};
+use serde::{Deserialize, Serialize};
+use shm::layout::{PAGE, Side};
+use shm::ring::{HAND_OVER_UP_TO, Reader, Ring, RxCache, TxCache};
+use shm::segment::{Geometry, Segment};
+use shm::wait::WaitWord;
+use uperf::profile::{Piece, pieces};
+use uperf::result::{Latency, Run, Usage};
+
+use super::launch::Place;
+use crate::cell::Cell;
+
+/// Of each direction: as much as a core's cache bears beside everything else.
+const RING: u32 = 128 * 1024;
+/// How to wait: pauses, then yields, then a futex.
+const WAITS: [(u32, u32); 3] = [(20_000, 0), (100, 20), (0, 0)];
+/// The first word: which of them, and what is done.
+const MEASURING: u64 = 1 << 8;
+const STOP: u64 = 1 << 9;
+/// A sleeper looks so often whether all is over.
+const NAP_MS: u32 = 20;
+/// Between two looks at the first word by whoever only watches.
+const PAUSE: Duration = Duration::from_millis(2);
+/// No pass is known to take longer.
+const LONGEST_NS: u64 = 60_000_000_000;
+/// Shortest trial of a way to wait.
+const TRIAL: Duration = Duration::from_millis(10);
+
+/// What both ends are told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Order {
+    pieces: Vec<Piece>,
+    connections: u32,
+    duration: Duration,
+    trial: Duration,
+}
+
+/// The command line of an end.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// What to do, as JSON
+    order: String,
+    /// The server's memory; without it this is the server
+    memory: Option<String>,
+}
+
+/// Measures `cell` once.
+pub(super) fn run(cell: &Cell, warm_up: Duration, patience: Duration) -> anyhow::Result<Run> {
+    let variables = cell.variables.iter().map(|(name, value)| (format!("?{name}"), value.clone()));
+    let host = ("?h".to_owned(), "localhost".to_owned());
+    let pieces = pieces(&cell.profile, &variables.chain([host]).collect())?;
+    let Some(pieces) = pieces else {
+        bail!("bare only writes and reads pieces of fixed size, and {} does more", cell.profile)
+    };
+    let trial = (warm_up / WAITS.len() as u32).max(TRIAL);
+    let order = Order { pieces, connections: cell.connections, duration: cell.duration, trial };
+    let order = serde_json::to_string(&order)?;
+    let program = std::env::current_exe().context("where is this program?")?;
+    let mut server = Place::default().start(&program, ["inner", "bare", &order])?;
+    let memory = server.line(patience)?;
+    let client = Place::default().start(&program, ["inner", "bare", &order, &memory])?;
+    let run: Run = serde_json::from_str(&client.finish(patience + cell.duration + trial * 4)?)?;
+    let server = serde_json::from_str(&server.finish(patience)?)?;
+    Ok(Run { profile: cell.profile.clone(), server: Some(server), ..run })
+}
+
+/// Is one of the ends.
+pub(crate) fn end(options: &Options) -> anyhow::Result<()> {
+    let order: Order = serde_json::from_str(&options.order).context("no order")?;
+    let result = match &options.memory {
+        None => serde_json::to_string(&serve(&order)?),
+        Some(memory) => serde_json::to_string(&ask(&order, memory)?),
+    };
+    println!("{}", result?);
+    Ok(())
+}
+
+fn geometry() -> Geometry {
+    Geometry { slots: 1, ring_size: RING }
+}
+
+type Memory = &'static [AtomicU64];
+
+fn map(fd: i32, order: &Order) -> anyhow::Result<Memory> {
+    os::mem::map_shared(fd, length(order)).map_err(|error| anyhow!("cannot map memory: {error:?}"))
+}
+
+fn length(order: &Order) -> usize {
+    PAGE + order.connections as usize * geometry().len()
+}
+
+/// The segments behind the first page.
+fn segments(memory: Memory) -> impl Iterator<Item = Memory> {
+    memory[PAGE / 8..].chunks_exact(geometry().len() / 8)
+}
+
+fn serve(order: &Order) -> anyhow::Result<Usage> {
+    let fd = os::mem::sealed_memfd(c"smc_bench-bare", length(order) as u64)
+        .map_err(|error| anyhow!("no shared memory: {error:?}"))?;
+    let memory = map(fd, order)?;
+    let mirrored: Vec<Piece> =
+        order.pieces.iter().map(|piece| Piece { is_write: !piece.is_write, ..*piece }).collect();
+    let mut threads = vec![];
+    for part in segments(memory) {
+        let segment = Segment::format(part, geometry(), 0).context("no segment")?;
+        let (mut end, pieces) = (End::new(memory, &segment, Side::Server, &mirrored)?, mirrored.clone());
+        threads.push(thread::Builder::new().spawn(move || while end.pass(&pieces).is_some() {})?);
+    }
+    println!("/proc/{}/fd/{fd}", std::process::id());
+    let mut before = None;
+    while memory[0].load(Relaxed) & STOP == 0 {
+        thread::sleep(PAUSE);
+        if memory[0].load(Relaxed) & MEASURING != 0 && before.is_none() {
+            before = Some(used()?);
+        }
+    }
+    let usage = since(&before.context("nothing was measured")?, &used()?);
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    Ok(usage)
+}
+
+fn ask(order: &Order, memory: &str) -> anyhow::Result<Run> {
+    let file = OpenOptions::new().read(true).write(true).open(memory).context("no memory")?;
+    let memory = map(file.as_raw_fd(), order)?;
+    let counts: Arc<Vec<AtomicU64>> = Arc::new((0..order.connections).map(|_| AtomicU64::new(0)).collect());
+    let mut threads = vec![];
+    for (number, part) in segments(memory).enumerate() {
+        let segment = Segment::attach(part, 0).map_err(|error| anyhow!("no segment: {error:?}"))?;
+        let end = End::new(memory, &segment, Side::Client, &order.pieces)?;
+        let (pieces, counts) = (order.pieces.clone(), counts.clone());
+        threads.push(thread::Builder::new().spawn(move || end.measure(&pieces, &counts[number]))?);
+    }
+    let passes = || counts.iter().map(|count| count.load(Relaxed)).sum::<u64>();
+    let mut trials = vec![];
+    for wait in 0..WAITS.len() as u64 {
+        memory[0].store(wait, Relaxed);
+        let before = passes();
+        thread::sleep(order.trial);
+        trials.push((passes() - before, wait));
+    }
+    let best = trials.into_iter().max().map_or(0, |(_, wait)| wait);
+    memory[0].store(best | MEASURING, Relaxed);
+    let (used_before, passes_before, start) = (used()?, passes(), Instant::now());
+    thread::sleep(order.duration);
+    let (transactions, elapsed) = (passes() - passes_before, start.elapsed());
+    memory[0].store(best | STOP, Relaxed);
+    let client = Some(since(&used_before, &used()?));
+    let mut all = Histogram::<u64>::new_with_max(LONGEST_NS, 3)?;
+    for thread in threads {
+        all.add(thread.join().map_err(|_| anyhow!("a thread of bare panicked"))?)?;
+    }
+    let moved = |is_write| {
+        let own = order.pieces.iter().filter(|piece| piece.is_write == is_write);
+        transactions * own.map(|piece| u64::from(piece.bytes) * piece.count).sum::<u64>()
+    };
+    Ok(Run {
+        strands: order.connections,
+        elapsed_ns: elapsed.as_nanos() as u64,
+        operations: transactions * order.pieces.iter().map(|piece| piece.count).sum::<u64>(),
+        transactions,
+        bytes_sent: moved(true),
+        bytes_received: moved(false),
+        latency: Latency {
+            counts_ns: all
+                .iter_recorded()
+                .map(|one| (one.value_iterated_to(), one.count_at_value()))
+                .collect(),
+            ..Latency::default()
+        },
+        client,
+        ..Run::default()
+    })
+}
+
+fn used() -> anyhow::Result<Usage> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let ns =
+        |time: nix::sys::time::TimeVal| time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000;
+    Ok(Usage {
+        cpu_ns: ns(usage.user_time()) + ns(usage.system_time()),
+        system_ns: ns(usage.system_time()),
+        voluntary_switches: usage.voluntary_context_switches() as u64,
+        involuntary_switches: usage.involuntary_context_switches() as u64,
+    })
+}
+
+fn since(before: &Usage, after: &Usage) -> Usage {
+    Usage {
+        cpu_ns: after.cpu_ns - before.cpu_ns,
+        system_ns: after.system_ns - before.system_ns,
+        voluntary_switches: after.voluntary_switches - before.voluntary_switches,
+        involuntary_switches: after.involuntary_switches - before.involuntary_switches,
+    }
+}
+
+/// One end of one connection.
+struct End {
+    state: &'static AtomicU64,
+    outgoing: Ring,
+    incoming: Ring,
+    caches: (TxCache, RxCache),
+    buffer: Vec<u8>,
+    /// Each piece is followed by a wait: requests and responses.
+    takes_turns: bool,
+}
+
+impl End {
+    fn new(memory: Memory, segment: &Segment, side: Side, pieces: &[Piece]) -> anyhow::Result<Self> {
+        let ring = |side| segment.outgoing(0, side).context("no ring");
+        let (outgoing, incoming) = (ring(side)?, ring(side.peer())?);
+        if side == Side::Server {
+            [outgoing, incoming].iter().for_each(|ring| ring.words().reset());
+        }
+        let longest = pieces.iter().map(|piece| piece.bytes as usize).max().unwrap_or(0);
+        let is_short = longest <= HAND_OVER_UP_TO;
+        let takes_turns = is_short && pieces.windows(2).any(|pair| pair[0].is_write != pair[1].is_write);
+        let (caches, buffer) = ((TxCache::new(), RxCache::new()), vec![0; longest]);
+        Ok(Self { state: &memory[0], outgoing, incoming, caches, buffer, takes_turns })
+    }
+
+    /// Passes until all is over; those that were measured are timed.
+    fn measure(mut self, pieces: &[Piece], count: &AtomicU64) -> Histogram<u64> {
+        // Of three digits at most; that is a constant, and so is the range.
+        let mut times = Histogram::new_with_max(LONGEST_NS, 3)
+            .unwrap_or_else(|_| unreachable!("three digits are allowed"));
+        loop {
+            let start = Instant::now();
+            if self.pass(pieces).is_none() {
+                return times;
+            }
+            count.fetch_add(1, Relaxed);
+            if self.state.load(Relaxed) & MEASURING != 0 {
+                times.saturating_record(start.elapsed().as_nanos() as u64);
+            }
+        }
+    }
+
+    /// None if all is over.
+    fn pass(&mut self, pieces: &[Piece]) -> Option<()> {
+        for piece in pieces {
+            for _ in 0..piece.count {
+                if piece.is_write {
+                    self.write(piece.bytes as usize)?
+                } else {
+                    self.read(piece.bytes as usize)?
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn write(&mut self, bytes: usize) -> Option<()> {
+        let reader = match (self.state.load(Relaxed) & 0xff, self.takes_turns) {
+            (0, true) => Reader::Waiting,
+            (0, false) => Reader::Apart,
+            _ => Reader::InTurn,
+        };
+        let (ring, cache, mut at) = (self.outgoing, &self.caches.0, 0);
+        while at < bytes {
+            let written = ring.write(cache, shm::Source::from(&self.buffer[at..bytes]), reader).ok()?;
+            at += written;
+            if written == 0 {
+                wait(self.state, || ring.has_room(cache, 1), &ring.words().space_wait.0)?;
+            } else {
+                wake(&ring.words().data_wait.0);
+            }
+        }
+        Some(())
+    }
+
+    fn read(&mut self, bytes: usize) -> Option<()> {
+        let (ring, cache, mut at) = (self.incoming, &self.caches.1, 0);
+        while at < bytes {
+            let read = ring.read(cache, shm::Sink::from(&mut self.buffer[at..bytes])).ok()?;
+            at += read;
+            if read == 0 {
+                wait(
+                    self.state,
+                    || ring.available_now(cache).map(|ready| ready > 0),
+                    &ring.words().data_wait.0,
+                )?;
+            } else {
+                wake(&ring.words().space_wait.0);
+            }
+        }
+        Some(())
+    }
+}
+
+/// After something was published.
+fn wake(word: &WaitWord) {
+    if word.take_ring().nap() {
+        os::futex::wake(word.futex());
+    }
+}
+
+/// Until `is_ready`, in the way that is tried or was chosen; None if all is over.
+fn wait<E>(state: &AtomicU64, is_ready: impl Fn() -> Result<bool, E>, word: &WaitWord) -> Option<()> {
+    let (pauses, yields) = WAITS[(state.load(Relaxed) & 0xff) as usize % WAITS.len()];
+    for _ in 0..pauses {
+        if is_ready().ok()? {
+            return Some(());
+        }
+        shm::sync::pause();
+    }
+    for _ in 0..yields {
+        if is_ready().ok()? {
+            return Some(());
+        }
+        os::process::yield_now();
+    }
+    loop {
+        let asked = word.arm_nap();
+        if is_ready().ok()? {
+            word.take_nap();
+            return Some(());
+        }
+        if state.load(Relaxed) & STOP != 0 {
+            return None;
+        }
+        // Woken, interrupted or tired: it looks again.
+        let _ = os::futex::wait(word.futex(), asked, NAP_MS);
+    }
+}

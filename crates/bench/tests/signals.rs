@@ -1,0 +1,133 @@
+//! Each signal at each phase of a measurement: what was measured by then is in a file that can be read, and the end comes
+//! soon. Nothing is left.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// For the end of a run of an hour, on a busy machine.
+const SOON: Duration = Duration::from_secs(30);
+
+fn start(folder: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+    command.args(arguments).args(["--json", "study.json"]).current_dir(folder).env("TMPDIR", folder);
+    command.env("SMC_REGISTRY_DIR", folder).stdin(Stdio::null()).stderr(Stdio::piped());
+    command.stdout(File::create(folder.join("text")).expect("a file")).spawn().expect("the program starts")
+}
+
+fn comparison(seconds: &'static str) -> Vec<&'static str> {
+    rounds("1000", seconds)
+}
+
+fn rounds(rounds: &'static str, seconds: &'static str) -> Vec<&'static str> {
+    let fixed =
+        ["compare", "--paths", "tcp-loopback", "--profile", "ping", "--conns", "1", "--warm-up", "0.01"];
+    fixed.into_iter().chain(["--rounds", rounds, "--seconds", seconds]).collect()
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it is our child");
+}
+
+/// Waits for a line with `word` on standard error.
+fn reaches(errors: &mut impl BufRead, word: &str) {
+    let found = errors.lines().map_while(Result::ok).any(|line| line.contains(word));
+    assert!(found, "it ended before it said {word:?}");
+}
+
+/// What it saved, if it ends soon with 130.
+fn saved(mut child: Child, mut errors: impl Read, folder: &Path, case: &str) -> Value {
+    let began = Instant::now();
+    let mut said = String::new();
+    errors.read_to_string(&mut said).expect("text");
+    let status = child.wait().expect("it is our child");
+    assert!(began.elapsed() < SOON, "{case}: it went on");
+    assert_eq!(status.code(), Some(130), "{case}: {said}");
+    let text = std::fs::read_to_string(folder.join("study.json")).expect("a file");
+    let saved: Value = serde_json::from_str(&text).expect("JSON, whole");
+    assert_eq!(saved["study"]["ending"], "interrupted", "{case}");
+    let shown = std::fs::read_to_string(folder.join("text")).expect("text");
+    assert!(shown.contains("interrupted after"), "{case}: {shown}");
+    let left: Vec<_> =
+        std::fs::read_dir(folder).expect("a folder").flatten().map(|one| one.file_name()).collect();
+    let left: Vec<_> = left.iter().filter(|name| name.to_string_lossy().contains("smc_bench-")).collect();
+    assert!(left.is_empty(), "{case}: {left:?}");
+    saved
+}
+
+/// Sends `signals` once standard error has said `word`; returns how many runs were saved.
+fn interrupted(arguments: &[&str], word: &str, signals: &[Signal]) -> usize {
+    let case = format!("{signals:?} at {word:?}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = start(folder.path(), arguments);
+    let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
+    reaches(&mut errors, word);
+    for signal in signals {
+        // Two of a kind that come at once are one.
+        std::thread::sleep(Duration::from_millis(300));
+        send(&child, *signal);
+    }
+    let saved = saved(child, errors, folder.path(), &case);
+    saved["study"]["samples"].as_array().expect("samples").len()
+}
+
+const ONCE: [&[Signal]; 3] = [&[Signal::SIGINT], &[Signal::SIGTERM], &[Signal::SIGHUP]];
+const AT_ONCE: [&[Signal]; 3] =
+    [&[Signal::SIGINT, Signal::SIGINT], &[Signal::SIGTERM, Signal::SIGINT], &[Signal::SIGHUP]];
+
+#[test]
+fn in_the_first_run_a_second_signal_ends_it() {
+    for signals in AT_ONCE {
+        assert_eq!(interrupted(&comparison("600"), "round 1 of", signals), 0, "{signals:?}");
+    }
+}
+
+#[test]
+fn between_runs_everything_that_was_measured_is_kept() {
+    for signals in ONCE {
+        assert!(interrupted(&comparison("0.05"), "round 3 of", signals) >= 2, "{signals:?}");
+    }
+}
+
+#[test]
+fn connections_that_idle_are_left_at_once() {
+    for signals in AT_ONCE {
+        let idle = ["idle", "--conns", "5", "--seconds", "600"];
+        assert_eq!(interrupted(&idle, "idle connections cost", signals), 0, "{signals:?}");
+    }
+}
+
+#[test]
+fn while_it_waits_for_a_quiet_host() {
+    let mut waiting = comparison("0.05");
+    waiting.extend(["--wait", "600"]);
+    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
+    for signals in ONCE {
+        interrupted(&waiting, "round 1 of", signals);
+    }
+    busy.kill().expect("it is our child");
+    busy.wait().expect("it is our child");
+}
+
+#[test]
+fn where_nobody_reads_any_more_the_file_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+    command.args(rounds("2", "0.05")).args(["--json", "study.json"]).current_dir(folder.path());
+    let full = File::options().write(true).open("/dev/full").expect("Linux has it");
+    let status = command
+        .args(["--html", "/dev/full"])
+        .stdin(Stdio::null())
+        .stdout(full.try_clone().expect("one more"))
+        .stderr(full);
+    assert_eq!(status.status().expect("it starts").code(), Some(1), "a full disk is a failure");
+    let text = std::fs::read_to_string(folder.path().join("study.json")).expect("a file");
+    let saved: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(saved["study"]["samples"].as_array().map(Vec::len), Some(2));
+}
