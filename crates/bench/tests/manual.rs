@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 12] = [
     &[],
     &["compare"],
     &["sweep"],
@@ -12,6 +12,8 @@ const COMMANDS: [&[&str]; 10] = [
     &["app"],
     &["idle"],
     &["report"],
+    &["to"],
+    &["serve"],
     &["profile"],
     &["profile", "show"],
 ];

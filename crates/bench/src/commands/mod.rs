@@ -13,6 +13,7 @@ mod report;
 mod run;
 mod shared;
 mod sweep;
+mod to;
 
 use std::process::ExitCode;
 
@@ -55,6 +56,10 @@ enum Command {
     App(app::Options),
     /// What connections cost that do nothing: CPU time and memory
     Idle(idle::Options),
+    /// A stream to HOST, where `smc_bench serve` runs
+    To(to::To),
+    /// Wait for `smc_bench to`
+    Serve(to::Serve),
     /// Show again what a comparison saved with --json
     Report(report::Options),
     /// The built-in profiles, also as files for uperf
@@ -90,6 +95,8 @@ impl Command {
             Command::Buffers(options) => options.run(&mut Pairs::new()?),
             Command::App(options) => options.run(),
             Command::Idle(options) => options.run(&mut Pairs::new()?),
+            Command::To(to) => Cli::parse_from(to.words()).run(),
+            Command::Serve(serve) => Cli::parse_from(serve.words()).run(),
             Command::Report(options) => options.run(),
             Command::Profile(command) => command.run(),
             Command::Overhead => overhead::run(),

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 
+use crate::compare::two::beside;
 use crate::report::{Files, load, show};
 
 /// Which study, and in which forms.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// What `--json` saved
+    /// What `--json` saved; two files stand beside each other
     #[arg(required = true, value_name = "FILE")]
     saved: Vec<PathBuf>,
     #[command(flatten)]
@@ -21,14 +22,11 @@ pub(crate) struct Options {
 impl Options {
     /// Shows it.
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let [saved] = &self.saved[..] else {
-            bail!(
-                "{} files are {} runs, and numbers of different runs are not comparable: show each by itself",
-                self.saved.len(),
-                self.saved.len()
-            )
+        let mut study = match &self.saved[..] {
+            [saved] => load(saved)?,
+            [first, second] => beside(&load(first)?, &load(second)?),
+            more => bail!("{} files: one can be shown again, or two beside each other", more.len()),
         };
-        let mut study = load(saved)?;
         if let Some(title) = &self.files.title {
             study.title.clone_from(title);
         }

@@ -112,6 +112,7 @@ pub(crate) fn measure(job: Job, shown: &Shown, world: &mut dyn World) -> anyhow:
         takes: taken.takes,
         lacks: taken.lacks,
         notes: job.notes,
+        cautions: vec![],
         goals: job.goals,
         extras: vec![],
     };

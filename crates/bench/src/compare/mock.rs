@@ -325,6 +325,7 @@ pub(crate) fn suite_on(
         failures,
         ending: if ending == Ending::Complete { taken.ending } else { ending },
         notes: vec![],
+        cautions: vec![],
         goals,
         takes: taken.takes,
         lacks: taken.lacks,

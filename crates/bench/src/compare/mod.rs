@@ -22,6 +22,7 @@ pub(crate) mod quiet;
 pub(crate) mod stats;
 pub(crate) mod study;
 pub(crate) mod summary;
+pub(crate) mod two;
 pub(crate) mod verdict;
 
 use std::collections::BTreeSet;

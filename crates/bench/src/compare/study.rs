@@ -39,6 +39,9 @@ pub(crate) struct Study {
     pub(crate) ending: Ending,
     /// What a reader should know, a sentence each: paths left out, and the like.
     pub(crate) notes: Vec<String>,
+    /// What a reader has to know before anything else.
+    #[serde(default)]
+    pub(crate) cautions: Vec<String>,
     /// What was to be reached; empty unless the suite of goals ran.
     #[serde(default)]
     pub(crate) goals: Vec<Goal>,

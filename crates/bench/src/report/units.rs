@@ -21,7 +21,7 @@ pub(crate) fn unit(metric: Metric, values: impl Iterator<Item = f64>) -> (f64, &
 /// A number for the mark of an axis whose unit stands elsewhere: `1 000`, not `1000.00`.
 pub(crate) fn mark(value: f64) -> String {
     // A power of ten may be a hair below itself.
-    let value = round(value * 1.000_000_1);
+    let value = if value >= 0.999 { value.round() } else { round(value) };
     if value >= 1000.0 { grouped(value) } else { format!("{value}") }
 }
 
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(unit_of(&[0.2, 5e6]), (1.0, "us"));
         assert_eq!(unit_of(&[2e3, 5e6]), (1e3, "ms"));
         assert_eq!(unit_of(&[]), (1.0, "us"));
-        assert_eq!([1e-3, 1.0, 999.9999, 2e5].map(mark), ["0.001", "1", "1\u{a0}000", "200\u{a0}000"]);
+        assert_eq!([1e-3, 9.999_999, 999.9999, 2e5].map(mark), ["0.001", "10", "1\u{a0}000", "200\u{a0}000"]);
         assert_eq!([0.5, 10.0].map(mark_percent), ["50 %", "1000 %"]);
         assert_eq!(ratio(Metric::Rate, 21.54), "21.5x");
         assert_eq!(ratio_range(Metric::CpuPerGigabit, 0.047, 0.1), "4.70..10.0 %");

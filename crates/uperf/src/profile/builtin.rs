@@ -1,5 +1,5 @@
 //! The profiles that come with the program: the shapes in which SMC is measured elsewhere (IBM's rr1c and str) and a few
-//! beside them. Each is a file of `crates/bench/profiles`, and [`Builtin::for_uperf`] is one that uperf runs, too.
+//! beside them. Each is a file of `crates/uperf/profiles`, and [`Builtin::for_uperf`] is one that uperf runs, too.
 
 use super::errors::Refusal;
 use super::suggest::suggest;
@@ -57,7 +57,7 @@ pub fn find(name: &str) -> Option<&'static Builtin> {
     BUILTINS.iter().find(|builtin| builtin.name == name)
 }
 
-static BUILTINS: [Builtin; 9] = [
+static BUILTINS: [Builtin; 11] = [
     Builtin {
         name: "rr1c-1x1",
         about: "1 byte there and 1 back: latency",
@@ -104,6 +104,18 @@ static BUILTINS: [Builtin; 9] = [
         name: "stream",
         about: "writes of $size bytes",
         text: include_str!("../../profiles/stream.xml"),
+        own: &[("size", "64k")],
+    },
+    Builtin {
+        name: "paced",
+        about: "writes of $size bytes, at most $rate times per second and connection",
+        text: include_str!("../../profiles/paced.xml"),
+        own: &[("size", "64k"), ("rate", "1000")],
+    },
+    Builtin {
+        name: "both-ways",
+        about: "pieces of $size bytes in both directions at once, each over connections of its own",
+        text: include_str!("../../profiles/both-ways.xml"),
         own: &[("size", "64k")],
     },
     Builtin {
@@ -160,6 +172,8 @@ mod tests {
             ("crr-200x1000", "connect, write 200, read 1000, disconnect", false),
             ("ping", "write 64, read 64", true),
             ("stream", "write 65536", true),
+            ("paced", "write 65536", true),
+            ("both-ways", "write 65536", true),
             ("rate-200x1000", "write 200, read 1000", true),
         ];
         assert_eq!(list().iter().map(|b| b.name).collect::<Vec<_>>(), table.map(|(name, ..)| name));
@@ -168,7 +182,8 @@ mod tests {
             let transactions: Vec<String> = profile.groups[0].transactions.iter().map(steps).collect();
             let expected = if stays_open { vec!["connect", measured, "disconnect"] } else { vec![measured] };
             assert_eq!(transactions, expected, "{name}");
-            assert_eq!((profile.name.as_str(), profile.groups.len()), (name, 1));
+            let groups = if name == "both-ways" { 2 } else { 1 };
+            assert_eq!((profile.name.as_str(), profile.groups.len()), (name, groups));
         }
     }
 
@@ -181,7 +196,10 @@ mod tests {
             let measured =
                 group.transactions.iter().find(|transaction| transaction.name == "measured").unwrap();
             assert_eq!(measured.until, Until::Duration(Duration::from_secs(30)));
-            assert_eq!(measured.rate.map(Into::into), (builtin.name == "rate-200x1000").then_some(1000_u32));
+            assert_eq!(
+                measured.rate.map(Into::into),
+                ["rate-200x1000", "paced"].contains(&builtin.name).then_some(1000_u32)
+            );
             let connect = &group.transactions[0].flowops[0].options;
             assert_eq!(connect.remotehost.as_deref(), Some("127.0.0.1"));
             assert_eq!((connect.protocol, connect.tcp_nodelay), (Protocol::Tcp, true));

@@ -24,7 +24,8 @@ const SAID: usize = 5;
 
 /// What stands above everything else: connections that did not use SMC, cells that failed, and how it ended.
 pub(crate) fn warnings(study: &Study) -> Vec<String> {
-    let mut all = strays(study);
+    let mut all = study.cautions.clone();
+    all.extend(strays(study));
     all.extend(SMC.into_iter().filter_map(|path| untold(study, path)));
     all.extend(failures(study));
     match study.ending {

@@ -25,7 +25,7 @@ const BAR: f64 = 12.0;
 const ROW: f64 = 18.0;
 const HEADING: f64 = 26.0;
 /// The narrowest bar that can be seen for one.
-const LEAST: f64 = 3.0;
+const LEAST: f64 = 4.0;
 /// Longest name that fits left of its bar.
 const FITTING: usize = 14;
 

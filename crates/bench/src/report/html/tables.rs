@@ -7,17 +7,28 @@ use crate::report::table::{Row, Table};
 /// A table that scrolls by itself where it does not fit, which its shadows show. All names of a row are one cell that stays.
 pub(crate) fn draw(table: &Table) -> Markup {
     html! {
+        p.hint { "Scroll sideways for more columns." }
         div.scroll role="region" aria-label=(table.title) tabindex="0" {
-            table class=[(table.names > 1).then_some("named")] {
+            table class=[(table.names > 1).then_some(if table.title == "Goals" { "goals" } else { "named" })] {
                 thead {
                     tr {
-                        th.words scope="col" { (table.header[..table.names].join(", ")) }
+                        th.words scope="col" { (heading(table)) }
                         @for name in &table.header[table.names..] { th scope="col" { (name) } }
                     }
                 }
                 tbody { @for row in &table.rows { (draw_row(row, table.names)) } }
             }
         }
+    }
+}
+
+/// As the cells below say it.
+fn heading(table: &Table) -> String {
+    let (what, who) = table.header[..table.names].split_at(table.names - 1);
+    if table.title == "Goals" {
+        table.header[..table.names].join(", ")
+    } else {
+        [who, what].concat().join(", ")
     }
 }
 
