@@ -37,7 +37,6 @@ pub(super) fn agree(
     events: impl Fn(usize) -> Events,
     starting: impl FnOnce(),
 ) -> anyhow::Result<Cast> {
-    refuse_datagrams(profile)?;
     let mut slaves = vec![];
     for (number, group) in profile.groups.iter().enumerate() {
         for host in hosts(group) {
@@ -64,17 +63,6 @@ pub(super) fn agree(
         end(slave).with_context(|| format!("the slave at {} did not start", slave.host))?;
     }
     Ok(Cast { parties, slaves, started_in })
-}
-
-fn refuse_datagrams(profile: &Profile) -> anyhow::Result<()> {
-    let flowops = profile.groups.iter().flat_map(|group| &group.transactions).flat_map(|t| &t.flowops);
-    let mut openings = flowops.filter(|flowop| flowop.kind.opens());
-    match openings.find(|flowop| flowop.options.protocol == Protocol::Udp) {
-        Some(flowop) => {
-            bail!("{} at {}: protocol=udp cannot be run; tcp and unix can", flowop.kind, flowop.place)
-        }
-        None => Ok(()),
-    }
 }
 
 /// Phase 1 with one slave.

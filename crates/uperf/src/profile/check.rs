@@ -5,12 +5,38 @@ use std::num::NonZeroU32;
 
 use super::errors::Errors;
 use super::model::{Flowop, FlowopKind, Group, Profile};
+use super::options::Protocol;
 
 /// Adds a sentence for everything that could not be run.
 pub(super) fn check(profile: &Profile, errors: &mut Errors) {
     for group in &profile.groups {
         check_group(group, errors);
     }
+}
+
+/// Refuses what this program, or this kernel, cannot do: what is to be run is known to run before anything is.
+pub(super) fn here(name: &str, profile: &Profile) -> Result<(), Errors> {
+    let mut errors = Errors::none(name);
+    let flowops = || profile.groups.iter().flat_map(|group| &group.transactions).flat_map(|one| &one.flowops);
+    if flowops().next().is_none() {
+        errors.add(None, "there is no <flowop> in this profile: nothing would be done");
+    }
+    for flowop in flowops().filter(|flowop| flowop.kind.opens()) {
+        if flowop.options.protocol == Protocol::Udp {
+            errors.add(flowop.place, "`protocol=udp` cannot be run here: use tcp or unix");
+        }
+        if let Some(cc) = &flowop.options.cc
+            && let Err(error) = has_congestion_control(cc)
+        {
+            errors.add(flowop.place, format!("`cc={cc}` cannot be had from this kernel: {error}"));
+        }
+    }
+    errors.or(())
+}
+
+fn has_congestion_control(name: &str) -> std::io::Result<()> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+    socket.set_tcp_congestion(name.as_bytes())
 }
 
 fn check_group(group: &Group, errors: &mut Errors) {

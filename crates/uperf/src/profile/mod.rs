@@ -39,6 +39,7 @@ const MOST_BYTES: u64 = 1 << 20;
 pub(crate) fn load(name_or_path: &str, variables: &BTreeMap<String, String>) -> Result<Profile, Refusal> {
     let Read { profile, asked } = read(name_or_path, variables)?;
     let profile = profile?;
+    check::here(name_or_path, &profile)?;
     match unused(variables, &asked) {
         Some(name) => Err(Refusal::unused(name, &[name_or_path], &asked)),
         None => Ok(profile),
@@ -213,7 +214,7 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/profiles/ping.xml");
         let given = [
             ("h", "there"),
-            ("proto", "udp"),
+            ("proto", "unix"),
             ("nprocs", "2"),
             ("warmup", "1s"),
             ("duration", "2s"),

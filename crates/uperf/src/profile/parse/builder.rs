@@ -1,5 +1,5 @@
-//! From tags to a profile. As in uperf, what counts is which group and which transaction began last, so tags that are
-//! never closed do no harm. What is missing beside a mistake is made up, so that one mistake is one error.
+//! From tags to a profile. As in uperf, what counts is which group and which transaction began last, so a text that closes
+//! nothing does no harm; one that closes something has to close everything, each in its turn. What is missing beside a mistake is made up, so that one mistake is one error.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -26,34 +26,81 @@ pub(super) struct Builder<'a, 's> {
     group: Option<(Place, Group)>,
     /// The transaction that began last, unless it has ended, and where.
     transaction: Option<(Place, Transaction)>,
+    /// What is open, and where it began.
+    open: Vec<(Element, Place)>,
+    /// Whether anything was ever closed.
+    closes: bool,
+    /// The first of them that does not fit the others.
+    unbalanced: Option<(Place, String)>,
 }
 
 impl<'a, 's> Builder<'a, 's> {
     /// Nothing read yet.
     pub(super) fn new(reader: Reader<'a, 's>) -> Self {
         let profile = Profile { name: String::new(), groups: Vec::new() };
-        Self { reader, profile, group: None, transaction: None }
+        Self {
+            reader,
+            profile,
+            group: None,
+            transaction: None,
+            open: Vec::new(),
+            closes: false,
+            unbalanced: None,
+        }
     }
 
     /// The next tag.
     pub(super) fn tag(&mut self, tag: Tag<'a>) {
         match tag {
-            Tag::Open { name, attributes } => {
+            Tag::Open { name, is_closed, attributes } => {
                 let Some(element) = self.element(name) else { return };
+                if !is_closed && element != Element::Flowop {
+                    self.open.push((element, self.reader.place(name)));
+                }
                 let values = self.reader.values(element, attributes);
                 self.open(element, self.reader.place(name), &values);
             }
-            Tag::Close(name) => match self.element(name) {
-                Some(Element::Group) => self.end_group(),
-                Some(Element::Transaction) => self.end_transaction(),
-                Some(Element::Profile | Element::Flowop) | None => {}
-            },
+            Tag::Close(name) => {
+                let element = self.element(name);
+                if let Some(element) = element.filter(|element| *element != Element::Flowop) {
+                    self.close(element, self.reader.place(name));
+                }
+                match element {
+                    Some(Element::Group) => self.end_group(),
+                    Some(Element::Transaction) => self.end_transaction(),
+                    Some(Element::Profile | Element::Flowop) | None => {}
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, element: Element, place: Place) {
+        self.closes = true;
+        let name = element.name();
+        let Some(at) = self.open.iter().rposition(|(one, _)| *one == element) else {
+            let sentence = format!("</{name}> closes nothing: no <{name}> is open here");
+            self.unbalanced.get_or_insert((place, sentence));
+            return;
+        };
+        let inner = self.open.drain(at..).nth(1);
+        if let Some((inner, began)) = inner {
+            let sentence = format!("the <{}> of {began} is still open here: close it before", inner.name());
+            self.unbalanced.get_or_insert((place, sentence));
         }
     }
 
     /// What all tags together say.
     pub(super) fn finish(mut self) -> (Profile, Errors) {
         self.end_group();
+        if let Some((element, place)) = self.open.first().copied().filter(|_| self.closes) {
+            let name = element.name();
+            let sentence = format!("the <{name}> that begins here is never closed: write </{name}>");
+            self.unbalanced.get_or_insert((place, sentence));
+        }
+        // Beside another mistake it is most often the same one.
+        if let Some((place, sentence)) = self.unbalanced.take().filter(|_| self.reader.errors.is_empty()) {
+            self.error(place, sentence);
+        }
         if self.profile.groups.is_empty() {
             self.reader.errors.add(None, "there is no <group> in this profile: nothing would be done");
         }
@@ -122,6 +169,9 @@ impl<'a, 's> Builder<'a, 's> {
         }
         let duration = self.reader.parsed(values.find("duration"), time);
         let iterations = self.reader.parsed(values.find("iterations"), number);
+        if let (Some(_), Some(_)) = (duration, iterations) {
+            self.error(place, "a transaction has either iterations= or duration=, not both");
+        }
         let rate = self.reader.parsed(values.find("rate"), number).and_then(NonZeroU32::new);
         let name = self.reader.name(values);
         let transaction = Transaction { rate, ..self.new_transaction(place, name) };
@@ -177,7 +227,7 @@ impl<'a, 's> Builder<'a, 's> {
     }
 }
 
-/// In uperf, too, a duration counts before iterations, and one iteration is what a transaction has.
+/// One iteration is what a transaction has in uperf, too.
 fn until(duration: Option<Duration>, iterations: Option<u32>) -> Until {
     match (duration, iterations) {
         (Some(duration), _) => Until::Duration(duration),

@@ -12,10 +12,12 @@ use crate::profile::errors::Errors;
 /// A tag.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Tag<'a> {
-    /// `<name attribute="value">`, or the same with `/>`, which means no more.
+    /// `<name attribute="value">`, or the same with `/>`.
     Open {
         /// Its offset is that of the name.
         name: Span<'a>,
+        /// Whether nothing belongs inside: `/>`.
+        is_closed: bool,
         /// In the order of the text.
         attributes: Vec<Attribute<'a>>,
     },
@@ -78,10 +80,13 @@ impl<'a, 's> Tags<'a, 's> {
     fn open(&mut self, errors: &mut Errors) -> Tag<'a> {
         self.skip_space();
         let name = self.until(|c| is_space(c) || "<>/=\"'".contains(c));
-        let mut attributes = Vec::new();
+        let (mut attributes, mut is_closed) = (Vec::new(), false);
         loop {
             self.skip_space();
-            if self.rest().is_empty() || self.eat(">") || self.eat("/>") {
+            if self.eat("/>") {
+                is_closed = true;
+                break;
+            } else if self.rest().is_empty() || self.eat(">") {
                 break;
             } else if self.skip_aside(errors) {
                 continue;
@@ -93,7 +98,7 @@ impl<'a, 's> Tags<'a, 's> {
                 None => drop(self.until(|c| c == '<' || c == '>')),
             }
         }
-        Tag::Open { name, attributes }
+        Tag::Open { name, is_closed, attributes }
     }
 
     fn attribute(&mut self, errors: &mut Errors) -> Option<Attribute<'a>> {
@@ -207,7 +212,7 @@ mod tests {
         while let Some(tag) = tags.next(&mut errors) {
             found.push(match tag {
                 Tag::Close(name) => format!("/{}", name.text),
-                Tag::Open { name, attributes } => attributes
+                Tag::Open { name, attributes, .. } => attributes
                     .iter()
                     .fold(name.text.to_owned(), |line, a| format!("{line} {}={}", a.name.text, a.value.text)),
             });
