@@ -22,6 +22,5 @@ mod wire;
 
 pub use cli::{STATUSES, UperfArgs};
 pub use exit::Exit;
-pub use strand::overhead::{Overhead, measure as overhead};
 pub use strand::workers::Server;
 pub use strand::workers::child::{StrandArgs, work};

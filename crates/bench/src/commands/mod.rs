@@ -7,7 +7,6 @@ mod compare;
 mod demo;
 mod idle;
 mod inner;
-mod overhead;
 mod profile;
 mod report;
 mod run;
@@ -65,9 +64,6 @@ enum Command {
     /// The built-in profiles, also as files for uperf
     #[command(subcommand)]
     Profile(profile::Command),
-    /// What the loop around the socket calls costs by itself: nanoseconds per pass with sockets that do nothing
-    #[command(hide = true)]
-    Overhead,
     /// The process of one strand; started by a master or slave
     #[command(hide = true)]
     Strand(StrandArgs),
@@ -99,7 +95,6 @@ impl Command {
             Command::Serve(serve) => Cli::parse_from(serve.words()).run(),
             Command::Report(options) => options.run(),
             Command::Profile(command) => command.run(),
-            Command::Overhead => overhead::run(),
             Command::Strand(args) => work(&args).map(|()| ExitCode::SUCCESS),
             Command::Inner(inner) => inner.run(),
         }

@@ -1,13 +1,15 @@
 //! Processes as proc(5) shows them: who descends from whom, and how long they were on a CPU. Only reads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
+
+use procfs::process::{Process, all_processes};
 
 /// All descendants of `root`, without itself.
 pub(crate) fn descendants(root: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (pid, stat) in all() {
-        children.entry(stat.parent).or_default().push(pid);
+    for (pid, parent) in all() {
+        children.entry(parent).or_default().push(pid);
     }
     let (mut found, mut next) = (vec![], 0);
     found.extend(children.remove(&root).unwrap_or_default());
@@ -32,44 +34,22 @@ fn threads_ns(pid: u32) -> u64 {
     texts.filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok()).sum()
 }
 
+/// Of children that have ended.
 fn reaped_ns(pid: u32) -> Option<u64> {
-    Some(stat(pid)?.reaped_ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+    let stat = Process::new(pid.cast_signed()).and_then(|process| process.stat()).ok()?;
+    Some((stat.cutime + stat.cstime).cast_unsigned() * (1_000_000_000 / procfs::ticks_per_second().max(1)))
 }
 
-struct Stat {
-    parent: u32,
-    /// cutime and cstime.
-    reaped_ticks: u64,
-}
-
-fn all() -> impl Iterator<Item = (u32, Stat)> {
-    let names = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let pids: BTreeSet<u32> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
-    pids.into_iter().filter_map(|pid| Some((pid, stat(pid)?)))
-}
-
-fn stat(pid: u32) -> Option<Stat> {
-    parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// The name, in brackets, may hold anything; behind it state is the first field and the parent the second.
-fn parse(text: &str) -> Option<Stat> {
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    let number = |i: usize| fields.get(i)?.parse::<u64>().ok();
-    Some(Stat { parent: fields.get(1)?.parse().ok()?, reaped_ticks: number(13)? + number(14)? })
+/// Process and parent, of all that can be seen.
+fn all() -> impl Iterator<Item = (u32, u32)> {
+    let stats = all_processes().into_iter().flatten().flatten().filter_map(|process| process.stat().ok());
+    stats.map(|stat| (stat.pid.cast_unsigned(), stat.ppid.cast_unsigned()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{cpu_ns, descendants, parse};
+    use super::{cpu_ns, descendants};
     use std::process::Command;
-
-    #[test]
-    fn a_name_with_brackets_does_not_mislead() {
-        let stat =
-            parse("7 (a) b (c) S 5 7 7 0 -1 4 1 2 3 4 50 60 70 80 20 0 1 0 9").expect("a line of proc(5)");
-        assert_eq!((stat.parent, stat.reaped_ticks), (5, 150));
-    }
 
     #[test]
     fn a_child_descends_from_us_and_uses_time() {

@@ -12,7 +12,6 @@ mod flowop;
 mod history;
 mod listeners;
 mod network;
-pub(crate) mod overhead;
 mod plan;
 mod recorder;
 mod report;
