@@ -119,7 +119,9 @@ fn serve(order: &Order) -> anyhow::Result<Usage> {
     for part in segments(memory) {
         let segment = Segment::format(part, geometry(), 0).context("no segment")?;
         let (mut end, pieces) = (End::new(memory, &segment, Side::Server, &mirrored)?, mirrored.clone());
-        threads.push(thread::Builder::new().spawn(move || while end.pass(&pieces).is_some() {})?);
+        threads.push(
+            thread::Builder::new().spawn(move || while end.pass(&pieces, &AtomicU64::new(0)).is_some() {})?,
+        );
     }
     println!("/proc/{}/fd/{fd}", std::process::id());
     let mut before = None;
@@ -145,36 +147,38 @@ fn ask(order: &Order, memory: &str) -> anyhow::Result<Run> {
         let (pieces, counts) = (order.pieces.clone(), counts.clone());
         threads.push(thread::Builder::new().spawn(move || end.measure(&pieces, &counts[number]))?);
     }
-    let passes = || counts.iter().map(|count| count.load(Relaxed)).sum::<u64>();
+    let moved = || counts.iter().map(|count| count.load(Relaxed)).sum::<u64>();
     let mut trials = vec![];
     for wait in 0..WAITS.len() as u64 {
         memory[0].store(wait, Relaxed);
-        let before = passes();
+        let before = moved();
         thread::sleep(order.trial);
-        trials.push((passes() - before, wait));
+        trials.push((moved() - before, wait));
     }
     let best = trials.into_iter().max().map_or(0, |(_, wait)| wait);
     memory[0].store(best | MEASURING, Relaxed);
-    let (used_before, passes_before, start) = (used()?, passes(), Instant::now());
+    let (used_before, moved_before, start) = (used()?, moved(), Instant::now());
     thread::sleep(order.duration);
-    let (transactions, elapsed) = (passes() - passes_before, start.elapsed());
+    let (operations, elapsed) = (moved() - moved_before, start.elapsed());
     memory[0].store(best | STOP, Relaxed);
     let client = Some(since(&used_before, &used()?));
     let mut all = Histogram::<u64>::new_with_max(LONGEST_NS, 3)?;
     for thread in threads {
         all.add(thread.join().map_err(|_| anyhow!("a thread of bare panicked"))?)?;
     }
-    let moved = |is_write| {
+    // A pass of a stream is longer than a short run: what was moved is counted in pieces.
+    let of_a_pass = order.pieces.iter().map(|piece| piece.count).sum::<u64>().max(1);
+    let bytes = |is_write| {
         let own = order.pieces.iter().filter(|piece| piece.is_write == is_write);
-        transactions * own.map(|piece| u64::from(piece.bytes) * piece.count).sum::<u64>()
+        operations * own.map(|piece| u64::from(piece.bytes) * piece.count).sum::<u64>() / of_a_pass
     };
     Ok(Run {
         strands: order.connections,
         elapsed_ns: elapsed.as_nanos() as u64,
-        operations: transactions * order.pieces.iter().map(|piece| piece.count).sum::<u64>(),
-        transactions,
-        bytes_sent: moved(true),
-        bytes_received: moved(false),
+        operations,
+        transactions: all.len(),
+        bytes_sent: bytes(true),
+        bytes_received: bytes(false),
         latency: Latency {
             counts_ns: all
                 .iter_recorded()
@@ -240,25 +244,25 @@ impl End {
             .unwrap_or_else(|_| unreachable!("three digits are allowed"));
         loop {
             let start = Instant::now();
-            if self.pass(pieces).is_none() {
+            if self.pass(pieces, count).is_none() {
                 return times;
             }
-            count.fetch_add(1, Relaxed);
             if self.state.load(Relaxed) & MEASURING != 0 {
                 times.saturating_record(start.elapsed().as_nanos() as u64);
             }
         }
     }
 
-    /// None if all is over.
-    fn pass(&mut self, pieces: &[Piece]) -> Option<()> {
+    /// Counts what it moves; None if all is over.
+    fn pass(&mut self, pieces: &[Piece], count: &AtomicU64) -> Option<()> {
         for piece in pieces {
             for _ in 0..piece.count {
                 if piece.is_write {
-                    self.write(piece.bytes as usize)?
+                    self.write(piece.bytes as usize)?;
                 } else {
-                    self.read(piece.bytes as usize)?
+                    self.read(piece.bytes as usize)?;
                 }
+                count.fetch_add(1, Relaxed);
             }
         }
         Some(())
