@@ -14,9 +14,15 @@ use serde_json::Value;
 /// For the end of a run of an hour, on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
-fn start(folder: &Path, arguments: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
-    command.args(arguments).args(["--json", "study.json"]).current_dir(folder).env("TMPDIR", folder);
+/// With SIGHUP as it is by default, whatever this test runs under, or `--ignore-signal`.
+fn start(folder: &Path, hangup: &str, arguments: &[&str]) -> Child {
+    let mut command = Command::new("env");
+    command
+        .args([&format!("{hangup}=HUP"), env!("CARGO_BIN_EXE_smc_bench")])
+        .args(arguments)
+        .args(["--json", "study.json"])
+        .current_dir(folder)
+        .env("TMPDIR", folder);
     command.env("SMC_REGISTRY_DIR", folder).stdin(Stdio::null()).stderr(Stdio::piped());
     command.stdout(File::create(folder.join("text")).expect("a file")).spawn().expect("the program starts")
 }
@@ -65,7 +71,7 @@ fn saved(mut child: Child, mut errors: impl Read, folder: &Path, case: &str) -> 
 fn interrupted(arguments: &[&str], word: &str, signals: &[Signal]) -> usize {
     let case = format!("{signals:?} at {word:?}");
     let folder = tempfile::tempdir().expect("a folder");
-    let mut child = start(folder.path(), arguments);
+    let mut child = start(folder.path(), "--default-signal", arguments);
     let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
     reaches(&mut errors, word);
     for signal in signals {
@@ -130,4 +136,17 @@ fn where_nobody_reads_any_more_the_file_is_written() {
     let text = std::fs::read_to_string(folder.path().join("study.json")).expect("a file");
     let saved: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(saved["study"]["samples"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn who_ignores_a_closed_terminal_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = start(folder.path(), "--ignore-signal", &rounds("4", "0.05"));
+    let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
+    reaches(&mut errors, "round 2 of");
+    send(&child, Signal::SIGHUP);
+    assert!(child.wait().expect("it is our child").success());
+    let text = std::fs::read_to_string(folder.path().join("study.json")).expect("a file");
+    let saved: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(saved["study"]["samples"].as_array().map(Vec::len), Some(4));
 }

@@ -164,7 +164,10 @@ pub(crate) fn status(study: &Study, is_shown: bool) -> ExitCode {
 /// that closes. None ends this process: what was measured is shown and written.
 fn on_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    let (mut signals, told) = (Signals::new([SIGINT, SIGTERM, SIGHUP])?, Arc::clone(&stop));
+    let (mut signals, told) = (Signals::new([SIGINT, SIGTERM])?, Arc::clone(&stop));
+    if !ignores(SIGHUP) {
+        signals.add_signal(SIGHUP)?;
+    }
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             if told.swap(true, Ordering::Relaxed) || signal == SIGHUP {
@@ -175,6 +178,12 @@ fn on_signals() -> std::io::Result<Arc<AtomicBool>> {
         }
     })?;
     Ok(stop)
+}
+
+/// As `nohup` has it: who wants to outlive the terminal does.
+fn ignores(signal: i32) -> bool {
+    let status = procfs::process::Process::myself().and_then(|process| process.status());
+    status.is_ok_and(|status| status.sigign & (1 << (signal - 1)) != 0)
 }
 
 /// As a shell would take it, the program by its bare name.
