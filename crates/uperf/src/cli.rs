@@ -14,7 +14,7 @@ use crate::slave;
 use crate::strand::Detail;
 use crate::strand::workers::Server;
 
-/// The same as in [`super::exit`], for users.
+/// The same as in `exit`, for users.
 pub const STATUSES: &str = "Exit status of -m and -s: 0 all was done; 1 bad profile, no slave, or one that failed, \
                                    as did a strand; 2 the command line is wrong; 130 Ctrl-C (what was measured is shown \
                                    all the same)";

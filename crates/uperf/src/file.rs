@@ -34,7 +34,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     beside.persist(place).map(drop).map_err(|error| error.error)
 }
 
-/// Whether [`write`] could begin; leaves everything as it was.
+/// Whether [`write()`] could begin; leaves everything as it was.
 ///
 /// # Errors
 ///

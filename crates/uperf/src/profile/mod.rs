@@ -1,7 +1,7 @@
 //! uperf's profiles: what to do over which connections, as a file in uperf's own notation.
 //!
-//! [`model`] and [`options`] hold the plain values; they know nothing of the file, except the place that an error should
-//! point at. [`parse`] makes them from text, [`check`] refuses what could not be run, [`builtin`] has profiles of its own.
+//! `model` and `options` hold the plain values; they know nothing of the file, except the place that an error should
+//! point at. `parse` makes them from text, `check` refuses what could not be run, [`builtin`] has profiles of its own.
 //!
 //! A profile written for uperf means here what it means there. Letters are small letters, whatever the file says (names of
 //! directories excepted). More than uperf: `protocol=unix`; transactions have names; a transaction with a duration or
