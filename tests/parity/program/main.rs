@@ -27,6 +27,7 @@ mod cases_sets;
 mod cases_signal;
 mod cases_slots;
 mod cases_stack;
+mod cases_stall;
 mod cases_turns;
 mod cases_values;
 mod context;
@@ -35,7 +36,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 24] = [
+    let groups: [&[Case]; 25] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -48,6 +49,7 @@ fn all() -> Vec<Case> {
         cases_poll::CASES,
         cases_epoll::CASES,
         cases_sets::CASES,
+        cases_stall::CASES,
         cases_turns::CASES,
         cases_move::CASES,
         cases_limit::CASES,

@@ -210,6 +210,11 @@ impl Registration {
         let bytes = end.incoming.words().producer.0.prod.load(Shared::Acquire);
         let has_bytes = self.seen_bytes.swap(bytes, Ordering::AcqRel) != bytes;
         let stalls = conn.stalls();
+        if is_fresh {
+            // The kernel's look at a socket without space asks for the edge, as a send would. (And what an earlier life of the
+            // registration had seen says nothing about this connection.)
+            self.seen_stalls.store(stalls.wrapping_sub(1), Ordering::Release);
+        }
         let has_space =
             ready::has_space(conn, end) && self.seen_stalls.swap(stalls, Ordering::AcqRel) != stalls;
         is_fresh || has_bytes || has_space
