@@ -7,11 +7,13 @@
 //! - `kicked`: set after a ring of our own, and by whoever saw the doorbell readable.
 //! - Who drains clears the marks first, drains, and then either looks again for everybody who waits ([`Bell::rearm`]), or makes sure
 //!   by a full fence that all who wait look for themselves before they sleep ([`Bell::silence`]).
+//! - A ring says that the condition held when the publisher looked, which may have been before the word was armed anew: who
+//!   is rung and finds nothing asks again.
 //!
 //! A ring without a mark costs nothing but a doorbell that stays readable until somebody sees it; a mark without a ring
 //! costs a look. What must never be is an empty doorbell, an unarmed word and a sleeper.
 //!
-//! Private memory of one process; the wait words are shared. Checked with loom in `loom_bell`.
+//! Private memory of one process; the wait words are shared. Checked with loom in `loom_bell` and `loom_edge`.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 use crate::wait::WaitWord;

@@ -29,6 +29,8 @@ pub mod wait;
 #[cfg(all(test, loom))]
 mod loom_bell;
 #[cfg(all(test, loom))]
+mod loom_edge;
+#[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod ring_tests;

@@ -284,19 +284,31 @@ fn is_shared(conn: &Conn, end: &End) -> bool {
 /// for them at once if it is there already. `mine_rx` and `mine_tx` say what the caller itself waits for: it looks
 /// for itself and is not rung for. Returns whether the doorbell was rung: then it tells the caller nothing.
 pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) -> bool {
+    rearm_for(conn, end, mine_rx, mine_tx, false)
+}
+
+/// The same by somebody who has drained the doorbell, and waits for nothing himself.
+pub(crate) fn rearm_drained(conn: &Conn, end: &End) -> bool {
+    rearm_for(conn, end, false, false, true)
+}
+
+fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: bool) -> bool {
     let others = Cell::new((false, false));
+    let awaits_space = Cell::new(false);
     let wanted = || {
         let private_rx = conn.rx_waiters.load(Ordering::Acquire) + conn.epoll_in.load(Ordering::Acquire);
         let private_tx = conn.tx_waiters.load(Ordering::Acquire) + conn.epoll_out.load(Ordering::Acquire);
         let others_rx = sleeps_another(conn, end, private_rx, &end.mine().rx.0, mine_rx);
         let others_tx = sleeps_another(conn, end, private_tx, &end.mine().tx.0, mine_tx);
         others.set((others_rx, others_tx));
-        (data_wanted(conn, others_rx || mine_rx), others_tx || mine_tx)
+        let is_edge = conn.epoll_edge.load(Ordering::Acquire) > 0;
+        awaits_space.set(is_edge && crate::epoll::awaits_space(conn, end));
+        (data_wanted(conn, others_rx || mine_rx), others_tx || mine_tx || awaits_space.get())
     };
     conn.bell.rearm(end.words(), end, wanted, |was_rung| {
         let (others_rx, others_tx) = others.get();
         // The kernel looks again before it wakes a waiter for an edge: drained, the edge would be lost to who sleeps for it.
-        let has_edge = was_rung
+        let has_edge = (was_rung || is_drained || awaits_space.get())
             && conn.epoll_edge.load(Ordering::Acquire) > 0
             && crate::epoll::sleeps_for_edge(conn, end);
         let shut = end.mine().closed.load(Shared::SeqCst);
@@ -306,7 +318,7 @@ pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) -> boo
     })
 }
 
-/// How data are to be rung for. (For an edge, space is asked for when a send finds none.)
+/// How data are to be rung for. (For an edge, space is asked for when a send finds none, and until that has been told.)
 fn data_wanted(conn: &Conn, is_slept_for: bool) -> Wanted {
     if conn.has(flag::SIGNAL_DRIVEN) {
         // Every arrival raises the signal, also while earlier bytes are unread.
@@ -330,10 +342,12 @@ pub(crate) fn leave(conn: &Conn, end: &End) {
     }
 }
 
-/// Whether a registration for `events` needs nothing to be rung: the words are armed, and nothing rung is pending.
-pub(crate) fn is_armed_for(conn: &Conn, end: &End, events: u32) -> bool {
+/// Whether a registration for `events` needs nothing to be rung: the words are armed, and nothing rung is pending. Of an
+/// edge, `awaits_space` says whether space is among what it waits for.
+pub(crate) fn is_armed_for(conn: &Conn, end: &End, events: u32, awaits_space: bool) -> bool {
     let wants_data = events & (bits::ET | bits::IN | bits::RDNORM | bits::RDHUP) != 0;
-    let wants_space = events & bits::ET == 0 && events & (bits::OUT | bits::WRNORM | bits::WRBAND) != 0;
+    let wants_space =
+        awaits_space || events & bits::ET == 0 && events & (bits::OUT | bits::WRNORM | bits::WRBAND) != 0;
     conn.bell.is_quiet()
         && (!wants_data || end.incoming.words().data_wait.0.is_armed())
         && (!wants_space || end.outgoing.words().space_wait.0.is_armed())

@@ -1,15 +1,21 @@
-//! Edge-triggered writers that find no space: whoever was told that there is none is told
+//! Edge-triggered writers that find no space before, while and after they ask: whoever was told that there is none is told
 //! once there is, though nothing is sent in between.
 
 use crate::context::{Case, Cx, Pair, fill, say};
-use isthmus_tests::sys::{self, ep_add, ep_del, ep_show, show};
-use libc::{EPOLLET, EPOLLIN, EPOLLOUT};
+use isthmus_tests::sys::{self, ep_add, ep_del, ep_mod, ep_show, show};
+use libc::{EPOLLET, EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT};
 
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
     Case { name, shm: true, run }
 }
 
-pub(crate) const CASES: &[Case] = &[case("stall.after_another_connection", after_another_connection)];
+pub(crate) const CASES: &[Case] = &[
+    case("stall.before_the_set", before_the_set),
+    case("stall.before_an_exclusive_registration", before_exclusive),
+    case("stall.before_the_question", before_the_question),
+    case("stall.under_a_sleeper", under_a_sleeper),
+    case("stall.after_another_connection", after_another_connection),
+];
 
 const BOTH: i32 = EPOLLIN | EPOLLOUT | EPOLLET;
 
@@ -18,6 +24,42 @@ fn told(cx: &mut Cx, p: Pair, ep: sys::Fd) {
     say!("full {}", ep_show(ep, 30));
     cx.ask(&format!("later 40 discard {}", p.id));
     say!("room is an edge {}", ep_show(ep, 3000));
+}
+
+fn added_full(cx: &mut Cx, events: i32) {
+    let p = cx.warm();
+    fill(p.fd);
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, events, 1)));
+    told(cx, p, ep);
+}
+
+fn before_the_set(cx: &mut Cx) {
+    added_full(cx, BOTH);
+}
+
+fn before_exclusive(cx: &mut Cx) {
+    added_full(cx, BOTH | EPOLLEXCLUSIVE);
+}
+
+fn before_the_question(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    fill(p.fd);
+    say!("mod -> {}", show(ep_mod(ep, p.fd, BOTH, 2)));
+    told(cx, p, ep);
+}
+
+fn under_a_sleeper(cx: &mut Cx) {
+    let p = cx.warm();
+    fill(p.fd);
+    let ep = sys::epoll();
+    let waiter = std::thread::spawn(move || ep_show(ep, 3000));
+    std::thread::sleep(std::time::Duration::from_millis(40));
+    say!("add -> {}", show(ep_add(ep, p.fd, BOTH, 1)));
+    cx.ask(&format!("later 40 discard {}", p.id));
+    say!("room is an edge {}", waiter.join().expect("waiter"));
 }
 
 /// What the set had been told of the first connection says nothing about the second, which has stalled as often.

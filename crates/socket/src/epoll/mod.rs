@@ -17,7 +17,7 @@ mod wait;
 pub(crate) use ctl::{convert, offered, remove_all};
 pub use ctl::{ctl, is_fresh, note_early, release_fresh};
 pub(crate) use lazy::{settle_all_of, settle_everything};
-pub(crate) use registration::sleeps_for_edge;
+pub(crate) use registration::{awaits_space, sleeps_for_edge};
 pub use set::note_created;
 pub(crate) use set::{close_set, share_set};
 pub use wait::{Kernel, is_ours, prepare_to_be_polled, wait};

@@ -1,8 +1,8 @@
 //! One socket in one set. Owns: the cookie that stands for a registration in the kernel's records, and what of an edge
 //! has been reported.
 
-use super::READ_SIDE;
 use super::set::Set;
+use super::{READ_SIDE, WRITE_SIDE};
 use crate::conn::{Conn, End, Held, Phase, flag, hold_index};
 use crate::ready;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -186,7 +186,7 @@ impl Registration {
             return false;
         }
         if events & bits::ET != 0 {
-            return self.is_fresh.load(Ordering::Relaxed) != 0 || self.has_edge(conn, end);
+            return self.has_news(conn, end);
         }
         // After a move back to TCP the kernel's record of the socket tells.
         let has_data = || ready::has_data(conn, end) && !end.incoming.is_at_end();
@@ -201,6 +201,23 @@ impl Registration {
         let bytes = end.incoming.words().producer.0.prod.load(Shared::Relaxed);
         bytes != self.seen_bytes.load(Ordering::Relaxed)
             || (conn.stalls() != self.seen_stalls.load(Ordering::Relaxed) && ready::has_space(conn, end))
+    }
+
+    /// EPOLLET: the same, or the level itself is to be looked at.
+    fn has_news(&self, conn: &Conn, end: &End) -> bool {
+        self.is_fresh.load(Ordering::Relaxed) != 0 || self.has_edge(conn, end)
+    }
+
+    /// EPOLLET: whether space is to be told of, and there is none yet: until it is, no sleep without having asked for it. A
+    /// ring says nothing of that: the reader may have found space that was filled before it took the word.
+    pub(super) fn awaits_space(&self, conn: &Conn, end: &End) -> bool {
+        let seen = self.interest.seen();
+        seen.events() & bits::ET != 0
+            && seen.events() & WRITE_SIDE != 0
+            && !seen.is_fired()
+            && (self.is_fresh.load(Ordering::Relaxed) != 0
+                || conn.stalls() != self.seen_stalls.load(Ordering::Relaxed))
+            && !ready::has_space(conn, end)
     }
 
     /// EPOLLET: whether there is news since the last report; from now on there is none. Each number is read once: what
@@ -247,7 +264,12 @@ pub(crate) fn sleeps_for_edge(conn: &Conn, end: &End) -> bool {
     of_conn(conn).any(|(_, registration)| {
         registration.events() & bits::ET != 0
             && !registration.is_fired()
-            && registration.has_edge(conn, end)
+            && registration.has_news(conn, end)
             && Set::get(Index(registration.set.load(Ordering::Relaxed))).is_some_and(Set::is_watched)
     })
+}
+
+/// Whether a registration of `conn` waits for the edge of space that is not there yet.
+pub(crate) fn awaits_space(conn: &Conn, end: &End) -> bool {
+    of_conn(conn).any(|(_, registration)| registration.awaits_space(conn, end))
 }

@@ -234,7 +234,8 @@ fn arm(registration: &Registration) -> bool {
         if registration.is_pending(conn, end) {
             return true;
         }
-        if !ready::is_armed_for(conn, end, registration.events()) {
+        let awaits_space = registration.awaits_space(conn, end);
+        if !ready::is_armed_for(conn, end, registration.events(), awaits_space) {
             ready::rearm(conn, end, false, false);
         }
         let is_shared = end.mine().set_sharers.load(Shared::Relaxed) > 0;
@@ -558,7 +559,7 @@ fn hush(conn: &Conn, end: &End, registration: &Registration) -> bool {
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
     let may_matter =
         set.is_none_or(Set::is_watched) || of_conn(conn).nth(1).is_some() || ready::is_waited_for(conn, end);
-    !(may_matter && ready::rearm(conn, end, false, false))
+    !(may_matter && ready::rearm_drained(conn, end))
 }
 
 fn hear_tcp(conn: &Conn, fd: i32, raised: u32, events: u32) {
