@@ -6,7 +6,7 @@ use crate::process::ProcessId;
 use crate::registry;
 use crate::slot::SlotView;
 use crate::turn::Turn;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use os::mem::{self, Shared};
 use os::net::Endpoint;
 use os::{diag, pipe};
@@ -38,6 +38,13 @@ struct Attached {
 }
 
 static TURN: Turn = Turn::new();
+/// Whether this process got sockets from another one: only then memory may have come with them.
+static HAS_ADOPTED: AtomicBool = AtomicBool::new(false);
+
+/// A socket came from another process, or from the program that this one was before.
+pub fn note_adopted() {
+    HAS_ADOPTED.store(true, Relaxed);
+}
 static TABLE: Slab<Attached, { SEGMENTS / LEAF }> = Slab::new();
 
 fn word(process: ProcessId) -> u64 {
@@ -68,11 +75,28 @@ pub fn open(row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
     };
     let view = view_of(index, attached, slot)?;
     if !view.1.has_bells() {
-        let holder = holder_of(attached, owner_pid, memfd).map_err(denied)?;
-        view.1.open_bells(holder).map_err(denied)?;
+        open_bells(attached, view.1, owner, (owner_pid, memfd))?;
     }
     attached.live.fetch_add(1, Relaxed);
     Ok(view)
+}
+
+/// Opens the doorbells of a slot. Where the client's process has died and nobody holds its end, nobody will ring them: then
+/// bytes that it left in the ring are to be read still, by a program that was exec'ed meanwhile.
+fn open_bells(
+    attached: &Attached,
+    view: &SlotView,
+    owner: ProcessId,
+    (pid, memfd): (u32, i32),
+) -> Result<(), Reason> {
+    match holder_of(attached, pid, memfd) {
+        Ok(holder) => view.open_bells(holder).map_err(denied),
+        Err(errno) => {
+            let is_left = registry::mapped().is_some_and(|map| !owner.is_alive(map))
+                && !crate::member::has_living(&view.header().sides[Side::Client as usize]);
+            if is_left && view.hang_private_bells() { Ok(()) } else { Err(denied(errno)) }
+        }
+    }
 }
 
 /// Why a descriptor of the client's could not be had.
@@ -131,8 +155,37 @@ fn attach(pid: u32, memfd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, 
         true => Err(errno),
         false => pipe::open_memory_of(os::process::cached_pid(), memfd),
     };
-    let fd = pipe::open_memory_of(pid, memfd).or_else(own).map_err(denied)?;
-    let attached = map(fd, nonce, owner);
+    let fd = match pipe::open_memory_of(pid, memfd).or_else(own) {
+        Ok(fd) => fd,
+        Err(errno) if HAS_ADOPTED.load(Relaxed) => {
+            return attach_inherited(nonce, owner).map_err(|_| denied(errno));
+        }
+        Err(errno) => return Err(denied(errno)),
+    };
+    keep(fd, map(fd, nonce, owner))
+}
+
+/// The client's process has died; the program that this one was before may have handed its memory on.
+fn attach_inherited(nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {
+    let mut found = Err(Reason::NOSMCDDEV);
+    let _ = os::file::each_own_descriptor(|fd| {
+        if found.is_err()
+            && let Ok(memory) = pipe::open_inherited_memory(fd)
+        {
+            found = keep(memory, map(memory, nonce, owner));
+            if found.is_ok() {
+                os::fd::close(fd);
+            }
+        }
+    });
+    found
+}
+
+/// Goes on from the descriptor of a segment that was mapped, or not.
+fn keep(
+    fd: i32,
+    attached: Result<(Index, &'static Attached), Reason>,
+) -> Result<(Index, &'static Attached), Reason> {
     // The mapping keeps the memory alive, with or without its owner. (While the credentials change nothing more is kept.)
     if let (Ok((_, attached)), Some(_using)) = (&attached, registry::using()) {
         attached.fd.store(pipe::reopen_memory_to_read(fd).unwrap_or(-1), Relaxed);
@@ -222,6 +275,17 @@ fn drop_descriptor(attached: &Attached) {
     let fd = attached.fd.swap(-1, Relaxed);
     if fd >= 0 {
         os::fd::close(fd);
+    }
+}
+
+/// Lets the memory of an attached slot survive exec (`on`), so that the next program finds what is left in its ring though the
+/// client's process dies meanwhile; or takes that back, after an exec that failed.
+pub fn keep_over_exec(view: &SlotView, on: bool) {
+    if let Some(attached) = TABLE.get(Index(view.home.load(Relaxed))) {
+        let fd = attached.fd.load(Relaxed);
+        if fd >= 0 {
+            let _ = os::fd::set_cloexec(fd, !on);
+        }
     }
 }
 

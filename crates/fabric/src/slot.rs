@@ -130,6 +130,17 @@ impl SlotView {
         true
     }
 
+    /// Doorbells that only this process knows: nobody is left at the other end who could ring, or be rung.
+    pub(crate) fn hang_private_bells(&self) -> bool {
+        for bell in &self.bells {
+            if bell.load(Ordering::Relaxed) < 0 {
+                let Ok(fd) = os::pipe::create() else { return false };
+                bell.store(fd, Ordering::Relaxed);
+            }
+        }
+        true
+    }
+
     /// Whether this process has both doorbells open.
     pub(crate) fn has_bells(&self) -> bool {
         self.bells.iter().all(|bell| bell.load(Ordering::Relaxed) >= 0)

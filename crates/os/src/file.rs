@@ -111,6 +111,15 @@ pub fn names_in(folder: &CStr, mut each: impl FnMut(&[u8])) -> Result<()> {
     Ok(())
 }
 
+/// Calls `each` with the numbers of the descriptors that this process has.
+pub fn each_own_descriptor(mut each: impl FnMut(i32)) -> Result<()> {
+    names_in(c"/proc/self/fd", |name| {
+        if let Some(fd) = core::str::from_utf8(name).ok().and_then(|digits| digits.parse().ok()) {
+            each(fd);
+        }
+    })
+}
+
 /// `struct linux_dirent64`: inode and offset of 8 bytes, length of the record of 2, type of 1, the name with a NUL.
 fn names_of(mut entries: &[u8], each: &mut impl FnMut(&[u8])) {
     while let Some(entry) = entries.get(16..18).map(|len| u16::from_ne_bytes([len[0], len[1]]) as usize)

@@ -45,6 +45,15 @@ pub fn reopen_memory_to_read(fd: i32) -> Result<i32> {
     open(link(b"self", fd, &mut [0u8; PATH_LEN])?, how).and_then(crate::fd::raise)
 }
 
+/// Opens memory that is descriptor `fd` of this process anew, at a high number and to write, if it is memory that a program
+/// before this one has handed on over exec; what it is used for proves itself by what lies in it.
+pub fn open_inherited_memory(fd: i32) -> Result<i32> {
+    if crate::fd::is_internal(fd) || crate::fd::is_cloexec(fd) || !crate::mem::is_plain_memory(fd) {
+        return Err(Errno::EINVAL);
+    }
+    open_link(b"self", fd).and_then(crate::fd::raise)
+}
+
 /// What descriptor `fd` of process `pid` refers to, by device and inode, if it can read and write. Errors: as [`open_bell_of`].
 pub fn identity_of(pid: u32, fd: i32) -> Result<(u64, u64)> {
     let mut path = [0u8; PATH_LEN];

@@ -196,6 +196,12 @@ hooks! {
                     return hook::fail(hook::last()) as c_int;
                 }
                 option_set(fd, level, name);
+                if level == opt::SOL_SOCKET && is_timeout(name) {
+                    // SAFETY: the kernel has just read a `struct timeval` there.
+                    let [seconds, micros] = unsafe { value.cast::<[i64; 2]>().read_unaligned() };
+                    let ns = seconds.max(0) as u64 * 1_000_000_000 + micros.max(0) as u64 * 1000;
+                    stream::note_timeout(fd, name, ns);
+                }
                 Outcome::Done(0)
             }
             other => other,

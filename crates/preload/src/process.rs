@@ -156,6 +156,15 @@ fn leave(status: c_int) -> ! {
     }
 }
 
+/// exit(2), which ends the calling thread.
+pub(crate) fn exit_thread(status: c_int) -> isize {
+    if crate::lifecycle::is_active() && !is_borrowed() {
+        close::before_thread_ends();
+    }
+    // SAFETY: the program's own call, which does not return.
+    unsafe { os::raw::call(os::raw::nr::__NR_exit, &[status as usize]) }
+}
+
 /// _exit skips destructors, but bytes written before the server answered must still go out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn _exit(status: c_int) -> ! {

@@ -63,7 +63,9 @@ pub unsafe extern "C-unwind" fn syscall(
             nr::__NR_prlimit64 => sandbox::prlimit64(fd, b as c_int, c as _, d as _) as isize,
             nr::__NR_execve => process::execve(a as _, b as _, c as _) as isize,
             nr::__NR_execveat => process::execveat(fd, b as _, c as _, d as _, e as c_int) as isize,
-            // It never returns; `exit` ends one thread only.
+            // `exit` ends one thread only.
+            nr::__NR_exit => process::exit_thread(fd),
+            // It never returns.
             nr::__NR_exit_group => process::_exit(fd),
             // Rings of the kernel's know nothing of ours; libuv and friends fall back to epoll.
             nr::__NR_io_uring_setup if lifecycle::is_active() => crate::hook::fail(Errno::ENOSYS),

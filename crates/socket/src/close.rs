@@ -163,8 +163,12 @@ fn has_other_holders(end: &End) -> bool {
 /// Whether another process published the intent: it will answer for the early bytes, and may have use for shared memory
 /// yet. (Counting holders would not do: children that were killed are counted for ever.)
 fn is_copy(conn: &Conn) -> bool {
-    connection::row(conn.row())
-        .is_some_and(|row| row.owner_pid.load(Shared::Relaxed) != os::process::cached_pid())
+    let Some(row) = connection::row(conn.row()) else { return false };
+    let publisher = row.owner_pid.load(Shared::Relaxed);
+    // (Who became a daemon has left his intent to a child.)
+    publisher != os::process::cached_pid()
+        && os::process::life(publisher).is_none_or(|life| !life.is_zombie)
+        && os::process::exists(publisher)
 }
 
 /// Our part of a close, while the descriptor is still open. Whether other holders are counted.
@@ -490,9 +494,7 @@ pub fn before_exec() {
             }
         } else {
             give_up_count(&held);
-            if let Some(view) = own_memory(&held) {
-                offer::keep_over_exec(view, true);
-            }
+            keep_memory_over_exec(&held, true);
         }
     }
 }
@@ -511,10 +513,8 @@ fn give_up_count(conn: &Conn) {
 /// After an exec that failed: this process goes on with its connections as if it had never been tried.
 pub fn after_failed_exec() {
     for (_, held) in connections() {
-        if held.has(flag::GOES_ON)
-            && let Some(view) = own_memory(&held)
-        {
-            offer::keep_over_exec(view, false);
+        if held.has(flag::GOES_ON) {
+            keep_memory_over_exec(&held, false);
         }
         let Some(end) = End::still_of(&held) else { continue };
         member::join(end.mine());
@@ -546,15 +546,29 @@ fn mark_what_goes_on() {
     }
 }
 
-/// The slot, if its memory is this process's and somebody may want to open it.
-fn own_memory(conn: &Conn) -> Option<&'static fabric::slot::SlotView> {
-    let is_ours = conn.side() == Side::Client && !conn.has(flag::ATTACHED);
-    let is_shared = is_ours && matches!(conn.phase(), Phase::Smc | Phase::Intent);
-    if is_shared { conn.view() } else { None }
+/// Lets the memory of a shared connection survive exec, or not any more: whoever has it may be gone when it is wanted.
+fn keep_memory_over_exec(conn: &Conn, on: bool) {
+    let Some(view) = conn.view().filter(|_| matches!(conn.phase(), Phase::Smc | Phase::Intent)) else {
+        return;
+    };
+    if conn.side() == Side::Client && !conn.has(flag::ATTACHED) {
+        offer::keep_over_exec(view, on);
+    } else {
+        attach::keep_over_exec(view, on);
+    }
 }
 
 /// Before abort(), which may yet return to the program by its handler: early bytes go out, and nothing else is given up.
 pub fn at_abort() {
+    for (fd, held) in connections() {
+        if held.phase() == Phase::Intent && !is_copy(&held) {
+            client::retract(&held, fd, fabric::Reason::PEERDECL);
+        }
+    }
+}
+
+/// A thread ends by the system call itself, perhaps the last one, of which nobody else will hear: early bytes go out.
+pub fn before_thread_ends() {
     for (fd, held) in connections() {
         if held.phase() == Phase::Intent && !is_copy(&held) {
             client::retract(&held, fd, fabric::Reason::PEERDECL);

@@ -350,6 +350,12 @@ impl Conn {
         if is_known { 0 } else { os::net::timeout_ns(fd, name) }
     }
 
+    /// A time limit was set.
+    pub(crate) fn see_timeout(&self, name: i32, ns: u64) {
+        let is_for_sending = matches!(name, os::net::opt::SO_SNDTIMEO | os::net::opt::SO_SNDTIMEO_NEW);
+        self.timeouts[usize::from(is_for_sending)].store(ns, Ordering::Relaxed);
+    }
+
     /// Before a filter of system calls: what will be asked later is asked now.
     pub(crate) fn note_what_calls_would_tell(&self, fd: i32) {
         let names = [os::net::opt::SO_RCVTIMEO, os::net::opt::SO_SNDTIMEO];

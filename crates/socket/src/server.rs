@@ -411,6 +411,7 @@ pub fn adopt(fd: i32) {
         return;
     }
     crate::conn::note_unseen_options();
+    attach::note_adopted();
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode);
     if crate::conn::join_adopted(fd, inode) {
         return;

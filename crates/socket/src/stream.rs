@@ -711,6 +711,13 @@ pub fn note_timeout_is_used() {
     crate::conn::note_timeout_is_used();
 }
 
+/// SO_RCVTIMEO or SO_SNDTIMEO (`name`) was set: behind a filter of system calls the kernel cannot be asked for it.
+pub fn note_timeout(fd: i32, name: i32, ns: u64) {
+    if let Some(conn) = hold(fd) {
+        conn.see_timeout(name, ns);
+    }
+}
+
 /// SO_RCVLOWAT changed.
 pub fn note_rcvlowat(fd: i32) {
     crate::conn::note_rcvlowat_is_used();
