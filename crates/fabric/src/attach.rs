@@ -71,7 +71,10 @@ pub fn open(row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
     let memfd = row.memfd.load(shm::sync::Ordering::Relaxed) as i32;
     let (index, attached) = match known(nonce, owner) {
         Some(attached) => attached,
-        None => attach(owner_pid, memfd, nonce, owner)?,
+        None => attach(owner_pid, memfd, nonce, owner).or_else(|reason| {
+            let from = ProcessId::load(&row.sides[Side::Server as usize].process);
+            attach_held(from, nonce, owner).ok_or(reason)
+        })?,
     };
     let view = view_of(index, attached, slot)?;
     if !view.1.has_bells() {
@@ -163,6 +166,26 @@ fn attach(pid: u32, memfd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, 
         Err(errno) => return Err(denied(errno)),
     };
     keep(fd, map(fd, nonce, owner))
+}
+
+/// The client's process has died; the one that passed the socket on may still have its memory.
+fn attach_held(from: ProcessId, nonce: u64, owner: ProcessId) -> Option<(Index, &'static Attached)> {
+    /// Descriptors of ours are out of a program's way.
+    const LOWEST: i32 = 128;
+    let map = registry::mapped()?;
+    if !HAS_ADOPTED.load(Relaxed) || from.is_me() || !from.is_alive(map) {
+        return None;
+    }
+    let (pid, mut found) = (from.pid(map), None);
+    let _ = os::file::each_descriptor_of(pid, |fd| {
+        if found.is_none()
+            && fd >= LOWEST
+            && let Ok(memory) = pipe::open_held_memory(pid, fd)
+        {
+            found = keep(memory, self::map(memory, nonce, owner)).ok();
+        }
+    });
+    found
 }
 
 /// The client's process has died; the program that this one was before may have handed its memory on.

@@ -112,8 +112,23 @@ pub fn names_in(folder: &CStr, mut each: impl FnMut(&[u8])) -> Result<()> {
 }
 
 /// Calls `each` with the numbers of the descriptors that this process has.
-pub fn each_own_descriptor(mut each: impl FnMut(i32)) -> Result<()> {
-    names_in(c"/proc/self/fd", |name| {
+pub fn each_own_descriptor(each: impl FnMut(i32)) -> Result<()> {
+    each_descriptor_in(c"/proc/self/fd", each)
+}
+
+/// The same of another process. Errors: EACCES or ENOENT where /proc does not let us.
+pub fn each_descriptor_of(pid: u32, each: impl FnMut(i32)) -> Result<()> {
+    const PATH_LEN: usize = "/proc/4294967295/fd\0".len();
+    let (mut digits, mut path) = ([0u8; 10], [0u8; PATH_LEN]);
+    let parts: [&[u8]; 3] = [b"/proc/", crate::pipe::decimal(pid, &mut digits), b"/fd"];
+    for (byte, from) in path.iter_mut().zip(parts.into_iter().flatten()) {
+        *byte = *from;
+    }
+    each_descriptor_in(CStr::from_bytes_until_nul(&path).map_err(|_| Errno::EINVAL)?, each)
+}
+
+fn each_descriptor_in(folder: &CStr, mut each: impl FnMut(i32)) -> Result<()> {
+    names_in(folder, |name| {
         if let Some(fd) = core::str::from_utf8(name).ok().and_then(|digits| digits.parse().ok()) {
             each(fd);
         }

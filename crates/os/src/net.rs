@@ -190,6 +190,17 @@ fn int_option(fd: i32, name: i32) -> i32 {
     getsockopt(fd, opt::SOL_SOCKET, name, &mut value).map_or(-1, |_| value)
 }
 
+/// Whether the peer has ended its stream, by the state of the connection: our own shutdown for reading looks the same to poll.
+/// (`false` behind a filter of calls, where it may not be asked.)
+pub fn has_received_fin(fd: i32) -> bool {
+    /// `tcp_states.h`: TIME_WAIT, CLOSE, CLOSE_WAIT, LAST_ACK, CLOSING.
+    const ENDED: [u8; 5] = [6, 7, 8, 9, 11];
+    let mut state = 0u8;
+    !crate::confined::is_confined()
+        && getsockopt(fd, opt::IPPROTO_TCP, opt::TCP_INFO, &mut state).is_ok()
+        && ENDED.contains(&state)
+}
+
 /// Takes the pending error off a socket, if there is one.
 pub fn take_error(fd: i32) {
     let _ = int_option(fd, opt::SO_ERROR);

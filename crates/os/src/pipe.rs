@@ -45,6 +45,17 @@ pub fn reopen_memory_to_read(fd: i32) -> Result<i32> {
     open(link(b"self", fd, &mut [0u8; PATH_LEN])?, how).and_then(crate::fd::raise)
 }
 
+/// Opens memory that is descriptor `fd` of process `pid` anew, at a high number and to write, however that process has opened
+/// it; what it is used for proves itself by what lies in it.
+pub fn open_held_memory(pid: u32, fd: i32) -> Result<i32> {
+    let (mut path, mut digits) = ([0u8; PATH_LEN], [0u8; 10]);
+    let link = link(decimal(pid, &mut digits), fd, &mut path)?;
+    let low = file::look(link, How::LOOK, |target| {
+        if crate::mem::is_plain_memory(target) { open_link(b"self", target) } else { Err(Errno::EINVAL) }
+    })?;
+    crate::fd::raise(low)
+}
+
 /// Opens memory that is descriptor `fd` of this process anew, at a high number and to write, if it is memory that a program
 /// before this one has handed on over exec; what it is used for proves itself by what lies in it.
 pub fn open_inherited_memory(fd: i32) -> Result<i32> {

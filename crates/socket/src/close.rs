@@ -151,13 +151,16 @@ fn end_if_last(conn: &Conn, ends: Ends) {
         wake_peer(&end);
         end.mine().holders.store(1, Shared::Release);
         member::clear(end.mine());
+        conn.unmark(flag::UNCOUNTED);
     }
 }
 
 /// Whether others hold the side beside this process: they are counted, or (between an exec and the first call of the next
 /// program) named.
-fn has_other_holders(end: &End) -> bool {
-    end.mine().holders.load(Shared::Acquire) > 1 || member::has_others(end.mine())
+fn has_other_holders(conn: &Conn, end: &End) -> bool {
+    conn.has(flag::UNCOUNTED)
+        || end.mine().holders.load(Shared::Acquire) > 1
+        || member::has_others(end.mine())
 }
 
 /// Whether another process published the intent: it will answer for the early bytes, and may have use for shared memory
@@ -182,7 +185,7 @@ fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
         return false;
     }
     // A thread blocked in a call keeps the socket open, as in the kernel; its call's end is the close then.
-    let is_shared = has_other_holders(&end);
+    let is_shared = has_other_holders(conn, &end);
     if is_shared || conn.is_in_other_calls() {
         // Should it be the last close all the same, it is an orderly one.
         if end.incoming.used() == Ok(0) {
@@ -296,7 +299,8 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
     if was == Phase::Smc && !conn.has(flag::COUNTED | flag::LEFT) {
         totals::settle(end.view.header());
     }
-    let is_last = !conn.has(flag::LEFT) && drop_holder(&end);
+    // (What nobody has counted keeps the slot until the kernel knows the socket no more.)
+    let is_last = !conn.has(flag::LEFT | flag::UNCOUNTED) && drop_holder(&end);
     if is_last && end.side == Side::Client && was == Phase::Plain {
         // No server ever took the hold that was kept for it.
         end.theirs().holders.store(0, Shared::Release);
@@ -587,7 +591,7 @@ pub fn at_exit() {
             }
             Phase::Smc => {
                 if let Some(end) = End::still_of(&held) {
-                    let is_last = !has_other_holders(&end);
+                    let is_last = !has_other_holders(&held, &end);
                     if is_last && end.incoming.used() != Ok(0) {
                         net::reset_on_close(fd);
                     } else if is_last {
@@ -595,6 +599,9 @@ pub fn at_exit() {
                     }
                     if is_last {
                         end.wake_napping_peer();
+                    } else if end.incoming.used() == Ok(0) {
+                        // Should this be the last copy all the same, its end is an orderly one.
+                        end.mine().closed.fetch_or(ClosedBy::EXIT, Shared::SeqCst);
                     }
                     // The destructor and _exit both come here; each connection is counted once.
                     if is_last && !held.has(flag::COUNTED) {

@@ -121,6 +121,8 @@ pub mod flag {
     pub const BROKEN: u32 = 131_072;
     /// It was counted for the exec that is being tried.
     pub const LENT_NOW: u32 = 262_144;
+    /// Others may hold the socket whom nobody has counted: it came from another process, or this one forked before its first use.
+    pub const UNCOUNTED: u32 = 2_097_152;
     /// A listener that was announced until a filter of system calls came.
     pub const WITHDRAWN: u32 = 1_048_576;
     /// A descriptor of it goes on into the next program, if the exec that is being tried succeeds.

@@ -289,7 +289,7 @@ fn level(conn: &Conn, end: &End, fd: i32, told: i16) -> i16 {
         crate::stream::break_off(conn, end, fd);
     }
     let told = told & !(bits::IN | bits::RDNORM | bits::OUT | bits::WRNORM);
-    ready::note_tcp(conn, end, u32::from(told as u16));
+    ready::note_tcp(conn, end, fd, u32::from(told as u16));
     let mut level = ready::levels(conn, end, fd) as i16 | told;
     if conn.phase() == Phase::Intent && !client::is_established(conn, fd) {
         level &= !(READ_SIDE | WRITE_SIDE);

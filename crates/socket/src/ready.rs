@@ -75,7 +75,8 @@ pub(crate) fn provoke_reset(conn: &Conn, end: &End, fd: i32) {
     // reset would take the error away that the program is to see.)
     let has_closed = end.theirs().closed.load(Shared::SeqCst) & shm::ClosedBy::CLOSE != 0;
     let told = os::poll::peek(fd, os::poll::bits::RDHUP);
-    let has_ended = has_closed || conn.has(flag::TCP_GONE) || told & os::poll::bits::RDHUP != 0;
+    let has_fin = told & os::poll::bits::RDHUP != 0 && !is_our_own_doing(end, fd, 0);
+    let has_ended = has_closed || conn.has(flag::TCP_GONE) || has_fin;
     if has_ended && told & (os::poll::bits::ERR | os::poll::bits::HUP) == 0 {
         conn.mark(flag::PROVOKED);
         let _ = os::net::send_bytes(fd, &[0], os::net::msg::NOSIGNAL | os::net::msg::DONTWAIT);
@@ -90,7 +91,7 @@ pub(crate) fn ask_for_peer(conn: &Conn, end: &End, fd: i32) {
     conn.note_quiet_tcp();
     match os::poll::peek(fd, os::poll::bits::RDHUP) {
         0 => {}
-        told => note_tcp(conn, end, u32::from(told as u16)),
+        told => note_tcp(conn, end, fd, u32::from(told as u16)),
     }
     ask_for_half_closed_peer(conn, end, fd);
 }
@@ -194,8 +195,23 @@ pub(crate) fn end_signals(conn: &Conn) {
     }
 }
 
+/// Whether what the kernel says follows from our own shutdown for reading alone.
+fn is_our_own_doing(end: &End, fd: i32, events: u32) -> bool {
+    end.mine().closed.load(Shared::Relaxed) & shm::ClosedBy::READ != 0
+        && events & bits::ERR == 0
+        && !os::net::has_received_fin(fd)
+}
+
+/// Whether the peer's stream, or the connection, has ended by what the kernel says.
+pub(crate) fn has_tcp_ended(end: &End, fd: i32) -> bool {
+    os::net::tcp_input(fd) == os::net::TcpInput::Ended && !is_our_own_doing(end, fd, 0)
+}
+
 /// Takes note of what the kernel said about the TCP socket.
-pub(crate) fn note_tcp(conn: &Conn, end: &End, events: u32) {
+pub(crate) fn note_tcp(conn: &Conn, end: &End, fd: i32, events: u32) {
+    if is_our_own_doing(end, fd, events) {
+        return;
+    }
     if events & (bits::RDHUP | bits::HUP | bits::ERR) != 0 {
         note_end(conn, end);
     }

@@ -283,7 +283,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Reason> {
                 attach::done(view);
                 return Err(Reason::SYNCERR);
             }
-            conn.mark(flag::ATTACHED | flag::ESTABLISHED);
+            conn.mark(flag::ATTACHED | flag::ESTABLISHED | flag::UNCOUNTED);
             conn.tie(Tie { side, row, view: index, cookie, generation });
             note_end(conn, fd, at, is_unshared);
             crate::client::expect_answer(conn);
@@ -297,7 +297,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Reason> {
         attach::done(view);
         return Err(Reason::SYNCERR);
     }
-    conn.mark(flag::ATTACHED | flag::ESTABLISHED);
+    conn.mark(flag::ATTACHED | flag::ESTABLISHED | if is_unshared { 0 } else { flag::UNCOUNTED });
     conn.see_rcvlowat(fd);
     conn.tie(Tie { side, row, view: index, cookie, generation });
     note_end(conn, fd, at, is_unshared);

@@ -618,7 +618,7 @@ impl<'c> Transmit<'c> {
 
     /// EAGAIN or a short count; an edge-triggered set is rung when there is space again, as the kernel's NOSPACE does.
     fn would_block(&self) -> Step {
-        if net::tcp_input(self.fd) == TcpInput::Ended {
+        if ready::has_tcp_ended(&self.end, self.fd) {
             ready::note_end(self.conn, &self.end);
             ready::ask_for_half_closed_peer(self.conn, &self.end, self.fd);
             if ready::is_peer_gone(self.conn, &self.end) {

@@ -287,7 +287,7 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if fds[1].revents & bits::NVAL != 0 {
             return Err(Errno::EBADF);
         }
-        ready::note_tcp(conn, end, u32::from(fds[1].revents as u16));
+        ready::note_tcp(conn, end, fd, u32::from(fds[1].revents as u16));
         if fds[1].revents & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, fd) {
             crate::stream::break_off(conn, end, fd);
             return Err(Errno::ECONNRESET);

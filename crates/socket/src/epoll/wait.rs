@@ -564,7 +564,7 @@ fn hush(conn: &Conn, end: &End, registration: &Registration) -> bool {
 
 fn hear_tcp(conn: &Conn, fd: i32, raised: u32, events: u32) {
     let Some(end) = End::of(conn) else { return };
-    ready::note_tcp(conn, &end, end_of_stream(fd, raised, events));
+    ready::note_tcp(conn, &end, fd, end_of_stream(fd, raised, events));
     if raised & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, &end, fd) {
         crate::stream::break_off(conn, &end, fd);
     }
