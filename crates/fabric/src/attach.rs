@@ -373,7 +373,6 @@ mod tests {
         let memfd = mem::sealed_memfd(c"isthmus-test", geometry.len() as u64).expect("memory");
         let memory = mem::map_shared(memfd, geometry.len()).expect("mapped");
         Segment::format(memory, geometry, 42).expect("a segment");
-        TABLE.adopt(mem::map_private(TABLE.memory_len()).expect("memory"));
         let (own, nobody) = (os::process::pid(), u32::MAX);
         os::process::refresh_pid();
         let owner = ProcessId { row: 0, generation: 1 };
