@@ -349,7 +349,8 @@ pub(crate) fn peer_socket_is_gone(conn: &Conn, fd: i32) -> bool {
     };
     let expected = cookie.load(Shared::Relaxed);
     match diag::lookup(peer.unmapped(), local.unmapped()) {
-        Ok(found) => found.cookie != expected || found.inode == 0,
+        // (A server signs a moment after its verdict is seen.)
+        Ok(found) => (expected != 0 && found.cookie != expected) || found.inode == 0,
         // Not to be able to ask is no answer.
         Err(errno) => errno == Errno::ENOENT,
     }
