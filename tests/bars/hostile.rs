@@ -106,6 +106,7 @@ fn strategies() -> Vec<Strategy> {
 /// The victim's segment.
 struct Segment {
     memory: File,
+    slots: u64,
     slot_len: u64,
 }
 
@@ -125,7 +126,8 @@ impl Segment {
         }
         assert_eq!(&header[..12], b"ISTHMUS\x01\x04\0\0\0", "another layout: these tests must follow it");
         let ring = u32::from_le_bytes(header[16..20].try_into().expect("four bytes"));
-        let segment = Segment { memory, slot_len: PAGE + 2 * u64::from(ring) };
+        let slots = u64::from(u32::from_le_bytes(header[12..16].try_into().expect("four bytes")));
+        let segment = Segment { memory, slots, slot_len: PAGE + 2 * u64::from(ring) };
         RINGS.iter().all(|at| segment.word(PAGE + at, 8) != 0).then_some(segment)
     }
 
@@ -154,7 +156,7 @@ impl Segment {
     /// Scribbles over the first `slots` slots until `end`.
     fn scribble(&self, plan: &Strategy, slots: u64, random: &mut Random, end: Instant) {
         while Instant::now() < end {
-            for slot in 0..slots {
+            for slot in 0..slots.min(self.slots) {
                 self.scribble_at(PAGE + slot * self.slot_len, &plan.places, plan.values, random);
             }
             std::thread::sleep(plan.pause);

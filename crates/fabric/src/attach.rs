@@ -156,7 +156,7 @@ fn attach(pid: u32, memfd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, 
     // After exec the descriptors are this process's own, under the same numbers; the nonce tells.
     let own = |errno: os::Errno| match errno.is_shortage() {
         true => Err(errno),
-        false => pipe::open_memory_of(os::process::cached_pid(), memfd),
+        false => pipe::open_memory_of(os::process::cached_pid(), memfd).map_err(|_| errno),
     };
     let fd = match pipe::open_memory_of(pid, memfd).or_else(own) {
         Ok(fd) => fd,
