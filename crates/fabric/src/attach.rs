@@ -169,6 +169,8 @@ fn attach(pid: u32, memfd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, 
 }
 
 /// The client's process has died; the one that passed the socket on may still have its memory.
+#[cold]
+#[inline(never)]
 fn attach_held(from: ProcessId, nonce: u64, owner: ProcessId) -> Option<(Index, &'static Attached)> {
     /// Descriptors of ours are out of a program's way.
     const LOWEST: i32 = 128;
@@ -189,6 +191,8 @@ fn attach_held(from: ProcessId, nonce: u64, owner: ProcessId) -> Option<(Index, 
 }
 
 /// The client's process has died; the program that this one was before may have handed its memory on.
+#[cold]
+#[inline(never)]
 fn attach_inherited(nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {
     let mut found = Err(Reason::NOSMCDDEV);
     let _ = os::file::each_own_descriptor(|fd| {

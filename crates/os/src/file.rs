@@ -96,11 +96,12 @@ pub fn rename_noreplace(from: &CStr, to: &CStr) -> Result<()> {
 
 /// Calls `each` with the names in a folder. Names beyond some ten thousand are passed over: another user may make as many as
 /// he likes.
+#[inline(never)]
 pub fn names_in(folder: &CStr, mut each: impl FnMut(&[u8])) -> Result<()> {
-    const MOST_READS: usize = 100;
+    const MOST_READS: usize = 400;
     let flags = nr::O_RDONLY | nr::O_DIRECTORY | nr::O_NONBLOCK;
     let fd = open(folder, How { flags, mode: 0 })?;
-    let mut entries = [0u8; 4096];
+    let mut entries = [0u8; 1024];
     for _ in 0..MOST_READS {
         // SAFETY: the buffer is writable for its length.
         let read = unsafe { syscall!(nr::__NR_getdents64, fd, entries.as_mut_ptr(), entries.len()) };
@@ -127,6 +128,7 @@ pub fn each_descriptor_of(pid: u32, each: impl FnMut(i32)) -> Result<()> {
     each_descriptor_in(CStr::from_bytes_until_nul(&path).map_err(|_| Errno::EINVAL)?, each)
 }
 
+#[inline(never)]
 fn each_descriptor_in(folder: &CStr, mut each: impl FnMut(i32)) -> Result<()> {
     names_in(folder, |name| {
         if let Some(fd) = core::str::from_utf8(name).ok().and_then(|digits| digits.parse().ok()) {

@@ -111,6 +111,7 @@ pub struct Life {
 }
 
 /// The life of process `pid`; `None` if there is no such process, or nobody may look (nor this one, behind a filter of calls).
+#[inline(never)]
 pub fn life(pid: u32) -> Option<Life> {
     if crate::confined::is_confined() {
         return None;

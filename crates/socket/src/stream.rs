@@ -202,6 +202,11 @@ impl Receive<'_> {
         }
         let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::READ != 0;
         let may_wait = self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking();
+        if is_shut && !self.conn.has(flag::TCP_ENDED) {
+            // A reset is told also to who has shut down reading.
+            let told = os::poll::peek(self.fd, os::poll::bits::RDHUP);
+            ready::note_tcp(self.conn, &self.end, self.fd, u32::from(told as u16));
+        }
         if is_shut || self.has_tcp_ended(may_wait) {
             // Bytes published before TCP ended are in the ring by now.
             return if ready::has_bytes(&self.end, 1) && self.flags & msg::PEEK == 0 {
