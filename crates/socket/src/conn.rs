@@ -183,8 +183,9 @@ pub struct Conn {
     pub(crate) deferral: AtomicU32,
     /// Sends that found no space while an edge-triggered set watched.
     stalls: AtomicU32,
-    /// When a poll of sockets of which it is the first last asked the kernel, in cycles.
+    /// When a poll of sockets of which it is the first last asked the kernel, in cycles, and how many have not asked since.
     pub(crate) polled: AtomicU64,
+    pub(crate) polls: AtomicU32,
     /// When a call that may not wait last asked TCP and it had nothing to say, in cycles.
     asked_tcp: AtomicU64,
     /// SO_RCVTIMEO and SO_SNDTIMEO when a filter of system calls came, after which nobody can ask.
@@ -229,6 +230,7 @@ impl Conn {
             deferral: AtomicU32::new(0),
             stalls: AtomicU32::new(0),
             polled: AtomicU64::new(0),
+            polls: AtomicU32::new(0),
             asked_tcp: AtomicU64::new(0),
             timeouts: [const { AtomicU64::new(0) }; 2],
             tied_era: AtomicU64::new(0),

@@ -93,15 +93,21 @@ fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
 }
 
 /// Whether the kernel is to be asked although some are ready: it alone knows whose peer was killed, and a set in which somebody
-/// always is ready would never hear of it. The first socket stands for the set.
+/// always is ready would never hear of it. The first socket stands for the set. (By the number of polls as well: a program
+/// that is slow between them, or counted by an instrument, does not ask each time.)
 fn is_kernel_due(first: &Conn) -> bool {
     /// Some 200 us.
     const ASKED_EVERY_CYCLES: u64 = 500_000;
-    let (now, asked) = (os::time::cycles(), first.polled.load(Ordering::Relaxed));
-    let is_due = now.wrapping_sub(asked) > ASKED_EVERY_CYCLES;
-    if is_due {
-        first.polled.store(now, Ordering::Relaxed);
-    }
+    const POLLS: u32 = 16;
+    let polls = first.polls.load(Ordering::Relaxed) + 1;
+    let is_due = polls >= POLLS && {
+        let (now, asked) = (os::time::cycles(), first.polled.load(Ordering::Relaxed));
+        now.wrapping_sub(asked) > ASKED_EVERY_CYCLES && {
+            first.polled.store(now, Ordering::Relaxed);
+            true
+        }
+    };
+    first.polls.store(if is_due { 0 } else { polls.min(POLLS) }, Ordering::Relaxed);
     is_due
 }
 
