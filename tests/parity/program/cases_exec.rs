@@ -20,6 +20,8 @@ pub(crate) const CASES: &[Case] = &[
     any("exec.duplicate_behind_our_back", duplicate_behind_our_back),
     any("exec.unused_as_standard_files", unused_as_standard_files),
     any("exec.through_a_shell", through_a_shell),
+    any("exec.peer_ended_before_the_first_look", |cx| peer_gone_before_the_first_look(cx, "exit")),
+    any("exec.peer_killed_before_the_first_look", |cx| peer_gone_before_the_first_look(cx, "die")),
     case("exec.all_closed_on_exec", all_closed_on_exec),
     case("exec.failed", failed),
     case("exec.failed_then_peer_closes", failed_then_peer_closes),
@@ -127,6 +129,17 @@ fn through_a_shell(cx: &mut Cx) {
     let text = "sleep 0.1; /bin/sh -c 'read line; echo \"pong $line\"'; sleep 0.1; /bin/echo bye";
     let pid = start(p.fd, || standard_files(p.fd), text);
     talk(cx, p.id);
+    say!("child {}", sys::wait(pid));
+}
+
+/// What the peer sent is there although neither its process nor any that had the connection before still is.
+fn peer_gone_before_the_first_look(cx: &mut Cx, end: &str) {
+    let p = cx.warm();
+    let text = "sleep 1; read one; read two; read three && exit 8; [ \"$one $two\" = 'ping pong' ] && exit 7; exit 9";
+    let pid = start(p.fd, || standard_files(p.fd), text);
+    cx.peer(&format!("sendline {} ping", p.id));
+    cx.peer(&format!("sendline {} pong", p.id));
+    cx.end_by(end);
     say!("child {}", sys::wait(pid));
 }
 
