@@ -20,7 +20,7 @@ const TOOLS: &str = "smc";
 const APPLETS: [&str; 3] = ["smc_run", "smcss", "smcd"];
 const BENCH: &str = "smc_bench";
 /// Copied to share/doc/isthmus.
-const DOCUMENTS: [&str; 7] = [
+const DOCUMENTS: [&str; 8] = [
     "README.md",
     "LIMITATIONS.md",
     "SECURITY.md",
@@ -28,6 +28,7 @@ const DOCUMENTS: [&str; 7] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "docs/performance.md",
+    "docs/goals.md",
 ];
 
 /// Builds and lays out everything.
