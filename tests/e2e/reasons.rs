@@ -1,4 +1,4 @@
-//! Why is it not faster? Every row of that table of the README is provoked here, and smcss, `smc_run -d` and `smcd stats`
+//! Why is it TCP? Every row of that table of LIMITATIONS is provoked here, and smcss, `smc_run -d` and `smcd stats`
 //! tell the same of it. Owns: that they agree; which rows smcss shows is the business of `rows`.
 
 use crate::support::{python, script, serve};
@@ -14,6 +14,7 @@ const OPTION: &str = "0x03060000";
 const MEMORY: &str = "0x01010000";
 const LIMIT: &str = "0x030d0000";
 const NO_DEVICE: &str = "0x03030001";
+const NOT_OURS: &str = "0x03000000";
 const VERSION: &str = "0x030c0000";
 const UNKNOWN: &str = "0x00000000";
 
@@ -318,6 +319,25 @@ fn programs_of_two_versions() {
     assert_stats_note(&mut bed.tool_command("smcd").expect("this bed has tools"), VERSION);
 }
 
+/// The registry is this user's own, and open to others: nobody believes what is in it.
+#[test]
+fn a_registry_that_is_open_to_others() {
+    let Some((bed, python)) = bed("reasons-open") else { return };
+    let port = free_port();
+    let mut command = enabled(&bed, &python, "server", port, "");
+    let server = serve(&bed, &mut command, port);
+    let registry = bed.registry().join(format!("isthmus.{}", sys::euid()));
+    assert!(within(LONG, || registry.exists()), "no registry");
+    let others_too = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    std::fs::set_permissions(&registry, others_too).expect("our own");
+    let client = bed.start(&mut enabled(&bed, &python, "client", port, ""), "client");
+    let ends = Ends { server, client, port };
+    let rows = ["client", "server"].map(|end| format!("{end} TCP {NOT_OURS}"));
+    assert_says(&ends.client, "connect stays on TCP: Configuration error", NOT_OURS);
+    // (The listener was announced while the registry was private.)
+    assert_rows(&bed, &ends, &[&rows[0], "listener", &rows[1]]);
+}
+
 #[test]
 fn a_server_that_has_accepted_nothing_yet() {
     let Some((bed, python)) = bed("reasons-init") else { return };
@@ -440,18 +460,19 @@ fn buffers_have_the_sizes_that_the_connecting_end_asks_for() {
     }
 }
 
-/// The table of the README has no code that is not provoked here.
+/// The table of LIMITATIONS, the only one of its kind, has no code that is not provoked here.
 #[test]
-fn every_code_of_the_readme_is_provoked() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
-    let text = std::fs::read_to_string(path).expect("the README");
-    let section = text.split("## Why is it not faster?").nth(1).and_then(|rest| rest.split("\n## ").next());
+fn every_code_of_the_table_is_provoked() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../LIMITATIONS.md");
+    let text = std::fs::read_to_string(path).expect("the limitations");
+    let section =
+        text.split("## Connections that stay on TCP").nth(1).and_then(|rest| rest.split("\n## ").next());
     let rows = section.unwrap_or_default().lines().filter(|line| line.trim_start().starts_with("| `TCP 0x"));
     // (Behind a slash stands any of the other rows.)
     let codes: Vec<&str> =
         rows.filter_map(|row| row.split('`').nth(1)?.strip_prefix("TCP ")?.split('/').next()).collect();
-    let provoked = [NO_SMC, OPTION, MEMORY, LIMIT, NO_DEVICE, VERSION, UNKNOWN];
-    assert!(codes.len() >= 6, "{codes:?}");
+    let provoked = [NO_SMC, OPTION, MEMORY, LIMIT, NO_DEVICE, NOT_OURS, VERSION, UNKNOWN];
+    assert!(provoked.iter().all(|code| codes.contains(code)), "a row is missing: {codes:?}");
     assert!(codes.iter().all(|code| provoked.contains(code)), "{codes:?}");
 }
 
