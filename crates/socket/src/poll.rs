@@ -93,20 +93,18 @@ fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
 }
 
 /// Whether the kernel is to be asked although some are ready: it alone knows whose peer was killed, and a set in which somebody
-/// always is ready would never hear of it. The first socket stands for the set. (By the number of polls as well: a program
-/// that is slow between them, or counted by an instrument, does not ask each time.)
+/// always is ready would never hear of it. The first socket stands for the set. (A program whose every poll takes so long
+/// asks at every sixteenth, or it would ask each time.)
 fn is_kernel_due(first: &Conn) -> bool {
-    /// Some 200 us.
-    const ASKED_EVERY_CYCLES: u64 = 500_000;
+    /// Some 200 us, and 2 ms.
+    const ASKED_EVERY_CYCLES: (u64, u64) = (500_000, 5_000_000);
     const POLLS: u32 = 16;
-    let polls = first.polls.load(Ordering::Relaxed) + 1;
-    let is_due = polls >= POLLS && {
-        let (now, asked) = (os::time::cycles(), first.polled.load(Ordering::Relaxed));
-        now.wrapping_sub(asked) > ASKED_EVERY_CYCLES && {
-            first.polled.store(now, Ordering::Relaxed);
-            true
-        }
-    };
+    let (now, asked) = (os::time::cycles(), first.polled.load(Ordering::Relaxed));
+    let (since, polls) = (now.wrapping_sub(asked), first.polls.load(Ordering::Relaxed) + 1);
+    let is_due = since > ASKED_EVERY_CYCLES.1 || (since > ASKED_EVERY_CYCLES.0 && polls >= POLLS);
+    if is_due {
+        first.polled.store(now, Ordering::Relaxed);
+    }
     first.polls.store(if is_due { 0 } else { polls.min(POLLS) }, Ordering::Relaxed);
     is_due
 }
