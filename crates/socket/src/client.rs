@@ -2,7 +2,7 @@
 //! Owns: the flush of early bytes: what the ring holds when the verdict is PLAIN goes out over TCP, in order, first.
 
 use crate::conn::{Conn, End, Held, Phase, Tie, Turned, enter, flag};
-use crate::{epoll, handshake, ready};
+use crate::{epoll, handshake, ready, watch};
 use core::sync::atomic::Ordering;
 use fabric::connection::{self, Intent};
 use fabric::fallback::{self, What};
@@ -104,7 +104,7 @@ fn fresh(fd: i32) -> Option<Held> {
 /// The intent stands; from now on the answer is waited for.
 pub(crate) fn expect_answer(conn: &Conn) {
     begin_to_wait(conn);
-    epoll::intent_began();
+    watch::intent_began();
 }
 
 fn begin_to_wait(conn: &Conn) {
@@ -254,7 +254,7 @@ fn became_smc(conn: &Conn, fd: i32) -> Phase {
             end.mine().state.store(1, Shared::Relaxed);
         }
         conn.set_phase(Phase::Smc);
-        epoll::intent_ended();
+        watch::intent_ended();
         if let Some(end) = &end
             && handshake::confirm(end.view, conn.cookie.load(Ordering::Relaxed)).is_err()
         {
@@ -286,7 +286,7 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
     if conn.phase() == Phase::Intent {
         flush(&end, fd);
         conn.set_phase(Phase::Plain);
-        epoll::intent_ended();
+        watch::intent_ended();
         if let Some(Verdict::Plain(reason)) = connection::verdict(conn.row()) {
             fallback::note_decided(Side::Client, reason);
         }

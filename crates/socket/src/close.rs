@@ -4,8 +4,8 @@
 use crate::conn::{Conn, End, Held, Phase, all, flag, hold, hold_index};
 use crate::table::{self, Entry};
 use crate::yielding::{may_yield, pause_or_yield};
-use crate::{client, epoll, ready};
-use core::sync::atomic::{AtomicU32, Ordering};
+use crate::{client, epoll, era, ready, watch};
+use core::sync::atomic::Ordering;
 use fabric::verdict::Verdict;
 use fabric::{attach, connection, listener, member, offer, totals};
 use os::net::{self, Endpoint};
@@ -14,14 +14,6 @@ use shm::slab::Index;
 use shm::sync::Ordering as Shared;
 use shm::{ClosedBy, Side};
 
-/// How often this process has forked.
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-/// Changes with every fork, before and after it: equal eras mean "nobody can have got a copy of the socket since".
-pub(crate) fn era() -> u64 {
-    u64::from(os::process::cached_pid()) << 32 | u64::from(FORKS.load(Ordering::Acquire))
-}
-
 /// SHUT_RD is 0, SHUT_WR 1, SHUT_RDWR 2. Flags first, then libc's shutdown by the caller.
 pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     let Some(conn) = crate::stream::in_use(fd) else { return AfterClose::Nothing };
@@ -29,7 +21,7 @@ pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
         return AfterClose::Nothing;
     }
     let Some(end) = End::of(&conn) else { return AfterClose::Nothing };
-    epoll::note_news();
+    watch::note_news();
     let bits = match how {
         0 => ClosedBy::READ,
         1 => ClosedBy::WRITE,
@@ -288,7 +280,7 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
     }
     let Some(end) = End::of(conn) else { return };
     let is_last_here = conn.untie();
-    epoll::unwatch(conn);
+    watch::unwatch(conn);
     if conn.is_stale() {
         // Lent again since: nothing of the slot is this connection's, but for its place among those mapped here.
         if conn.has(flag::ATTACHED) {
@@ -307,7 +299,7 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
     }
     if was == Phase::Intent && is_last {
         connection::decide(conn.row(), end.side, Verdict::Plain(fabric::Reason::PEERDECL));
-        epoll::intent_ended();
+        watch::intent_ended();
         end.theirs().holders.store(0, Shared::Release);
     }
     if is_last_here {
@@ -355,9 +347,9 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
 /// Before fork(): the child's copies are counted first, so that neither side ever takes itself for the last by mistake.
 /// What another thread ties from here on carries the new era, and is counted by the child.
 pub fn before_fork() {
-    FORKS.fetch_add(1, Ordering::AcqRel);
+    era::advance();
     epoll::settle_everything();
-    let era = era();
+    let era = era::now();
     for conn in tied().filter(|conn| conn.tied_era() != era) {
         copied(conn, 1);
     }
@@ -377,12 +369,12 @@ fn copied_of(conn: &Conn, end: &End, by: i32) {
 
 /// In the parent after fork(), successful or not: what was known to be unshared while the fork was under way may be shared.
 pub fn after_fork_in_parent() {
-    FORKS.fetch_add(1, Ordering::AcqRel);
+    era::advance();
 }
 
 /// In the parent after a fork() that failed, and after [`after_fork_in_parent`].
 pub fn after_failed_fork() {
-    let now = era();
+    let now = era::now();
     let is_counted = |conn: &&Conn| conn.tied_era() != now && conn.tied_era() != now - 1;
     for conn in tied().filter(is_counted) {
         copied(conn, -1);
@@ -391,7 +383,7 @@ pub fn after_failed_fork() {
 
 /// In the child after fork().
 pub fn after_fork_in_child() {
-    let era_of_parent = era();
+    let era_of_parent = era::now();
     os::process::refresh_pid();
     for conn in tied().filter(|conn| conn.tied_era() == era_of_parent) {
         copied(conn, 1);

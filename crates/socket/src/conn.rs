@@ -30,28 +30,6 @@ const FREE: u64 = 1 << 63;
 const QUIET_TCP_CYCLES: u64 = 1_000_000;
 
 static TABLE: Slab<Conn, { SOCKETS / LEAF }> = Slab::new();
-/// Whether the program sets SO_RCVLOWAT at all, or has sockets of another's: else nobody asks for it.
-static RCVLOWAT_IS_USED: AtomicU8 = AtomicU8::new(0);
-/// The same for SO_RCVTIMEO and SO_SNDTIMEO.
-static TIMEOUT_IS_USED: AtomicU8 = AtomicU8::new(0);
-
-/// A socket of this process has (or may have, being another's) a SO_RCVLOWAT of its own.
-pub(crate) fn note_rcvlowat_is_used() {
-    RCVLOWAT_IS_USED.store(1, Ordering::Relaxed);
-}
-
-/// The same for its time limits. To be called before the option is set: another thread may be about to wait.
-pub(crate) fn note_timeout_is_used() {
-    TIMEOUT_IS_USED.store(1, Ordering::SeqCst);
-}
-
-/// A socket came from another process, with options that nobody has seen being set.
-pub(crate) fn note_unseen_options() {
-    crate::queue::note_linger_is_used();
-    note_rcvlowat_is_used();
-    note_timeout_is_used();
-}
-
 /// Where a socket is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -175,7 +153,7 @@ pub struct Conn {
     pub(crate) epoll_in: AtomicU32,
     pub(crate) epoll_out: AtomicU32,
     pub(crate) epoll_edge: AtomicU32,
-    /// The era (see `close`) in which this process was known to be the only one with the socket; 0 for never.
+    /// The era (see `era`) in which this process was known to be the only one with the socket; 0 for never.
     exclusive_era: AtomicU64,
     /// SO_RCVLOWAT.
     pub(crate) rcvlowat: AtomicU32,
@@ -249,9 +227,9 @@ impl Conn {
         self.tx_cache.reset();
         self.rx_cache.reset();
         self.heard.store(0, Ordering::Relaxed);
-        self.spin.store(crate::wait::SPIN_START, Ordering::Relaxed);
+        self.spin.store(crate::spin::SPIN_START, Ordering::Relaxed);
         self.shared_yields.store(0, Ordering::Relaxed);
-        self.shared_yields_max.store(crate::wait::SHARED_YIELDS.0, Ordering::Relaxed);
+        self.shared_yields_max.store(crate::spin::SHARED_YIELDS.0, Ordering::Relaxed);
         let counters = [
             &self.rx_waiters,
             &self.tx_waiters,
@@ -287,7 +265,7 @@ impl Conn {
 
     /// Remembers that no other process has a copy of the socket so far.
     pub(crate) fn note_exclusive(&self) {
-        self.exclusive_era.store(crate::close::era(), Ordering::Relaxed);
+        self.exclusive_era.store(crate::era::now(), Ordering::Relaxed);
     }
 
     /// Another process may get a copy of the socket from now on.
@@ -298,7 +276,7 @@ impl Conn {
     /// Whether no other process can have got a copy of the socket.
     #[inline]
     pub(crate) fn is_exclusive(&self) -> bool {
-        self.exclusive_era.load(Ordering::Relaxed) == crate::close::era()
+        self.exclusive_era.load(Ordering::Relaxed) == crate::era::now()
     }
 
     /// Ties the socket to a row and a slot.
@@ -307,7 +285,7 @@ impl Conn {
         self.row.store(to.row.word(), Ordering::Relaxed);
         self.cookie.store(to.cookie, Ordering::Relaxed);
         self.generation.store(to.generation, Ordering::Relaxed);
-        self.tied_era.store(crate::close::era(), Ordering::Relaxed);
+        self.tied_era.store(crate::era::now(), Ordering::Relaxed);
         self.view.store(to.view.0, Ordering::Release);
         if let Some(view) = SlotView::get(to.view) {
             view.tie(to.generation);
@@ -340,7 +318,7 @@ impl Conn {
 
     /// SO_RCVLOWAT may have another value than 1.
     pub(crate) fn see_rcvlowat(&self, fd: i32) {
-        if RCVLOWAT_IS_USED.load(Ordering::Relaxed) != 0 {
+        if crate::options::is_rcvlowat_used() {
             self.rcvlowat.store(os::net::rcvlowat(fd), Ordering::Relaxed);
         }
     }
@@ -350,7 +328,7 @@ impl Conn {
         if os::confined::is_confined() {
             return self.timeouts[usize::from(name == os::net::opt::SO_SNDTIMEO)].load(Ordering::Relaxed);
         }
-        let is_known = self.is_exclusive() && TIMEOUT_IS_USED.load(Ordering::SeqCst) == 0;
+        let is_known = self.is_exclusive() && !crate::options::is_timeout_used();
         if is_known { 0 } else { os::net::timeout_ns(fd, name) }
     }
 

@@ -14,14 +14,18 @@ pub mod confine;
 pub mod conn;
 pub mod credentials;
 pub mod epoll;
+mod era;
 mod handshake;
+mod options;
 pub mod poll;
 pub mod queue;
 pub mod ready;
 pub mod server;
+mod spin;
 pub mod stream;
 pub mod table;
 pub mod wait;
+mod watch;
 mod yielding;
 
 pub use fabric::{Reason, config};

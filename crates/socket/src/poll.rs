@@ -6,7 +6,7 @@
 use crate::conn::{Conn, End, Held, Phase, flag};
 use crate::stream::in_use;
 use crate::wait::{self, Patience};
-use crate::{client, epoll, ready};
+use crate::{client, epoll, ready, watch};
 use core::sync::atomic::Ordering;
 use os::Errno;
 use os::mem::Scratch;
@@ -176,7 +176,7 @@ impl Round<'_> {
                 && ready::is_half_closed_by_peer(&end)
                 && !ready::has_space(&conn, &end)
             {
-                epoll::watch(&conn);
+                watch::watch(&conn);
                 prepared.slice_ms = epoll::slice_ms();
             }
             if is_loud {

@@ -5,16 +5,12 @@
 //! leaves a writer room (two thirds of the ring): a few unread bytes are none in the queue, a ring that stops its writer holds some.
 
 use crate::conn::{End, Phase, flag, hold};
-use crate::ready;
-use core::sync::atomic::{AtomicBool, Ordering};
+use crate::{options, ready};
 use os::net;
 
-/// Whether a socket of this process may have SO_LINGER set: else nobody asks.
-static LINGER_IS_USED: AtomicBool = AtomicBool::new(false);
-
-/// SO_LINGER was set on some socket, or one came from another process.
+/// SO_LINGER was set on some socket.
 pub fn note_linger_is_used() {
-    LINGER_IS_USED.store(true, Ordering::Relaxed);
+    options::note_linger_is_used();
 }
 
 /// SIOCOUTQ and SIOCOUTQNSD: bytes that the peer's kernel would not have yet.
@@ -27,7 +23,7 @@ pub fn unacknowledged(fd: i32) -> Option<usize> {
 
 /// For how many milliseconds a close of `fd` waits until it can be written to again; `None` for one that does not wait.
 pub fn linger_ms(fd: i32) -> Option<i32> {
-    if !LINGER_IS_USED.load(Ordering::Relaxed) {
+    if !options::is_linger_used() {
         return None;
     }
     let conn = hold(fd).filter(|conn| conn.phase() == Phase::Smc && conn.fds() == 1)?;

@@ -5,6 +5,7 @@
 //! which asks again for all sleepers and rings for those whose wish has come true meanwhile.
 
 use crate::conn::{Conn, End, Phase, flag};
+use crate::watch;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use os::epoll::bits;
@@ -241,7 +242,7 @@ pub(crate) fn note_end(conn: &Conn, end: &End) {
     }
     conn.mark(flag::TCP_ENDED);
     if is_half_closed_by_peer(end) && end.outgoing.used() != Ok(0) {
-        crate::epoll::watch(conn);
+        watch::watch(conn);
     }
 }
 

@@ -2,7 +2,7 @@
 //! Owns: the order of a claim: find the client's intent, map its memory, open the doorbells, and only then swap the word.
 
 use crate::conn::{Conn, End, Phase, Tie, enter, flag};
-use crate::{close, epoll, handshake};
+use crate::{epoll, handshake};
 use core::sync::atomic::AtomicBool;
 use fabric::connection::{self, RowId};
 use fabric::fallback::{self, What};
@@ -79,11 +79,11 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
     let Announced { cookie, deferral } = announced.map_or_else(|| announce(fd), Ok)?;
     // What it accepts inherits its time limits, which may have been set before anybody looked.
     if [net::opt::SO_RCVTIMEO, net::opt::SO_SNDTIMEO].iter().any(|limit| net::timeout_ns(fd, *limit) != 0) {
-        crate::conn::note_unseen_options();
+        crate::options::note_unseen_options();
     }
     let held = enter(fd, Phase::Listening).ok_or(Reason::MEM)?;
     held.cookie.store(cookie, core::sync::atomic::Ordering::Relaxed);
-    held.deadline.store(close::era(), core::sync::atomic::Ordering::Relaxed);
+    held.deadline.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
     held.looks.store(net::local(fd).map_or(0, |at| at.port.into()), core::sync::atomic::Ordering::Relaxed);
     held.deferral.store(deferral.max(0) as u32, core::sync::atomic::Ordering::Relaxed);
     Ok(())
@@ -95,7 +95,7 @@ pub fn announce_again(fd: i32) {
     let Some(conn) = crate::conn::hold(fd) else { return };
     let port = conn.looks.load(core::sync::atomic::Ordering::Relaxed) as u16;
     let cookie = conn.cookie.load(core::sync::atomic::Ordering::Relaxed);
-    let has_forked = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) != close::era();
+    let has_forked = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) != crate::era::now();
     if conn.phase() == Phase::Listening
         && has_forked
         && registry::mapped().is_some()
@@ -150,7 +150,7 @@ pub(crate) fn is_deferring_client(fd: i32) -> bool {
 /// A listener that came over exec: what its former program set is inherited by what it accepts.
 pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
     MAY_DEFER.store(true, Release);
-    crate::conn::note_unseen_options();
+    crate::options::note_unseen_options();
     listen(fd, None)
 }
 
@@ -170,7 +170,7 @@ pub fn refuse_unseen(fd: i32, reason: Reason) {
 pub fn after_accept(fd: i32, is_nonblocking: bool) {
     if let Some(held) = enter(fd, Phase::Accepted) {
         held.see_nonblocking(None, is_nonblocking);
-        held.deadline.store(close::era(), core::sync::atomic::Ordering::Relaxed);
+        held.deadline.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -244,7 +244,7 @@ fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
 /// PEERNOSMC: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<Phase, Reason> {
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered already.
-    let is_unshared = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) == close::era();
+    let is_unshared = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) == crate::era::now();
     if is_unshared && !connection::any_pending() {
         return Err(Reason::PEERNOSMC);
     }
@@ -410,7 +410,7 @@ pub fn adopt(fd: i32) {
     if !is_connected || registry::existing().is_err() {
         return;
     }
-    crate::conn::note_unseen_options();
+    crate::options::note_unseen_options();
     attach::note_adopted();
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode);
     if crate::conn::join_adopted(fd, inode) {

@@ -8,7 +8,7 @@ use crate::ready::EARLY_MAX;
 use crate::table::{self, Entry};
 use crate::wait::{Limit, Wish};
 use crate::yielding::has_core_alone;
-use crate::{Outcome, afterwards, client, epoll, ready, server, wait};
+use crate::{Outcome, afterwards, client, epoll, ready, server, wait, watch};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
@@ -50,7 +50,7 @@ pub(crate) fn forsake(conn: &Conn) {
         && matches!(conn.phase(), Phase::Smc | Phase::Intent)
     {
         if conn.phase() == Phase::Intent {
-            epoll::intent_ended();
+            watch::intent_ended();
         }
         conn.set_phase(Phase::Plain);
         epoll::convert(conn);
@@ -530,7 +530,7 @@ impl<'c> Transmit<'c> {
         if said & ClosedBy::CLOSE != 0 {
             ready::provoke_reset(self.conn, &self.end, self.fd);
         } else if said & ClosedBy::WRITE != 0 {
-            epoll::watch(self.conn);
+            watch::watch(self.conn);
         }
     }
 
@@ -629,7 +629,7 @@ impl<'c> Transmit<'c> {
             if ready::is_peer_gone(self.conn, &self.end) {
                 return Step::Retry;
             }
-            epoll::watch(self.conn);
+            watch::watch(self.conn);
         }
         note_stall(self.conn, &self.end);
         self.leave(Outcome::Fail(Errno::EAGAIN))
@@ -713,7 +713,7 @@ pub fn note_nonblocking(fd: i32, on: bool) {
 
 /// SO_RCVTIMEO or SO_SNDTIMEO is about to be set on some socket.
 pub fn note_timeout_is_used() {
-    crate::conn::note_timeout_is_used();
+    crate::options::note_timeout_is_used();
 }
 
 /// SO_RCVTIMEO or SO_SNDTIMEO (`name`) was set: behind a filter of system calls the kernel cannot be asked for it.
@@ -725,7 +725,7 @@ pub fn note_timeout(fd: i32, name: i32, ns: u64) {
 
 /// SO_RCVLOWAT changed.
 pub fn note_rcvlowat(fd: i32) {
-    crate::conn::note_rcvlowat_is_used();
+    crate::options::note_rcvlowat_is_used();
     if let Some(conn) = hold(fd) {
         conn.see_rcvlowat(fd);
     }

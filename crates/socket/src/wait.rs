@@ -5,6 +5,7 @@
 //! and looked again.
 
 use crate::conn::{Conn, End, Phase, flag};
+use crate::spin::SHARED_YIELDS;
 use crate::yielding::{end_turn, has_core_alone, may_yield, pauses, yield_now};
 use crate::{client, config, ready};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -13,17 +14,10 @@ use fabric::verdict::Verdict;
 use os::Errno;
 use os::poll::{PollFd, bits};
 
-/// Spin rounds of a fresh connection; at most `SMC_SPIN`. A round is some pauses and a yield. A fresh one starts small:
-/// most short connections end before a spin pays, and a busy one has grown its window after three exchanges.
-pub(crate) const SPIN_START: u32 = 2;
 /// Rounds to spin for a server's answer, over all connections of this process: each has one answer, so what it learns serves
 /// the next. (A server that waits in accept() answers after some 20 us; asleep that long, a short connection took 9 % longer
 /// than over TCP, with this wait 11 % less.)
 static ANSWER_SPIN: AtomicU32 = AtomicU32::new(8);
-/// After so many yields in a row that gave the core to another program of ours, most likely the peer, a waiter sleeps once:
-/// who is woken goes to an idle CPU if there is one, who yields waits for the next balancing (one pair on two CPUs shared
-/// one of them for 7 to 12 milliseconds at a time, a twentieth of all). If that did not help, twice as many, up to the second.
-pub(crate) const SHARED_YIELDS: (u32, u32) = (32, 512);
 /// A sleep shorter than this would have been worth a spin.
 const SHORT_SLEEP_NS: u64 = 50_000;
 /// How long a sleep may last before an unanswered intent is looked at again.

@@ -21,7 +21,7 @@ fn may_stand_for(conn: &Conn, registration: &Registration, events: u32) -> bool 
     conn.phase() == Phase::Smc
         && (events | registration.events()) & FLAGS == 0
         && registration.interest.bell().is_some()
-        && registration.era.load(Ordering::Relaxed) == crate::close::era()
+        && registration.era.load(Ordering::Relaxed) == crate::era::now()
 }
 
 /// EPOLL_CTL_MOD: whether it is done. The kernel is asked only for what its record lacks.
@@ -94,7 +94,7 @@ fn tell_waiters(conn: &Conn, registration: &Registration) {
 /// The kernel reported what the program does not ask for: its records are made to say what it does.
 pub(super) fn settle(conn: &Conn, registration: &'static Registration) {
     // After a fork the record is another's as well, and exact since then; but for the end, which everybody has heard of.
-    if (registration.era.load(Ordering::Relaxed) == crate::close::era() || conn.has(flag::TCP_ENDED))
+    if (registration.era.load(Ordering::Relaxed) == crate::era::now() || conn.has(flag::TCP_ENDED))
         && let Some(_turn) = conn.registrations_turn.take()
     {
         settle_one(conn, registration);

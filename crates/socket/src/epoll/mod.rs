@@ -21,44 +21,10 @@ pub(crate) use registration::{awaits_space, sleeps_for_edge};
 pub use set::note_created;
 pub(crate) use set::{close_set, share_set};
 pub use wait::{Kernel, is_ours, prepare_to_be_polled, wait};
-pub(crate) use wait::{look_after_watched, note_news, slice_ms};
+pub(crate) use wait::{look_after_watched, slice_ms};
 
-use crate::conn::{Conn, flag};
-use core::sync::atomic::{AtomicU32, Ordering};
 use os::epoll::bits;
 
 const FLAGS: u32 = bits::ET | bits::ONESHOT | bits::EXCLUSIVE | bits::WAKEUP;
 const READ_SIDE: u32 = bits::IN | bits::RDNORM | bits::RDHUP;
 const WRITE_SIDE: u32 = bits::OUT | bits::WRNORM | bits::WRBAND;
-
-/// Unanswered intents of this process: only then waits are sliced.
-static INTENTS: AtomicU32 = AtomicU32::new(0);
-
-/// Connections of this process that are watched ([`flag::WATCHED`]): only then waits are sliced for them.
-static WATCHED: AtomicU32 = AtomicU32::new(0);
-
-/// Bytes wait for a peer that has ended its stream: TCP would tell of its death, memory does not, so waits look now and then.
-pub(crate) fn watch(conn: &Conn) {
-    if !conn.has(flag::WATCHED) {
-        conn.mark(flag::WATCHED);
-        WATCHED.fetch_add(1, Ordering::AcqRel);
-    }
-}
-
-/// It is not watched any more, or gone.
-pub(crate) fn unwatch(conn: &Conn) {
-    if conn.has(flag::WATCHED) {
-        conn.unmark(flag::WATCHED);
-        let _ = WATCHED.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
-    }
-}
-
-/// A client's intent is unanswered: waits look at it now and then.
-pub(crate) fn intent_began() {
-    INTENTS.fetch_add(1, Ordering::AcqRel);
-}
-
-/// An intent was answered or given up.
-pub(crate) fn intent_ended() {
-    let _ = INTENTS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
-}

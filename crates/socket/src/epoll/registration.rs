@@ -111,7 +111,7 @@ impl Registration {
         self.conn.store(conn.0, Ordering::Relaxed);
         self.fd.store(fd, Ordering::Relaxed);
         self.pid.store(os::process::cached_pid(), Ordering::Relaxed);
-        self.era.store(crate::close::era(), Ordering::Relaxed);
+        self.era.store(crate::era::now(), Ordering::Relaxed);
         self.is_parked.store(0, Ordering::Relaxed);
     }
 

@@ -105,7 +105,7 @@ impl Set {
         self.fds.store(1, Ordering::Relaxed);
         self.epfd.store(epfd, Ordering::Relaxed);
         self.pid.store(os::process::cached_pid(), Ordering::Relaxed);
-        self.spin.store(crate::wait::SPIN_START, Ordering::Relaxed);
+        self.spin.store(crate::spin::SPIN_START, Ordering::Relaxed);
         for zero in
             [&self.len, &self.recent, &self.start, &self.sleepers, &self.is_nested, &self.is_inherited]
         {

@@ -5,13 +5,13 @@ use super::ctl::{fire, meant, reload};
 use super::lazy;
 use super::registration::{self, Registration, Source, Told, of_conn};
 use super::set::Set;
-use super::{INTENTS, READ_SIDE, WATCHED, WRITE_SIDE};
+use super::{READ_SIDE, WRITE_SIDE};
 use crate::conn::{Conn, End, Phase, flag, hold_index};
 use crate::table::{self, Entry};
 use crate::wait::Patience;
 use crate::yielding::{end_turn, may_yield, pauses, yield_now};
-use crate::{Outcome, client, ready};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::{Outcome, client, ready, watch};
+use core::sync::atomic::{AtomicU64, Ordering};
 use os::epoll::{Event, bits};
 use os::{Errno, net};
 use shm::interest::Seen;
@@ -19,8 +19,6 @@ use shm::slab::Index;
 use shm::sync::Ordering as Shared;
 
 static BATCHES: AtomicU64 = AtomicU64::new(1);
-/// Counts what this process did itself that the kernel has to report.
-static NEWS: AtomicU32 = AtomicU32::new(0);
 /// While the rings keep a program busy, the kernel is asked for everything else about every 20 microseconds, and up to
 /// eight times less often while it has nothing to say: beside requests of 30 microseconds each look is one system call more.
 const KERNEL_EVERY_CYCLES: (u64, u64) = (60_000, 480_000);
@@ -203,12 +201,7 @@ fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
 fn is_kernel_due(set: &Set) -> bool {
     let now = os::time::cycles();
     now.wrapping_sub(set.asked_kernel.load(Ordering::Relaxed)) > set.kernel_every.load(Ordering::Relaxed)
-        || set.news.load(Ordering::Relaxed) != NEWS.load(Ordering::Acquire)
-}
-
-/// This process did something to a socket that the kernel will report.
-pub(crate) fn note_news() {
-    NEWS.fetch_add(1, Ordering::AcqRel);
+        || set.news.load(Ordering::Relaxed) != watch::news()
 }
 
 /// A call that reports something leaves members unarmed, for its thread will look at them again; but others may sleep.
@@ -307,10 +300,10 @@ fn pause(patience: &mut Patience) {
 
 /// Longest single sleep of a wait, in milliseconds; -1 for no bound.
 pub(crate) fn slice_ms() -> i32 {
-    match (INTENTS.load(Ordering::Acquire), WATCHED.load(Ordering::Acquire)) {
-        (0, 0) => -1,
-        (0, _) => crate::wait::HALF_CLOSED_SLICE_MS,
-        _ => crate::wait::SLICE_MS,
+    match (watch::has_intents(), watch::has_watched()) {
+        (false, false) => -1,
+        (false, true) => crate::wait::HALF_CLOSED_SLICE_MS,
+        (true, _) => crate::wait::SLICE_MS,
     }
 }
 
@@ -343,7 +336,7 @@ fn tick(set: &Set) {
 
 /// Looks whether the peers live that are watched, in whatever set (or set of sets) somebody waits for them.
 pub(crate) fn look_after_watched() {
-    if WATCHED.load(Ordering::Acquire) == 0 {
+    if !watch::has_watched() {
         return;
     }
     for (fd, entry) in table::entries() {
@@ -351,7 +344,7 @@ pub(crate) fn look_after_watched() {
         let Some(conn) = hold_index(index).filter(|conn| conn.has(flag::WATCHED)) else { continue };
         let Some(end) = End::still_of(&conn) else { continue };
         if end.outgoing.used() == Ok(0) {
-            super::unwatch(&conn);
+            watch::unwatch(&conn);
         }
         ready::ask_for_half_closed_peer(&conn, &end, fd);
     }
@@ -393,7 +386,7 @@ impl Answer<'_> {
         if self.is_full() {
             return Ok(false);
         }
-        let news = NEWS.load(Ordering::Acquire);
+        let news = watch::news();
         let got = kernel.wait(&mut self.events[from..], timeout_ns)?;
         set.asked_kernel.store(os::time::cycles(), Ordering::Relaxed);
         set.news.store(news, Ordering::Relaxed);
