@@ -1,7 +1,9 @@
 //! The connecting side: the intent before the SYN, its answer, and the way back to TCP.
 //! Owns: the flush of early bytes: what the ring holds when the verdict is PLAIN goes out over TCP, in order, first.
 
-use crate::conn::{Conn, End, Held, Phase, Tie, Turned, enter, flag};
+use crate::conn::{Conn, End, Held, Tie, Turned, enter};
+use crate::flag;
+use crate::phase::{Event, Phase};
 use crate::{epoll, handshake, ready, watch};
 use core::sync::atomic::Ordering;
 use fabric::connection::{self, Intent};
@@ -70,7 +72,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
     let intent = Intent { cookie, process: me, memfd: offered.memfd, target, inode };
     let row = connection::publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
-    let Some(held) = fresh(fd).or_else(|| enter(fd, Phase::Intent)) else {
+    let Some(held) = fresh(fd).or_else(|| enter(fd, Event::Offered)) else {
         connection::decide(row, Side::Client, Verdict::Plain(Reason::MEM));
         connection::close_side(row, cookie, Side::Client);
         abandon(&offered);
@@ -90,7 +92,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     held.note_exclusive();
     expect_answer(&held);
     if held.phase() == Phase::Fresh {
-        held.set_phase(Phase::Intent);
+        held.transition(Event::Offered);
         epoll::offered(&held);
     }
     Ok(held)
@@ -253,7 +255,7 @@ fn became_smc(conn: &Conn, fd: i32) -> Phase {
         if let Some(end) = &end {
             end.mine().state.store(1, Shared::Relaxed);
         }
-        conn.set_phase(Phase::Smc);
+        conn.transition(Event::Shared);
         watch::intent_ended();
         if let Some(end) = &end
             && handshake::confirm(end.view, conn.cookie.load(Ordering::Relaxed)).is_err()
@@ -285,7 +287,7 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
     let Ok(turned) = Turned::take(conn, &end.mine().tx.0) else { return conn.phase() };
     if conn.phase() == Phase::Intent {
         flush(&end, fd);
-        conn.set_phase(Phase::Plain);
+        conn.transition(Event::Refused);
         watch::intent_ended();
         if let Some(Verdict::Plain(reason)) = connection::verdict(conn.row()) {
             fallback::note_decided(Side::Client, reason);

@@ -1,7 +1,9 @@
 //! The end of things: shutdown, close, dup, fork, exit. Owns: when this process lets a connection go, and what it leaves
 //! behind for TCP: FIN after a clean close, RST if bytes were left unread.
 
-use crate::conn::{Conn, End, Held, Phase, all, flag, hold, hold_index};
+use crate::conn::{Conn, End, Held, all, hold, hold_index};
+use crate::flag;
+use crate::phase::Phase;
 use crate::table::{self, Entry};
 use crate::yielding::{may_yield, pause_or_yield};
 use crate::{client, epoll, era, ready, watch};
@@ -258,9 +260,7 @@ fn drop_holder(end: &End) -> bool {
 /// never for the last, whose end TCP tells.
 fn leave_to_others(conn: &Conn) {
     let Some(end) = End::still_of(conn) else { return };
-    if !matches!(conn.phase(), Phase::Smc | Phase::Intent | Phase::Plain)
-        || conn.has(flag::COUNTED | flag::LEFT)
-    {
+    if !conn.phase().is_tied() || conn.has(flag::COUNTED | flag::LEFT) {
         return;
     }
     let holders = &end.mine().holders;
@@ -275,7 +275,7 @@ fn leave_to_others(conn: &Conn) {
 /// The last use in this process is over: gives slot, mapping and row back.
 pub(crate) fn let_go(conn: &Conn, was: Phase) {
     // A fork child may have inherited a socket that another thread of the parent was just deciding: not ours to end.
-    if !matches!(was, Phase::Smc | Phase::Intent | Phase::Plain) {
+    if !was.is_tied() {
         return;
     }
     let Some(end) = End::of(conn) else { return };
@@ -339,9 +339,7 @@ pub fn after_dup(old: i32, new: i32) {
 }
 
 fn tied() -> impl Iterator<Item = &'static Conn> {
-    all()
-        .map(|(_, conn)| conn)
-        .filter(|conn| conn.fds() > 0 && matches!(conn.phase(), Phase::Smc | Phase::Intent | Phase::Plain))
+    all().map(|(_, conn)| conn).filter(|conn| conn.fds() > 0 && conn.phase().is_tied())
 }
 
 /// Before fork(): the child's copies are counted first, so that neither side ever takes itself for the last by mistake.

@@ -3,7 +3,9 @@
 //! What is shared stays shared, and goes on with the calls that `os::confined` allows; what is undecided is TCP's, for a decision
 //! asks the kernel much. A listener is announced no more by a process that could not answer its clients.
 
-use crate::conn::{Phase, flag, hold_index};
+use crate::conn::hold_index;
+use crate::flag;
+use crate::phase::Phase;
 use crate::table::{self, Entry};
 use crate::{server, stream};
 use core::sync::atomic::Ordering;

@@ -4,6 +4,8 @@
 //! connection through [`Held`]; the object is recycled when no descriptor and no call refers to it, by whoever turns
 //! its count of uses from zero to [`FREE`]: a late look at a recycled object changes nothing.
 
+use crate::flag::{self, Flags};
+use crate::phase::{self, Event, Phase};
 use crate::table::{self, Entry};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use fabric::connection::RowId;
@@ -30,83 +32,6 @@ const FREE: u64 = 1 << 63;
 const QUIET_TCP_CYCLES: u64 = 1_000_000;
 
 static TABLE: Slab<Conn, { SOCKETS / LEAF }> = Slab::new();
-/// Where a socket is in its life.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Phase {
-    /// Not in use.
-    Free = 0,
-    /// listen() was called.
-    Listening = 1,
-    /// The server's end, not used yet: the decision falls at its first use.
-    Accepted = 2,
-    /// The client's end, offered and not answered: writes go into the ring, nothing goes to TCP.
-    Intent = 3,
-    /// Shared memory.
-    Smc = 4,
-    /// TCP, for good.
-    Plain = 5,
-    /// In an epoll set before it is connected: not decided yet whether it is ours.
-    Fresh = 6,
-}
-
-impl Phase {
-    #[inline]
-    fn from_raw(raw: u8) -> Self {
-        match raw {
-            1 => Phase::Listening,
-            2 => Phase::Accepted,
-            3 => Phase::Intent,
-            4 => Phase::Smc,
-            5 => Phase::Plain,
-            6 => Phase::Fresh,
-            _ => Phase::Free,
-        }
-    }
-}
-
-/// Bits of [`Conn::flags`].
-pub mod flag {
-    /// TCP was seen to have ended (FIN or reset received).
-    pub const TCP_ENDED: u32 = 1;
-    /// TCP reported an error or a full hang-up.
-    pub const TCP_GONE: u32 = 2;
-    /// connect() was seen to have completed.
-    pub const ESTABLISHED: u32 = 4;
-    /// Reset: the peer died with our bytes unread, or the ring contradicted itself. TCP would have said ECONNRESET.
-    pub const RESET: u32 = 8;
-    /// ECONNRESET has been reported; from now on the stream has ended.
-    pub const RESET_TOLD: u32 = 128;
-    /// The memory is another process's, also on the client's side (inherited over exec or passed).
-    pub const ATTACHED: u32 = 256;
-    /// O_ASYNC is on: the doorbell raises the program's signal.
-    pub const SIGNAL_DRIVEN: u32 = 512;
-    /// What this side moved has been added to the totals.
-    pub const COUNTED: u32 = 1024;
-    /// This process's hold of the side was given back before the last close (exit, exec).
-    pub const LEFT: u32 = 4096;
-    /// Our direction went back to TCP.
-    pub const DEMOTED: u32 = 2048;
-    /// O_NONBLOCK as this process last set or saw it.
-    pub const NONBLOCKING: u32 = 8192;
-    /// A copy that may have left this process is counted.
-    pub const LENT: u32 = 16384;
-    /// TCP was made to answer bytes that nobody will read.
-    pub const PROVOKED: u32 = 32768;
-    /// Bytes wait for a peer that has ended its stream: whether it lives is looked at now and then.
-    pub const WATCHED: u32 = 65536;
-    /// The ring contradicted itself: nothing in it is believed any more.
-    pub const BROKEN: u32 = 131_072;
-    /// It was counted for the exec that is being tried.
-    pub const LENT_NOW: u32 = 262_144;
-    /// Others may hold the socket whom nobody has counted: it came from another process, or this one forked before its first use.
-    pub const UNCOUNTED: u32 = 2_097_152;
-    /// A listener that was announced until a filter of system calls came.
-    pub const WITHDRAWN: u32 = 1_048_576;
-    /// A descriptor of it goes on into the next program, if the exec that is being tried succeeds.
-    pub const GOES_ON: u32 = 524_288;
-}
-
 /// One socket.
 pub struct Conn {
     phase: AtomicU8,
@@ -124,7 +49,8 @@ pub struct Conn {
     generation: AtomicU32,
     /// Cookie of the client's socket, key of the row; for listeners their own.
     pub(crate) cookie: AtomicU64,
-    pub(crate) flags: AtomicU32,
+    /// See [`flag`](crate::flag).
+    flags: AtomicU32,
     /// What the doorbell was asked for.
     pub(crate) bell: Bell,
     /// When an unanswered intent is given up, in cycles; the era of the accept while that is undecided, or of listen().
@@ -215,7 +141,7 @@ impl Conn {
         }
     }
 
-    fn reset(&self, phase: Phase) {
+    fn reset(&self, born: Event) {
         self.asked_tcp.store(0, Ordering::Relaxed);
         self.deadline.store(0, Ordering::Relaxed);
         self.exclusive_era.store(0, Ordering::Relaxed);
@@ -244,7 +170,7 @@ impl Conn {
         self.epoll_edge.store(0, Ordering::Relaxed);
         self.rcvlowat.store(1, Ordering::Relaxed);
         self.deferral.store(0, Ordering::Relaxed);
-        self.set_phase(phase);
+        self.transition(born);
     }
 
     /// Where the socket is in its life.
@@ -253,8 +179,16 @@ impl Conn {
         Phase::from_raw(self.phase.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set_phase(&self, phase: Phase) {
-        self.phase.store(phase as u8, Ordering::Release);
+    /// What `event` makes of its phase; the phase from now on.
+    pub(crate) fn transition(&self, event: Event) -> Phase {
+        let phase = self.phase();
+        match phase::next(phase, event) {
+            Some(next) => {
+                self.phase.store(next as u8, Ordering::Release);
+                next
+            }
+            None => phase,
+        }
     }
 
     /// Which end of the connection this is.
@@ -386,21 +320,27 @@ impl Conn {
         self.slot.get()
     }
 
-    /// Whether any of `bits` is set.
+    /// Its flags as they are just now.
     #[inline]
-    pub(crate) fn has(&self, bits: u32) -> bool {
-        self.flags.load(Ordering::Relaxed) & bits != 0
+    pub(crate) fn flags(&self) -> Flags {
+        Flags::from_word(self.flags.load(Ordering::Relaxed))
+    }
+
+    /// Whether any of `flags` is set.
+    #[inline]
+    pub(crate) fn has(&self, flags: Flags) -> bool {
+        self.flags().has_any(flags)
     }
 
     #[inline]
-    pub(crate) fn mark(&self, bits: u32) {
-        if self.flags.load(Ordering::Relaxed) & bits != bits {
-            self.flags.fetch_or(bits, Ordering::Relaxed);
+    pub(crate) fn mark(&self, flags: Flags) {
+        if !self.flags().has_all(flags) {
+            self.flags.fetch_or(flags.word(), Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn unmark(&self, bits: u32) {
-        self.flags.fetch_and(!bits, Ordering::Relaxed);
+    pub(crate) fn unmark(&self, flags: Flags) {
+        self.flags.fetch_and(!flags.word(), Ordering::Relaxed);
     }
 
     /// One more descriptor of this process refers to the socket (dup and its kin).
@@ -632,9 +572,9 @@ pub(crate) fn peek_index(index: Index) -> Option<&'static Conn> {
 }
 
 /// Enters a new socket into the table. `None` without memory: it stays on TCP.
-pub(crate) fn enter(fd: i32, phase: Phase) -> Option<Held> {
+pub(crate) fn enter(fd: i32, born: Event) -> Option<Held> {
     let (index, conn) = TABLE.take(os::mem::more, Conn::new)?;
-    conn.reset(phase);
+    conn.reset(born);
     // Added, not stored: a late look at the object's last life may hold it for a moment.
     conn.uses.fetch_add((FD + CALL).wrapping_sub(FREE), Ordering::AcqRel);
     let held = Held { conn, index };
@@ -672,7 +612,7 @@ fn recycle(index: Index, conn: &'static Conn) {
     if conn.uses.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         crate::ready::end_signals(conn);
         crate::close::let_go(conn, conn.phase());
-        conn.set_phase(Phase::Free);
+        conn.transition(Event::Closed);
         TABLE.give_back(index);
     }
 }

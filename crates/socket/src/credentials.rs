@@ -2,7 +2,8 @@
 //! on; what is undecided is decided now, for TCP, while it can still be said; listeners are withdrawn, since nobody who
 //! accepts from them could answer a client of the old user any more.
 
-use crate::conn::{Phase, all, hold_index};
+use crate::conn::{all, hold_index};
+use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::{client, server};
 use core::sync::atomic::Ordering;
@@ -32,7 +33,7 @@ pub fn before(is_counted: bool) {
     }
     for (index, _) in all() {
         let Some(held) = hold_index(index) else { continue };
-        if matches!(held.phase(), Phase::Smc | Phase::Intent | Phase::Plain) {
+        if held.phase().is_tied() {
             leaving::keep(held.view_index());
             connection::leave_side(held.row(), held.cookie.load(Ordering::Relaxed), held.side());
         }
@@ -50,7 +51,7 @@ fn settle(fd: i32, index: shm::slab::Index, is_counted: bool) {
     match held.phase() {
         Phase::Listening => {
             listener::forget(held.cookie.load(Ordering::Relaxed), fd);
-            held.set_phase(Phase::Plain);
+            held.transition(Event::Withdrawn);
         }
         Phase::Accepted if is_counted => server::refuse(fd),
         Phase::Intent if is_counted => {

@@ -3,7 +3,9 @@
 //! The program's array is written only when the call is over. What the rings say needs no system call: if nothing but
 //! sockets of ours is asked for, the kernel is asked by a call that sleeps, and every 200 us by one that does not.
 
-use crate::conn::{Conn, End, Held, Phase, flag};
+use crate::conn::{Conn, End, Held};
+use crate::flag;
+use crate::phase::Phase;
 use crate::stream::in_use;
 use crate::wait::{self, Patience};
 use crate::{client, epoll, ready, watch};

@@ -4,7 +4,9 @@
 //! acknowledged, and close() with SO_LINGER waits for that, never for the peer's program to read. Here everything counts as received that
 //! leaves a writer room (two thirds of the ring): a few unread bytes are none in the queue, a ring that stops its writer holds some.
 
-use crate::conn::{End, Phase, flag, hold};
+use crate::conn::{End, hold};
+use crate::flag;
+use crate::phase::Phase;
 use crate::{options, ready};
 use os::net;
 

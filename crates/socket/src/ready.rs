@@ -4,7 +4,9 @@
 //! whenever something a sleeper of this process waits for may have come true. Whoever drains it must call [`rearm`],
 //! which asks again for all sleepers and rings for those whose wish has come true meanwhile.
 
-use crate::conn::{Conn, End, Phase, flag};
+use crate::conn::{Conn, End};
+use crate::flag;
+use crate::phase::Phase;
 use crate::watch;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -224,7 +226,7 @@ pub(crate) fn note_tcp(conn: &Conn, end: &End, fd: i32, events: u32) {
 /// Whether TCP brings bytes while the ring is empty and its producer never said that it moved there: the marker is
 /// stored before the first such byte is sent, so the ring's words lie.
 pub(crate) fn is_contradicted_by_tcp(conn: &Conn, end: &End, fd: i32) -> bool {
-    conn.phase() == crate::conn::Phase::Smc
+    conn.phase() == Phase::Smc
         && os::net::tcp_input(fd) == os::net::TcpInput::Data
         && end.incoming.used() == Ok(0)
         && !end.incoming.is_at_end()

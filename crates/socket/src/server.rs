@@ -1,7 +1,9 @@
 //! The accepting side: the decision at the first use of an accepted socket.
 //! Owns: the order of a claim: find the client's intent, map its memory, open the doorbells, and only then swap the word.
 
-use crate::conn::{Conn, End, Phase, Tie, enter, flag};
+use crate::conn::{Conn, End, Tie, enter};
+use crate::flag::{self, Flags};
+use crate::phase::{Event, Phase};
 use crate::{epoll, handshake};
 use core::sync::atomic::AtomicBool;
 use fabric::connection::{self, RowId};
@@ -81,7 +83,7 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
     if [net::opt::SO_RCVTIMEO, net::opt::SO_SNDTIMEO].iter().any(|limit| net::timeout_ns(fd, *limit) != 0) {
         crate::options::note_unseen_options();
     }
-    let held = enter(fd, Phase::Listening).ok_or(Reason::MEM)?;
+    let held = enter(fd, Event::Listened).ok_or(Reason::MEM)?;
     held.cookie.store(cookie, core::sync::atomic::Ordering::Relaxed);
     held.deadline.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
     held.looks.store(net::local(fd).map_or(0, |at| at.port.into()), core::sync::atomic::Ordering::Relaxed);
@@ -168,7 +170,7 @@ pub fn refuse_unseen(fd: i32, reason: Reason) {
 /// After accept(): the new socket is looked at when it is first used, by whoever uses it.
 /// (An accepted socket does not inherit O_NONBLOCK: accept4 says whether it has it.)
 pub fn after_accept(fd: i32, is_nonblocking: bool) {
-    if let Some(held) = enter(fd, Phase::Accepted) {
+    if let Some(held) = enter(fd, Event::Accepted) {
         held.see_nonblocking(None, is_nonblocking);
         held.deadline.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
     }
@@ -194,7 +196,7 @@ fn refuse_accepted(conn: &Conn, fd: i32) {
         let plain = Verdict::Plain(Reason::OPTUNSUPP);
         let stands = find(fd, false).map(|found| connection::decide(found.row, found.side, plain));
         if let Ok(Verdict::Plain(reason)) | Err(reason) = stands {
-            conn.set_phase(Phase::Plain);
+            conn.transition(Event::Refused);
             note_plain(conn, fd, reason);
             return;
         }
@@ -212,14 +214,14 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     // (While another thread changes the credentials nothing new begins; what another process has begun is followed.)
     let using = registry::using();
     let refused = if using.is_some() { None } else { declined(fd) };
-    let phase = match refused.map_or_else(|| claim(conn, fd), Err) {
-        Ok(phase) => phase,
+    let decided = match refused.map_or_else(|| claim(conn, fd), Err) {
+        Ok(decided) => decided,
         Err(reason) => {
             note_plain(conn, fd, reason);
-            Phase::Plain
+            Event::Refused
         }
     };
-    conn.set_phase(phase);
+    let phase = conn.transition(decided);
     epoll::convert(conn);
     phase
 }
@@ -242,7 +244,7 @@ fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
 }
 
 /// PEERNOSMC: nobody ever offered anything for this connection.
-fn claim(conn: &Conn, fd: i32) -> Result<Phase, Reason> {
+fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered already.
     let is_unshared = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) == crate::era::now();
     if is_unshared && !connection::any_pending() {
@@ -287,7 +289,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Reason> {
             conn.tie(Tie { side, row, view: index, cookie, generation });
             note_end(conn, fd, at, is_unshared);
             crate::client::expect_answer(conn);
-            return Ok(Phase::Intent);
+            return Ok(Event::Offered);
         }
         Some(Verdict::Smc) => {}
     }
@@ -297,7 +299,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Reason> {
         attach::done(view);
         return Err(Reason::SYNCERR);
     }
-    conn.mark(flag::ATTACHED | flag::ESTABLISHED | if is_unshared { 0 } else { flag::UNCOUNTED });
+    conn.mark(flag::ATTACHED | flag::ESTABLISHED | if is_unshared { Flags::NONE } else { flag::UNCOUNTED });
     conn.see_rcvlowat(fd);
     conn.tie(Tie { side, row, view: index, cookie, generation });
     note_end(conn, fd, at, is_unshared);
@@ -308,7 +310,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Phase, Reason> {
         }
         welcome(view, own_cookie, answer.and_then(Result::ok));
     }
-    Ok(Phase::Smc)
+    Ok(Event::Shared)
 }
 
 /// The claim is won, and the slot is ours: what was put off until now.
@@ -416,7 +418,7 @@ pub fn adopt(fd: i32) {
     if crate::conn::join_adopted(fd, inode) {
         return;
     }
-    if let Some(held) = enter(fd, Phase::Accepted) {
+    if let Some(held) = enter(fd, Event::Accepted) {
         held.inode.store(inode, core::sync::atomic::Ordering::Relaxed);
     }
 }

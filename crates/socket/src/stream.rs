@@ -3,7 +3,9 @@
 //! Owns: the order of things at the end of a stream. Ring bytes first; then the kernel's own answer for the TCP socket
 //! (0, ECONNRESET once, EPIPE), which is exact because the socket is real and carries nothing else.
 
-use crate::conn::{Conn, End, Held, Phase, Turned, flag, hold};
+use crate::conn::{Conn, End, Held, Turned, hold};
+use crate::flag;
+use crate::phase::{Event, Phase};
 use crate::ready::EARLY_MAX;
 use crate::table::{self, Entry};
 use crate::wait::{Limit, Wish};
@@ -52,7 +54,7 @@ pub(crate) fn forsake(conn: &Conn) {
         if conn.phase() == Phase::Intent {
             watch::intent_ended();
         }
-        conn.set_phase(Phase::Plain);
+        conn.transition(Event::Forsaken);
         epoll::convert(conn);
     }
 }

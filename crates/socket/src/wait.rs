@@ -4,7 +4,9 @@
 //! program made), but for naps, which are short and mind the same (see `nap`). No sleep without having asked to be rung
 //! and looked again.
 
-use crate::conn::{Conn, End, Phase, flag};
+use crate::conn::{Conn, End};
+use crate::flag;
+use crate::phase::Phase;
 use crate::spin::SHARED_YIELDS;
 use crate::yielding::{end_turn, has_core_alone, may_yield, pauses, yield_now};
 use crate::{client, config, ready};

@@ -1,7 +1,8 @@
 //! What waits are to look after besides what the kernel tells them. Owns: the counts of unanswered intents, of watched
 //! connections, and of this process's own doings: while they stand still, a wait costs nothing more for them.
 
-use crate::conn::{Conn, flag};
+use crate::conn::Conn;
+use crate::flag;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Unanswered intents of this process: only then waits are sliced.

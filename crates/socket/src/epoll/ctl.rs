@@ -5,7 +5,9 @@ use super::lazy;
 use super::registration::{self, Registration, Source, Told, decode, of_conn};
 use super::set::Set;
 use super::{FLAGS, READ_SIDE, WRITE_SIDE};
-use crate::conn::{Conn, End, Phase, enter, flag, hold, hold_index};
+use crate::conn::{Conn, End, enter, hold, hold_index};
+use crate::flag;
+use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::{Outcome, client, ready, server};
 use core::sync::atomic::Ordering;
@@ -39,7 +41,7 @@ fn bell_events(events: u32) -> u32 {
 /// A TCP socket that goes into a set before it is connected, as proxies do it: whatever it will be, it is ours to watch.
 pub fn note_early(fd: i32) {
     if net::is_tcp(fd) && net::peer(fd) == Err(Errno::ENOTCONN) && !net::is_listening(fd) {
-        let _ = enter(fd, Phase::Fresh);
+        let _ = enter(fd, Event::Watched);
     }
 }
 
@@ -348,7 +350,7 @@ pub fn release_fresh(fd: i32) {
     let Some(conn) = hold(fd) else { return };
     let Some(_turn) = conn.registrations_turn.take() else { return };
     if conn.phase() == Phase::Fresh {
-        conn.set_phase(Phase::Plain);
+        conn.transition(Event::Refused);
         convert(&conn);
     }
 }

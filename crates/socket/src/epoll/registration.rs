@@ -3,7 +3,9 @@
 
 use super::set::Set;
 use super::{READ_SIDE, WRITE_SIDE};
-use crate::conn::{Conn, End, Held, Phase, flag, hold_index};
+use crate::conn::{Conn, End, Held, hold_index};
+use crate::flag;
+use crate::phase::Phase;
 use crate::ready;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use fabric::connection;
