@@ -95,7 +95,7 @@ fn transmit_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
 /// is not this process's alone any more.
 fn keep_passed_sockets_plain(msg: Buf) {
     if !msg.is_null() {
-        each_passed(msg, socket::close::before_passing);
+        each_passed(msg, socket::lend::before_passing);
     }
 }
 

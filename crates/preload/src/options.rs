@@ -40,7 +40,7 @@ fn control(fd: c_int, cmd: c_int, arg: usize, libc_fcntl: impl Fn() -> c_int) ->
                 return Outcome::Fail(hook::last());
             }
             stream::note_nonblocking(fd, arg & O_NONBLOCK != 0);
-            socket::ready::note_signal_driven(fd, arg & O_ASYNC != 0);
+            socket::signals::note_signal_driven(fd, arg & O_ASYNC != 0);
             Outcome::Done(result as usize)
         }
         F_SETOWN | F_SETSIG | F_SETOWN_EX => owner_set(fd, libc_fcntl()),
@@ -53,7 +53,7 @@ fn owner_set(fd: c_int, result: c_int) -> Outcome {
     if result < 0 {
         return Outcome::Fail(hook::last());
     }
-    socket::ready::note_signal_owner(fd);
+    socket::signals::note_signal_owner(fd);
     Outcome::Done(result as usize)
 }
 
@@ -99,7 +99,7 @@ fn switch_signals(fd: c_int, request: u64, arg: usize) -> Outcome {
         return Outcome::Fail(hook::last());
     }
     // SAFETY: libc accepted the pointer to int.
-    socket::ready::note_signal_driven(fd, unsafe { *(arg as *const c_int) } != 0);
+    socket::signals::note_signal_driven(fd, unsafe { *(arg as *const c_int) } != 0);
     Outcome::Done(0)
 }
 

@@ -26,28 +26,28 @@ fn execs() {
 /// quick_exit ends in libc's own _exit.
 fn ends() {
     if is_active() && !is_borrowed() {
-        socket::close::at_exit();
+        socket::exit::at_exit();
     }
 }
 
 /// abort raises a signal, which ends the process without a word unless its handler does otherwise.
 fn aborts() {
     if is_active() && !is_borrowed() {
-        socket::close::at_abort();
+        socket::exit::at_abort();
     }
 }
 
 /// Another program starts, and gets what is not closed on exec.
 fn spawns() {
     if is_active() && !is_borrowed() {
-        socket::close::before_spawn();
+        socket::lend::before_spawn();
     }
 }
 
 /// A program that posix_spawn will start gets a duplicate of `fd`.
 fn lends(fd: usize) {
     if is_active() && !is_borrowed() {
-        socket::close::before_lending(fd as c_int);
+        socket::lend::before_lending(fd as c_int);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::lifecycle::is_borrowed;
 use crate::real::{Buf, forward};
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
-use socket::{Outcome, close};
+use socket::{Outcome, exec, exit, fork};
 
 static FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 static BARE_FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
@@ -44,15 +44,15 @@ pub(crate) fn prepare() {
 }
 
 extern "C" fn before() {
-    close::before_fork();
+    fork::before_fork();
 }
 
 extern "C" fn in_parent() {
-    close::after_fork_in_parent();
+    fork::after_fork_in_parent();
 }
 
 extern "C" fn in_child() {
-    close::after_fork_in_child();
+    fork::after_fork_in_child();
 }
 
 /// fork: libc's, whose handlers (above) do the counting; only a failed fork is ours to see.
@@ -60,7 +60,7 @@ extern "C" fn in_child() {
 pub unsafe extern "C-unwind" fn fork() -> c_int {
     let pid = call(&FORK, c"fork");
     if pid < 0 {
-        close::after_failed_fork();
+        fork::after_failed_fork();
     }
     pid
 }
@@ -75,7 +75,7 @@ pub unsafe extern "C-unwind" fn _Fork() -> c_int {
         1.. => in_parent(),
         _ => {
             in_parent();
-            close::after_failed_fork();
+            fork::after_failed_fork();
         }
     }
     pid
@@ -133,23 +133,23 @@ fn trying_to_exec(exec: impl FnOnce() -> c_int) -> Outcome {
 /// Before this process, or a child that borrows its memory, becomes another program.
 pub(crate) fn before_exec() {
     if crate::lifecycle::is_active() && !is_borrowed() {
-        close::before_exec();
+        exec::before_exec();
     } else if crate::lifecycle::is_active() {
-        close::before_borrower_execs();
+        exec::before_borrower_execs();
     }
 }
 
 fn after_failed_exec() {
     if crate::lifecycle::is_active() && !is_borrowed() {
-        close::after_failed_exec();
+        exec::after_failed_exec();
     } else if crate::lifecycle::is_active() {
-        close::after_borrower_failed_to_exec();
+        exec::after_borrower_failed_to_exec();
     }
 }
 
 fn leave(status: c_int) -> ! {
     if !is_borrowed() {
-        close::at_exit();
+        exit::at_exit();
     }
     loop {
         os::process::exit_group(status);
@@ -159,7 +159,7 @@ fn leave(status: c_int) -> ! {
 /// exit(2), which ends the calling thread.
 pub(crate) fn exit_thread(status: c_int) -> isize {
     if crate::lifecycle::is_active() && !is_borrowed() {
-        close::before_thread_ends();
+        exit::before_thread_ends();
     }
     // SAFETY: the program's own call, which does not return.
     unsafe { os::raw::call(os::raw::nr::__NR_exit, &[status as usize]) }

@@ -60,7 +60,7 @@ fn adopt_inherited() {
 
 extern "C" fn destructor() {
     if lifecycle::is_active() && !lifecycle::is_borrowed() {
-        socket::close::at_exit();
+        socket::exit::at_exit();
     }
 }
 

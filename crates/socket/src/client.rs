@@ -1,10 +1,12 @@
 //! The connecting side: the intent before the SYN, its answer, and the way back to TCP.
 //! Owns: the flush of early bytes: what the ring holds when the verdict is PLAIN goes out over TCP, in order, first.
 
-use crate::conn::{Conn, End, Held, Tie, Turned, enter};
-use crate::flag;
+use crate::conn::{Conn, Tie};
+use crate::end::{End, Turned};
+use crate::enter::enter;
+use crate::held::Held;
 use crate::phase::{Event, Phase};
-use crate::{epoll, handshake, ready, watch};
+use crate::{doorbell, epoll, flag, handshake, ready, watch};
 use core::sync::atomic::Ordering;
 use fabric::connection::{self, Intent};
 use fabric::fallback::{self, What};
@@ -87,7 +89,9 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     });
     held.see_rcvlowat(fd);
     if let Some(end) = End::of(&held) {
-        held.see_nonblocking(Some(&end), os::fd::is_nonblocking(fd));
+        let is_nonblocking = os::fd::is_nonblocking(fd);
+        held.see_nonblocking(is_nonblocking);
+        end.tell_nonblocking(is_nonblocking);
     }
     held.note_exclusive();
     expect_answer(&held);
@@ -100,7 +104,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
 
 /// The socket, if an epoll set has it already.
 fn fresh(fd: i32) -> Option<Held> {
-    crate::conn::hold(fd).filter(|held| held.phase() == Phase::Fresh)
+    crate::held::hold(fd).filter(|held| held.phase() == Phase::Fresh)
 }
 
 /// The intent stands; from now on the answer is waited for.
@@ -260,7 +264,7 @@ fn became_smc(conn: &Conn, fd: i32) -> Phase {
         if let Some(end) = &end
             && handshake::confirm(end.view, conn.cookie.load(Ordering::Relaxed)).is_err()
         {
-            crate::stream::break_off(conn, end, fd);
+            ready::break_off(conn, end, fd);
         }
         totals::upgraded(Side::Client);
         epoll::convert(conn);
@@ -298,7 +302,7 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
         }
         // Sleepers of this process look again and go to libc.
         if conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire) > 0 {
-            ready::kick(conn, &end);
+            doorbell::kick(conn, &end);
         }
     }
     conn.phase()
@@ -335,25 +339,4 @@ pub(crate) fn send_all(fd: i32, mut bytes: &[u8]) -> bool {
         }
     }
     true
-}
-
-/// Whether the kernel says that the peer's socket has no descriptor any more.
-pub(crate) fn peer_socket_is_gone(conn: &Conn, fd: i32) -> bool {
-    if os::confined::is_confined() {
-        return false;
-    }
-    let (Ok(local), Ok(peer)) = (net::local(fd), net::peer(fd)) else { return true };
-    let Some(view) = conn.view() else { return true };
-    let header = view.header();
-    let cookie = match conn.side() {
-        Side::Client => &header.server_cookie,
-        Side::Server => &header.client_cookie,
-    };
-    let expected = cookie.load(Shared::Relaxed);
-    match diag::lookup(peer.unmapped(), local.unmapped()) {
-        // (A server signs a moment after its verdict is seen.)
-        Ok(found) => (expected != 0 && found.cookie != expected) || found.inode == 0,
-        // Not to be able to ask is no answer.
-        Err(errno) => errno == Errno::ENOENT,
-    }
 }

@@ -3,11 +3,10 @@
 //! What is shared stays shared, and goes on with the calls that `os::confined` allows; what is undecided is TCP's, for a decision
 //! asks the kernel much. A listener is announced no more by a process that could not answer its clients.
 
-use crate::conn::hold_index;
-use crate::flag;
+use crate::held::hold_index;
 use crate::phase::Phase;
 use crate::table::{self, Entry};
-use crate::{server, stream};
+use crate::{flag, server, stream};
 use core::sync::atomic::Ordering;
 use fabric::{listener, process, registry};
 use os::confined::{self, Calls};

@@ -1,43 +1,32 @@
-//! A socket this process takes part in. Owns: its phase, and when its memory may serve another socket.
+//! A socket this process takes part in. Owns: its phase, its flags, and what it is tied to.
 //!
-//! All fields are atomics: several threads may be in calls on the socket, and another may close it. A call holds the
-//! connection through [`Held`]; the object is recycled when no descriptor and no call refers to it, by whoever turns
-//! its count of uses from zero to [`FREE`]: a late look at a recycled object changes nothing.
+//! All fields are atomics: several threads may be in calls on the socket, and another may close it.
 
 use crate::flag::{self, Flags};
 use crate::phase::{self, Event, Phase};
-use crate::table::{self, Entry};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use fabric::connection::RowId;
 use fabric::slot::SlotView;
-use fabric::turn::{Turn, Yielding, me};
-use os::Errno;
-use shm::bell::{Bell, Pipe, Words};
-use shm::layout::Traffic;
-use shm::lock::{Denied, SideLock};
-use shm::slab::{Index, LEAF, OnceRef, Slab};
-use shm::wait::WaitWord;
-use shm::{Ring, RxCache, Side, SideBlock, TxCache};
-
-/// Most sockets one process tracks at once; more stay on TCP.
-const SOCKETS: usize = 1 << 17;
+use fabric::turn::Turn;
+use shm::bell::Bell;
+use shm::slab::{Index, OnceRef};
+use shm::{RxCache, Side, TxCache};
 
 /// The count of uses: calls in progress in the lower half, descriptors above, and a bit for an object that is nobody's.
-const CALL: u64 = 1;
-const FD: u64 = 1 << 32;
-const FREE: u64 = 1 << 63;
+pub(crate) const CALL: u64 = 1;
+pub(crate) const FD: u64 = 1 << 32;
+pub(crate) const FREE: u64 = 1 << 63;
 
 /// For so long a call that may not wait believes that TCP is as quiet as it was: some 300 microseconds. A program that
 /// reads until it is told EAGAIN would make a system call for that each time. Who waits, for whatever, asks TCP itself.
 const QUIET_TCP_CYCLES: u64 = 1_000_000;
 
-static TABLE: Slab<Conn, { SOCKETS / LEAF }> = Slab::new();
 /// One socket.
 pub struct Conn {
     phase: AtomicU8,
     side: AtomicU8,
     /// Descriptors of this process that refer to it, calls in progress, and whether it is in use at all.
-    uses: AtomicU64,
+    pub(crate) uses: AtomicU64,
     /// Registry row; meaningful from Intent or the server's claim on.
     row: AtomicU64,
     view: AtomicU32,
@@ -99,7 +88,7 @@ pub struct Conn {
 }
 
 impl Conn {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Conn {
             phase: AtomicU8::new(0),
             side: AtomicU8::new(0),
@@ -141,7 +130,7 @@ impl Conn {
         }
     }
 
-    fn reset(&self, born: Event) {
+    pub(crate) fn reset(&self, born: Event) {
         self.asked_tcp.store(0, Ordering::Relaxed);
         self.deadline.store(0, Ordering::Relaxed);
         self.exclusive_era.store(0, Ordering::Relaxed);
@@ -235,18 +224,18 @@ impl Conn {
     /// Whether the slot serves another connection by now: then this one was reset long ago, as the kernel's socket will say.
     #[inline]
     pub(crate) fn is_stale(&self) -> bool {
-        End::of(self).is_some_and(|end| end.generation() != self.generation.load(Ordering::Relaxed))
+        let side = self.side() as usize;
+        let serves =
+            |view: &SlotView| view.header().sides[side].generation.load(shm::sync::Ordering::Relaxed);
+        self.view().is_some_and(|view| serves(view) != self.generation.load(Ordering::Relaxed))
     }
 
-    /// O_NONBLOCK is on or off, for this process and for others that hold the side.
-    pub(crate) fn see_nonblocking(&self, end: Option<&End>, on: bool) {
+    /// O_NONBLOCK is on or off, for this process.
+    pub(crate) fn see_nonblocking(&self, on: bool) {
         if on {
             self.mark(flag::NONBLOCKING);
         } else {
             self.unmark(flag::NONBLOCKING);
-        }
-        if let Some(end) = end {
-            end.mine().nonblocking.store(u32::from(on), shm::sync::Ordering::Relaxed);
         }
     }
 
@@ -278,7 +267,7 @@ impl Conn {
         for (place, name) in self.timeouts.iter().zip(names) {
             place.store(os::net::timeout_ns(fd, name), Ordering::Relaxed);
         }
-        self.see_nonblocking(None, os::fd::is_nonblocking(fd));
+        self.see_nonblocking(os::fd::is_nonblocking(fd));
     }
 
     /// TCP had nothing to say.
@@ -384,242 +373,6 @@ pub(crate) struct Tie {
     pub(crate) cookie: u64,
     /// Of the slot.
     pub(crate) generation: u32,
-}
-
-/// One side of a tied connection: everything a data call needs, resolved once.
-#[derive(Clone, Copy)]
-pub(crate) struct End {
-    pub(crate) view: &'static SlotView,
-    pub(crate) side: Side,
-    pub(crate) outgoing: Ring,
-    pub(crate) incoming: Ring,
-}
-
-impl End {
-    #[inline]
-    pub(crate) fn of(conn: &Conn) -> Option<End> {
-        let view = conn.view()?;
-        let side = conn.side();
-        Some(End { view, side, outgoing: view.outgoing(side), incoming: view.incoming(side) })
-    }
-
-    /// The same, but for a slot that serves another connection by now: for whoever is about to change its words.
-    pub(crate) fn still_of(conn: &Conn) -> Option<End> {
-        End::of(conn).filter(|_| !conn.is_stale())
-    }
-
-    /// Which connection the slot serves.
-    #[inline]
-    fn generation(&self) -> u32 {
-        self.mine().generation.load(shm::sync::Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn mine(&self) -> &'static SideBlock {
-        &self.view.header().sides[self.side as usize]
-    }
-
-    #[inline]
-    pub(crate) fn theirs(&self) -> &'static SideBlock {
-        &self.view.header().sides[self.side.peer() as usize]
-    }
-
-    #[inline]
-    pub(crate) fn my_bell(&self) -> i32 {
-        self.view.bell(self.side)
-    }
-
-    /// The words that this side waits on.
-    #[inline]
-    pub(crate) fn words(&self) -> Words<'_> {
-        Words { data: &self.incoming.words().data_wait.0, space: &self.outgoing.words().space_wait.0 }
-    }
-
-    /// After something the peer may wait for by `word`: tells it, as it asked.
-    #[inline]
-    pub(crate) fn ring_peer(&self, word: &WaitWord) {
-        let asked = word.take_ring();
-        if asked.bell() {
-            os::pipe::ring(self.view.bell(self.side.peer()));
-        }
-        if asked.nap() {
-            os::futex::wake(word.futex());
-        }
-    }
-
-    /// Something happened that TCP will tell the peer: whoever naps there, and does not look at TCP, is to sleep properly.
-    pub(crate) fn wake_napping_peer(&self) {
-        wake_napping([&self.outgoing.words().data_wait.0, &self.incoming.words().space_wait.0]);
-    }
-
-    /// The same for other threads of this side.
-    pub(crate) fn wake_napping(&self) {
-        wake_napping([&self.incoming.words().data_wait.0, &self.outgoing.words().space_wait.0]);
-    }
-
-    #[inline]
-    pub(crate) fn is_nonblocking(&self) -> bool {
-        self.mine().nonblocking.load(shm::sync::Ordering::Relaxed) != 0
-    }
-}
-
-/// This side's own doorbell.
-impl Pipe for End {
-    fn ring(&self) {
-        os::pipe::ring(self.my_bell());
-    }
-
-    fn drain(&self) {
-        os::pipe::drain(self.my_bell());
-    }
-}
-
-fn wake_napping(words: [&WaitWord; 2]) {
-    // Whoever arms after this finds what was said before it.
-    core::sync::atomic::fence(Ordering::SeqCst);
-    for word in words {
-        if word.take_nap() {
-            os::futex::wake(word.futex());
-        }
-    }
-}
-
-/// The turn of this side and direction, given back on drop.
-pub(crate) struct Turned(&'static SideLock);
-
-impl Turned {
-    /// EAGAIN if a signal handler interrupted the same call in the same thread; ECONNRESET if the word lies.
-    #[inline]
-    pub(crate) fn take(conn: &Conn, traffic: &'static Traffic) -> Result<Self, Errno> {
-        let patience = Yielding { is_exclusive: conn.is_exclusive() };
-        traffic.lock.lock(me(), &patience).map_err(|denied| match denied {
-            Denied::Reentered => Errno::EAGAIN,
-            Denied::Stuck => Errno::ECONNRESET,
-        })?;
-        Ok(Turned(&traffic.lock))
-    }
-}
-
-impl Drop for Turned {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.unlock();
-    }
-}
-
-/// A connection in use by a call.
-pub struct Held {
-    conn: &'static Conn,
-    index: Index,
-}
-
-impl core::ops::Deref for Held {
-    type Target = Conn;
-    #[inline]
-    fn deref(&self) -> &Conn {
-        self.conn
-    }
-}
-
-impl Drop for Held {
-    #[inline]
-    fn drop(&mut self) {
-        if self.conn.uses.fetch_sub(CALL, Ordering::AcqRel) == CALL {
-            recycle(self.index, self.conn);
-        }
-    }
-}
-
-impl Held {
-    /// Number of the connection.
-    pub fn index(&self) -> Index {
-        self.index
-    }
-
-    /// Goes on holding without the object: for calls that keep their notes in an array of the kernel's.
-    pub(crate) fn park(self) -> Index {
-        core::mem::ManuallyDrop::new(self).index
-    }
-
-    /// Takes up a hold that was parked.
-    pub(crate) fn unpark(index: Index) -> Option<Held> {
-        Some(Held { conn: TABLE.get(index)?, index })
-    }
-}
-
-/// The connection behind `fd`, held for a call.
-#[inline]
-pub fn hold(fd: i32) -> Option<Held> {
-    let Entry::Conn(index) = table::get(fd) else { return None };
-    let held = hold_index(index)?;
-    // The number may have been closed and used again between the look and the hold.
-    if table::get(fd) == Entry::Conn(index) { Some(held) } else { None }
-}
-
-/// Holds by number: for epoll registrations, whose owner knows that the connection lives.
-#[inline]
-pub(crate) fn hold_index(index: Index) -> Option<Held> {
-    let conn = TABLE.get(index)?;
-    let held = Held { conn, index };
-    // Whether it is anybody's is told by the same word: a free one is let go again, and stays free.
-    if conn.uses.fetch_add(CALL, Ordering::AcqRel) & FREE != 0 { None } else { Some(held) }
-}
-
-/// Looks by number, without a hold: what is seen is a hint. (Objects and slots stay readable for ever.)
-#[inline]
-pub(crate) fn peek_index(index: Index) -> Option<&'static Conn> {
-    TABLE.get(index)
-}
-
-/// Enters a new socket into the table. `None` without memory: it stays on TCP.
-pub(crate) fn enter(fd: i32, born: Event) -> Option<Held> {
-    let (index, conn) = TABLE.take(os::mem::more, Conn::new)?;
-    conn.reset(born);
-    // Added, not stored: a late look at the object's last life may hold it for a moment.
-    conn.uses.fetch_add((FD + CALL).wrapping_sub(FREE), Ordering::AcqRel);
-    let held = Held { conn, index };
-    match table::set(fd, Entry::Conn(index)) {
-        Some(Entry::Conn(old)) => crate::close::forget(old),
-        Some(_) => {}
-        None => {
-            conn.drop_fd();
-            return None;
-        }
-    }
-    Some(held)
-}
-
-/// Makes `fd` another descriptor of the adopted socket with this inode, if there is one.
-pub(crate) fn join_adopted(fd: i32, inode: u64) -> bool {
-    let is_it = |conn: &Conn| inode != 0 && conn.fds() > 0 && conn.inode.load(Ordering::Relaxed) == inode;
-    let Some(held) = all().find(|(_, conn)| is_it(conn)).and_then(|(index, _)| hold_index(index)) else {
-        return false;
-    };
-    if !is_it(&held) {
-        return false;
-    }
-    held.add_fd();
-    match table::set(fd, Entry::Conn(held.index())) {
-        Some(Entry::Conn(old)) => crate::close::forget(old),
-        Some(_) => {}
-        None => _ = held.drop_fd(),
-    }
-    true
-}
-
-fn recycle(index: Index, conn: &'static Conn) {
-    // Two last holders may arrive here together, and one of them late: who frees the word does the work.
-    if conn.uses.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-        crate::ready::end_signals(conn);
-        crate::close::let_go(conn, conn.phase());
-        conn.transition(Event::Closed);
-        TABLE.give_back(index);
-    }
-}
-
-/// Every connection ever made, in use or not.
-pub(crate) fn all() -> impl Iterator<Item = (Index, &'static Conn)> {
-    (0..TABLE.made()).filter_map(|index| Some((Index(index), TABLE.get(Index(index))?)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! on; what is undecided is decided now, for TCP, while it can still be said; listeners are withdrawn, since nobody who
 //! accepts from them could answer a client of the old user any more.
 
-use crate::conn::{all, hold_index};
+use crate::held::{all, hold_index};
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::{client, server};

@@ -3,12 +3,13 @@
 //! The program's array is written only when the call is over. What the rings say needs no system call: if nothing but
 //! sockets of ours is asked for, the kernel is asked by a call that sleeps, and every 200 us by one that does not.
 
-use crate::conn::{Conn, End, Held};
-use crate::flag;
+use crate::conn::Conn;
+use crate::end::End;
+use crate::held::Held;
 use crate::phase::Phase;
 use crate::stream::in_use;
 use crate::wait::{self, Patience};
-use crate::{client, epoll, ready, watch};
+use crate::{client, doorbell, epoll, flag, ready, sleepers, watch};
 use core::sync::atomic::Ordering;
 use os::Errno;
 use os::mem::Scratch;
@@ -87,7 +88,7 @@ fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
         fds.iter_mut().zip(levels).for_each(|(entry, level)| entry.revents = level);
         Some(ready)
     };
-    let first = crate::conn::hold(fds.iter().find(|entry| entry.fd >= 0)?.fd)?;
+    let first = crate::held::hold(fds.iter().find(|entry| entry.fd >= 0)?.fd)?;
     let cost = fds.len() as u32;
     let ready =
         look(fds).or_else(|| if may_spin { wait::spin_for(&first, cost, || look(fds)) } else { None });
@@ -172,7 +173,7 @@ impl Round<'_> {
             }
             self.private[at].events = tcp_events(&conn, events);
             change_waiters(&conn, &end, events, 1);
-            let is_loud = ready::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
+            let is_loud = doorbell::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
             prepared.is_ready |= level(&conn, &end, fd, 0) & events != 0;
             if events & WRITE_SIDE != 0
                 && ready::is_half_closed_by_peer(&end)
@@ -202,11 +203,11 @@ impl Round<'_> {
         for at in 0..count {
             let Some((conn, events)) = self.held(at) else { continue };
             if self.private[count + at].revents != 0 {
-                ready::note_rung(&conn);
+                doorbell::note_rung(&conn);
             }
             if let Some(end) = End::of(&conn) {
                 change_waiters(&conn, &end, events, -1);
-                ready::leave(&conn, &end);
+                doorbell::leave(&conn, &end);
             }
             wait::learn(&conn.spin, slept_from);
         }
@@ -268,7 +269,7 @@ fn resolve(fd: i32) -> Option<(Held, End)> {
 
 fn change_waiters(conn: &Conn, end: &End, events: i16, by: i32) {
     let counted = |side: i16| if events & side != 0 { by } else { 0 };
-    ready::count_sleepers(conn, end, counted(READ_SIDE), counted(WRITE_SIDE));
+    sleepers::count_sleepers(conn, end, counted(READ_SIDE), counted(WRITE_SIDE));
 }
 
 fn tcp_events(conn: &Conn, events: i16) -> i16 {
@@ -292,7 +293,7 @@ fn tcp_events(conn: &Conn, events: i16) -> i16 {
 /// What the program would see: rings, and what TCP just told.
 fn level(conn: &Conn, end: &End, fd: i32, told: i16) -> i16 {
     if told & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, fd) {
-        crate::stream::break_off(conn, end, fd);
+        ready::break_off(conn, end, fd);
     }
     let told = told & !(bits::IN | bits::RDNORM | bits::OUT | bits::WRNORM);
     ready::note_tcp(conn, end, fd, u32::from(told as u16));

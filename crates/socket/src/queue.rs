@@ -4,10 +4,10 @@
 //! acknowledged, and close() with SO_LINGER waits for that, never for the peer's program to read. Here everything counts as received that
 //! leaves a writer room (two thirds of the ring): a few unread bytes are none in the queue, a ring that stops its writer holds some.
 
-use crate::conn::{End, hold};
-use crate::flag;
+use crate::end::End;
+use crate::held::hold;
 use crate::phase::Phase;
-use crate::{options, ready};
+use crate::{flag, options, ready};
 use os::net;
 
 /// SO_LINGER was set on some socket.

@@ -1,7 +1,9 @@
 //! The accepting side: the decision at the first use of an accepted socket.
 //! Owns: the order of a claim: find the client's intent, map its memory, open the doorbells, and only then swap the word.
 
-use crate::conn::{Conn, End, Tie, enter};
+use crate::conn::{Conn, Tie};
+use crate::end::End;
+use crate::enter::enter;
 use crate::flag::{self, Flags};
 use crate::phase::{Event, Phase};
 use crate::{epoll, handshake};
@@ -94,7 +96,7 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
 /// A connection was taken from a listener: a child that gave its user up withdrew it, if it had a copy, and then perhaps
 /// became another program that has nothing to do with it. Whoever accepts himself announces it anew.
 pub fn announce_again(fd: i32) {
-    let Some(conn) = crate::conn::hold(fd) else { return };
+    let Some(conn) = crate::held::hold(fd) else { return };
     let port = conn.looks.load(core::sync::atomic::Ordering::Relaxed) as u16;
     let cookie = conn.cookie.load(core::sync::atomic::Ordering::Relaxed);
     let has_forked = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) != crate::era::now();
@@ -109,7 +111,7 @@ pub fn announce_again(fd: i32) {
 
 /// TCP_DEFER_ACCEPT is about to be set. Whether it is an announced listener's, and done with.
 pub fn defer(fd: i32, seconds: i32) -> bool {
-    let Some(conn) = crate::conn::hold(fd).filter(|conn| conn.phase() == Phase::Listening) else {
+    let Some(conn) = crate::held::hold(fd).filter(|conn| conn.phase() == Phase::Listening) else {
         MAY_DEFER.fetch_or(seconds > 0, AcqRel);
         return false;
     };
@@ -140,7 +142,7 @@ fn rounded_deferral(seconds: i32) -> u32 {
 
 /// The TCP_DEFER_ACCEPT of an announced listener, 0 for none; `None` for any other socket.
 pub fn deferral(fd: i32) -> Option<u32> {
-    let conn = crate::conn::hold(fd).filter(|conn| conn.phase() == Phase::Listening)?;
+    let conn = crate::held::hold(fd).filter(|conn| conn.phase() == Phase::Listening)?;
     Some(conn.deferral.load(core::sync::atomic::Ordering::Relaxed))
 }
 
@@ -158,7 +160,7 @@ pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
 
 /// Why what `listener` accepts stays on TCP, if it does.
 pub fn why_refused(listener: i32) -> Option<Reason> {
-    let is_stopped = || crate::conn::hold(listener).is_some_and(|conn| conn.phase() == Phase::Plain);
+    let is_stopped = || crate::held::hold(listener).is_some_and(|conn| conn.phase() == Phase::Plain);
     crate::table::refusal(listener).or_else(|| is_stopped().then_some(Reason::OPTUNSUPP))
 }
 
@@ -171,14 +173,14 @@ pub fn refuse_unseen(fd: i32, reason: Reason) {
 /// (An accepted socket does not inherit O_NONBLOCK: accept4 says whether it has it.)
 pub fn after_accept(fd: i32, is_nonblocking: bool) {
     if let Some(held) = enter(fd, Event::Accepted) {
-        held.see_nonblocking(None, is_nonblocking);
+        held.see_nonblocking(is_nonblocking);
         held.deadline.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
     }
 }
 
 /// Before something only TCP can do, or that needs the bare socket: an undecided socket stays on TCP for good.
 pub fn refuse(fd: i32) {
-    let Some(conn) = crate::conn::hold(fd) else { return };
+    let Some(conn) = crate::held::hold(fd) else { return };
     if conn.phase() == Phase::Accepted {
         refuse_accepted(&conn, fd);
     }
@@ -415,7 +417,7 @@ pub fn adopt(fd: i32) {
     crate::options::note_unseen_options();
     attach::note_adopted();
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode);
-    if crate::conn::join_adopted(fd, inode) {
+    if crate::enter::join_adopted(fd, inode) {
         return;
     }
     if let Some(held) = enter(fd, Event::Accepted) {
@@ -427,7 +429,10 @@ pub fn adopt(fd: i32) {
 /// letting go.
 fn note_end(conn: &Conn, fd: i32, at: Addresses, is_unshared: bool) {
     let is_nonblocking = if is_unshared { conn.has(flag::NONBLOCKING) } else { os::fd::is_nonblocking(fd) };
-    conn.see_nonblocking(End::of(conn).as_ref(), is_nonblocking);
+    conn.see_nonblocking(is_nonblocking);
+    if let Some(end) = End::of(conn) {
+        end.tell_nonblocking(is_nonblocking);
+    }
     if let Some(view) = conn.view() {
         let (client, server) =
             if conn.side() == Side::Client { (at.local, at.peer) } else { (at.peer, at.local) };

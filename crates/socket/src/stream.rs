@@ -3,14 +3,15 @@
 //! Owns: the order of things at the end of a stream. Ring bytes first; then the kernel's own answer for the TCP socket
 //! (0, ECONNRESET once, EPIPE), which is exact because the socket is real and carries nothing else.
 
-use crate::conn::{Conn, End, Held, Turned, hold};
-use crate::flag;
+use crate::conn::Conn;
+use crate::end::{End, Turned};
+use crate::held::{Held, hold};
 use crate::phase::{Event, Phase};
-use crate::ready::EARLY_MAX;
+use crate::ready::{self, EARLY_MAX};
 use crate::table::{self, Entry};
-use crate::wait::{Limit, Wish};
+use crate::wait::{self, Limit, Wish};
 use crate::yielding::has_core_alone;
-use crate::{Outcome, afterwards, client, epoll, ready, server, wait, watch};
+use crate::{Outcome, afterwards, client, doorbell, epoll, flag, server, watch};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
@@ -155,7 +156,7 @@ impl Receive<'_> {
             } else {
                 self.end.incoming.read(&self.conn.rx_cache, sink)
             };
-            let step = step.map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))?;
+            let step = step.map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?;
             if step == 0 {
                 break;
             }
@@ -190,7 +191,9 @@ impl Receive<'_> {
             } else {
                 self.end.incoming.peek(&self.conn.rx_cache, count, sink)
             };
-            count += seen.map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))?.min(sink.len());
+            count += seen
+                .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?
+                .min(sink.len());
         }
         Ok(count)
     }
@@ -252,7 +255,7 @@ impl Receive<'_> {
                 return false;
             }
             TcpInput::Data if ready::is_contradicted_by_tcp(self.conn, &self.end, self.fd) => {
-                break_off(self.conn, &self.end, self.fd);
+                ready::break_off(self.conn, &self.end, self.fd);
                 return true;
             }
             _ => return false,
@@ -505,7 +508,7 @@ impl<'c> Transmit<'c> {
                 .end
                 .outgoing
                 .write(&self.conn.tx_cache, allowed, reader)
-                .map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))?;
+                .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?;
             *current = Some(source.after(count));
             if count == 0 {
                 is_over = source.has_ended();
@@ -571,7 +574,7 @@ impl<'c> Transmit<'c> {
             return Ok(true);
         }
         let fits = self.end.outgoing.has_room(&self.conn.tx_cache, total);
-        fits.map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))
+        fits.map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
     }
 
     /// How much may be written now: early bytes are few, so that they fit a TCP send buffer if it comes to that.
@@ -582,7 +585,7 @@ impl<'c> Transmit<'c> {
         }
         let used = self.end.outgoing.used();
         used.map(|used| EARLY_MAX.saturating_sub(used))
-            .map_err(|PeerMisbehaved| break_off(self.conn, &self.end, self.fd))
+            .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
     }
 
     fn on_full(&mut self) -> Step {
@@ -651,16 +654,7 @@ fn tell_reset(conn: &Conn, fd: i32) -> Outcome {
 
 /// The turn was refused: a lying lock word ends the connection, re-entry from a signal handler does not.
 fn refused(conn: &Conn, end: &End, fd: i32, errno: Errno) -> Outcome {
-    if errno == Errno::ECONNRESET { break_off(conn, end, fd) } else { Outcome::Fail(errno) }
-}
-
-/// The peer lied: its connection ends with a reset, here and there.
-pub(crate) fn break_off(conn: &Conn, end: &End, fd: i32) -> Outcome {
-    conn.mark(flag::BROKEN | flag::RESET | flag::RESET_TOLD | flag::TCP_ENDED | flag::TCP_GONE);
-    end.mine().closed.fetch_or(ClosedBy::ABORT, Ordering::Release);
-    end.wake_napping_peer();
-    net::abort(fd);
-    Outcome::Fail(Errno::ECONNRESET)
+    if errno == Errno::ECONNRESET { ready::break_off(conn, end, fd) } else { Outcome::Fail(errno) }
 }
 
 /// Somebody is about to write to the descriptor behind our back: our direction goes to TCP.
@@ -709,7 +703,10 @@ pub fn has_ring_bytes(fd: i32) -> bool {
 /// O_NONBLOCK changed on the open file description.
 pub fn note_nonblocking(fd: i32, on: bool) {
     if let Some(conn) = hold(fd) {
-        conn.see_nonblocking(End::of(&conn).as_ref(), on);
+        conn.see_nonblocking(on);
+        if let Some(end) = End::of(&conn) {
+            end.tell_nonblocking(on);
+        }
     }
 }
 
@@ -739,7 +736,7 @@ fn note_stall(conn: &Conn, end: &End) {
         conn.note_stall();
         conn.bell.ask(end.words(), shm::bell::Wanted::No, true);
         if ready::has_space(conn, end) {
-            ready::kick(conn, end);
+            doorbell::kick(conn, end);
         }
     }
 }

@@ -4,12 +4,12 @@
 //! program made), but for naps, which are short and mind the same (see `nap`). No sleep without having asked to be rung
 //! and looked again.
 
-use crate::conn::{Conn, End};
-use crate::flag;
+use crate::conn::Conn;
+use crate::end::End;
 use crate::phase::Phase;
 use crate::spin::SHARED_YIELDS;
 use crate::yielding::{end_turn, has_core_alone, may_yield, pauses, yield_now};
-use crate::{client, config, ready};
+use crate::{client, config, doorbell, flag, ready, sleepers};
 use core::sync::atomic::{AtomicU32, Ordering};
 use fabric::connection;
 use fabric::verdict::Verdict;
@@ -98,15 +98,15 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
         return outcome;
     }
     let (data, space) = if wish == Wish::Space { (0, 1) } else { (1, 0) };
-    ready::count_sleepers(conn, end, data, space);
+    sleepers::count_sleepers(conn, end, data, space);
     let mut outcome = sleep_once(conn, end, fd, wish, limit);
     while outcome == Err(Errno::EINTR) && limit.0.is_none() && os::process::all_handlers_restart() {
         outcome = sleep_once(conn, end, fd, wish, limit);
     }
-    ready::count_sleepers(conn, end, -data, -space);
+    sleepers::count_sleepers(conn, end, -data, -space);
     learn(window, slept_from);
     note_length(conn, slept_from, outcome.is_ok() && is_granted(conn, end, wish));
-    ready::leave(conn, end);
+    doorbell::leave(conn, end);
     outcome
 }
 
@@ -259,7 +259,7 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if conn.phase() == Phase::Intent && client::refresh(conn, fd) != Phase::Intent {
             return Ok(());
         }
-        let is_loud = ready::rearm(conn, end, wish != Wish::Space, wish == Wish::Space);
+        let is_loud = doorbell::rearm(conn, end, wish != Wish::Space, wish == Wish::Space);
         if is_granted(conn, end, wish) {
             return Ok(());
         }
@@ -275,7 +275,7 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         end_turn();
         os::poll::wait(&mut fds, timeout)?;
         if fds[0].revents != 0 {
-            ready::note_rung(conn);
+            doorbell::note_rung(conn);
         }
         if is_granted(conn, end, wish) {
             return Ok(());
@@ -285,13 +285,13 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         }
         ready::note_tcp(conn, end, fd, u32::from(fds[1].revents as u16));
         if fds[1].revents & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, fd) {
-            crate::stream::break_off(conn, end, fd);
+            ready::break_off(conn, end, fd);
             return Err(Errno::ECONNRESET);
         }
         if fds[1].revents != 0 {
             return Ok(());
         }
-        if !is_loud && conn.phase() != Phase::Intent && most > 0 && client::peer_socket_is_gone(conn, fd) {
+        if !is_loud && conn.phase() != Phase::Intent && most > 0 && ready::peer_socket_is_gone(conn, fd) {
             conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
             return Ok(());
         }

@@ -5,11 +5,13 @@ use super::lazy;
 use super::registration::{self, Registration, Source, Told, decode, of_conn};
 use super::set::Set;
 use super::{FLAGS, READ_SIDE, WRITE_SIDE};
-use crate::conn::{Conn, End, enter, hold, hold_index};
-use crate::flag;
+use crate::conn::Conn;
+use crate::end::End;
+use crate::enter::enter;
+use crate::held::{hold, hold_index};
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
-use crate::{Outcome, client, ready, server};
+use crate::{Outcome, client, doorbell, flag, ready, server, sleepers};
 use core::sync::atomic::Ordering;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
@@ -142,11 +144,11 @@ fn attach_bell(conn: &Conn, index: Index, registration: &Registration) {
 
 /// Whoever sleeps on the set learns what the registration has to report.
 pub(super) fn announce(conn: &Conn, end: &End, registration: &Registration) {
-    ready::rearm(conn, end, false, false);
+    doorbell::rearm(conn, end, false, false);
     let is_answered = conn.phase() == Phase::Smc;
     let level = ready::levels(conn, end, registration.fd()) & if is_answered { !0 } else { !WRITE_SIDE };
     if level & (registration.events() | bits::ERR | bits::HUP) != 0 {
-        ready::kick(conn, end);
+        doorbell::kick(conn, end);
     }
     if let Some(set) = Set::get(Index(registration.set.load(Ordering::Relaxed))) {
         set.promote(registration);
@@ -163,7 +165,7 @@ fn wishes(events: u32) -> [i32; 3] {
 /// Adds (`by` 1) or removes (-1) a registration's wishes at its connection.
 pub(super) fn count(conn: &Conn, events: u32, by: i32) {
     let [data, space, edge] = wishes(events).map(|wish| wish * by);
-    ready::count_registrations(conn, End::of(conn).as_ref(), data, space, edge);
+    sleepers::count_registrations(conn, End::of(conn).as_ref(), data, space, edge);
 }
 
 /// One registration's wishes change, from those that stood unless ONESHOT had taken them off.
@@ -172,7 +174,7 @@ pub(super) fn recount(conn: &Conn, from: Seen, to: u32) {
     let (old, new) = (wishes(if from.is_fired() { 0 } else { from.events() }), wishes(to));
     let [data, space, edge] = [new[0] - old[0], new[1] - old[1], new[2] - old[2]];
     if [data, space, edge] != [0; 3] {
-        ready::count_registrations(conn, End::of(conn).as_ref(), data, space, edge);
+        sleepers::count_registrations(conn, End::of(conn).as_ref(), data, space, edge);
     }
 }
 
@@ -294,7 +296,7 @@ pub(super) fn forget(registration: &'static Registration) {
 pub(crate) fn offered(conn: &Conn) {
     let Some(_turn) = conn.registrations_turn.take() else { return };
     if let Some(end) = End::of(conn) {
-        ready::count_registrations_again(conn, &end, 1);
+        sleepers::count_registrations_again(conn, &end, 1);
     }
     for (index, registration) in of_conn(conn) {
         attach_bell(conn, index, registration);

@@ -3,10 +3,11 @@
 
 use super::set::Set;
 use super::{READ_SIDE, WRITE_SIDE};
-use crate::conn::{Conn, End, Held, hold_index};
-use crate::flag;
+use crate::conn::Conn;
+use crate::end::End;
+use crate::held::{Held, hold_index};
 use crate::phase::Phase;
-use crate::ready;
+use crate::{flag, ready};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use fabric::connection;
 use os::epoll::bits;

@@ -6,13 +6,14 @@ use super::lazy;
 use super::registration::{self, Registration, Source, Told, of_conn};
 use super::set::Set;
 use super::{READ_SIDE, WRITE_SIDE};
-use crate::conn::{Conn, End, hold_index};
-use crate::flag;
+use crate::conn::Conn;
+use crate::end::End;
+use crate::held::hold_index;
 use crate::phase::Phase;
 use crate::table::{self, Entry};
 use crate::wait::Patience;
 use crate::yielding::{end_turn, may_yield, pauses, yield_now};
-use crate::{Outcome, client, ready, watch};
+use crate::{Outcome, client, doorbell, flag, ready, watch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use os::epoll::{Event, bits};
 use os::{Errno, net};
@@ -174,7 +175,7 @@ fn collect(set: &Set, answer: &mut Answer<'_>) -> bool {
 }
 
 fn with_end<T>(registration: &Registration, then: impl FnOnce(&Conn, &End) -> T) -> Option<T> {
-    let conn = crate::conn::peek_index(Index(registration.conn.load(Ordering::Relaxed)))?;
+    let conn = crate::held::peek_index(Index(registration.conn.load(Ordering::Relaxed)))?;
     End::of(conn).map(|end| then(conn, &end))
 }
 
@@ -212,7 +213,7 @@ fn leave(set: &Set, answer: &Answer<'_>) -> Outcome {
         set.arm_all(|registration| {
             // An edge that came meanwhile may have been drained away under somebody who sleeps.
             if arm(registration) && registration.events() & bits::ET != 0 {
-                with_end(registration, ready::kick);
+                with_end(registration, doorbell::kick);
             }
             false
         });
@@ -230,12 +231,12 @@ fn arm(registration: &Registration) -> bool {
             return true;
         }
         let awaits_space = registration.awaits_space(conn, end);
-        if !ready::is_armed_for(conn, end, registration.events(), awaits_space) {
-            ready::rearm(conn, end, false, false);
+        if !doorbell::is_armed_for(conn, end, registration.events(), awaits_space) {
+            doorbell::rearm(conn, end, false, false);
         }
         let is_shared = end.mine().set_sharers.load(Shared::Relaxed) > 0;
         if is_shared && registration.events() & bits::ET != 0 && registration.has_edge(conn, end) {
-            ready::kick(conn, end);
+            doorbell::kick(conn, end);
         }
         registration.is_pending(conn, end)
     })
@@ -359,7 +360,7 @@ pub fn prepare_to_be_polled(epfd: i32) {
     set.note_watched();
     set.arm_all(|registration| {
         if arm(registration) {
-            with_end(registration, ready::kick);
+            with_end(registration, doorbell::kick);
         }
         false
     });
@@ -527,7 +528,7 @@ fn level(conn: &Conn, end: Option<&End>, told: Told, events: u32) -> Option<u32>
     }
     if end.mine().set_sharers.load(Shared::Relaxed) > 0 {
         // Another process may sleep on a copy of the set.
-        ready::rearm(conn, end, false, false);
+        doorbell::rearm(conn, end, false, false);
     }
     Some(level)
 }
@@ -549,19 +550,20 @@ fn fall_silent(conn: &Conn, end: Option<&End>, told: Told) -> bool {
 /// Drains a doorbell that has nothing to tell. Waits of this set ask again before they sleep, which a busy program seldom
 /// does: until then nobody is to ring. Others that rely on the doorbell are looked for after the drain. Whether it is silent.
 fn hush(conn: &Conn, end: &End, registration: &Registration) -> bool {
-    ready::note_rung(conn);
+    doorbell::note_rung(conn);
     conn.bell.silence(end.words(), end);
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
-    let may_matter =
-        set.is_none_or(Set::is_watched) || of_conn(conn).nth(1).is_some() || ready::is_waited_for(conn, end);
-    !(may_matter && ready::rearm_drained(conn, end))
+    let may_matter = set.is_none_or(Set::is_watched)
+        || of_conn(conn).nth(1).is_some()
+        || doorbell::is_waited_for(conn, end);
+    !(may_matter && doorbell::rearm_drained(conn, end))
 }
 
 fn hear_tcp(conn: &Conn, fd: i32, raised: u32, events: u32) {
     let Some(end) = End::of(conn) else { return };
     ready::note_tcp(conn, &end, fd, end_of_stream(fd, raised, events));
     if raised & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, &end, fd) {
-        crate::stream::break_off(conn, &end, fd);
+        ready::break_off(conn, &end, fd);
     }
 }
 

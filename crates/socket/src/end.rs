@@ -1,0 +1,149 @@
+//! One side of a tied connection: its rings, its words, its doorbell, and the turns at them. Owns: how the peer is told, and that
+//! whoever naps there hears of what TCP will tell.
+
+use crate::conn::Conn;
+use core::sync::atomic::Ordering;
+use fabric::slot::SlotView;
+use fabric::turn::{Yielding, me};
+use os::Errno;
+use shm::bell::{Pipe, Words};
+use shm::layout::Traffic;
+use shm::lock::{Denied, SideLock};
+use shm::sync::Ordering as Shared;
+use shm::wait::WaitWord;
+use shm::{ClosedBy, Ring, Side, SideBlock};
+
+/// One side of a tied connection: everything a data call needs, resolved once.
+#[derive(Clone, Copy)]
+pub(crate) struct End {
+    pub(crate) view: &'static SlotView,
+    pub(crate) side: Side,
+    pub(crate) outgoing: Ring,
+    pub(crate) incoming: Ring,
+}
+
+impl End {
+    #[inline]
+    pub(crate) fn of(conn: &Conn) -> Option<End> {
+        let view = conn.view()?;
+        let side = conn.side();
+        Some(End { view, side, outgoing: view.outgoing(side), incoming: view.incoming(side) })
+    }
+
+    /// The same, but for a slot that serves another connection by now: for whoever is about to change its words.
+    pub(crate) fn still_of(conn: &Conn) -> Option<End> {
+        End::of(conn).filter(|_| !conn.is_stale())
+    }
+
+    #[inline]
+    pub(crate) fn mine(&self) -> &'static SideBlock {
+        &self.view.header().sides[self.side as usize]
+    }
+
+    #[inline]
+    pub(crate) fn theirs(&self) -> &'static SideBlock {
+        &self.view.header().sides[self.side.peer() as usize]
+    }
+
+    #[inline]
+    pub(crate) fn my_bell(&self) -> i32 {
+        self.view.bell(self.side)
+    }
+
+    /// The words that this side waits on.
+    #[inline]
+    pub(crate) fn words(&self) -> Words<'_> {
+        Words { data: &self.incoming.words().data_wait.0, space: &self.outgoing.words().space_wait.0 }
+    }
+
+    /// After something the peer may wait for by `word`: tells it, as it asked.
+    #[inline]
+    pub(crate) fn ring_peer(&self, word: &WaitWord) {
+        let asked = word.take_ring();
+        if asked.bell() {
+            os::pipe::ring(self.view.bell(self.side.peer()));
+        }
+        if asked.nap() {
+            os::futex::wake(word.futex());
+        }
+    }
+
+    /// Something happened that TCP will tell the peer: whoever naps there, and does not look at TCP, is to sleep properly.
+    pub(crate) fn wake_napping_peer(&self) {
+        wake_napping([&self.outgoing.words().data_wait.0, &self.incoming.words().space_wait.0]);
+    }
+
+    /// The same for other threads of this side.
+    pub(crate) fn wake_napping(&self) {
+        wake_napping([&self.incoming.words().data_wait.0, &self.outgoing.words().space_wait.0]);
+    }
+
+    /// This side is closed, for good; whoever naps at the other end looks.
+    pub(crate) fn say_closed(&self) {
+        self.mine().closed.fetch_or(ClosedBy::CLOSE | ClosedBy::WRITE | ClosedBy::READ, Shared::SeqCst);
+        core::sync::atomic::fence(Ordering::SeqCst);
+        self.wake_napping_peer();
+    }
+
+    /// After flags that the peer may wait for without TCP's telling it: a writer that sleeps for space, and whoever naps. Once the
+    /// kernel knows as well, so that who is woken finds what TCP says with it.
+    pub(crate) fn wake_peer(&self) {
+        core::sync::atomic::fence(Ordering::SeqCst);
+        self.ring_peer(&self.incoming.words().space_wait.0);
+        self.wake_napping_peer();
+    }
+
+    /// O_NONBLOCK is on or off, for others that hold the side.
+    pub(crate) fn tell_nonblocking(&self, on: bool) {
+        self.mine().nonblocking.store(u32::from(on), Shared::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.mine().nonblocking.load(Shared::Relaxed) != 0
+    }
+}
+
+/// This side's own doorbell.
+impl Pipe for End {
+    fn ring(&self) {
+        os::pipe::ring(self.my_bell());
+    }
+
+    fn drain(&self) {
+        os::pipe::drain(self.my_bell());
+    }
+}
+
+fn wake_napping(words: [&WaitWord; 2]) {
+    // Whoever arms after this finds what was said before it.
+    core::sync::atomic::fence(Ordering::SeqCst);
+    for word in words {
+        if word.take_nap() {
+            os::futex::wake(word.futex());
+        }
+    }
+}
+
+/// The turn of this side and direction, given back on drop.
+pub(crate) struct Turned(&'static SideLock);
+
+impl Turned {
+    /// EAGAIN if a signal handler interrupted the same call in the same thread; ECONNRESET if the word lies.
+    #[inline]
+    pub(crate) fn take(conn: &Conn, traffic: &'static Traffic) -> Result<Self, Errno> {
+        let patience = Yielding { is_exclusive: conn.is_exclusive() };
+        traffic.lock.lock(me(), &patience).map_err(|denied| match denied {
+            Denied::Reentered => Errno::EAGAIN,
+            Denied::Stuck => Errno::ECONNRESET,
+        })?;
+        Ok(Turned(&traffic.lock))
+    }
+}
+
+impl Drop for Turned {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}

@@ -1,0 +1,120 @@
+//! exec(2). Owns: what goes on into the next program, what ends here, and that a failed exec changes nothing.
+
+use crate::conn::Conn;
+use crate::end::End;
+use crate::held::connections;
+use crate::lend::{before_spawn, leave_a_copy};
+use crate::phase::Phase;
+use crate::release::{copied_of, is_copy, leave_to_others, own_cookie};
+use crate::table::{self, Entry};
+use crate::{client, epoll, flag};
+use fabric::{attach, member, offer};
+use os::net;
+use shm::Side;
+use shm::sync::Ordering as Shared;
+
+/// In a child that borrows this process's memory (vfork), before it execs: the same, and whichever socket it has made its
+/// standard input or output, though the number is not in the table, which is its parent's.
+pub fn before_borrower_execs() {
+    for (_, held) in connections() {
+        held.unmark(flag::LENT_NOW);
+    }
+    before_spawn();
+    for cookie in (0..=2).filter(|fd| net::is_tcp(*fd)).filter_map(|fd| net::cookie(fd).ok()) {
+        for (_, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
+            leave_a_copy(&held);
+        }
+    }
+}
+
+/// After such an exec that failed: nobody got the copies that were counted for it.
+pub fn after_borrower_failed_to_exec() {
+    for (_, held) in connections().filter(|(_, held)| held.has(flag::LENT_NOW)) {
+        if let Some(end) = End::of(&held) {
+            held.unmark(flag::LENT | flag::LENT_NOW);
+            end.mine().holders.fetch_sub(1, Shared::AcqRel);
+        }
+    }
+}
+
+/// Before exec: a connection of which a descriptor goes on into the next program must be found there, whichever number it has
+/// then; one whose descriptors all end here is left to others. Early bytes go out; memory that is ours stays open. (What the
+/// server's side needs is the client's to keep.)
+pub fn before_exec() {
+    epoll::settle_everything();
+    mark_what_goes_on();
+    for (fd, held) in connections() {
+        if held.phase() == Phase::Intent && !is_copy(&held) {
+            client::retract(&held, fd, fabric::Reason::PEERDECL);
+        }
+        if !held.has(flag::GOES_ON) {
+            leave_to_others(&held);
+            // The next program is the same process by name, but has no part in this connection.
+            if let Some(end) = End::still_of(&held) {
+                member::leave(end.mine());
+            }
+        } else {
+            give_up_count(&held);
+            keep_memory_over_exec(&held, true);
+        }
+    }
+}
+
+/// The next program counts itself when it finds the connection. Until then its name in the roster, which is this process's,
+/// keeps the slot. Once per connection, which may have several descriptors.
+fn give_up_count(conn: &Conn) {
+    if !conn.has(flag::LEFT)
+        && let Some(end) = End::still_of(conn)
+    {
+        conn.mark(flag::LEFT);
+        copied_of(conn, &end, -1);
+    }
+}
+
+/// After an exec that failed: this process goes on with its connections as if it had never been tried.
+pub fn after_failed_exec() {
+    for (_, held) in connections() {
+        if held.has(flag::GOES_ON) {
+            keep_memory_over_exec(&held, false);
+        }
+        let Some(end) = End::still_of(&held) else { continue };
+        member::join(end.mine());
+        if held.has(flag::LEFT) {
+            held.unmark(flag::LEFT);
+            copied_of(&held, &end, 1);
+        }
+    }
+}
+
+/// Marks the connections of which a descriptor is not closed on exec, be it a duplicate that was made behind our back.
+fn mark_what_goes_on() {
+    /// So many numbers are looked at that are in no table: what a program hands on has low ones.
+    const UNSEEN: i32 = 64;
+    for (_, held) in connections() {
+        held.unmark(flag::GOES_ON);
+    }
+    for (fd, held) in connections() {
+        if !os::fd::is_cloexec(fd) {
+            held.mark(flag::GOES_ON);
+        }
+    }
+    let is_unseen =
+        |fd: &i32| table::get(*fd) == Entry::Empty && net::is_tcp(*fd) && !os::fd::is_cloexec(*fd);
+    for cookie in (0..UNSEEN).filter(is_unseen).filter_map(|fd| net::cookie(fd).ok()) {
+        for (_, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
+            held.mark(flag::GOES_ON);
+        }
+    }
+}
+
+/// Lets the memory of a shared connection survive exec, or not any more: whoever has it may be gone when it is wanted.
+fn keep_memory_over_exec(conn: &Conn, on: bool) {
+    let Some(view) = conn.view().filter(|_| matches!(conn.phase(), Phase::Smc | Phase::Intent)) else {
+        return;
+    };
+    if conn.side() == Side::Client && !conn.has(flag::ATTACHED) {
+        offer::keep_over_exec(view, on);
+    } else {
+        attach::keep_over_exec(view, on);
+    }
+}

@@ -1,0 +1,112 @@
+//! The sockets of this process, and who is in a call on one. Owns: when an object may serve another socket.
+//!
+//! A call holds the connection through [`Held`]; the object is recycled when no descriptor and no call refers to it, by whoever
+//! turns its count of uses from zero to free: a late look at a recycled object changes nothing.
+
+use crate::conn::{CALL, Conn, FD, FREE};
+use crate::phase::Event;
+use crate::release;
+use crate::table::{self, Entry};
+use core::sync::atomic::Ordering;
+use shm::slab::{Index, LEAF, Slab};
+
+/// Most sockets one process tracks at once; more stay on TCP.
+const SOCKETS: usize = 1 << 17;
+
+static TABLE: Slab<Conn, { SOCKETS / LEAF }> = Slab::new();
+
+/// A connection in use by a call.
+pub struct Held {
+    conn: &'static Conn,
+    index: Index,
+}
+
+impl core::ops::Deref for Held {
+    type Target = Conn;
+    #[inline]
+    fn deref(&self) -> &Conn {
+        self.conn
+    }
+}
+
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        if self.conn.uses.fetch_sub(CALL, Ordering::AcqRel) == CALL {
+            recycle(self.index, self.conn);
+        }
+    }
+}
+
+impl Held {
+    /// Number of the connection.
+    pub fn index(&self) -> Index {
+        self.index
+    }
+
+    /// Goes on holding without the object: for calls that keep their notes in an array of the kernel's.
+    pub(crate) fn park(self) -> Index {
+        core::mem::ManuallyDrop::new(self).index
+    }
+
+    /// Takes up a hold that was parked.
+    pub(crate) fn unpark(index: Index) -> Option<Held> {
+        Some(Held { conn: TABLE.get(index)?, index })
+    }
+}
+
+/// The connection behind `fd`, held for a call.
+#[inline]
+pub(crate) fn hold(fd: i32) -> Option<Held> {
+    let Entry::Conn(index) = table::get(fd) else { return None };
+    let held = hold_index(index)?;
+    // The number may have been closed and used again between the look and the hold.
+    if table::get(fd) == Entry::Conn(index) { Some(held) } else { None }
+}
+
+/// A new socket, which stands for one descriptor and is held for the call that enters it into the table. `None` without memory.
+pub(crate) fn make(born: Event) -> Option<Held> {
+    let (index, conn) = TABLE.take(os::mem::more, Conn::new)?;
+    conn.reset(born);
+    // Added, not stored: a late look at the object's last life may hold it for a moment.
+    conn.uses.fetch_add((FD + CALL).wrapping_sub(FREE), Ordering::AcqRel);
+    Some(Held { conn, index })
+}
+
+/// Holds by number: for epoll registrations, whose owner knows that the connection lives.
+#[inline]
+pub(crate) fn hold_index(index: Index) -> Option<Held> {
+    let conn = TABLE.get(index)?;
+    let held = Held { conn, index };
+    // Whether it is anybody's is told by the same word: a free one is let go again, and stays free.
+    if conn.uses.fetch_add(CALL, Ordering::AcqRel) & FREE != 0 { None } else { Some(held) }
+}
+
+/// Looks by number, without a hold: what is seen is a hint. (Objects and slots stay readable for ever.)
+#[inline]
+pub(crate) fn peek_index(index: Index) -> Option<&'static Conn> {
+    TABLE.get(index)
+}
+
+fn recycle(index: Index, conn: &'static Conn) {
+    // Two last holders may arrive here together, and one of them late: who frees the word does the work.
+    if conn.uses.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        release::end_signals(conn);
+        release::let_go(conn, conn.phase());
+        conn.transition(Event::Closed);
+        TABLE.give_back(index);
+    }
+}
+
+/// Every connection ever made, in use or not.
+pub(crate) fn all() -> impl Iterator<Item = (Index, &'static Conn)> {
+    (0..TABLE.made()).filter_map(|index| Some((Index(index), TABLE.get(Index(index))?)))
+}
+
+/// The connections behind this process's descriptors, each once for each of them.
+pub(crate) fn connections() -> impl Iterator<Item = (i32, Held)> {
+    table::entries().filter_map(|(fd, entry)| match entry {
+        Entry::Conn(index) => Some((fd, hold_index(index)?)),
+        _ => None,
+    })
+}

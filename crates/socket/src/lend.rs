@@ -1,0 +1,45 @@
+//! Copies that may leave this process: descriptors that are passed, or that a program which starts gets. Owns: that such a copy
+//! is counted before anybody can have it.
+
+use crate::conn::Conn;
+use crate::end::End;
+use crate::held::{connections, hold};
+use crate::phase::Phase;
+use crate::{epoll, flag};
+use shm::sync::Ordering as Shared;
+
+/// Before `fd` is passed to another process: it will not be this one's alone any more.
+pub fn before_passing(fd: i32) {
+    crate::server::refuse(fd);
+    before_lending(fd);
+}
+
+/// Before a program that starts gets a duplicate of `fd`.
+pub fn before_lending(fd: i32) {
+    if let Some(held) = hold(fd) {
+        leave_a_copy(&held);
+        epoll::settle_all_of(&held);
+    }
+}
+
+/// Somebody else may have a copy from now on. It is counted at once: should we close ours before he has looked at his, the
+/// connection goes on. (One too many, if nobody takes it, is found when the slot is wanted again: the kernel is asked then.)
+pub(crate) fn leave_a_copy(conn: &Conn) {
+    conn.note_shared();
+    if conn.phase() == Phase::Smc
+        && !conn.has(flag::LENT)
+        && let Some(end) = End::still_of(conn)
+    {
+        conn.mark(flag::LENT | flag::LENT_NOW);
+        end.mine().holders.fetch_add(1, Shared::AcqRel);
+    }
+}
+
+/// Before posix_spawn, system and the like: the new program gets the sockets that are not closed on exec.
+pub fn before_spawn() {
+    for (fd, held) in connections() {
+        if !os::fd::is_cloexec(fd) {
+            leave_a_copy(&held);
+        }
+    }
+}

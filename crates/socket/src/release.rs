@@ -1,0 +1,166 @@
+//! Letting go: who else holds a side, and what the last one gives back. Owns: the count of holders in the slot; the flags that tell
+//! of a close are up before it is zero.
+
+use crate::conn::Conn;
+use crate::end::End;
+use crate::phase::Phase;
+use crate::{flag, sleepers, watch};
+use core::sync::atomic::Ordering;
+use fabric::verdict::Verdict;
+use fabric::{attach, connection, member, offer, totals};
+use os::net::Endpoint;
+use shm::Side;
+use shm::sync::Ordering as Shared;
+
+/// A connection's two addresses.
+#[derive(Clone, Copy)]
+pub struct Ends {
+    pub(crate) local: Endpoint,
+    pub(crate) peer: Endpoint,
+}
+
+/// Whoever was counted beside this process may have been killed, or never have taken what was passed to him. If the kernel
+/// knows the socket as open no more, nobody holds the side.
+pub(crate) fn end_if_last(conn: &Conn, ends: Ends) {
+    let (Some(end), Some(cookie)) = (End::still_of(conn), own_cookie(conn)) else { return };
+    let is_gone = match os::diag::lookup(ends.local.unmapped(), ends.peer.unmapped()) {
+        Ok(found) => found.cookie != cookie || found.inode == 0,
+        Err(errno) => errno == os::Errno::ENOENT,
+    };
+    if is_gone && !conn.has(flag::LEFT) {
+        end.say_closed();
+        end.wake_peer();
+        end.mine().holders.store(1, Shared::Release);
+        member::clear(end.mine());
+        conn.unmark(flag::UNCOUNTED);
+    }
+}
+
+/// Whether others hold the side beside this process: they are counted, or (between an exec and the first call of the next
+/// program) named.
+pub(crate) fn has_other_holders(conn: &Conn, end: &End) -> bool {
+    conn.has(flag::UNCOUNTED)
+        || end.mine().holders.load(Shared::Acquire) > 1
+        || member::has_others(end.mine())
+}
+
+/// Whether another process published the intent: it will answer for the early bytes, and may have use for shared memory
+/// yet. (Counting holders would not do: children that were killed are counted for ever.)
+pub(crate) fn is_copy(conn: &Conn) -> bool {
+    let Some(row) = connection::row(conn.row()) else { return false };
+    let publisher = row.owner_pid.load(Shared::Relaxed);
+    // (Who became a daemon has left his intent to a child.)
+    publisher != os::process::cached_pid()
+        && os::process::life(publisher).is_none_or(|life| !life.is_zombie)
+        && os::process::exists(publisher)
+}
+
+/// Gives this process's hold of the side back; `true` for the last. The flags are up before the count is zero.
+fn drop_holder(end: &End) -> bool {
+    let holders = &end.mine().holders;
+    let mut count = holders.load(Shared::Acquire);
+    loop {
+        let is_last = count <= 1 && !member::has_others(end.mine());
+        if is_last {
+            end.say_closed();
+        }
+        match holders.compare_exchange(count, count.saturating_sub(1), Shared::AcqRel, Shared::Acquire) {
+            Ok(_) => {
+                if is_last {
+                    end.wake_peer();
+                }
+                return is_last;
+            }
+            Err(now) => count = now,
+        }
+    }
+}
+
+/// This process is about to lose its copy without a close(): whoever else has one goes on. Once per connection, and
+/// never for the last, whose end TCP tells.
+pub(crate) fn leave_to_others(conn: &Conn) {
+    let Some(end) = End::still_of(conn) else { return };
+    if !conn.phase().is_tied() || conn.has(flag::COUNTED | flag::LEFT) {
+        return;
+    }
+    let holders = &end.mine().holders;
+    let left = holders.fetch_update(Shared::AcqRel, Shared::Acquire, |count| (count > 1).then(|| count - 1));
+    if left.is_ok() {
+        conn.mark(flag::LEFT);
+        member::leave(end.mine());
+        sleepers::count_registrations_again(conn, &end, -1);
+    }
+}
+
+/// The last use in this process is over: gives slot, mapping and row back.
+pub(crate) fn let_go(conn: &Conn, was: Phase) {
+    // A fork child may have inherited a socket that another thread of the parent was just deciding: not ours to end.
+    if !was.is_tied() {
+        return;
+    }
+    let Some(end) = End::of(conn) else { return };
+    let is_last_here = conn.untie();
+    watch::unwatch(conn);
+    if conn.is_stale() {
+        // Lent again since: nothing of the slot is this connection's, but for its place among those mapped here.
+        if conn.has(flag::ATTACHED) {
+            attach::done(end.view);
+        }
+        return;
+    }
+    if was == Phase::Smc && !conn.has(flag::COUNTED | flag::LEFT) {
+        totals::settle(end.view.header());
+    }
+    // (What nobody has counted keeps the slot until the kernel knows the socket no more.)
+    let is_last = !conn.has(flag::LEFT | flag::UNCOUNTED) && drop_holder(&end);
+    if is_last && end.side == Side::Client && was == Phase::Plain {
+        // No server ever took the hold that was kept for it.
+        end.theirs().holders.store(0, Shared::Release);
+    }
+    if was == Phase::Intent && is_last {
+        connection::decide(conn.row(), end.side, Verdict::Plain(fabric::Reason::PEERDECL));
+        watch::intent_ended();
+        end.theirs().holders.store(0, Shared::Release);
+    }
+    if is_last_here {
+        member::leave(end.mine());
+    }
+    let cookie = conn.cookie.load(Ordering::Relaxed);
+    match end.side {
+        Side::Client if !conn.has(flag::ATTACHED) => offer::give_back(conn.view_index(), end.view),
+        _ => attach::done(end.view),
+    }
+    if is_last {
+        connection::close_side(conn.row(), cookie, end.side);
+    }
+}
+
+/// One more process, or one fewer, has what this one has of the connection.
+pub(crate) fn copied(conn: &Conn, by: i32) {
+    if let Some(end) = End::still_of(conn) {
+        copied_of(conn, &end, by);
+    }
+}
+
+pub(crate) fn copied_of(conn: &Conn, end: &End, by: i32) {
+    end.mine().holders.fetch_add(by as u32, Shared::AcqRel);
+    sleepers::count_registrations_again(conn, end, by);
+}
+
+/// The kernel's cookie of our own socket.
+pub(crate) fn own_cookie(conn: &Conn) -> Option<u64> {
+    match conn.side() {
+        Side::Client => Some(conn.cookie.load(Ordering::Relaxed)),
+        Side::Server => Some(conn.view()?.header().server_cookie.load(Shared::Relaxed)),
+    }
+}
+
+/// The doorbell outlives the connection: its next one must not raise this one's signals.
+pub(crate) fn end_signals(conn: &Conn) {
+    if conn.has(flag::SIGNAL_DRIVEN)
+        && let Some(end) = End::of(conn)
+        && !sleepers::is_shared(conn, &end)
+    {
+        os::fd::stop_signals(end.my_bell());
+    }
+}
