@@ -6,7 +6,7 @@ use crate::end::{End, Turned};
 use crate::enter::enter;
 use crate::held::Held;
 use crate::phase::{Event, Phase};
-use crate::{doorbell, epoll, flag, handshake, ready, watch};
+use crate::{doorbell, flag, handshake, ready, records, watch};
 use core::sync::atomic::Ordering;
 use fabric::connection::{self, Intent};
 use fabric::fallback::{self, What};
@@ -97,7 +97,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     expect_answer(&held);
     if held.phase() == Phase::Fresh {
         held.transition(Event::Offered);
-        epoll::offered(&held);
+        records::offered(&held);
     }
     Ok(held)
 }
@@ -267,7 +267,7 @@ fn became_smc(conn: &Conn, fd: i32) -> Phase {
             ready::break_off(conn, end, fd);
         }
         totals::upgraded(Side::Client);
-        epoll::convert(conn);
+        records::convert(conn);
     }
     conn.phase()
 }
@@ -298,7 +298,7 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
         }
         drop(turned);
         if let Ok(_turn) = registration_turn(conn) {
-            epoll::convert(conn);
+            records::convert(conn);
         }
         // Sleepers of this process look again and go to libc.
         if conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire) > 0 {

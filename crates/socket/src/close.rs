@@ -6,7 +6,7 @@ use crate::held::{Held, hold, hold_index};
 use crate::phase::Phase;
 use crate::table::{self, Entry};
 use crate::yielding::{may_yield, pause_or_yield};
-use crate::{client, doorbell, epoll, flag, release, watch};
+use crate::{client, doorbell, flag, records, release, settle, watch};
 use core::sync::atomic::Ordering;
 use fabric::listener;
 use os::net::{self, Endpoint};
@@ -64,7 +64,7 @@ pub fn before_close_among(fd: i32, alone: bool) -> AfterClose {
         },
         Entry::Epoll(index) => {
             table::clear(fd);
-            epoll::close_set(index);
+            records::close_set(index);
             AfterClose::Nothing
         }
         Entry::Foreign => {
@@ -120,7 +120,7 @@ fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
     if conn.phase() == Phase::Intent && !release::is_copy(conn) {
         client::retract(conn, fd, fabric::Reason::PEERDECL);
     }
-    epoll::remove_all(conn);
+    records::remove_all(conn);
     let Some(end) = End::still_of(conn) else { return false };
     if conn.phase() != Phase::Smc {
         return false;
@@ -172,7 +172,7 @@ pub fn after_dup(old: i32, new: i32) {
         Entry::Empty => {}
         Entry::Conn(index) => {
             if let Some(held) = hold(old) {
-                epoll::settle_all_of(&held);
+                settle::settle_all_of(&held);
                 held.add_fd();
                 if table::set(new, Entry::Conn(index)).is_none() {
                     held.drop_fd();
@@ -180,7 +180,7 @@ pub fn after_dup(old: i32, new: i32) {
             }
         }
         Entry::Epoll(index) => {
-            epoll::share_set(index);
+            crate::interest::set::share_set(index);
             table::set(new, Entry::Epoll(index));
         }
         Entry::Foreign => {

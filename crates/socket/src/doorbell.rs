@@ -37,7 +37,7 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
         let others_tx = sleeps_another(conn, end, private_tx, &end.mine().tx.0, mine_tx);
         others.set((others_rx, others_tx));
         let is_edge = conn.epoll_edge.load(Ordering::Acquire) > 0;
-        awaits_space.set(is_edge && crate::epoll::awaits_space(conn, end));
+        awaits_space.set(is_edge && crate::interest::registration::awaits_space(conn, end));
         (data_wanted(conn, others_rx || mine_rx), others_tx || mine_tx || awaits_space.get())
     };
     conn.bell.rearm(end.words(), end, wanted, |was_rung| {
@@ -45,7 +45,7 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
         // The kernel looks again before it wakes a waiter for an edge: drained, the edge would be lost to who sleeps for it.
         let has_edge = (was_rung || is_drained || awaits_space.get())
             && conn.epoll_edge.load(Ordering::Acquire) > 0
-            && crate::epoll::sleeps_for_edge(conn, end);
+            && crate::interest::set::sleeps_for_edge(conn, end);
         let shut = end.mine().closed.load(Shared::SeqCst);
         (others_rx && (has_data(conn, end) || shut & shm::ClosedBy::READ != 0))
             || (others_tx && (may_write(conn, end) || shut & shm::ClosedBy::WRITE != 0))

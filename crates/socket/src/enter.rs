@@ -2,9 +2,9 @@
 //! connection go.
 
 use crate::conn::Conn;
-use crate::epoll;
 use crate::held::{Held, all, hold_index, make};
 use crate::phase::Event;
+use crate::records;
 use crate::table::{self, Entry};
 use core::sync::atomic::Ordering;
 use shm::slab::Index;
@@ -45,7 +45,7 @@ pub(crate) fn join_adopted(fd: i32, inode: u64) -> bool {
 fn forget(index: Index) {
     if let Some(held) = hold_index(index) {
         if held.fds() == 1 {
-            epoll::remove_all(&held);
+            records::remove_all(&held);
         }
         held.drop_fd();
     }

@@ -7,7 +7,7 @@ use crate::lend::{before_spawn, leave_a_copy};
 use crate::phase::Phase;
 use crate::release::{copied_of, is_copy, leave_to_others, own_cookie};
 use crate::table::{self, Entry};
-use crate::{client, epoll, flag};
+use crate::{client, flag, settle};
 use fabric::{attach, member, offer};
 use os::net;
 use shm::Side;
@@ -41,7 +41,7 @@ pub fn after_borrower_failed_to_exec() {
 /// then; one whose descriptors all end here is left to others. Early bytes go out; memory that is ours stays open. (What the
 /// server's side needs is the client's to keep.)
 pub fn before_exec() {
-    epoll::settle_everything();
+    settle::settle_everything();
     mark_what_goes_on();
     for (fd, held) in connections() {
         if held.phase() == Phase::Intent && !is_copy(&held) {

@@ -3,7 +3,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::all;
-use crate::{epoll, era, release};
+use crate::{era, release, settle};
 use fabric::{member, offer};
 
 fn tied() -> impl Iterator<Item = &'static Conn> {
@@ -14,7 +14,7 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
 /// What another thread ties from here on carries the new era, and is counted by the child.
 pub fn before_fork() {
     era::advance();
-    epoll::settle_everything();
+    settle::settle_everything();
     let era = era::now();
     for conn in tied().filter(|conn| conn.tied_era() != era) {
         release::copied(conn, 1);

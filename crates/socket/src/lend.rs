@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{connections, hold};
 use crate::phase::Phase;
-use crate::{epoll, flag};
+use crate::{flag, settle};
 use shm::sync::Ordering as Shared;
 
 /// Before `fd` is passed to another process: it will not be this one's alone any more.
@@ -18,7 +18,7 @@ pub fn before_passing(fd: i32) {
 pub fn before_lending(fd: i32) {
     if let Some(held) = hold(fd) {
         leave_a_copy(&held);
-        epoll::settle_all_of(&held);
+        settle::settle_all_of(&held);
     }
 }
 

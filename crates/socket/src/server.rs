@@ -6,7 +6,7 @@ use crate::end::End;
 use crate::enter::enter;
 use crate::flag::{self, Flags};
 use crate::phase::{Event, Phase};
-use crate::{epoll, handshake};
+use crate::{handshake, records};
 use core::sync::atomic::AtomicBool;
 use fabric::connection::{self, RowId};
 use fabric::fallback::{self, What};
@@ -224,7 +224,7 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
         }
     };
     let phase = conn.transition(decided);
-    epoll::convert(conn);
+    records::convert(conn);
     phase
 }
 

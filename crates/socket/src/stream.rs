@@ -11,7 +11,7 @@ use crate::ready::{self, EARLY_MAX};
 use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
 use crate::yielding::has_core_alone;
-use crate::{Outcome, afterwards, client, doorbell, epoll, flag, server, watch};
+use crate::{Outcome, afterwards, client, doorbell, flag, records, server, watch};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
@@ -56,7 +56,7 @@ pub(crate) fn forsake(conn: &Conn) {
             watch::intent_ended();
         }
         conn.transition(Event::Forsaken);
-        epoll::convert(conn);
+        records::convert(conn);
     }
 }
 

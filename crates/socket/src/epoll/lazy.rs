@@ -5,18 +5,16 @@
 //! taken back is parked with them, in case it returns. Should the kernel report what nobody asks for any more, the wait
 //! that hears it settles the account. Nothing is left over that a fork, an exec or a duplicate could carry on.
 
-use super::FLAGS;
-use super::ctl::{announce, count, drop_registration, recount, tcp_events};
-use super::registration::{Registration, Source, TABLE, of_conn};
-use super::set::Set;
 use crate::conn::Conn;
 use crate::end::End;
-use crate::flag;
-use crate::held::all;
+use crate::interest::events::FLAGS;
+use crate::interest::registration::{Registration, Source};
+use crate::interest::set::Set;
 use crate::phase::Phase;
+use crate::records::{announce, count, drop_registration, recount, tcp_events};
 use core::sync::atomic::{Ordering, fence};
 use os::Errno;
-use os::epoll::{Op, bits, ctl as kernel_ctl};
+use os::epoll::{Op, ctl as kernel_ctl};
 use shm::slab::Index;
 
 /// Whether the kernel's records of `registration` can stand for `events`: both are level-triggered, and nobody else has
@@ -92,66 +90,5 @@ fn tell_waiters(conn: &Conn, registration: &Registration) {
         && let Some(end) = End::of(conn)
     {
         announce(conn, &end, registration);
-    }
-}
-
-/// The kernel reported what the program does not ask for: its records are made to say what it does.
-pub(super) fn settle(conn: &Conn, registration: &'static Registration) {
-    // After a fork the record is another's as well, and exact since then; but for the end, which everybody has heard of.
-    if (registration.era.load(Ordering::Relaxed) == crate::era::now() || conn.has(flag::TCP_ENDED))
-        && let Some(_turn) = conn.registrations_turn.take()
-    {
-        settle_one(conn, registration);
-    }
-}
-
-/// As [`settle`], with the turn taken. The registration may have gone, and come back for another socket, meanwhile.
-fn settle_one(conn: &Conn, registration: &'static Registration) {
-    let Some((index, _)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration)) else {
-        return;
-    };
-    if registration.is_parked() {
-        drop_registration(conn, registration, true);
-        return;
-    }
-    let wanted = tcp_events(conn, registration.events());
-    // An exclusive record tells of the end of the stream by EPOLLIN, without end, and cannot be modified.
-    let is_exclusive = registration.events() & FLAGS == bits::EXCLUSIVE;
-    let is_lazy = registration.events() & FLAGS == 0 || is_exclusive;
-    if !is_lazy || wanted == registration.kernel_events.load(Ordering::Relaxed) {
-        return;
-    }
-    let (epfd, fd, cookie) =
-        (registration.epfd(), registration.fd(), registration.cookie(index, Source::Tcp));
-    let is_done = match is_exclusive {
-        true => {
-            kernel_ctl(epfd, Op::Del, fd, 0, 0).and_then(|()| kernel_ctl(epfd, Op::Add, fd, wanted, cookie))
-        }
-        false => kernel_ctl(epfd, Op::Mod, fd, wanted, cookie),
-    };
-    if is_done.is_ok() {
-        registration.kernel_events.store(wanted, Ordering::Relaxed);
-    }
-}
-
-/// Before somebody else gets a copy of the socket: the kernel's records say what the program asks for.
-pub(crate) fn settle_all_of(conn: &Conn) {
-    if conn.registrations.load(Ordering::Acquire) == 0 {
-        return;
-    }
-    let Some(_turn) = conn.registrations_turn.take() else { return };
-    let mut next = conn.registrations.load(Ordering::Acquire);
-    while let Some(index) = next.checked_sub(1).map(Index) {
-        let Some(registration) = TABLE.get(index) else { return };
-        next = registration.next.load(Ordering::Acquire);
-        settle_one(conn, registration);
-    }
-}
-
-/// The same for all sockets, before an exec, and before a fork once the era has changed: what is asked from then on goes to
-/// the kernel at once.
-pub(crate) fn settle_everything() {
-    for (_, conn) in all() {
-        settle_all_of(conn);
     }
 }

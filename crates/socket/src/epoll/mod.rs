@@ -1,4 +1,4 @@
-//! epoll sets, of which some hold our sockets. Owns: the registrations, and what a wait reports.
+//! epoll sets, of which some hold our sockets. Owns: what a wait reports.
 //!
 //! The program's own kernel set stays the authority: it holds the TCP socket (for FIN, RST and, before the answer, for
 //! everything) and the doorbell, both with a cookie of ours as data. After a wait, cookies are turned back: readiness
@@ -10,21 +10,8 @@
 
 mod ctl;
 mod lazy;
-mod registration;
-mod set;
 mod wait;
 
-pub(crate) use ctl::{convert, offered, remove_all};
-pub use ctl::{ctl, is_fresh, note_early, release_fresh};
-pub(crate) use lazy::{settle_all_of, settle_everything};
-pub(crate) use registration::{awaits_space, sleeps_for_edge};
-pub use set::note_created;
-pub(crate) use set::{close_set, share_set};
+pub use ctl::{ctl, is_fresh, note_created, note_early, release_fresh};
 pub use wait::{Kernel, is_ours, prepare_to_be_polled, wait};
 pub(crate) use wait::{look_after_watched, slice_ms};
-
-use os::epoll::bits;
-
-const FLAGS: u32 = bits::ET | bits::ONESHOT | bits::EXCLUSIVE | bits::WAKEUP;
-const READ_SIDE: u32 = bits::IN | bits::RDNORM | bits::RDHUP;
-const WRITE_SIDE: u32 = bits::OUT | bits::WRNORM | bits::WRBAND;

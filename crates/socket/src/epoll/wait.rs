@@ -1,19 +1,19 @@
 //! The waits. Owns: the order of looks: rings first, the kernel when they have nothing to say or has not been asked for a
 //! while; and that no thread sleeps before every member is armed.
 
-use super::ctl::{fire, meant, reload};
-use super::lazy;
-use super::registration::{self, Registration, Source, Told, of_conn};
-use super::set::Set;
-use super::{READ_SIDE, WRITE_SIDE};
 use crate::conn::Conn;
 use crate::end::End;
+use crate::epoll::ctl::meant;
 use crate::held::hold_index;
+use crate::interest::events::{READ_SIDE, WRITE_SIDE};
+use crate::interest::registration::{self, Registration, Source, Told, of_conn};
+use crate::interest::set::Set;
 use crate::phase::Phase;
+use crate::records::{fire, reload};
 use crate::table::{self, Entry};
 use crate::wait::Patience;
 use crate::yielding::{end_turn, may_yield, pauses, yield_now};
-use crate::{Outcome, client, doorbell, flag, ready, watch};
+use crate::{Outcome, client, doorbell, flag, ready, settle, watch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use os::epoll::{Event, bits};
 use os::{Errno, net};
@@ -453,7 +453,7 @@ fn effective(told: Told, hushed: &mut u32) -> Option<(u32, u64)> {
     let registration = told.registration;
     let conn = told.conn()?;
     if registration.is_parked() {
-        lazy::settle(&conn, registration);
+        settle::settle(&conn, registration);
         return None;
     }
     let fd = registration.fd();
@@ -539,7 +539,7 @@ fn fall_silent(conn: &Conn, end: Option<&End>, told: Told) -> bool {
     match told.source {
         Source::Bell => hush(conn, end, told.registration),
         Source::Tcp => {
-            lazy::settle(conn, told.registration);
+            settle::settle(conn, told.registration);
             false
         }
         // An edge for what was read before it could be reported; it is taken.

@@ -1,11 +1,14 @@
 //! An epoll set of the program's, known from its birth. Owns: the order of its members: first those that lately had
 //! something to report, which every wait looks at; the rest are armed, and the kernel tells.
 
-use super::registration::{self, Registration};
+use super::registration::{self, Registration, of_conn};
+use crate::conn::Conn;
+use crate::end::End;
 use crate::table::{self, Entry};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use fabric::turn::Turn;
 use os::Errno;
+use os::epoll::bits;
 use shm::slab::{Index, LEAF as SLAB_LEAF, OnceRef, Slab};
 
 const SETS: usize = 1 << 14;
@@ -18,7 +21,7 @@ static TABLE: Slab<Set, { SETS / SLAB_LEAF }> = Slab::new();
 static MAKING: Turn = Turn::new();
 
 /// An epoll set of the program's.
-pub(super) struct Set {
+pub(crate) struct Set {
     /// Descriptors of this process that refer to it.
     fds: AtomicU32,
     /// One of them.
@@ -39,17 +42,17 @@ pub(super) struct Set {
     pid: AtomicU32,
     is_inherited: AtomicU32,
     /// Rounds to spin before sleeping.
-    pub(super) spin: AtomicU32,
+    pub(crate) spin: AtomicU32,
     /// When the kernel was last asked, in cycles.
-    pub(super) asked_kernel: AtomicU64,
+    pub(crate) asked_kernel: AtomicU64,
     /// When unanswered intents were last looked at, in cycles.
-    pub(super) ticked: AtomicU64,
+    pub(crate) ticked: AtomicU64,
     /// How long the rings may keep it from being asked again, in cycles.
-    pub(super) kernel_every: AtomicU64,
+    pub(crate) kernel_every: AtomicU64,
     /// The last answer was full of what the rings had while the kernel was due.
-    pub(super) owes_kernel: AtomicU32,
+    pub(crate) owes_kernel: AtomicU32,
     /// What of this process's own doings the kernel has been asked about since.
-    pub(super) news: AtomicU32,
+    pub(crate) news: AtomicU32,
 }
 
 impl Set {
@@ -75,13 +78,13 @@ impl Set {
         }
     }
 
-    pub(super) fn get(index: Index) -> Option<&'static Set> {
+    pub(crate) fn get(index: Index) -> Option<&'static Set> {
         TABLE.get(index)
     }
 
     /// Number of the set behind `epfd`.
     #[inline]
-    pub(super) fn index_of(epfd: i32) -> Option<Index> {
+    pub(crate) fn index_of(epfd: i32) -> Option<Index> {
         match table::get(epfd) {
             Entry::Epoll(index) => Some(index),
             _ => None,
@@ -89,7 +92,7 @@ impl Set {
     }
 
     /// The set behind `epfd`, made if need be; and whether it was.
-    pub(super) fn of(epfd: i32) -> Result<(Index, bool), Errno> {
+    pub(crate) fn of(epfd: i32) -> Result<(Index, bool), Errno> {
         // Two threads may add the first two sockets of a set at once.
         let _turn = MAKING.take().ok_or(Errno::ENOMEM)?;
         if let Some(index) = Self::index_of(epfd) {
@@ -113,37 +116,61 @@ impl Set {
         }
     }
 
+    /// A descriptor of a set was closed. The set, if that was the last one: with it its registrations go.
+    pub(crate) fn close_one(index: Index) -> Option<&'static Set> {
+        let set = TABLE.get(index)?;
+        if set.fds.fetch_sub(1, Ordering::AcqRel) > 1 {
+            // The other numbers are in the table; any of them serves for epoll_ctl.
+            if let Some((fd, _)) = table::entries().find(|(_, entry)| *entry == Entry::Epoll(index)) {
+                set.epfd.store(fd, Ordering::Relaxed);
+            }
+            return None;
+        }
+        set.epfd.store(-1, Ordering::Relaxed);
+        Some(set)
+    }
+
+    /// The set may serve another descriptor.
+    pub(crate) fn give_back(index: Index) {
+        TABLE.give_back(index);
+    }
+
+    /// How many members it has.
+    pub(crate) fn len(&self) -> u32 {
+        self.len.load(Ordering::Acquire)
+    }
+
     /// Takes back a set that turned out to be no epoll descriptor.
-    pub(super) fn unmake(index: Index, epfd: i32) {
+    pub(crate) fn unmake(index: Index, epfd: i32) {
         table::clear(epfd);
         TABLE.give_back(index);
     }
 
-    pub(super) fn epfd(&self) -> i32 {
+    pub(crate) fn epfd(&self) -> i32 {
         self.epfd.load(Ordering::Relaxed)
     }
 
     /// Somebody else than a wait of ours watches the set: from now on it may be waited for without our knowledge.
-    pub(super) fn note_watched(&self) {
+    pub(crate) fn note_watched(&self) {
         self.is_nested.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
     /// A thread is about to sleep in the kernel's wait: it is counted before it looks at what the members wish.
-    pub(super) fn begin_sleep(&self) {
+    pub(crate) fn begin_sleep(&self) {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
     /// Whether somebody may wait for the set while this thread is busy with what it reported.
-    pub(super) fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         self.sleepers.load(Ordering::SeqCst) > 0
             || self.is_nested.load(Ordering::Relaxed) != 0
             || self.is_inherited.load(Ordering::Relaxed) != 0
     }
 
     /// At a wait: `true` for the first in a fork's child.
-    pub(super) fn is_newly_inherited(&self) -> bool {
+    pub(crate) fn is_newly_inherited(&self) -> bool {
         let me = os::process::cached_pid();
         if self.pid.load(Ordering::Relaxed) == me || self.pid.swap(me, Ordering::AcqRel) == me {
             return false;
@@ -154,13 +181,13 @@ impl Set {
     }
 
     /// It sleeps no more.
-    pub(super) fn end_sleep(&self) {
+    pub(crate) fn end_sleep(&self) {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Whether a socket of ours is in it.
     #[inline]
-    pub(super) fn has_members(&self) -> bool {
+    pub(crate) fn has_members(&self) -> bool {
         self.len.load(Ordering::SeqCst) != 0
     }
 
@@ -185,7 +212,7 @@ impl Set {
     }
 
     /// Takes a member in, among the recent ones. `false` without memory.
-    pub(super) fn add(&self, member: Index) -> bool {
+    pub(crate) fn add(&self, member: Index) -> bool {
         let Some(_turn) = self.turn.take() else { return false };
         let position = self.len.load(Ordering::Relaxed);
         let Some(leaf) = self.members.get(position as usize / LEAF) else { return false };
@@ -204,7 +231,7 @@ impl Set {
     }
 
     /// Takes a member out.
-    pub(super) fn remove(&self, registration: &Registration) {
+    pub(crate) fn remove(&self, registration: &Registration) {
         let Some(_turn) = self.turn.take() else { return };
         let Some(last) = self.len.load(Ordering::Relaxed).checked_sub(1) else { return };
         let mut position = registration.position.load(Ordering::Relaxed);
@@ -230,7 +257,7 @@ impl Set {
     }
 
     /// A member had something to report: every wait looks at it for a while.
-    pub(super) fn promote(&self, registration: &Registration) {
+    pub(crate) fn promote(&self, registration: &Registration) {
         registration.age.store(0, Ordering::Relaxed);
         if registration.position.load(Ordering::Relaxed) >= self.recent.load(Ordering::Relaxed)
             && let Some(_turn) = self.turn.take()
@@ -246,7 +273,7 @@ impl Set {
     }
 
     /// How many members every wait looks at.
-    pub(super) fn recent(&self) -> u32 {
+    pub(crate) fn recent(&self) -> u32 {
         self.recent.load(Ordering::Relaxed)
     }
 
@@ -256,7 +283,7 @@ impl Set {
     }
 
     /// Looks at the recent members, beginning where the last look ended, until `found` is full. Returns how many it holds.
-    pub(super) fn look(&self, found: &mut [u32], is_wanted: impl Fn(&'static Registration) -> bool) -> usize {
+    pub(crate) fn look(&self, found: &mut [u32], is_wanted: impl Fn(&'static Registration) -> bool) -> usize {
         let Some(_turn) = self.turn.take() else { return 0 };
         let recent = self.recent.load(Ordering::Relaxed);
         let start = self.start.load(Ordering::Relaxed);
@@ -278,7 +305,7 @@ impl Set {
 
     /// Before a sleep: `arm` for every recent member; it says whether there is something to report, which ends it. Those
     /// that had nothing for long leave the recent ones.
-    pub(super) fn arm_all(&self, arm: impl Fn(&'static Registration) -> bool) -> bool {
+    pub(crate) fn arm_all(&self, arm: impl Fn(&'static Registration) -> bool) -> bool {
         let Some(_turn) = self.turn.take() else { return true };
         let mut position = 0;
         while position < self.recent.load(Ordering::Relaxed) {
@@ -298,7 +325,7 @@ impl Set {
     }
 
     /// All members, as of now.
-    pub(super) fn members(&self) -> impl Iterator<Item = (Index, &'static Registration)> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = (Index, &'static Registration)> {
         let mut position = 0;
         core::iter::from_fn(move || {
             if position >= self.len.load(Ordering::Acquire) {
@@ -310,14 +337,21 @@ impl Set {
     }
 }
 
-/// A new epoll descriptor. It is known from its birth, whatever it will hold: a duplicate of it, a set around it and a
-/// thread that sleeps on it may all be there before the first socket of ours. Without memory it is libc's alone.
-pub fn note_created(epfd: i32) {
-    if let Entry::Epoll(index) = table::clear(epfd) {
-        // Its number was closed without our seeing it.
-        close_set(index);
+impl Registration {
+    /// A descriptor of its set, -1 for none.
+    pub(crate) fn epfd(&self) -> i32 {
+        Set::get(Index(self.set.load(Ordering::Relaxed))).map_or(-1, Set::epfd)
     }
-    let _ = Set::of(epfd);
+}
+
+/// Whether somebody may be asleep for an edge of `conn` that has not been reported.
+pub(crate) fn sleeps_for_edge(conn: &Conn, end: &End) -> bool {
+    of_conn(conn).any(|(_, registration)| {
+        registration.events() & bits::ET != 0
+            && !registration.is_fired()
+            && registration.has_news(conn, end)
+            && Set::get(Index(registration.set.load(Ordering::Relaxed))).is_some_and(Set::is_watched)
+    })
 }
 
 /// A dup of an epoll descriptor.
@@ -325,25 +359,4 @@ pub(crate) fn share_set(index: Index) {
     if let Some(set) = TABLE.get(index) {
         set.fds.fetch_add(1, Ordering::AcqRel);
     }
-}
-
-/// A descriptor of a set was closed; with the last one its registrations go.
-pub(crate) fn close_set(index: Index) {
-    let Some(set) = TABLE.get(index) else { return };
-    if set.fds.fetch_sub(1, Ordering::AcqRel) > 1 {
-        // The other numbers are in the table; any of them serves for epoll_ctl.
-        if let Some((fd, _)) = table::entries().find(|(_, entry)| *entry == Entry::Epoll(index)) {
-            set.epfd.store(fd, Ordering::Relaxed);
-        }
-        return;
-    }
-    set.epfd.store(-1, Ordering::Relaxed);
-    // Each step takes the first one out; a turn that is refused (a signal handler closes the set) must not hold us here.
-    for _ in 0..set.len.load(Ordering::Acquire) {
-        if let Some((_, registration)) = set.members().next() {
-            super::ctl::forget(registration);
-            set.remove(registration);
-        }
-    }
-    TABLE.give_back(index);
 }

@@ -1,8 +1,7 @@
 //! One socket in one set. Owns: the cookie that stands for a registration in the kernel's records, and what of an edge
 //! has been reported.
 
-use super::set::Set;
-use super::{READ_SIDE, WRITE_SIDE};
+use super::events::{READ_SIDE, WRITE_SIDE};
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{Held, hold_index};
@@ -19,35 +18,35 @@ const REGISTRATIONS: usize = 1 << 18;
 /// Marks the cookies; no user-space pointer has these upper bits.
 const MAGIC: u64 = 0x15C0 << 48;
 
-pub(super) static TABLE: Slab<Registration, { REGISTRATIONS / LEAF }> = Slab::new();
+pub(crate) static TABLE: Slab<Registration, { REGISTRATIONS / LEAF }> = Slab::new();
 
 /// A socket in a set.
-pub(super) struct Registration {
+pub(crate) struct Registration {
     /// Odd while live; counts uses, so that an old cookie is told from a new one.
-    pub(super) generation: AtomicU32,
-    pub(super) set: AtomicU32,
-    pub(super) conn: AtomicU32,
-    pub(super) fd: AtomicI32,
+    pub(crate) generation: AtomicU32,
+    pub(crate) set: AtomicU32,
+    pub(crate) conn: AtomicU32,
+    pub(crate) fd: AtomicI32,
     /// What is asked for, whether ONESHOT has been delivered, and the doorbell's number in the set.
-    pub(super) interest: Interest,
-    pub(super) data: AtomicU64,
+    pub(crate) interest: Interest,
+    pub(crate) data: AtomicU64,
     /// Next of the same connection, plus one.
-    pub(super) next: AtomicU32,
+    pub(crate) next: AtomicU32,
     /// The process that made it.
-    pub(super) pid: AtomicU32,
+    pub(crate) pid: AtomicU32,
     /// And since which fork.
-    pub(super) era: AtomicU64,
+    pub(crate) era: AtomicU64,
     /// What the kernel was last asked about the TCP socket: at least what `events` need.
-    pub(super) kernel_events: AtomicU32,
+    pub(crate) kernel_events: AtomicU32,
     /// Taken back by the program; its records are still in the kernel (`lazy`).
-    pub(super) is_parked: AtomicU32,
+    pub(crate) is_parked: AtomicU32,
     /// The wait call that delivered it last, and where in its answer.
-    pub(super) batch: AtomicU64,
-    pub(super) place: AtomicU32,
+    pub(crate) batch: AtomicU64,
+    pub(crate) place: AtomicU32,
     /// Where it stands among the set's members.
-    pub(super) position: AtomicU32,
+    pub(crate) position: AtomicU32,
     /// Sleeps of the set since it last had something to report.
-    pub(super) age: AtomicU32,
+    pub(crate) age: AtomicU32,
     /// EPOLLET: what was last reported: bytes that had arrived, sends that had found no space; and whether the level is
     /// to be reported whatever has been.
     seen_bytes: AtomicU64,
@@ -57,18 +56,18 @@ pub(super) struct Registration {
 
 /// What a life of a registration has to report: what was heard of another is not for it.
 #[derive(Clone, Copy)]
-pub(super) struct Told {
-    pub(super) registration: &'static Registration,
-    pub(super) generation: u32,
-    pub(super) source: Source,
+pub(crate) struct Told {
+    pub(crate) registration: &'static Registration,
+    pub(crate) generation: u32,
+    pub(crate) source: Source,
     /// What the kernel said.
-    pub(super) raised: u32,
+    pub(crate) raised: u32,
 }
 
 impl Told {
     /// The connection, held, if the registration still lives the life that was told of.
     #[inline]
-    pub(super) fn conn(&self) -> Option<Held> {
+    pub(crate) fn conn(&self) -> Option<Held> {
         let held = hold_index(Index(self.registration.conn.load(Ordering::Relaxed)))?;
         // Asked again, now that the connection cannot be another's: both may have come back for another socket.
         (self.registration.generation.load(Ordering::Acquire) == self.generation).then_some(held)
@@ -77,14 +76,14 @@ impl Told {
 
 /// Which of the two kernel records of a registration an event comes from, or our own look at the rings.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(crate) enum Source {
     Bell = 0,
     Tcp = 1,
     Rings = 2,
 }
 
 impl Registration {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Registration {
             generation: AtomicU32::new(0),
             set: AtomicU32::new(0),
@@ -108,7 +107,7 @@ impl Registration {
     }
 
     /// Begins a life: live, and with everything to report.
-    pub(super) fn begin(&self, set: Index, conn: Index, fd: i32) {
+    pub(crate) fn begin(&self, set: Index, conn: Index, fd: i32) {
         self.generation.fetch_add(1, Ordering::AcqRel);
         self.set.store(set.0, Ordering::Relaxed);
         self.conn.store(conn.0, Ordering::Relaxed);
@@ -119,7 +118,7 @@ impl Registration {
     }
 
     /// What EPOLL_CTL_ADD and EPOLL_CTL_MOD ask for. Returns what stood before.
-    pub(super) fn ask(&self, events: u32, data: u64) -> Seen {
+    pub(crate) fn ask(&self, events: u32, data: u64) -> Seen {
         self.data.store(data, Ordering::Relaxed);
         let before = self.interest.ask(events);
         self.give_edge_back();
@@ -127,39 +126,39 @@ impl Registration {
     }
 
     /// EPOLLET: the level is to be reported whatever has been.
-    pub(super) fn give_edge_back(&self) {
+    pub(crate) fn give_edge_back(&self) {
         self.is_fresh.store(1, Ordering::Release);
     }
 
     #[inline]
-    pub(super) fn events(&self) -> u32 {
+    pub(crate) fn events(&self) -> u32 {
         self.interest.seen().events()
     }
 
-    pub(super) fn fd(&self) -> i32 {
+    pub(crate) fn fd(&self) -> i32 {
         self.fd.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.generation.load(Ordering::Acquire) & 1 == 1
     }
 
     /// Whether the program has taken it back.
-    pub(super) fn is_parked(&self) -> bool {
+    pub(crate) fn is_parked(&self) -> bool {
         self.is_parked.load(Ordering::Acquire) != 0
     }
 
-    pub(super) fn is_fired(&self) -> bool {
+    pub(crate) fn is_fired(&self) -> bool {
         self.interest.seen().is_fired()
     }
 
-    pub(super) fn cookie(&self, index: Index, source: Source) -> u64 {
+    pub(crate) fn cookie(&self, index: Index, source: Source) -> u64 {
         let generation = u64::from(self.generation.load(Ordering::Relaxed) & 0xffff);
         MAGIC | generation << 32 | u64::from(index.0) << 1 | source as u64
     }
 
     /// This life, if `data`, which the kernel reported in `set`, is its cookie.
-    pub(super) fn life_meant_by(&self, data: u64, set: Index) -> Option<u32> {
+    pub(crate) fn life_meant_by(&self, data: u64, set: Index) -> Option<u32> {
         let generation = self.generation.load(Ordering::Acquire);
         let is_meant = generation & 1 == 1
             && u64::from(generation & 0xffff) == data >> 32 & 0xffff
@@ -167,13 +166,9 @@ impl Registration {
         is_meant.then_some(generation)
     }
 
-    pub(super) fn epfd(&self) -> i32 {
-        Set::get(Index(self.set.load(Ordering::Relaxed))).map_or(-1, Set::epfd)
-    }
-
     /// Whether the rings have something to report. A hint: neither the connection nor the registration is held.
     #[inline]
-    pub(super) fn is_pending(&self, conn: &Conn, end: &End) -> bool {
+    pub(crate) fn is_pending(&self, conn: &Conn, end: &End) -> bool {
         let seen = self.interest.seen();
         if seen.is_fired() {
             return false;
@@ -200,20 +195,20 @@ impl Registration {
     }
 
     /// EPOLLET: whether something has come since the last report.
-    pub(super) fn has_edge(&self, conn: &Conn, end: &End) -> bool {
+    pub(crate) fn has_edge(&self, conn: &Conn, end: &End) -> bool {
         let bytes = end.incoming.words().producer.0.prod.load(Shared::Relaxed);
         bytes != self.seen_bytes.load(Ordering::Relaxed)
             || (conn.stalls() != self.seen_stalls.load(Ordering::Relaxed) && ready::has_space(conn, end))
     }
 
     /// EPOLLET: the same, or the level itself is to be looked at.
-    fn has_news(&self, conn: &Conn, end: &End) -> bool {
+    pub(crate) fn has_news(&self, conn: &Conn, end: &End) -> bool {
         self.is_fresh.load(Ordering::Relaxed) != 0 || self.has_edge(conn, end)
     }
 
     /// EPOLLET: whether space is to be told of, and there is none yet: until it is, no sleep without having asked for it. A
     /// ring says nothing of that: the reader may have found space that was filled before it took the word.
-    pub(super) fn awaits_space(&self, conn: &Conn, end: &End) -> bool {
+    pub(crate) fn awaits_space(&self, conn: &Conn, end: &End) -> bool {
         let seen = self.interest.seen();
         seen.events() & bits::ET != 0
             && seen.events() & WRITE_SIDE != 0
@@ -225,7 +220,7 @@ impl Registration {
 
     /// EPOLLET: whether there is news since the last report; from now on there is none. Each number is read once: what
     /// comes after that read is news for the next report. The level must be looked at afterwards.
-    pub(super) fn take_edge(&self, conn: &Conn, end: &End) -> bool {
+    pub(crate) fn take_edge(&self, conn: &Conn, end: &End) -> bool {
         let is_fresh = self.is_fresh.swap(0, Ordering::AcqRel) != 0;
         let bytes = end.incoming.words().producer.0.prod.load(Shared::Acquire);
         let has_bytes = self.seen_bytes.swap(bytes, Ordering::AcqRel) != bytes;
@@ -242,7 +237,7 @@ impl Registration {
 }
 
 /// The registration that a kernel record belongs to; `None` if the data is the program's own.
-pub(super) fn decode(data: u64) -> Option<(Index, &'static Registration, Source)> {
+pub(crate) fn decode(data: u64) -> Option<(Index, &'static Registration, Source)> {
     if data & (0xffff << 48) != MAGIC {
         return None;
     }
@@ -252,23 +247,13 @@ pub(super) fn decode(data: u64) -> Option<(Index, &'static Registration, Source)
 }
 
 /// All registrations of a connection.
-pub(super) fn of_conn(conn: &Conn) -> impl Iterator<Item = (Index, &'static Registration)> {
+pub(crate) fn of_conn(conn: &Conn) -> impl Iterator<Item = (Index, &'static Registration)> {
     let mut next = conn.registrations.load(Ordering::Acquire);
     core::iter::from_fn(move || {
         let index = Index(next.checked_sub(1)?);
         let registration = TABLE.get(index)?;
         next = registration.next.load(Ordering::Acquire);
         Some((index, registration))
-    })
-}
-
-/// Whether somebody may be asleep for an edge of `conn` that has not been reported.
-pub(crate) fn sleeps_for_edge(conn: &Conn, end: &End) -> bool {
-    of_conn(conn).any(|(_, registration)| {
-        registration.events() & bits::ET != 0
-            && !registration.is_fired()
-            && registration.has_news(conn, end)
-            && Set::get(Index(registration.set.load(Ordering::Relaxed))).is_some_and(Set::is_watched)
     })
 }
 
