@@ -8,7 +8,7 @@ use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use os::net::opt;
 use socket::table::{self, Entry};
-use socket::{Errno, Outcome, Reason, queue, server, stream};
+use socket::{Errno, Outcome, Reason, decide, queue, server, stream};
 
 const F_DUPFD: c_int = 0;
 const F_SETFL: c_int = 4;
@@ -160,7 +160,7 @@ fn keep_plain(fd: c_int) {
         crate::lifecycle::leave_fresh(fd);
         table::refuse(fd, Reason::OPTUNSUPP);
     } else {
-        server::refuse(fd);
+        decide::refuse(fd);
     }
 }
 

@@ -1,30 +1,20 @@
-//! The connecting side: the intent before the SYN, its answer, and the way back to TCP.
-//! Owns: the flush of early bytes: what the ring holds when the verdict is PLAIN goes out over TCP, in order, first.
+//! The connecting side, before connect() and after it. Owns: that the intent stands before the SYN leaves, and leaves nothing behind
+//! where it cannot.
 
-use crate::conn::{Conn, Tie};
-use crate::end::{End, Turned};
+use crate::conn::Tie;
+use crate::end::End;
 use crate::enter::enter;
 use crate::held::Held;
 use crate::phase::{Event, Phase};
-use crate::{doorbell, flag, handshake, ready, records, watch};
-use core::sync::atomic::Ordering;
+use crate::{answer, flag, handshake, records};
 use fabric::connection::{self, Intent};
 use fabric::fallback::{self, What};
 use fabric::verdict::Verdict;
-use fabric::{Reason, attach, config, doubt, listener, member, offer, process, registry, totals};
-use os::net::{self, Endpoint, TcpInput, msg};
-use os::poll::bits;
-use os::{Errno, diag};
+use fabric::{Reason, config, listener, member, offer, process, registry};
+use os::Errno;
+use os::net::{self, Endpoint};
 use shm::Side;
 use shm::sync::Ordering as Shared;
-
-/// How long an intent may stay unanswered: far longer than a busy server takes to accept, short enough for the rare
-/// listener whose connections are served by a program without the library. About a second, in cycles of the counter,
-/// which costs less than a clock.
-const PATIENCE_CYCLES: u64 = 3_000_000_000;
-/// How often somebody who waits for the answer has looked for it by then: one who hardly got to run in that time knows that
-/// the server did not either (500 processes that start at once on two CPUs).
-const PATIENCE_LOOKS: u32 = 30;
 
 /// Before connect(): publishes an intent if an enabled listener is at `target`; `None` if the socket stays on TCP.
 pub fn offer(fd: i32, target: Endpoint) -> Option<Held> {
@@ -94,7 +84,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
         end.tell_nonblocking(is_nonblocking);
     }
     held.note_exclusive();
-    expect_answer(&held);
+    answer::expect_answer(&held);
     if held.phase() == Phase::Fresh {
         held.transition(Event::Offered);
         records::offered(&held);
@@ -105,17 +95,6 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
 /// The socket, if an epoll set has it already.
 fn fresh(fd: i32) -> Option<Held> {
     crate::held::hold(fd).filter(|held| held.phase() == Phase::Fresh)
-}
-
-/// The intent stands; from now on the answer is waited for.
-pub(crate) fn expect_answer(conn: &Conn) {
-    begin_to_wait(conn);
-    watch::intent_began();
-}
-
-fn begin_to_wait(conn: &Conn) {
-    conn.looks.store(0, Ordering::Relaxed);
-    conn.deadline.store(os::time::cycles().wrapping_add(PATIENCE_CYCLES), Ordering::Relaxed);
 }
 
 fn abandon(offered: &offer::Offer) {
@@ -131,212 +110,11 @@ pub fn after_connect(held: &Held, fd: i32, outcome: Result<(), Errno>) {
     match outcome {
         Ok(()) => {
             held.mark(flag::ESTABLISHED);
-            note_local(held, fd);
+            answer::note_local(held, fd);
         }
         Err(Errno::EINPROGRESS | Errno::EINTR | Errno::EAGAIN) => {}
         Err(_) => {
-            retract(held, fd, Reason::PEERNOSMC);
+            answer::retract(held, fd, Reason::PEERNOSMC);
         }
     }
-}
-
-fn note_local(conn: &Conn, fd: i32) {
-    let (Ok(at), Some(view)) = (net::local(fd), conn.view()) else { return };
-    connection::note_client_address(conn.row(), at.unmapped());
-    if let Some(server) = connection::target(conn.row()) {
-        attach::note_addresses(view, at.unmapped(), server.unmapped());
-    }
-}
-
-/// Whether connect() has completed; marks failure as PLAIN so that libc reports it.
-pub(crate) fn is_established(conn: &Conn, fd: i32) -> bool {
-    if conn.has(flag::ESTABLISHED) {
-        return true;
-    }
-    let ready = os::poll::peek(fd, bits::OUT);
-    if ready & (bits::ERR | bits::HUP) != 0 {
-        retract(conn, fd, Reason::PEERNOSMC);
-        return true;
-    }
-    if ready & bits::OUT == 0 {
-        return false;
-    }
-    conn.mark(flag::ESTABLISHED);
-    note_local(conn, fd);
-    true
-}
-
-/// Looks whether the intent was answered, or must be given up. Returns the phase that holds now.
-pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
-    if conn.phase() != Phase::Intent {
-        return conn.phase();
-    }
-    match connection::verdict(conn.row()) {
-        Some(Verdict::Smc) => became_smc(conn, fd),
-        Some(Verdict::Plain(_)) => become_plain(conn, fd),
-        None => {
-            let looks = conn.looks.fetch_add(1, Ordering::Relaxed);
-            refresh_unanswered(conn, fd, is_late(conn) && looks >= PATIENCE_LOOKS)
-        }
-    }
-}
-
-/// As [`refresh`], at the price of a glance: TCP itself is asked only once the answer is late. For calls that go on
-/// whatever the answer is; those that wait ask properly.
-#[inline]
-pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
-    match connection::verdict(conn.row()) {
-        None if !is_late(conn) => conn.phase(),
-        None if conn.looks.fetch_add(1, Ordering::Relaxed) == 0 && !is_late_by(conn, PATIENCE_CYCLES) => {
-            // Late is the first look itself: this process got no CPU, and nor may the server have.
-            let again = os::time::cycles().wrapping_add(PATIENCE_CYCLES / 2);
-            conn.deadline.store(again, Ordering::Relaxed);
-            conn.phase()
-        }
-        None => refresh_unanswered(conn, fd, true),
-        Some(_) => refresh(conn, fd),
-    }
-}
-
-/// Whether the answer is TCP, also if this process has not taken note of it.
-pub(crate) fn is_refused(conn: &Conn) -> bool {
-    matches!(connection::verdict(conn.row()), Some(Verdict::Plain(_)))
-}
-
-fn is_late(conn: &Conn) -> bool {
-    is_late_by(conn, 0)
-}
-
-fn is_late_by(conn: &Conn, cycles: u64) -> bool {
-    os::time::cycles().wrapping_sub(conn.deadline.load(Ordering::Relaxed)) as i64 > cycles as i64
-}
-
-fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
-    // TCP bytes from the server: it speaks TCP (a program without the library inherited the connection).
-    if is_late && is_established(conn, fd) {
-        if !is_in_need(conn) && waits_to_be_accepted(fd) {
-            begin_to_wait(conn);
-            return conn.phase();
-        }
-        let phase = retract(conn, fd, Reason::PEERNOSMC);
-        if phase == Phase::Plain
-            && let Some(target) = connection::target(conn.row())
-        {
-            doubt::note(target);
-        }
-        return phase;
-    }
-    if conn.has(flag::ESTABLISHED) && net::tcp_input(fd) != TcpInput::Quiet {
-        return retract(conn, fd, Reason::PEERNOSMC);
-    }
-    conn.phase()
-}
-
-/// Whether the program waits to write more than is written early: TCP would take it, accepted or not.
-fn is_in_need(conn: &Conn) -> bool {
-    conn.tx_waiters.load(Ordering::Acquire) > 0
-        || End::of(conn).is_none_or(|end| !ready::has_space(conn, &end))
-}
-
-/// Whether no program has the server's socket yet: its process is busy, and answers when it comes to it. (It has no inode.)
-fn waits_to_be_accepted(fd: i32) -> bool {
-    /// TCP_ESTABLISHED, TCP_SYN_RECV, TCP_CLOSE_WAIT, TCP_NEW_SYN_RECV of net/tcp_states.h.
-    const OPEN: [u8; 4] = [1, 3, 8, 12];
-    let (Ok(local), Ok(peer)) = (net::local(fd), net::peer(fd)) else { return false };
-    let found = diag::lookup(peer.unmapped(), local.unmapped());
-    found.is_ok_and(|socket| socket.inode == 0 && OPEN.contains(&socket.state))
-}
-
-fn became_smc(conn: &Conn, fd: i32) -> Phase {
-    // Several threads may see the answer at once; one of them does the work.
-    let Ok(_turn) = registration_turn(conn) else { return conn.phase() };
-    if conn.phase() == Phase::Intent {
-        if !conn.has(flag::ESTABLISHED) {
-            conn.mark(flag::ESTABLISHED);
-            note_local(conn, fd);
-        }
-        let end = End::of(conn);
-        if let Some(end) = &end {
-            end.mine().state.store(1, Shared::Relaxed);
-        }
-        conn.transition(Event::Shared);
-        watch::intent_ended();
-        if let Some(end) = &end
-            && handshake::confirm(end.view, conn.cookie.load(Ordering::Relaxed)).is_err()
-        {
-            ready::break_off(conn, end, fd);
-        }
-        totals::upgraded(Side::Client);
-        records::convert(conn);
-    }
-    conn.phase()
-}
-
-fn registration_turn(conn: &Conn) -> Result<fabric::turn::Guard<'_>, Errno> {
-    conn.registrations_turn.take().ok_or(Errno::EAGAIN)
-}
-
-/// Gives the intent up, unless the server was faster. Returns the phase that holds now.
-pub(crate) fn retract(conn: &Conn, fd: i32, reason: Reason) -> Phase {
-    match connection::decide(conn.row(), Side::Client, Verdict::Plain(reason)) {
-        Verdict::Smc => became_smc(conn, fd),
-        Verdict::Plain(_) => become_plain(conn, fd),
-    }
-}
-
-/// The verdict is PLAIN: early bytes go out first, then the socket is libc's.
-fn become_plain(conn: &Conn, fd: i32) -> Phase {
-    let Some(end) = End::of(conn) else { return conn.phase() };
-    // Writers of other threads wait here until the early bytes are out, and find the new phase then.
-    let Ok(turned) = Turned::take(conn, &end.mine().tx.0) else { return conn.phase() };
-    if conn.phase() == Phase::Intent {
-        flush(&end, fd);
-        conn.transition(Event::Refused);
-        watch::intent_ended();
-        if let Some(Verdict::Plain(reason)) = connection::verdict(conn.row()) {
-            fallback::note_decided(Side::Client, reason);
-        }
-        drop(turned);
-        if let Ok(_turn) = registration_turn(conn) {
-            records::convert(conn);
-        }
-        // Sleepers of this process look again and go to libc.
-        if conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire) > 0 {
-            doorbell::kick(conn, &end);
-        }
-    }
-    conn.phase()
-}
-
-/// Sends what the ring holds over TCP. At most [`ready::EARLY_MAX`] bytes, into a send buffer nobody has used.
-fn flush(end: &End, fd: i32) {
-    let cache = shm::RxCache::new();
-    // (On the stack of whatever call finds out.)
-    let mut bytes = [0u8; 1024];
-    let mut left = 2 * ready::EARLY_MAX;
-    while left > 0
-        && let Ok(count @ 1..) = end.outgoing.peek(&cache, 0, bytes.as_mut_slice().into())
-    {
-        if !send_all(fd, &bytes[..count]) {
-            return;
-        }
-        let _ = end.outgoing.discard(&cache, count);
-        left = left.saturating_sub(count);
-    }
-}
-
-pub(crate) fn send_all(fd: i32, mut bytes: &[u8]) -> bool {
-    while !bytes.is_empty() {
-        match net::send_bytes(fd, bytes, msg::NOSIGNAL | msg::DONTWAIT) {
-            Ok(sent) => bytes = &bytes[sent..],
-            Err(Errno::EAGAIN) => {
-                let mut fds = [os::poll::PollFd { fd, events: bits::OUT, revents: 0 }];
-                let _ = os::poll::wait_raw(&mut fds, -1);
-            }
-            Err(Errno::EINTR) => {}
-            // Reset or closed meanwhile: TCP would have lost the bytes too, and libc will say so.
-            Err(_) => return false,
-        }
-    }
-    true
 }

@@ -6,7 +6,7 @@ use crate::held::{Held, hold, hold_index};
 use crate::phase::Phase;
 use crate::table::{self, Entry};
 use crate::yielding::{may_yield, pause_or_yield};
-use crate::{client, doorbell, flag, records, release, settle, watch};
+use crate::{answer, doorbell, flag, records, release, settle, watch};
 use core::sync::atomic::Ordering;
 use fabric::listener;
 use os::net::{self, Endpoint};
@@ -16,8 +16,8 @@ use shm::{ClosedBy, Side};
 
 /// SHUT_RD is 0, SHUT_WR 1, SHUT_RDWR 2. Flags first, then libc's shutdown by the caller.
 pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
-    let Some(conn) = crate::stream::in_use(fd) else { return AfterClose::Nothing };
-    if conn.phase() == Phase::Intent && client::retract(&conn, fd, fabric::Reason::PEERDECL) == Phase::Plain {
+    let Some(conn) = crate::decide::in_use(fd) else { return AfterClose::Nothing };
+    if conn.phase() == Phase::Intent && answer::retract(&conn, fd, fabric::Reason::PEERDECL) == Phase::Plain {
         return AfterClose::Nothing;
     }
     let Some(end) = End::of(&conn) else { return AfterClose::Nothing };
@@ -118,7 +118,7 @@ impl AfterClose {
 /// Our part of a close, while the descriptor is still open. Whether other holders are counted.
 fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
     if conn.phase() == Phase::Intent && !release::is_copy(conn) {
-        client::retract(conn, fd, fabric::Reason::PEERDECL);
+        answer::retract(conn, fd, fabric::Reason::PEERDECL);
     }
     records::remove_all(conn);
     let Some(end) = End::still_of(conn) else { return false };

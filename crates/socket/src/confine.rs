@@ -6,7 +6,7 @@
 use crate::held::hold_index;
 use crate::phase::Phase;
 use crate::table::{self, Entry};
-use crate::{flag, server, stream};
+use crate::{decide, flag, stream};
 use core::sync::atomic::Ordering;
 use fabric::{listener, process, registry};
 use os::confined::{self, Calls};
@@ -22,7 +22,7 @@ pub fn before(calls: Calls) {
                 listener::forget(held.cookie.load(Ordering::Relaxed), fd);
                 held.mark(flag::WITHDRAWN);
             }
-            Phase::Accepted | Phase::Intent => server::refuse(fd),
+            Phase::Accepted | Phase::Intent => decide::refuse(fd),
             _ => {}
         }
         if held.phase() == Phase::Smc {

@@ -5,7 +5,7 @@
 use crate::held::{all, hold_index};
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
-use crate::{client, server};
+use crate::{answer, decide};
 use core::sync::atomic::Ordering;
 use fabric::{Reason, connection, leaving, listener, registry};
 
@@ -53,9 +53,9 @@ fn settle(fd: i32, index: shm::slab::Index, is_counted: bool) {
             listener::forget(held.cookie.load(Ordering::Relaxed), fd);
             held.transition(Event::Withdrawn);
         }
-        Phase::Accepted if is_counted => server::refuse(fd),
+        Phase::Accepted if is_counted => decide::refuse(fd),
         Phase::Intent if is_counted => {
-            client::retract(&held, fd, Reason::OPTUNSUPP);
+            answer::retract(&held, fd, Reason::OPTUNSUPP);
         }
         _ => {}
     }

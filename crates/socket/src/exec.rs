@@ -7,7 +7,7 @@ use crate::lend::{before_spawn, leave_a_copy};
 use crate::phase::Phase;
 use crate::release::{copied_of, is_copy, leave_to_others, own_cookie};
 use crate::table::{self, Entry};
-use crate::{client, flag, settle};
+use crate::{answer, flag, settle};
 use fabric::{attach, member, offer};
 use os::net;
 use shm::Side;
@@ -45,7 +45,7 @@ pub fn before_exec() {
     mark_what_goes_on();
     for (fd, held) in connections() {
         if held.phase() == Phase::Intent && !is_copy(&held) {
-            client::retract(&held, fd, fabric::Reason::PEERDECL);
+            answer::retract(&held, fd, fabric::Reason::PEERDECL);
         }
         if !held.has(flag::GOES_ON) {
             leave_to_others(&held);

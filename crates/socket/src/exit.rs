@@ -5,7 +5,7 @@ use crate::held::{connections, hold_index};
 use crate::phase::Phase;
 use crate::release::{has_other_holders, is_copy, leave_to_others};
 use crate::table::{self, Entry};
-use crate::{client, flag};
+use crate::{answer, flag};
 use fabric::totals;
 use os::net;
 use shm::ClosedBy;
@@ -15,7 +15,7 @@ use shm::sync::Ordering as Shared;
 pub fn at_abort() {
     for (fd, held) in connections() {
         if held.phase() == Phase::Intent && !is_copy(&held) {
-            client::retract(&held, fd, fabric::Reason::PEERDECL);
+            answer::retract(&held, fd, fabric::Reason::PEERDECL);
         }
     }
 }
@@ -24,7 +24,7 @@ pub fn at_abort() {
 pub fn before_thread_ends() {
     for (fd, held) in connections() {
         if held.phase() == Phase::Intent && !is_copy(&held) {
-            client::retract(&held, fd, fabric::Reason::PEERDECL);
+            answer::retract(&held, fd, fabric::Reason::PEERDECL);
         }
     }
 }
@@ -36,7 +36,7 @@ pub fn at_exit() {
         let Some(held) = hold_index(index) else { continue };
         match held.phase() {
             Phase::Intent if !is_copy(&held) => {
-                client::retract(&held, fd, fabric::Reason::PEERDECL);
+                answer::retract(&held, fd, fabric::Reason::PEERDECL);
             }
             Phase::Smc => {
                 if let Some(end) = End::still_of(&held) {

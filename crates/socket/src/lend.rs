@@ -5,12 +5,12 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{connections, hold};
 use crate::phase::Phase;
-use crate::{flag, settle};
+use crate::{decide, flag, settle};
 use shm::sync::Ordering as Shared;
 
 /// Before `fd` is passed to another process: it will not be this one's alone any more.
 pub fn before_passing(fd: i32) {
-    crate::server::refuse(fd);
+    decide::refuse(fd);
     before_lending(fd);
 }
 

@@ -8,11 +8,14 @@
 #![forbid(unsafe_code)]
 
 mod afterwards;
+mod answer;
+mod claim;
 pub mod client;
 pub mod close;
 pub mod confine;
 mod conn;
 pub mod credentials;
+pub mod decide;
 mod doorbell;
 mod end;
 mod enter;

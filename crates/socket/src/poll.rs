@@ -4,12 +4,12 @@
 //! sockets of ours is asked for, the kernel is asked by a call that sleeps, and every 200 us by one that does not.
 
 use crate::conn::Conn;
+use crate::decide::in_use;
 use crate::end::End;
 use crate::held::Held;
 use crate::phase::Phase;
-use crate::stream::in_use;
 use crate::wait::{self, Patience};
-use crate::{client, doorbell, epoll, flag, ready, sleepers, watch};
+use crate::{answer, doorbell, epoll, flag, ready, sleepers, watch};
 use core::sync::atomic::Ordering;
 use os::Errno;
 use os::mem::Scratch;
@@ -225,7 +225,7 @@ impl Round<'_> {
                 match resolve(fd) {
                     // It may be TCP that the server speaks, and that woke us.
                     Some((conn, _))
-                        if conn.phase() == Phase::Intent && client::refresh(&conn, fd) == Phase::Plain =>
+                        if conn.phase() == Phase::Intent && answer::refresh(&conn, fd) == Phase::Plain =>
                     {
                         os::poll::peek(fd, events)
                     }
@@ -298,7 +298,7 @@ fn level(conn: &Conn, end: &End, fd: i32, told: i16) -> i16 {
     let told = told & !(bits::IN | bits::RDNORM | bits::OUT | bits::WRNORM);
     ready::note_tcp(conn, end, fd, u32::from(told as u16));
     let mut level = ready::levels(conn, end, fd) as i16 | told;
-    if conn.phase() == Phase::Intent && !client::is_established(conn, fd) {
+    if conn.phase() == Phase::Intent && !answer::is_established(conn, fd) {
         level &= !(READ_SIDE | WRITE_SIDE);
     }
     level

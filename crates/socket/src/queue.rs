@@ -17,7 +17,7 @@ pub fn note_linger_is_used() {
 
 /// SIOCOUTQ and SIOCOUTQNSD: bytes that the peer's kernel would not have yet.
 pub fn unacknowledged(fd: i32) -> Option<usize> {
-    let conn = crate::stream::in_use(fd)?;
+    let conn = crate::decide::in_use(fd)?;
     let ring = End::of(&conn)?.outgoing;
     let taken = ring.size() - ring.size() / 3;
     Some(ring.used().ok()?.saturating_sub(taken))

@@ -10,7 +10,7 @@ pub fn note_signal_driven(fd: i32, on: bool) {
     if !on && !crate::held::hold(fd).is_some_and(|conn| conn.has(flag::SIGNAL_DRIVEN)) {
         return;
     }
-    let Some(conn) = crate::stream::in_use(fd) else { return };
+    let Some(conn) = crate::decide::in_use(fd) else { return };
     let Some(end) = End::of(&conn) else { return };
     let was_on = conn.has(flag::SIGNAL_DRIVEN);
     if on == was_on {

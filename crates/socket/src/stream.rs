@@ -4,14 +4,15 @@
 //! (0, ECONNRESET once, EPIPE), which is exact because the socket is real and carries nothing else.
 
 use crate::conn::Conn;
+use crate::decide::in_use;
 use crate::end::{End, Turned};
 use crate::held::{Held, hold};
-use crate::phase::{Event, Phase};
+use crate::phase::Phase;
 use crate::ready::{self, EARLY_MAX};
 use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
 use crate::yielding::has_core_alone;
-use crate::{Outcome, afterwards, client, doorbell, flag, records, server, watch};
+use crate::{Outcome, afterwards, answer, doorbell, flag, watch};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
@@ -25,39 +26,6 @@ const SIGPIPE: u32 = 13;
 enum Step {
     Retry,
     Return(Outcome),
-}
-
-/// The connection behind `fd` if it is (or may become) shared memory; decides an undecided one.
-pub(crate) fn in_use(fd: i32) -> Option<Held> {
-    let held = hold(fd)?;
-    let phase = match held.phase() {
-        Phase::Accepted => server::decide(&held, fd),
-        Phase::Intent => client::glance(&held, fd),
-        phase => phase,
-    };
-    if !matches!(phase, Phase::Smc | Phase::Intent) {
-        return None;
-    }
-    if held.is_stale() {
-        forsake(&held);
-        return None;
-    }
-    Some(held)
-}
-
-/// The slot is another connection's by now. It was lent again because the kernel knew this one to be over: it has the last
-/// word, and every call from here on.
-#[cold]
-pub(crate) fn forsake(conn: &Conn) {
-    if let Some(_turn) = conn.registrations_turn.take()
-        && matches!(conn.phase(), Phase::Smc | Phase::Intent)
-    {
-        if conn.phase() == Phase::Intent {
-            watch::intent_ended();
-        }
-        conn.transition(Event::Forsaken);
-        records::convert(conn);
-    }
 }
 
 /// recv and its kin. `total` is the room in all `sinks`.
@@ -201,7 +169,7 @@ impl Receive<'_> {
     /// The ring has nothing (more): the end of the stream, EAGAIN, or a wait.
     fn on_empty(&mut self) -> Step {
         let is_undecided = self.conn.phase() == Phase::Intent;
-        let phase = if is_undecided { client::refresh(self.conn, self.fd) } else { self.conn.phase() };
+        let phase = if is_undecided { answer::refresh(self.conn, self.fd) } else { self.conn.phase() };
         if self.end.incoming.is_at_end() || phase == Phase::Plain {
             return self.leave(Outcome::Forward);
         }
@@ -354,7 +322,7 @@ impl<'c> Transmit<'c> {
                 Outcome::Done(count) => Some(count),
                 Outcome::Fail(Errno::EAGAIN | Errno::EINTR) => Some(0),
                 Outcome::Fail(_) => None,
-                Outcome::Forward => client::send_all(self.fd, bytes).then_some(bytes.len()),
+                Outcome::Forward => answer::send_all(self.fd, bytes).then_some(bytes.len()),
             }
         });
     }
@@ -462,7 +430,7 @@ impl<'c> Transmit<'c> {
         current: &mut Option<S>,
         total: usize,
     ) -> Result<bool, Outcome> {
-        if self.conn.phase() == Phase::Intent && !client::is_established(self.conn, self.fd) {
+        if self.conn.phase() == Phase::Intent && !answer::is_established(self.conn, self.fd) {
             return Ok(false);
         }
         let traffic = &self.end.mine().tx.0;
@@ -480,10 +448,10 @@ impl<'c> Transmit<'c> {
         if !matches!(self.conn.phase(), Phase::Smc | Phase::Intent) {
             return Err(Outcome::Forward);
         }
-        if self.conn.phase() == Phase::Intent && client::is_refused(self.conn) {
+        if self.conn.phase() == Phase::Intent && answer::is_refused(self.conn) {
             // By another process that has a copy, and flushed what was early: what came later would be flushed by nobody.
             drop(turned);
-            client::refresh(self.conn, self.fd);
+            answer::refresh(self.conn, self.fd);
             return Err(Outcome::Forward);
         }
         let has_listened = self.has_listened();
@@ -591,7 +559,7 @@ impl<'c> Transmit<'c> {
     fn on_full(&mut self) -> Step {
         let may_wait = self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking();
         if self.conn.phase() == Phase::Intent {
-            match client::refresh(self.conn, self.fd) {
+            match answer::refresh(self.conn, self.fd) {
                 Phase::Smc => return Step::Retry,
                 Phase::Plain => return self.leave(Outcome::Forward),
                 _ => {}
@@ -669,7 +637,7 @@ pub fn demote(fd: i32) {
 /// Moves our direction to TCP for good: the marker in the ring, then bytes on TCP.
 fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
     match conn.phase() {
-        Phase::Intent if client::retract(conn, fd, fabric::Reason::OPTUNSUPP) == Phase::Plain => {
+        Phase::Intent if answer::retract(conn, fd, fabric::Reason::OPTUNSUPP) == Phase::Plain => {
             return Outcome::Forward;
         }
         Phase::Smc | Phase::Intent => {}

@@ -9,7 +9,7 @@ use crate::end::End;
 use crate::phase::Phase;
 use crate::spin::SHARED_YIELDS;
 use crate::yielding::{end_turn, has_core_alone, may_yield, pauses, yield_now};
-use crate::{client, config, doorbell, flag, ready, sleepers};
+use crate::{answer, config, doorbell, flag, ready, sleepers};
 use core::sync::atomic::{AtomicU32, Ordering};
 use fabric::connection;
 use fabric::verdict::Verdict;
@@ -256,7 +256,7 @@ fn is_short(slept_from: u64) -> bool {
 fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
     let mut patience = Patience::default();
     loop {
-        if conn.phase() == Phase::Intent && client::refresh(conn, fd) != Phase::Intent {
+        if conn.phase() == Phase::Intent && answer::refresh(conn, fd) != Phase::Intent {
             return Ok(());
         }
         let is_loud = doorbell::rearm(conn, end, wish != Wish::Space, wish == Wish::Space);

@@ -9,7 +9,7 @@ use crate::interest::set::Set;
 use crate::phase::{Event, Phase};
 use crate::records::{self, attach_bell, convert, count, drop_registration, recount, tcp_events};
 use crate::table::{self, Entry};
-use crate::{Outcome, client, server};
+use crate::{Outcome, answer, claim};
 use core::sync::atomic::Ordering;
 use os::epoll::{Op, ctl as kernel_ctl};
 use os::{Errno, net};
@@ -36,8 +36,8 @@ pub fn note_created(epfd: i32) {
 pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
     let Some(conn) = hold(fd) else { return Outcome::Forward };
     let phase = match conn.phase() {
-        Phase::Accepted => server::decide(&conn, fd),
-        Phase::Intent => client::refresh(&conn, fd),
+        Phase::Accepted => claim::decide(&conn, fd),
+        Phase::Intent => answer::refresh(&conn, fd),
         phase => phase,
     };
     if !matches!(phase, Phase::Smc | Phase::Intent | Phase::Fresh) {

@@ -13,7 +13,7 @@ use crate::records::{fire, reload};
 use crate::table::{self, Entry};
 use crate::wait::Patience;
 use crate::yielding::{end_turn, may_yield, pauses, yield_now};
-use crate::{Outcome, client, doorbell, flag, ready, settle, watch};
+use crate::{Outcome, answer, doorbell, flag, ready, settle, watch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use os::epoll::{Event, bits};
 use os::{Errno, net};
@@ -331,7 +331,7 @@ fn tick(set: &Set) {
         if let Some(conn) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
             && conn.phase() == Phase::Intent
         {
-            client::refresh(&conn, registration.fd());
+            answer::refresh(&conn, registration.fd());
         }
     }
     look_after_watched();
@@ -462,7 +462,7 @@ fn effective(told: Told, hushed: &mut u32) -> Option<(u32, u64)> {
     }
     if conn.phase() == Phase::Intent {
         let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
-        if client::refresh(&conn, fd) == Phase::Plain {
+        if answer::refresh(&conn, fd) == Phase::Plain {
             // Converted to a registration of the bare TCP socket: the kernel will report what is left to report.
             return plain_now(fd, events, data);
         }
@@ -518,7 +518,7 @@ fn level(conn: &Conn, end: Option<&End>, told: Told, events: u32) -> Option<u32>
     if conn.phase() == Phase::Intent && !conn.has(flag::ESTABLISHED) {
         let is_connected = source == Source::Tcp
             && raised & bits::OUT != 0
-            && client::is_established(conn, registration.fd());
+            && answer::is_established(conn, registration.fd());
         level &= if is_connected { !0 } else { !(READ_SIDE | WRITE_SIDE) };
     }
     level |= if source == Source::Tcp { raised & (bits::ERR | bits::HUP | bits::PRI) } else { 0 };

@@ -1,0 +1,253 @@
+//! The decision about an accepted socket. Owns: the order of a claim: find the client's intent, map its memory, open the doorbells,
+//! and only then swap the word.
+
+use crate::conn::{Conn, Tie};
+use crate::end::End;
+use crate::flag::{self, Flags};
+use crate::phase::{Event, Phase};
+use crate::{answer, handshake, records};
+use fabric::connection::{self, RowId};
+use fabric::fallback::{self, What};
+use fabric::verdict::Verdict;
+use fabric::{Reason, attach, member, process, registry, totals};
+use os::net::Endpoint;
+use os::{diag, net};
+use shm::Side;
+use shm::sync::Ordering::{AcqRel, Relaxed, Release};
+
+/// An undecided socket stays on TCP for good, unless another process that shares it has said SMC.
+pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
+    {
+        let Some(_turn) = conn.registrations_turn.take() else { return };
+        if conn.phase() != Phase::Accepted {
+            return;
+        }
+        let plain = Verdict::Plain(Reason::OPTUNSUPP);
+        let stands = find(fd, false).map(|found| connection::decide(found.row, found.side, plain));
+        if let Ok(Verdict::Plain(reason)) | Err(reason) = stands {
+            conn.transition(Event::Refused);
+            note_plain(conn, fd, reason);
+            return;
+        }
+    }
+    // Another process that shares the socket has said SMC: this one follows.
+    decide(conn, fd);
+}
+
+/// The first use: SMC if the client offered memory that can be had, TCP otherwise.
+pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
+    let Some(_turn) = conn.registrations_turn.take() else { return conn.phase() };
+    if conn.phase() != Phase::Accepted {
+        return conn.phase();
+    }
+    // (While another thread changes the credentials nothing new begins; what another process has begun is followed.)
+    let using = registry::using();
+    let refused = if using.is_some() { None } else { declined(fd) };
+    let decided = match refused.map_or_else(|| claim(conn, fd), Err) {
+        Ok(decided) => decided,
+        Err(reason) => {
+            note_plain(conn, fd, reason);
+            Event::Refused
+        }
+    };
+    let phase = conn.transition(decided);
+    records::convert(conn);
+    phase
+}
+
+/// Says TCP to whoever offered something, and why it is TCP; `None` if SMC has been said already.
+fn declined(fd: i32) -> Option<Reason> {
+    let plain = Verdict::Plain(Reason::OPTUNSUPP);
+    match find(fd, true).map(|found| connection::decide(found.row, found.side, plain)) {
+        Ok(Verdict::Smc) => None,
+        Ok(Verdict::Plain(reason)) | Err(reason) => Some(reason),
+    }
+}
+
+/// Counts and tells what became of an accepted socket. One that came from another process (its deadline is no era) may be
+/// anybody's end, and was counted there.
+fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
+    if conn.deadline.load(core::sync::atomic::Ordering::Relaxed) != 0 {
+        fallback::note(fd, What::Connection(Side::Server), reason);
+    }
+}
+
+/// PEERNOSMC: nobody ever offered anything for this connection.
+fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
+    // Nothing pending means nobody offered anything, unless another process shares the socket and answered already.
+    let is_unshared = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) == crate::era::now();
+    if is_unshared && !connection::any_pending() {
+        return Err(Reason::PEERNOSMC);
+    }
+    let Found { row, cookie, side, at } = find(fd, !is_unshared)?;
+    let opened = attach::open(row);
+    let (index, view) = opened.inspect_err(|reason| {
+        if connection::decide(row, side, Verdict::Plain(*reason)) == Verdict::Smc {
+            // Another process answered before, and we cannot follow: better a reset than a peer that waits for ever.
+            net::abort(fd);
+        }
+    })?;
+    let generation = view.generation();
+    if view.header().client_cookie.load(Relaxed) != cookie {
+        attach::done(view);
+        connection::decide(row, side, Verdict::Plain(Reason::SYNCERR));
+        return Err(Reason::SYNCERR);
+    }
+    let own_cookie = net::cookie(fd).unwrap_or(0);
+    let answer = match side {
+        Side::Server if connection::verdict(row).is_none() => Some(handshake::answer(view, own_cookie)),
+        _ => None,
+    };
+    let stands = match (side, &answer) {
+        (Side::Client, _) => connection::verdict(row),
+        (Side::Server, Some(Err(reason))) => Some(connection::decide(row, side, Verdict::Plain(*reason))),
+        (Side::Server, _) => Some(connection::decide(row, side, Verdict::Smc)),
+    };
+    match stands {
+        Some(Verdict::Plain(reason)) => {
+            attach::done(view);
+            return Err(reason);
+        }
+        None => {
+            // The client's end, come from another process before the server has answered.
+            if !takes_side(view, side, generation, false) {
+                attach::done(view);
+                return Err(Reason::SYNCERR);
+            }
+            conn.mark(flag::ATTACHED | flag::ESTABLISHED | flag::UNCOUNTED);
+            conn.tie(Tie { side, row, view: index, cookie, generation });
+            note_end(conn, fd, at, is_unshared);
+            answer::expect_answer(conn);
+            return Ok(Event::Offered);
+        }
+        Some(Verdict::Smc) => {}
+    }
+    let is_first = side == Side::Server && is_first_claim(row, own_cookie)?;
+    if !takes_side(view, side, generation, is_first) {
+        // The client has reset the connection since, and lent the slot again.
+        attach::done(view);
+        return Err(Reason::SYNCERR);
+    }
+    conn.mark(flag::ATTACHED | flag::ESTABLISHED | if is_unshared { Flags::NONE } else { flag::UNCOUNTED });
+    conn.see_rcvlowat(fd);
+    conn.tie(Tie { side, row, view: index, cookie, generation });
+    note_end(conn, fd, at, is_unshared);
+    if is_first {
+        totals::upgraded(Side::Server);
+        if is_unshared {
+            conn.note_exclusive();
+        }
+        welcome(view, own_cookie, answer.and_then(Result::ok));
+    }
+    Ok(Event::Shared)
+}
+
+/// The claim is won, and the slot is ours: what was put off until now.
+fn welcome(view: &fabric::slot::SlotView, own_cookie: u64, answer: Option<handshake::Answer>) {
+    if let Some(answer) = answer {
+        answer.send(view);
+    }
+    view.header().server_cookie.store(own_cookie, Release);
+    // A client that waits for the answer with a full early ring sleeps on its doorbell.
+    if view.incoming(Side::Server).words().space_wait.0.take_ring().bell() {
+        os::pipe::ring(view.bell(Side::Client));
+    }
+}
+
+struct Found {
+    row: RowId,
+    cookie: u64,
+    side: Side,
+    at: Addresses,
+}
+
+/// The two addresses of a connection.
+#[derive(Clone, Copy)]
+struct Addresses {
+    local: Endpoint,
+    peer: Endpoint,
+}
+
+impl Addresses {
+    fn of(fd: i32) -> Option<Self> {
+        Some(Addresses { local: net::local(fd).ok()?.unmapped(), peer: net::peer(fd).ok()?.unmapped() })
+    }
+}
+
+/// The row of the connection `fd` is an end of. An inherited or passed socket may also be the client's end.
+/// Reasons: PEERNOSMC if there is none, PEERDECL for another user's, MEM if the kernel cannot be asked.
+fn find(fd: i32, may_be_client: bool) -> Result<Found, Reason> {
+    registry::mapped().ok_or(Reason::PEERNOSMC)?;
+    let at = Addresses::of(fd).ok_or(Reason::PEERNOSMC)?;
+    if may_be_client
+        && let Ok(cookie) = net::cookie(fd)
+        && let Some(row) = connection::find(cookie)
+    {
+        return Ok(Found { row, cookie, side: Side::Client, at });
+    }
+    let client = diag::lookup(at.peer, at.local).map_err(|errno| refuse_unasked(at.peer, errno))?;
+    let row = connection::find(client.cookie).ok_or(Reason::PEERNOSMC)?;
+    // (Of a socket without a descriptor older kernels tell no owner.)
+    if client.inode != 0 && client.uid != os::process::euid() {
+        // This process has changed its user since it listened: the client must not wait for an answer.
+        connection::decide(row, Side::Server, Verdict::Plain(Reason::PEERDECL));
+        return Err(Reason::PEERDECL);
+    }
+    Ok(Found { row, cookie: client.cookie, side: Side::Server, at })
+}
+
+/// The kernel could not be asked who the client is: it must not wait for an answer.
+fn refuse_unasked(client: Endpoint, errno: os::Errno) -> Reason {
+    if !errno.is_shortage() {
+        return Reason::PEERNOSMC;
+    }
+    if let Some(row) = connection::find_at(client) {
+        connection::decide(row, Side::Server, Verdict::Plain(Reason::MEM));
+    }
+    Reason::MEM
+}
+
+/// Joins the holders of a side; `false` if the slot serves another connection by now. `is_first`: the hold was counted by
+/// the client already.
+fn takes_side(view: &fabric::slot::SlotView, side: Side, generation: u32, is_first: bool) -> bool {
+    let block = &view.header().sides[side as usize];
+    member::join(block);
+    if view.generation() != generation {
+        member::leave(block);
+        return false;
+    }
+    if !is_first {
+        block.holders.fetch_add(1, AcqRel);
+    }
+    block.pid.store(os::process::cached_pid(), Relaxed);
+    block.state.store(1, Relaxed);
+    true
+}
+
+/// Only one server socket can hold a row; several processes may share that socket. Whether this is the first of them.
+fn is_first_claim(row: RowId, cookie: u64) -> Result<bool, Reason> {
+    let row = connection::row(row).ok_or(Reason::SYNCERR)?;
+    match row.server_cookie.compare_exchange(0, cookie, AcqRel, Relaxed) {
+        Ok(_) => Ok(true),
+        Err(seen) if seen == cookie => Ok(false),
+        Err(_) => Err(Reason::SYNCERR),
+    }
+}
+
+/// Writes down who holds the side, and where its ends are, for the day the slot is wanted again and someone died without
+/// letting go.
+fn note_end(conn: &Conn, fd: i32, at: Addresses, is_unshared: bool) {
+    let is_nonblocking = if is_unshared { conn.has(flag::NONBLOCKING) } else { os::fd::is_nonblocking(fd) };
+    conn.see_nonblocking(is_nonblocking);
+    if let Some(end) = End::of(conn) {
+        end.tell_nonblocking(is_nonblocking);
+    }
+    if let Some(view) = conn.view() {
+        let (client, server) =
+            if conn.side() == Side::Client { (at.local, at.peer) } else { (at.peer, at.local) };
+        attach::note_addresses(view, client, server);
+    }
+    let Some(me) = registry::mapped().and_then(process::me) else { return };
+    let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
+    connection::note_side(conn.row(), conn.side(), me, at.local, inode);
+}
