@@ -143,7 +143,16 @@ fn waits_to_be_accepted(fd: i32) -> bool {
 fn became_smc(conn: &Conn, fd: i32) -> Phase {
     // Several threads may see the answer at once; one of them does the work.
     let Ok(_turn) = registration_turn(conn) else { return conn.phase() };
-    if conn.phase() == Phase::Intent {
+    if share(conn, fd) {
+        records::convert(conn);
+    }
+    conn.phase()
+}
+
+/// Takes note of SMC; whether that was news: then the registrations, whose turn the caller has, are to be told.
+fn share(conn: &Conn, fd: i32) -> bool {
+    let is_news = conn.phase() == Phase::Intent;
+    if is_news {
         if !conn.has(flag::ESTABLISHED) {
             conn.mark(flag::ESTABLISHED);
             note_local(conn, fd);
@@ -160,9 +169,8 @@ fn became_smc(conn: &Conn, fd: i32) -> Phase {
             ready::break_off(conn, end, fd);
         }
         totals::upgraded(Side::Client);
-        records::convert(conn);
     }
-    conn.phase()
+    is_news
 }
 
 fn registration_turn(conn: &Conn) -> Result<fabric::turn::Guard<'_>, Errno> {
@@ -180,16 +188,7 @@ pub(crate) fn retract(conn: &Conn, fd: i32, reason: Reason) -> Phase {
 /// The verdict is PLAIN: early bytes go out first, then the socket is libc's.
 fn become_plain(conn: &Conn, fd: i32) -> Phase {
     let Some(end) = End::of(conn) else { return conn.phase() };
-    // Writers of other threads wait here until the early bytes are out, and find the new phase then.
-    let Ok(turned) = Turned::take(conn, &end.mine().tx.0) else { return conn.phase() };
-    if conn.phase() == Phase::Intent {
-        flush(&end, fd);
-        conn.transition(Event::Refused);
-        watch::intent_ended();
-        if let Some(Verdict::Plain(reason)) = connection::verdict(conn.row()) {
-            fallback::note_decided(Side::Client, reason);
-        }
-        drop(turned);
+    if give_up(conn, &end, fd) {
         if let Ok(_turn) = registration_turn(conn) {
             records::convert(conn);
         }
@@ -199,6 +198,22 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
         }
     }
     conn.phase()
+}
+
+/// Moves to TCP; whether that was news, of which registrations and sleepers are to be told.
+fn give_up(conn: &Conn, end: &End, fd: i32) -> bool {
+    // Writers of other threads wait here until the early bytes are out, and find the new phase then.
+    let Ok(_turned) = Turned::take(conn, &end.mine().tx.0) else { return false };
+    let is_news = conn.phase() == Phase::Intent;
+    if is_news {
+        flush(end, fd);
+        conn.transition(Event::Refused);
+        watch::intent_ended();
+        if let Some(Verdict::Plain(reason)) = connection::verdict(conn.row()) {
+            fallback::note_decided(Side::Client, reason);
+        }
+    }
+    is_news
 }
 
 /// Sends what the ring holds over TCP. At most [`ready::EARLY_MAX`] bytes, into a send buffer nobody has used.
