@@ -10,19 +10,64 @@ use fabric::Reason;
 /// The connection behind `fd` if it is (or may become) shared memory; decides an undecided one.
 pub(crate) fn in_use(fd: i32) -> Option<Held> {
     let held = hold(fd)?;
-    let phase = match held.phase() {
-        Phase::Accepted => claim::decide(&held, fd),
-        Phase::Intent => answer::glance(&held, fd),
-        phase => phase,
+    let phase = match due(held.phase()) {
+        Due::Claim => claim::decide(&held, fd),
+        Due::Glance => answer::glance(&held, fd),
+        Due::Nothing => held.phase(),
     };
-    if !matches!(phase, Phase::Smc | Phase::Intent) {
-        return None;
+    match course(phase, || held.is_stale()) {
+        Course::Ours => Some(held),
+        Course::Libc => None,
+        Course::Forsaken => {
+            forsake(&held);
+            None
+        }
     }
-    if held.is_stale() {
-        forsake(&held);
-        return None;
+}
+
+/// What a call owes a socket before it goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Due {
+    /// The decision: this is the first use.
+    Claim,
+    /// A glance at the answer.
+    Glance,
+    /// Nothing: it is decided, or not the calls' to decide.
+    Nothing,
+}
+
+#[inline]
+fn due(phase: Phase) -> Due {
+    match phase {
+        Phase::Accepted => Due::Claim,
+        Phase::Intent => Due::Glance,
+        _ => Due::Nothing,
     }
-    Some(held)
+}
+
+/// Where a call goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Course {
+    /// To shared memory.
+    Ours,
+    /// To libc.
+    Libc,
+    /// To libc, from now on: the slot is another connection's.
+    Forsaken,
+}
+
+#[inline]
+fn course(phase: Phase, is_stale: impl FnOnce() -> bool) -> Course {
+    match phase {
+        Phase::Smc | Phase::Intent => {
+            if is_stale() {
+                Course::Forsaken
+            } else {
+                Course::Ours
+            }
+        }
+        _ => Course::Libc,
+    }
 }
 
 /// The slot is another connection's by now. It was lent again because the kernel knew this one to be over: it has the last
@@ -42,11 +87,62 @@ fn forsake(conn: &Conn) {
 
 /// Before something only TCP can do, or that needs the bare socket: an undecided socket stays on TCP for good.
 pub fn refuse(fd: i32) {
-    let Some(conn) = crate::held::hold(fd) else { return };
+    let Some(conn) = hold(fd) else { return };
     if conn.phase() == Phase::Accepted {
         claim::refuse_accepted(&conn, fd);
     }
     if conn.phase() == Phase::Intent {
         answer::retract(&conn, fd, Reason::OPTUNSUPP);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::enter::enter;
+    use crate::table;
+
+    #[test]
+    fn a_call_decides_what_is_undecided_and_nothing_else() {
+        assert_eq!((due(Phase::Accepted), due(Phase::Intent)), (Due::Claim, Due::Glance));
+        let decided = [Phase::Free, Phase::Listening, Phase::Smc, Phase::Plain, Phase::Fresh];
+        assert!(decided.iter().all(|phase| due(*phase) == Due::Nothing));
+    }
+
+    #[test]
+    fn only_a_slot_that_is_still_ours_is_used_and_no_other_is_looked_at() {
+        assert_eq!(
+            [true, false].map(|is_stale| course(Phase::Smc, || is_stale)),
+            [Course::Forsaken, Course::Ours]
+        );
+        assert_eq!(course(Phase::Intent, || false), Course::Ours);
+        for phase in [Phase::Free, Phase::Listening, Phase::Accepted, Phase::Plain, Phase::Fresh] {
+            assert_eq!(course(phase, || unreachable!("it has no slot")), Course::Libc);
+        }
+    }
+
+    #[test]
+    fn listeners_fresh_sockets_and_unknown_numbers_are_libcs() {
+        const FD: i32 = 100_010;
+        assert!(in_use(FD).is_none());
+        for born in [Event::Listened, Event::Watched] {
+            let held = enter(FD, born).unwrap();
+            assert!(in_use(FD).is_none());
+            assert!(held.drop_fd());
+            table::clear(FD);
+        }
+        assert!(in_use(FD).is_none());
+    }
+
+    #[test]
+    fn who_forsakes_a_connection_makes_it_libcs_for_good() {
+        const FD: i32 = 100_011;
+        let held = enter(FD, Event::Offered).unwrap();
+        watch::intent_began();
+        forsake(&held);
+        assert_eq!(held.phase(), Phase::Plain);
+        assert!(in_use(FD).is_none());
+        held.drop_fd();
+        table::clear(FD);
     }
 }
