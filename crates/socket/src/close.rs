@@ -6,13 +6,13 @@ use crate::held::{Held, hold, hold_index};
 use crate::phase::Phase;
 use crate::table::{self, Entry};
 use crate::yielding::{may_yield, pause_or_yield};
-use crate::{answer, doorbell, flag, records, release, settle, watch};
+use crate::{answer, closing, doorbell, flag, records, release, settle, watch};
 use core::sync::atomic::Ordering;
 use fabric::listener;
 use os::net::{self, Endpoint};
 use os::poll::bits;
+use shm::ClosedBy;
 use shm::sync::Ordering as Shared;
-use shm::{ClosedBy, Side};
 
 /// SHUT_RD is 0, SHUT_WR 1, SHUT_RDWR 2. Flags first, then libc's shutdown by the caller.
 pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
@@ -22,12 +22,7 @@ pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     }
     let Some(end) = End::of(&conn) else { return AfterClose::Nothing };
     watch::note_news();
-    let bits = match how {
-        0 => ClosedBy::READ,
-        1 => ClosedBy::WRITE,
-        _ => ClosedBy::READ | ClosedBy::WRITE,
-    };
-    end.mine().closed.fetch_or(bits, Shared::SeqCst);
+    end.mine().closed.fetch_or(closing::by_shutdown(how), Shared::SeqCst);
     core::sync::atomic::fence(Ordering::SeqCst);
     if conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire) > 0 {
         doorbell::kick(&conn, &end);
@@ -128,24 +123,20 @@ fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
     // A thread blocked in a call keeps the socket open, as in the kernel; its call's end is the close then.
     let is_shared = release::has_other_holders(conn, &end);
     if is_shared || conn.is_in_other_calls() {
-        // Should it be the last close all the same, it is an orderly one.
-        if end.incoming.used() == Ok(0) {
-            end.mine().closed.fetch_or(ClosedBy::EXIT, Shared::Release);
-        }
+        end.mine().closed.fetch_or(closing::noted_on_leaving(end.is_drained()), Shared::Release);
         return is_shared;
     }
     // (SO_LINGER waits until the peer's kernel has the bytes, not its program. The ring is that kernel.)
     let said = end.mine().closed.load(Shared::Relaxed);
     end.say_closed();
     // Looked at after it was said: what the peer publishes later, it knows to have come too late.
-    let resets = end.incoming.used() != Ok(0) && !conn.has(flag::RESET);
-    if resets {
-        // TCP answers a close with unread bytes by RST.
+    let is_reset = closing::is_reset(end.is_drained(), conn.flags());
+    if is_reset {
         end.mine().closed.fetch_or(ClosedBy::ABORT, Shared::Relaxed);
         net::reset_on_close(fd);
     }
-    let may_wait = alone && !resets && said & ClosedBy::WRITE == 0 && end.side == Side::Client;
-    if may_wait && end.theirs().closed.load(Shared::SeqCst) & ClosedBy::CLOSE != 0 {
+    let last = closing::Last { side: end.side, is_alone: alone, is_reset, said };
+    if closing::lets_server_end_first(last, end.theirs().closed.load(Shared::SeqCst)) {
         let_the_server_end_first(conn, fd);
     }
     false

@@ -98,6 +98,11 @@ impl End {
         self.mine().nonblocking.store(u32::from(on), Shared::Relaxed);
     }
 
+    /// Whether this side has read everything. (A ring that lies is not.)
+    pub(crate) fn is_drained(&self) -> bool {
+        self.incoming.used() == Ok(0)
+    }
+
     #[inline]
     pub(crate) fn is_nonblocking(&self) -> bool {
         self.mine().nonblocking.load(Shared::Relaxed) != 0

@@ -7,10 +7,9 @@ use crate::lend::{before_spawn, leave_a_copy};
 use crate::phase::Phase;
 use crate::release::{copied_of, is_copy, leave_to_others, own_cookie};
 use crate::table::{self, Entry};
-use crate::{answer, flag, settle};
+use crate::{answer, closing, flag, settle};
 use fabric::{attach, member, offer};
 use os::net;
-use shm::Side;
 use shm::sync::Ordering as Shared;
 
 /// In a child that borrows this process's memory (vfork), before it execs: the same, and whichever socket it has made its
@@ -112,7 +111,7 @@ fn keep_memory_over_exec(conn: &Conn, on: bool) {
     let Some(view) = conn.view().filter(|_| matches!(conn.phase(), Phase::Smc | Phase::Intent)) else {
         return;
     };
-    if conn.side() == Side::Client && !conn.has(flag::ATTACHED) {
+    if closing::is_own_memory(conn.side(), conn.flags()) {
         offer::keep_over_exec(view, on);
     } else {
         attach::keep_over_exec(view, on);

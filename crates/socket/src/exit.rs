@@ -1,14 +1,14 @@
 //! The end of a process. Owns: what is said while it can still be said; the kernel does the rest.
 
+use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{connections, hold_index};
 use crate::phase::Phase;
 use crate::release::{has_other_holders, is_copy, leave_to_others};
 use crate::table::{self, Entry};
-use crate::{answer, flag};
+use crate::{answer, closing, flag};
 use fabric::totals;
 use os::net;
-use shm::ClosedBy;
 use shm::sync::Ordering as Shared;
 
 /// Before abort(), which may yet return to the program by its handler: early bytes go out, and nothing else is given up.
@@ -40,27 +40,27 @@ pub fn at_exit() {
             }
             Phase::Smc => {
                 if let Some(end) = End::still_of(&held) {
-                    let is_last = !has_other_holders(&held, &end);
-                    if is_last && end.incoming.used() != Ok(0) {
-                        net::reset_on_close(fd);
-                    } else if is_last {
-                        end.mine().closed.fetch_or(ClosedBy::EXIT, Shared::SeqCst);
-                    }
-                    if is_last {
-                        end.wake_napping_peer();
-                    } else if end.incoming.used() == Ok(0) {
-                        // Should this be the last copy all the same, its end is an orderly one.
-                        end.mine().closed.fetch_or(ClosedBy::EXIT, Shared::SeqCst);
-                    }
-                    // The destructor and _exit both come here; each connection is counted once.
-                    if is_last && !held.has(flag::COUNTED) {
-                        held.mark(flag::COUNTED);
-                        totals::settle(end.view.header());
-                    }
+                    end_shared(&held, &end, fd);
                 }
             }
             _ => {}
         }
         leave_to_others(&held);
+    }
+}
+
+fn end_shared(conn: &Conn, end: &End, fd: i32) {
+    let is_last = !has_other_holders(conn, end);
+    let due = closing::at_exit(is_last, end.is_drained(), conn.flags());
+    if due.resets {
+        net::reset_on_close(fd);
+    }
+    end.mine().closed.fetch_or(due.noted, Shared::SeqCst);
+    if due.wakes {
+        end.wake_napping_peer();
+    }
+    if due.counts {
+        conn.mark(flag::COUNTED);
+        totals::settle(end.view.header());
     }
 }

@@ -12,6 +12,7 @@ mod answer;
 mod claim;
 pub mod client;
 pub mod close;
+mod closing;
 pub mod confine;
 mod conn;
 pub mod credentials;

@@ -4,7 +4,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::phase::Phase;
-use crate::{flag, sleepers, watch};
+use crate::{closing, flag, sleepers, watch};
 use core::sync::atomic::Ordering;
 use fabric::verdict::Verdict;
 use fabric::{attach, connection, member, offer, totals};
@@ -80,7 +80,7 @@ fn drop_holder(end: &End) -> bool {
 /// never for the last, whose end TCP tells.
 pub(crate) fn leave_to_others(conn: &Conn) {
     let Some(end) = End::still_of(conn) else { return };
-    if !conn.phase().is_tied() || conn.has(flag::COUNTED | flag::LEFT) {
+    if !closing::has_hold_to_leave(conn.phase(), conn.flags()) {
         return;
     }
     let holders = &end.mine().holders;
@@ -108,27 +108,24 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
         }
         return;
     }
-    if was == Phase::Smc && !conn.has(flag::COUNTED | flag::LEFT) {
+    if closing::counts_at_last_use(was, conn.flags()) {
         totals::settle(end.view.header());
     }
-    // (What nobody has counted keeps the slot until the kernel knows the socket no more.)
-    let is_last = !conn.has(flag::LEFT | flag::UNCOUNTED) && drop_holder(&end);
-    if is_last && end.side == Side::Client && was == Phase::Plain {
-        // No server ever took the hold that was kept for it.
-        end.theirs().holders.store(0, Shared::Release);
-    }
-    if was == Phase::Intent && is_last {
+    let is_last = closing::drops_hold(conn.flags()) && drop_holder(&end);
+    if is_last && was == Phase::Intent {
         connection::decide(conn.row(), end.side, Verdict::Plain(fabric::Reason::PEERDECL));
         watch::intent_ended();
+    }
+    if is_last && closing::takes_peers_hold_along(was, end.side) {
         end.theirs().holders.store(0, Shared::Release);
     }
     if is_last_here {
         member::leave(end.mine());
     }
     let cookie = conn.cookie.load(Ordering::Relaxed);
-    match end.side {
-        Side::Client if !conn.has(flag::ATTACHED) => offer::give_back(conn.view_index(), end.view),
-        _ => attach::done(end.view),
+    match closing::is_own_memory(end.side, conn.flags()) {
+        true => offer::give_back(conn.view_index(), end.view),
+        false => attach::done(end.view),
     }
     if is_last {
         connection::close_side(conn.row(), cookie, end.side);
