@@ -29,8 +29,8 @@ pub(crate) fn expect_answer(conn: &Conn) {
 }
 
 fn begin_to_wait(conn: &Conn) {
-    conn.looks.store(0, Ordering::Relaxed);
-    conn.deadline.store(os::time::cycles().wrapping_add(PATIENCE_CYCLES), Ordering::Relaxed);
+    conn.asking.looks.store(0, Ordering::Relaxed);
+    conn.asking.deadline.store(os::time::cycles().wrapping_add(PATIENCE_CYCLES), Ordering::Relaxed);
 }
 
 pub(crate) fn note_local(conn: &Conn, fd: i32) {
@@ -68,7 +68,7 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
         Some(Verdict::Smc) => became_smc(conn, fd),
         Some(Verdict::Plain(_)) => become_plain(conn, fd),
         None => {
-            let looks = conn.looks.fetch_add(1, Ordering::Relaxed);
+            let looks = conn.asking.looks.fetch_add(1, Ordering::Relaxed);
             refresh_unanswered(conn, fd, is_late(conn) && looks >= PATIENCE_LOOKS)
         }
     }
@@ -80,10 +80,12 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
 pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
     match connection::verdict(conn.row()) {
         None if !is_late(conn) => conn.phase(),
-        None if conn.looks.fetch_add(1, Ordering::Relaxed) == 0 && !is_late_by(conn, PATIENCE_CYCLES) => {
+        None if conn.asking.looks.fetch_add(1, Ordering::Relaxed) == 0
+            && !is_late_by(conn, PATIENCE_CYCLES) =>
+        {
             // Late is the first look itself: this process got no CPU, and nor may the server have.
             let again = os::time::cycles().wrapping_add(PATIENCE_CYCLES / 2);
-            conn.deadline.store(again, Ordering::Relaxed);
+            conn.asking.deadline.store(again, Ordering::Relaxed);
             conn.phase()
         }
         None => refresh_unanswered(conn, fd, true),
@@ -101,7 +103,7 @@ fn is_late(conn: &Conn) -> bool {
 }
 
 fn is_late_by(conn: &Conn, cycles: u64) -> bool {
-    os::time::cycles().wrapping_sub(conn.deadline.load(Ordering::Relaxed)) as i64 > cycles as i64
+    os::time::cycles().wrapping_sub(conn.asking.deadline.load(Ordering::Relaxed)) as i64 > cycles as i64
 }
 
 fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
@@ -127,7 +129,7 @@ fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
 
 /// Whether the program waits to write more than is written early: TCP would take it, accepted or not.
 fn is_in_need(conn: &Conn) -> bool {
-    conn.tx_waiters.load(Ordering::Acquire) > 0
+    conn.interest.tx_waiters.load(Ordering::Acquire) > 0
         || End::of(conn).is_none_or(|end| !ready::has_space(conn, &end))
 }
 
@@ -164,7 +166,7 @@ fn share(conn: &Conn, fd: i32) -> bool {
         conn.transition(Event::Shared);
         watch::intent_ended();
         if let Some(end) = &end
-            && handshake::confirm(end.view, conn.cookie.load(Ordering::Relaxed)).is_err()
+            && handshake::confirm(end.view, conn.cookie()).is_err()
         {
             ready::break_off(conn, end, fd);
         }
@@ -174,7 +176,7 @@ fn share(conn: &Conn, fd: i32) -> bool {
 }
 
 fn registration_turn(conn: &Conn) -> Result<fabric::turn::Guard<'_>, Errno> {
-    conn.registrations_turn.take().ok_or(Errno::EAGAIN)
+    conn.interest.turn.take().ok_or(Errno::EAGAIN)
 }
 
 /// Gives the intent up, unless the server was faster. Returns the phase that holds now.
@@ -193,7 +195,7 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
             records::convert(conn);
         }
         // Sleepers of this process look again and go to libc.
-        if conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire) > 0 {
+        if conn.interest.has_blocked(Ordering::Acquire) {
             doorbell::kick(conn, &end);
         }
     }

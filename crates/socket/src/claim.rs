@@ -1,7 +1,8 @@
 //! The decision about an accepted socket. Owns: the order of a claim: find the client's intent, map its memory, open the doorbells,
 //! and only then swap the word.
 
-use crate::conn::{Conn, Tie};
+use crate::conn::Conn;
+use crate::conn::link::Tie;
 use crate::end::End;
 use crate::flag::{self, Flags};
 use crate::phase::{Event, Phase};
@@ -18,7 +19,7 @@ use shm::sync::Ordering::{AcqRel, Relaxed, Release};
 /// An undecided socket stays on TCP for good, unless another process that shares it has said SMC.
 pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
     {
-        let Some(_turn) = conn.registrations_turn.take() else { return };
+        let Some(_turn) = conn.interest.turn.take() else { return };
         if conn.phase() != Phase::Accepted {
             return;
         }
@@ -36,7 +37,7 @@ pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
 
 /// The first use: SMC if the client offered memory that can be had, TCP otherwise.
 pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
-    let Some(_turn) = conn.registrations_turn.take() else { return conn.phase() };
+    let Some(_turn) = conn.interest.turn.take() else { return conn.phase() };
     if conn.phase() != Phase::Accepted {
         return conn.phase();
     }
@@ -64,10 +65,10 @@ fn declined(fd: i32) -> Option<Reason> {
     }
 }
 
-/// Counts and tells what became of an accepted socket. One that came from another process (its deadline is no era) may be
+/// Counts and tells what became of an accepted socket. One that came from another process (no era of ours) may be
 /// anybody's end, and was counted there.
 fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
-    if conn.deadline.load(core::sync::atomic::Ordering::Relaxed) != 0 {
+    if conn.origin.accepted_era.load(core::sync::atomic::Ordering::Relaxed) != 0 {
         fallback::note(fd, What::Connection(Side::Server), reason);
     }
 }
@@ -75,7 +76,8 @@ fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
 /// PEERNOSMC: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered already.
-    let is_unshared = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) == crate::era::now();
+    let is_unshared =
+        conn.origin.accepted_era.load(core::sync::atomic::Ordering::Relaxed) == crate::era::now();
     if is_unshared && !connection::any_pending() {
         return Err(Reason::PEERNOSMC);
     }

@@ -1,7 +1,7 @@
 //! The connecting side, before connect() and after it. Owns: that the intent stands before the SYN leaves, and leaves nothing behind
 //! where it cannot.
 
-use crate::conn::Tie;
+use crate::conn::link::Tie;
 use crate::end::End;
 use crate::enter::enter;
 use crate::held::Held;

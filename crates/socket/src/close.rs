@@ -24,7 +24,7 @@ pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     watch::note_news();
     end.mine().closed.fetch_or(closing::by_shutdown(how), Shared::SeqCst);
     core::sync::atomic::fence(Ordering::SeqCst);
-    if conn.rx_waiters.load(Ordering::Acquire) + conn.tx_waiters.load(Ordering::Acquire) > 0 {
+    if conn.interest.has_blocked(Ordering::Acquire) {
         doorbell::kick(&conn, &end);
     }
     end.wake_napping();
@@ -76,7 +76,7 @@ fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
     }
     if held.phase() == Phase::Listening {
         let at = net::local(fd);
-        let cookie = held.cookie.load(Ordering::Relaxed);
+        let cookie = held.listener.cookie.load(Ordering::Relaxed);
         return at.map_or(AfterClose::Nothing, |at| AfterClose::Listener(cookie, at));
     }
     let is_shared = finish(&held, fd, alone) && !os::confined::is_confined();

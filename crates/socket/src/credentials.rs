@@ -33,9 +33,9 @@ pub fn before(is_counted: bool) {
     }
     for (index, _) in all() {
         let Some(held) = hold_index(index) else { continue };
-        if held.phase().is_tied() {
+        if held.phase().is_tied() && held.view().is_some() {
             leaving::keep(held.view_index());
-            connection::leave_side(held.row(), held.cookie.load(Ordering::Relaxed), held.side());
+            connection::leave_side(held.row(), held.cookie(), held.side());
         }
     }
     leaving::leave();
@@ -50,7 +50,7 @@ fn settle(fd: i32, index: shm::slab::Index, is_counted: bool) {
     let Some(held) = hold_index(index) else { return };
     match held.phase() {
         Phase::Listening => {
-            listener::forget(held.cookie.load(Ordering::Relaxed), fd);
+            listener::forget(held.listener.cookie.load(Ordering::Relaxed), fd);
             held.transition(Event::Withdrawn);
         }
         Phase::Accepted if is_counted => decide::refuse(fd),

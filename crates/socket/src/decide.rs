@@ -74,7 +74,7 @@ fn course(phase: Phase, is_stale: impl FnOnce() -> bool) -> Course {
 /// word, and every call from here on.
 #[cold]
 fn forsake(conn: &Conn) {
-    if let Some(_turn) = conn.registrations_turn.take()
+    if let Some(_turn) = conn.interest.turn.take()
         && matches!(conn.phase(), Phase::Smc | Phase::Intent)
     {
         if conn.phase() == Phase::Intent {

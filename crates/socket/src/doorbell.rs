@@ -31,20 +31,22 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
     let others = Cell::new((false, false));
     let awaits_space = Cell::new(false);
     let wanted = || {
-        let private_rx = conn.rx_waiters.load(Ordering::Acquire) + conn.epoll_in.load(Ordering::Acquire);
-        let private_tx = conn.tx_waiters.load(Ordering::Acquire) + conn.epoll_out.load(Ordering::Acquire);
+        let private_rx =
+            conn.interest.rx_waiters.load(Ordering::Acquire) + conn.interest.epoll_in.load(Ordering::Acquire);
+        let private_tx = conn.interest.tx_waiters.load(Ordering::Acquire)
+            + conn.interest.epoll_out.load(Ordering::Acquire);
         let others_rx = sleeps_another(conn, end, private_rx, &end.mine().rx.0, mine_rx);
         let others_tx = sleeps_another(conn, end, private_tx, &end.mine().tx.0, mine_tx);
         others.set((others_rx, others_tx));
-        let is_edge = conn.epoll_edge.load(Ordering::Acquire) > 0;
+        let is_edge = conn.interest.epoll_edge.load(Ordering::Acquire) > 0;
         awaits_space.set(is_edge && crate::interest::registration::awaits_space(conn, end));
         (data_wanted(conn, others_rx || mine_rx), others_tx || mine_tx || awaits_space.get())
     };
-    conn.bell.rearm(end.words(), end, wanted, |was_rung| {
+    conn.interest.bell.rearm(end.words(), end, wanted, |was_rung| {
         let (others_rx, others_tx) = others.get();
         // The kernel looks again before it wakes a waiter for an edge: drained, the edge would be lost to who sleeps for it.
         let has_edge = (was_rung || is_drained || awaits_space.get())
-            && conn.epoll_edge.load(Ordering::Acquire) > 0
+            && conn.interest.epoll_edge.load(Ordering::Acquire) > 0
             && crate::interest::set::sleeps_for_edge(conn, end);
         let shut = end.mine().closed.load(Shared::SeqCst);
         (others_rx && (has_data(conn, end) || shut & shm::ClosedBy::READ != 0))
@@ -59,19 +61,21 @@ fn data_wanted(conn: &Conn, is_slept_for: bool) -> Wanted {
         // Every arrival raises the signal, also while earlier bytes are unread.
         return Wanted::Always;
     }
-    let is_wanted = is_slept_for || conn.epoll_edge.load(Ordering::Acquire) > 0;
+    let is_wanted = is_slept_for || conn.interest.epoll_edge.load(Ordering::Acquire) > 0;
     if is_wanted { Wanted::Once } else { Wanted::No }
 }
 
 /// Whether blocked calls rely on the doorbell, or another process does.
 pub(crate) fn is_waited_for(conn: &Conn, end: &End) -> bool {
-    let blocked = [&conn.rx_waiters, &conn.tx_waiters].map(|count| count.load(Ordering::SeqCst));
+    let blocked =
+        [&conn.interest.rx_waiters, &conn.interest.tx_waiters].map(|count| count.load(Ordering::SeqCst));
     blocked != [0, 0] || conn.has(flag::SIGNAL_DRIVEN) || is_shared(conn, end)
 }
 
 /// A sleeper of this side goes: whatever it drained may have been meant for others.
 pub(crate) fn leave(conn: &Conn, end: &End) {
-    let private = [&conn.rx_waiters, &conn.tx_waiters].map(|count| count.load(Ordering::Acquire));
+    let private =
+        [&conn.interest.rx_waiters, &conn.interest.tx_waiters].map(|count| count.load(Ordering::Acquire));
     if private != [0, 0] || is_shared(conn, end) {
         rearm(conn, end, false, false);
     }
@@ -83,17 +87,17 @@ pub(crate) fn is_armed_for(conn: &Conn, end: &End, events: u32, awaits_space: bo
     let wants_data = events & (bits::ET | bits::IN | bits::RDNORM | bits::RDHUP) != 0;
     let wants_space =
         awaits_space || events & bits::ET == 0 && events & (bits::OUT | bits::WRNORM | bits::WRBAND) != 0;
-    conn.bell.is_quiet()
+    conn.interest.bell.is_quiet()
         && (!wants_data || end.incoming.words().data_wait.0.is_armed())
         && (!wants_space || end.outgoing.words().space_wait.0.is_armed())
 }
 
 /// Rings our own doorbell: other sleepers of this process look again.
 pub(crate) fn kick(conn: &Conn, end: &End) {
-    conn.bell.kick(end);
+    conn.interest.bell.kick(end);
 }
 
 /// Someone saw the doorbell readable: whoever rang, it must be drained.
 pub(crate) fn note_rung(conn: &Conn) {
-    conn.bell.note_rung();
+    conn.interest.bell.note_rung();
 }

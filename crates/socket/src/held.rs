@@ -3,7 +3,8 @@
 //! A call holds the connection through [`Held`]; the object is recycled when no descriptor and no call refers to it, by whoever
 //! turns its count of uses from zero to free: a late look at a recycled object changes nothing.
 
-use crate::conn::{CALL, Conn, FD, FREE};
+use crate::conn::Conn;
+use crate::conn::life::{CALL, FD, FREE};
 use crate::phase::Event;
 use crate::release;
 use crate::table::{self, Entry};
@@ -32,7 +33,7 @@ impl core::ops::Deref for Held {
 impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
-        if self.conn.uses.fetch_sub(CALL, Ordering::AcqRel) == CALL {
+        if self.conn.life.uses.fetch_sub(CALL, Ordering::AcqRel) == CALL {
             recycle(self.index, self.conn);
         }
     }
@@ -69,7 +70,7 @@ pub(crate) fn make(born: Event) -> Option<Held> {
     let (index, conn) = TABLE.take(os::mem::more, Conn::new)?;
     conn.reset(born);
     // Added, not stored: a late look at the object's last life may hold it for a moment.
-    conn.uses.fetch_add((FD + CALL).wrapping_sub(FREE), Ordering::AcqRel);
+    conn.life.uses.fetch_add((FD + CALL).wrapping_sub(FREE), Ordering::AcqRel);
     Some(Held { conn, index })
 }
 
@@ -79,7 +80,7 @@ pub(crate) fn hold_index(index: Index) -> Option<Held> {
     let conn = TABLE.get(index)?;
     let held = Held { conn, index };
     // Whether it is anybody's is told by the same word: a free one is let go again, and stays free.
-    if conn.uses.fetch_add(CALL, Ordering::AcqRel) & FREE != 0 { None } else { Some(held) }
+    if conn.life.uses.fetch_add(CALL, Ordering::AcqRel) & FREE != 0 { None } else { Some(held) }
 }
 
 /// Looks by number, without a hold: what is seen is a hint. (Objects and slots stay readable for ever.)
@@ -90,7 +91,7 @@ pub(crate) fn peek_index(index: Index) -> Option<&'static Conn> {
 
 fn recycle(index: Index, conn: &'static Conn) {
     // Two last holders may arrive here together, and one of them late: who frees the word does the work.
-    if conn.uses.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+    if conn.life.uses.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         release::end_signals(conn);
         release::let_go(conn, conn.phase());
         conn.transition(Event::Closed);

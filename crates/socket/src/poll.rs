@@ -102,13 +102,13 @@ fn is_kernel_due(first: &Conn) -> bool {
     /// Some 200 us, and 2 ms.
     const ASKED_EVERY_CYCLES: (u64, u64) = (500_000, 5_000_000);
     const POLLS: u32 = 16;
-    let (now, asked) = (os::time::cycles(), first.polled.load(Ordering::Relaxed));
-    let (since, polls) = (now.wrapping_sub(asked), first.polls.load(Ordering::Relaxed) + 1);
+    let (now, asked) = (os::time::cycles(), first.stream.polled.load(Ordering::Relaxed));
+    let (since, polls) = (now.wrapping_sub(asked), first.stream.polls.load(Ordering::Relaxed) + 1);
     let is_due = since > ASKED_EVERY_CYCLES.1 || (since > ASKED_EVERY_CYCLES.0 && polls >= POLLS);
     if is_due {
-        first.polled.store(now, Ordering::Relaxed);
+        first.stream.polled.store(now, Ordering::Relaxed);
     }
-    first.polls.store(if is_due { 0 } else { polls.min(POLLS) }, Ordering::Relaxed);
+    first.stream.polls.store(if is_due { 0 } else { polls.min(POLLS) }, Ordering::Relaxed);
     is_due
 }
 

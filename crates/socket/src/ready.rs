@@ -29,7 +29,7 @@ pub(crate) fn has_bytes(end: &End, wanted: usize) -> bool {
 /// Whether readiness calls report input: SO_RCVLOWAT bytes.
 #[inline]
 pub(crate) fn has_data(conn: &Conn, end: &End) -> bool {
-    has_bytes(end, conn.rcvlowat.load(Ordering::Relaxed) as usize)
+    has_bytes(end, conn.stream.rcvlowat.load(Ordering::Relaxed) as usize)
 }
 
 /// Whether a writer would get on: a third of the ring is free, as TCP has it.

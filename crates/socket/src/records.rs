@@ -99,7 +99,7 @@ pub(crate) fn reload(conn: &Conn, registration: &Registration, source: Source) {
         return;
     }
     // Somebody may be asking right now. (A signal handler that interrupted him does not wait, and finds enough to go by.)
-    let _turn = conn.registrations_turn.take();
+    let _turn = conn.interest.turn.take();
     let Some((index, _)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration)) else {
         return;
     };
@@ -134,7 +134,7 @@ pub(crate) fn drop_registration(conn: &Conn, gone: &'static Registration, by_pro
     if let Some(set) = Set::get(Index(gone.set.load(Ordering::Relaxed))) {
         set.remove(gone);
     }
-    let mut link = &conn.registrations;
+    let mut link = &conn.interest.registrations;
     while let Some(index) = link.load(Ordering::Acquire).checked_sub(1).map(Index) {
         let Some(registration) = registration::TABLE.get(index) else { return };
         if core::ptr::eq(registration, gone) {
@@ -149,10 +149,10 @@ pub(crate) fn drop_registration(conn: &Conn, gone: &'static Registration, by_pro
 
 /// At the last close of a socket in this process.
 pub(crate) fn remove_all(conn: &Conn) {
-    if conn.registrations.load(Ordering::Acquire) == 0 {
+    if conn.interest.registrations.load(Ordering::Acquire) == 0 {
         return;
     }
-    let Some(_turn) = conn.registrations_turn.take() else { return };
+    let Some(_turn) = conn.interest.turn.take() else { return };
     while let Some((_, registration)) = of_conn(conn).next() {
         drop_registration(conn, registration, false);
     }
@@ -162,7 +162,7 @@ pub(crate) fn remove_all(conn: &Conn) {
 fn forget(registration: &'static Registration) {
     if registration.is_live()
         && let Some(conn) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
-        && let Some(_turn) = conn.registrations_turn.take()
+        && let Some(_turn) = conn.interest.turn.take()
     {
         drop_registration(&conn, registration, false);
     }
@@ -170,7 +170,7 @@ fn forget(registration: &'static Registration) {
 
 /// A fresh socket is about to be connected, with an offer: its registrations get their doorbells.
 pub(crate) fn offered(conn: &Conn) {
-    let Some(_turn) = conn.registrations_turn.take() else { return };
+    let Some(_turn) = conn.interest.turn.take() else { return };
     if let Some(end) = End::of(conn) {
         sleepers::count_registrations_again(conn, &end, 1);
     }
@@ -182,7 +182,7 @@ pub(crate) fn offered(conn: &Conn) {
 /// The verdict fell: registrations made before are turned into what the phase needs. The caller has the turn.
 pub(crate) fn convert(conn: &Conn) {
     let is_shared = conn.phase() == Phase::Smc;
-    let mut next = conn.registrations.load(Ordering::Acquire);
+    let mut next = conn.interest.registrations.load(Ordering::Acquire);
     while let Some(index) = next.checked_sub(1).map(Index) {
         let Some(registration) = registration::TABLE.get(index) else { return };
         next = registration.next.load(Ordering::Acquire);

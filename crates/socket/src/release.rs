@@ -5,7 +5,6 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::phase::Phase;
 use crate::{closing, flag, sleepers, watch};
-use core::sync::atomic::Ordering;
 use fabric::verdict::Verdict;
 use fabric::{attach, connection, member, offer, totals};
 use os::net::Endpoint;
@@ -122,7 +121,7 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
     if is_last_here {
         member::leave(end.mine());
     }
-    let cookie = conn.cookie.load(Ordering::Relaxed);
+    let cookie = conn.cookie();
     match closing::is_own_memory(end.side, conn.flags()) {
         true => offer::give_back(conn.view_index(), end.view),
         false => attach::done(end.view),
@@ -147,7 +146,7 @@ pub(crate) fn copied_of(conn: &Conn, end: &End, by: i32) {
 /// The kernel's cookie of our own socket.
 pub(crate) fn own_cookie(conn: &Conn) -> Option<u64> {
     match conn.side() {
-        Side::Client => Some(conn.cookie.load(Ordering::Relaxed)),
+        Side::Client => Some(conn.cookie()),
         Side::Server => Some(conn.view()?.header().server_cookie.load(Shared::Relaxed)),
     }
 }

@@ -79,10 +79,12 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
         crate::options::note_unseen_options();
     }
     let held = enter(fd, Event::Listened).ok_or(Reason::MEM)?;
-    held.cookie.store(cookie, core::sync::atomic::Ordering::Relaxed);
-    held.deadline.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
-    held.looks.store(net::local(fd).map_or(0, |at| at.port.into()), core::sync::atomic::Ordering::Relaxed);
-    held.deferral.store(deferral.max(0) as u32, core::sync::atomic::Ordering::Relaxed);
+    held.listener.cookie.store(cookie, core::sync::atomic::Ordering::Relaxed);
+    held.listener.era.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
+    held.listener
+        .port
+        .store(net::local(fd).map_or(0, |at| at.port.into()), core::sync::atomic::Ordering::Relaxed);
+    held.listener.deferral.store(deferral.max(0) as u32, core::sync::atomic::Ordering::Relaxed);
     Ok(())
 }
 
@@ -90,9 +92,9 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
 /// became another program that has nothing to do with it. Whoever accepts himself announces it anew.
 pub fn announce_again(fd: i32) {
     let Some(conn) = crate::held::hold(fd) else { return };
-    let port = conn.looks.load(core::sync::atomic::Ordering::Relaxed) as u16;
-    let cookie = conn.cookie.load(core::sync::atomic::Ordering::Relaxed);
-    let has_forked = conn.deadline.load(core::sync::atomic::Ordering::Relaxed) != crate::era::now();
+    let port = conn.listener.port.load(core::sync::atomic::Ordering::Relaxed) as u16;
+    let cookie = conn.listener.cookie.load(core::sync::atomic::Ordering::Relaxed);
+    let has_forked = conn.listener.era.load(core::sync::atomic::Ordering::Relaxed) != crate::era::now();
     if conn.phase() == Phase::Listening
         && has_forked
         && registry::mapped().is_some()
@@ -108,7 +110,7 @@ pub fn defer(fd: i32, seconds: i32) -> bool {
         MAY_DEFER.fetch_or(seconds > 0, AcqRel);
         return false;
     };
-    conn.deferral.store(rounded_deferral(seconds), core::sync::atomic::Ordering::Relaxed);
+    conn.listener.deferral.store(rounded_deferral(seconds), core::sync::atomic::Ordering::Relaxed);
     true
 }
 
@@ -136,7 +138,7 @@ fn rounded_deferral(seconds: i32) -> u32 {
 /// The TCP_DEFER_ACCEPT of an announced listener, 0 for none; `None` for any other socket.
 pub fn deferral(fd: i32) -> Option<u32> {
     let conn = crate::held::hold(fd).filter(|conn| conn.phase() == Phase::Listening)?;
-    Some(conn.deferral.load(core::sync::atomic::Ordering::Relaxed))
+    Some(conn.listener.deferral.load(core::sync::atomic::Ordering::Relaxed))
 }
 
 /// Whether the kernel waits for data with the last word of this client's handshake, as TCP_DEFER_ACCEPT has it there.
@@ -167,7 +169,7 @@ pub fn refuse_unseen(fd: i32, reason: Reason) {
 pub fn after_accept(fd: i32, is_nonblocking: bool) {
     if let Some(held) = enter(fd, Event::Accepted) {
         held.see_nonblocking(is_nonblocking);
-        held.deadline.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
+        held.origin.accepted_era.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -185,6 +187,6 @@ pub fn adopt(fd: i32) {
         return;
     }
     if let Some(held) = enter(fd, Event::Accepted) {
-        held.inode.store(inode, core::sync::atomic::Ordering::Relaxed);
+        held.origin.inode.store(inode, core::sync::atomic::Ordering::Relaxed);
     }
 }

@@ -15,7 +15,7 @@ use shm::slab::Index;
 pub(crate) fn settle(conn: &Conn, registration: &'static Registration) {
     // After a fork the record is another's as well, and exact since then; but for the end, which everybody has heard of.
     if (registration.era.load(Ordering::Relaxed) == crate::era::now() || conn.has(flag::TCP_ENDED))
-        && let Some(_turn) = conn.registrations_turn.take()
+        && let Some(_turn) = conn.interest.turn.take()
     {
         settle_one(conn, registration);
     }
@@ -52,11 +52,11 @@ fn settle_one(conn: &Conn, registration: &'static Registration) {
 
 /// Before somebody else gets a copy of the socket: the kernel's records say what the program asks for.
 pub(crate) fn settle_all_of(conn: &Conn) {
-    if conn.registrations.load(Ordering::Acquire) == 0 {
+    if conn.interest.registrations.load(Ordering::Acquire) == 0 {
         return;
     }
-    let Some(_turn) = conn.registrations_turn.take() else { return };
-    let mut next = conn.registrations.load(Ordering::Acquire);
+    let Some(_turn) = conn.interest.turn.take() else { return };
+    let mut next = conn.interest.registrations.load(Ordering::Acquire);
     while let Some(index) = next.checked_sub(1).map(Index) {
         let Some(registration) = TABLE.get(index) else { return };
         next = registration.next.load(Ordering::Acquire);

@@ -9,9 +9,10 @@ use shm::sync::Ordering as Shared;
 
 /// Counts blocked calls and polls of this process that sleep for data and for space.
 pub(crate) fn count_sleepers(conn: &Conn, end: &End, data: i32, space: i32) {
-    for (private, traffic, by) in
-        [(&conn.rx_waiters, &end.mine().rx.0, data), (&conn.tx_waiters, &end.mine().tx.0, space)]
-    {
+    for (private, traffic, by) in [
+        (&conn.interest.rx_waiters, &end.mine().rx.0, data),
+        (&conn.interest.tx_waiters, &end.mine().tx.0, space),
+    ] {
         if by != 0 {
             private.fetch_add(by as u32, Ordering::AcqRel);
             count_shared(traffic, by);
@@ -21,7 +22,11 @@ pub(crate) fn count_sleepers(conn: &Conn, end: &End, data: i32, space: i32) {
 
 /// Counts registrations in epoll sets. An edge is asked for in both directions.
 pub(crate) fn count_registrations(conn: &Conn, end: Option<&End>, data: i32, space: i32, edge: i32) {
-    for (private, by) in [(&conn.epoll_in, data), (&conn.epoll_out, space), (&conn.epoll_edge, edge)] {
+    for (private, by) in [
+        (&conn.interest.epoll_in, data),
+        (&conn.interest.epoll_out, space),
+        (&conn.interest.epoll_edge, edge),
+    ] {
         if by != 0 {
             private.fetch_add(by as u32, Ordering::AcqRel);
         }
@@ -35,9 +40,9 @@ pub(crate) fn count_registrations(conn: &Conn, end: Option<&End>, data: i32, spa
 /// What this process's registrations have counted in the slot: a fork copies them, an exec leaves them behind.
 pub(crate) fn count_registrations_again(conn: &Conn, end: &End, times: i32) {
     let of = |counter: &AtomicU32| counter.load(Ordering::Acquire) as i32;
-    let edge = of(&conn.epoll_edge);
-    count_shared(&end.mine().rx.0, times * (of(&conn.epoll_in) + edge));
-    count_shared(&end.mine().tx.0, times * (of(&conn.epoll_out) + edge));
+    let edge = of(&conn.interest.epoll_edge);
+    count_shared(&end.mine().rx.0, times * (of(&conn.interest.epoll_in) + edge));
+    count_shared(&end.mine().tx.0, times * (of(&conn.interest.epoll_out) + edge));
 }
 
 fn count_shared(traffic: &Traffic, by: i32) {

@@ -99,7 +99,7 @@ impl Receive<'_> {
         if self.flags & msg::WAITALL != 0 {
             return self.total;
         }
-        let low_water = self.conn.rcvlowat.load(core::sync::atomic::Ordering::Relaxed) as usize;
+        let low_water = self.conn.stream.rcvlowat.load(core::sync::atomic::Ordering::Relaxed) as usize;
         low_water.min(self.total)
     }
 
@@ -120,9 +120,9 @@ impl Receive<'_> {
         let mut count = 0;
         while let Some(sink) = rest.next_part() {
             let step = if self.flags & msg::TRUNC != 0 {
-                self.end.incoming.discard(&self.conn.rx_cache, sink.len())
+                self.end.incoming.discard(&self.conn.stream.rx_cache, sink.len())
             } else {
-                self.end.incoming.read(&self.conn.rx_cache, sink)
+                self.end.incoming.read(&self.conn.stream.rx_cache, sink)
             };
             let step = step.map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?;
             if step == 0 {
@@ -155,9 +155,12 @@ impl Receive<'_> {
         let mut count = 0;
         for sink in sinks {
             let seen = if self.flags & msg::TRUNC != 0 {
-                self.end.incoming.available_now(&self.conn.rx_cache).map(|bytes| bytes.saturating_sub(count))
+                self.end
+                    .incoming
+                    .available_now(&self.conn.stream.rx_cache)
+                    .map(|bytes| bytes.saturating_sub(count))
             } else {
-                self.end.incoming.peek(&self.conn.rx_cache, count, sink)
+                self.end.incoming.peek(&self.conn.stream.rx_cache, count, sink)
             };
             count += seen
                 .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?
@@ -475,7 +478,7 @@ impl<'c> Transmit<'c> {
             let count = self
                 .end
                 .outgoing
-                .write(&self.conn.tx_cache, allowed, reader)
+                .write(&self.conn.stream.tx_cache, allowed, reader)
                 .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?;
             *current = Some(source.after(count));
             if count == 0 {
@@ -511,8 +514,8 @@ impl<'c> Transmit<'c> {
     #[inline]
     fn has_listened(&self) -> bool {
         let heard = self.end.incoming.words().cons.0.load(Ordering::Relaxed);
-        let has_listened = heard != self.conn.heard.load(core::sync::atomic::Ordering::Relaxed);
-        self.conn.heard.store(heard, core::sync::atomic::Ordering::Relaxed);
+        let has_listened = heard != self.conn.stream.heard.load(core::sync::atomic::Ordering::Relaxed);
+        self.conn.stream.heard.store(heard, core::sync::atomic::Ordering::Relaxed);
         has_listened
     }
 
@@ -541,7 +544,7 @@ impl<'c> Transmit<'c> {
         if total > self.end.outgoing.size() / 3 {
             return Ok(true);
         }
-        let fits = self.end.outgoing.has_room(&self.conn.tx_cache, total);
+        let fits = self.end.outgoing.has_room(&self.conn.stream.tx_cache, total);
         fits.map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
     }
 
@@ -700,9 +703,9 @@ pub fn note_rcvlowat(fd: i32) {
 
 /// A call that may not wait found less space than it had bytes: an edge-triggered set tells when there is more.
 fn note_stall(conn: &Conn, end: &End) {
-    if conn.epoll_edge.load(core::sync::atomic::Ordering::Acquire) > 0 {
+    if conn.interest.epoll_edge.load(core::sync::atomic::Ordering::Acquire) > 0 {
         conn.note_stall();
-        conn.bell.ask(end.words(), shm::bell::Wanted::No, true);
+        conn.interest.bell.ask(end.words(), shm::bell::Wanted::No, true);
         if ready::has_space(conn, end) {
             doorbell::kick(conn, end);
         }

@@ -43,7 +43,7 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
     if !matches!(phase, Phase::Smc | Phase::Intent | Phase::Fresh) {
         return Outcome::Forward;
     }
-    let Some(_turn) = conn.registrations_turn.take() else { return Outcome::Forward };
+    let Some(_turn) = conn.interest.turn.take() else { return Outcome::Forward };
     let outcome = match op {
         Op::Add => add(&conn, conn.index(), epfd, fd, events, data),
         Op::Mod => modify(&conn, epfd, fd, events, data),
@@ -101,8 +101,8 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
         }
         return Err(errno);
     }
-    registration.next.store(conn.registrations.load(Ordering::Relaxed), Ordering::Relaxed);
-    conn.registrations.store(index.0 + 1, Ordering::Release);
+    registration.next.store(conn.interest.registrations.load(Ordering::Relaxed), Ordering::Relaxed);
+    conn.interest.registrations.store(index.0 + 1, Ordering::Release);
     count(conn, events, 1);
     attach_bell(conn, index, registration);
     Ok(Outcome::Done(0))
@@ -146,7 +146,7 @@ pub fn is_fresh(fd: i32) -> bool {
 /// A fresh socket turns out to be none of ours: it listens, or is connected without an offer.
 pub fn release_fresh(fd: i32) {
     let Some(conn) = hold(fd) else { return };
-    let Some(_turn) = conn.registrations_turn.take() else { return };
+    let Some(_turn) = conn.interest.turn.take() else { return };
     if conn.phase() == Phase::Fresh {
         conn.transition(Event::Refused);
         convert(&conn);

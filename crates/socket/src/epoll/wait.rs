@@ -551,7 +551,7 @@ fn fall_silent(conn: &Conn, end: Option<&End>, told: Told) -> bool {
 /// does: until then nobody is to ring. Others that rely on the doorbell are looked for after the drain. Whether it is silent.
 fn hush(conn: &Conn, end: &End, registration: &Registration) -> bool {
     doorbell::note_rung(conn);
-    conn.bell.silence(end.words(), end);
+    conn.interest.bell.silence(end.words(), end);
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
     let may_matter = set.is_none_or(Set::is_watched)
         || of_conn(conn).nth(1).is_some()

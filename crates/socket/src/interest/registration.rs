@@ -248,7 +248,7 @@ pub(crate) fn decode(data: u64) -> Option<(Index, &'static Registration, Source)
 
 /// All registrations of a connection.
 pub(crate) fn of_conn(conn: &Conn) -> impl Iterator<Item = (Index, &'static Registration)> {
-    let mut next = conn.registrations.load(Ordering::Acquire);
+    let mut next = conn.interest.registrations.load(Ordering::Acquire);
     core::iter::from_fn(move || {
         let index = Index(next.checked_sub(1)?);
         let registration = TABLE.get(index)?;

@@ -1,0 +1,368 @@
+//! A socket this process takes part in. Owns: its phase, its flags, and what it is tied to.
+//!
+//! All fields are atomics: several threads may be in calls on the socket, and another may close it.
+
+pub(crate) mod interest;
+pub(crate) mod life;
+pub(crate) mod link;
+pub(crate) mod role;
+pub(crate) mod stream;
+
+use crate::conn::interest::Interest;
+use crate::conn::life::{CALL, FD, FREE, Life};
+use crate::conn::link::{Link, Tie};
+use crate::conn::role::{Asking, Listener, Origin};
+use crate::conn::stream::{Stream, Timeouts};
+use crate::flag::{self, Flags};
+use crate::phase::{self, Event, Phase};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use fabric::connection::RowId;
+use fabric::slot::SlotView;
+use shm::Side;
+use shm::slab::Index;
+
+/// For so long a call that may not wait believes that TCP is as quiet as it was: some 300 microseconds. A program that
+/// reads until it is told EAGAIN would make a system call for that each time. Who waits, for whatever, asks TCP itself.
+const QUIET_TCP_CYCLES: u64 = 1_000_000;
+
+/// One socket: parts that are used together stand together, by cache line. What every call touches is on the first; the second
+/// is for who connects, accepts and listens, the third for who moves bytes, the fourth for who waits.
+#[repr(C, align(64))]
+pub struct Conn {
+    pub(crate) life: Life,
+    link: Link,
+    pub(crate) asking: Asking,
+    pub(crate) origin: Origin,
+    pub(crate) listener: Listener,
+    pub(crate) stream: Stream,
+    pub(crate) interest: Interest,
+    /// Rounds to spin before sleeping.
+    pub(crate) spin: AtomicU32,
+    /// Yields one after the other that gave the core to another program of ours, and how many of them are too many.
+    pub(crate) shared_yields: AtomicU32,
+    pub(crate) shared_yields_max: AtomicU32,
+    /// Short sleeps in a row, see `wait::nap`.
+    pub(crate) naps: AtomicU32,
+    /// When a sleep last ended that was no nap, in cycles.
+    pub(crate) slept_properly: AtomicU64,
+    timeouts: Timeouts,
+}
+
+impl Conn {
+    pub(crate) fn new() -> Self {
+        Conn {
+            life: Life::new(),
+            link: Link::new(),
+            asking: Asking::new(),
+            origin: Origin::new(),
+            listener: Listener::new(),
+            stream: Stream::new(),
+            interest: Interest::new(),
+            spin: AtomicU32::new(0),
+            shared_yields: AtomicU32::new(0),
+            shared_yields_max: AtomicU32::new(0),
+            naps: AtomicU32::new(0),
+            slept_properly: AtomicU64::new(0),
+            timeouts: Timeouts::new(),
+        }
+    }
+
+    /// Begins another life. Whoever adds a field says here, or in its part, what becomes of it: nothing is left out.
+    pub(crate) fn reset(&self, born: Event) {
+        let Conn {
+            life,
+            link,
+            asking,
+            origin,
+            listener,
+            stream,
+            interest,
+            spin,
+            shared_yields,
+            shared_yields_max,
+            naps,
+            slept_properly: _,
+            timeouts: _,
+        } = self;
+        life.reset();
+        link.reset();
+        asking.reset();
+        origin.reset();
+        listener.reset();
+        stream.reset();
+        interest.reset();
+        // (The time limits are stored before a filter comes, after which they are read; a proper sleep before the first nap.)
+        spin.store(crate::spin::SPIN_START, Ordering::Relaxed);
+        shared_yields.store(0, Ordering::Relaxed);
+        shared_yields_max.store(crate::spin::SHARED_YIELDS.0, Ordering::Relaxed);
+        naps.store(0, Ordering::Relaxed);
+        self.transition(born);
+    }
+
+    /// Where the socket is in its life.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        Phase::from_raw(self.life.phase.load(Ordering::Acquire))
+    }
+
+    /// What `event` makes of its phase; the phase from now on.
+    pub(crate) fn transition(&self, event: Event) -> Phase {
+        let phase = self.phase();
+        match phase::next(phase, event) {
+            Some(next) => {
+                self.life.phase.store(next as u8, Ordering::Release);
+                next
+            }
+            None => phase,
+        }
+    }
+
+    /// Which end of the connection this is.
+    #[inline]
+    pub fn side(&self) -> Side {
+        if self.link.side.load(Ordering::Relaxed) == 0 { Side::Client } else { Side::Server }
+    }
+
+    /// Remembers that no other process has a copy of the socket so far.
+    pub(crate) fn note_exclusive(&self) {
+        self.life.exclusive_era.store(crate::era::now(), Ordering::Relaxed);
+    }
+
+    /// Another process may get a copy of the socket from now on.
+    pub(crate) fn note_shared(&self) {
+        self.life.exclusive_era.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether no other process can have got a copy of the socket.
+    #[inline]
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.life.exclusive_era.load(Ordering::Relaxed) == crate::era::now()
+    }
+
+    /// Ties the socket to a row and a slot.
+    pub(crate) fn tie(&self, to: Tie) {
+        self.link.tie(to);
+    }
+
+    /// Cookie of the client's socket, key of the row.
+    pub(crate) fn cookie(&self) -> u64 {
+        self.link.cookie.load(Ordering::Relaxed)
+    }
+
+    /// Whether no other socket of this process is on the slot from now on.
+    pub(crate) fn untie(&self) -> bool {
+        self.view().is_some_and(|view| view.untie(self.link.generation.load(Ordering::Relaxed)))
+    }
+
+    /// Whether the slot serves another connection by now: then this one was reset long ago, as the kernel's socket will say.
+    #[inline]
+    pub(crate) fn is_stale(&self) -> bool {
+        let side = self.side() as usize;
+        let serves =
+            |view: &SlotView| view.header().sides[side].generation.load(shm::sync::Ordering::Relaxed);
+        self.view().is_some_and(|view| serves(view) != self.link.generation.load(Ordering::Relaxed))
+    }
+
+    /// O_NONBLOCK is on or off, for this process.
+    pub(crate) fn see_nonblocking(&self, on: bool) {
+        if on {
+            self.mark(flag::NONBLOCKING);
+        } else {
+            self.unmark(flag::NONBLOCKING);
+        }
+    }
+
+    /// SO_RCVLOWAT may have another value than 1.
+    pub(crate) fn see_rcvlowat(&self, fd: i32) {
+        if crate::options::is_rcvlowat_used() {
+            self.stream.rcvlowat.store(os::net::rcvlowat(fd), Ordering::Relaxed);
+        }
+    }
+
+    /// SO_RCVTIMEO or SO_SNDTIMEO in nanoseconds, 0 for none; asked only if somebody may have set one.
+    pub(crate) fn timeout_ns(&self, fd: i32, name: i32) -> u64 {
+        if os::confined::is_confined() {
+            return self.timeouts.0[usize::from(name == os::net::opt::SO_SNDTIMEO)].load(Ordering::Relaxed);
+        }
+        let is_known = self.is_exclusive() && !crate::options::is_timeout_used();
+        if is_known { 0 } else { os::net::timeout_ns(fd, name) }
+    }
+
+    /// A time limit was set.
+    pub(crate) fn see_timeout(&self, name: i32, ns: u64) {
+        let is_for_sending = matches!(name, os::net::opt::SO_SNDTIMEO | os::net::opt::SO_SNDTIMEO_NEW);
+        self.timeouts.0[usize::from(is_for_sending)].store(ns, Ordering::Relaxed);
+    }
+
+    /// Before a filter of system calls: what will be asked later is asked now.
+    pub(crate) fn note_what_calls_would_tell(&self, fd: i32) {
+        let names = [os::net::opt::SO_RCVTIMEO, os::net::opt::SO_SNDTIMEO];
+        for (place, name) in self.timeouts.0.iter().zip(names) {
+            place.store(os::net::timeout_ns(fd, name), Ordering::Relaxed);
+        }
+        self.see_nonblocking(os::fd::is_nonblocking(fd));
+    }
+
+    /// TCP had nothing to say.
+    pub(crate) fn note_quiet_tcp(&self) {
+        self.stream.asked_tcp.store(os::time::cycles(), Ordering::Relaxed);
+    }
+
+    /// Whether TCP had nothing to say a moment ago.
+    pub(crate) fn was_tcp_quiet(&self) -> bool {
+        os::time::cycles().wrapping_sub(self.stream.asked_tcp.load(Ordering::Relaxed)) < QUIET_TCP_CYCLES
+    }
+
+    /// A send found no space.
+    pub(crate) fn note_stall(&self) {
+        self.interest.stalls.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often a send has found no space.
+    pub(crate) fn stalls(&self) -> u32 {
+        self.interest.stalls.load(Ordering::Acquire)
+    }
+
+    /// The era in which it was tied.
+    pub(crate) fn tied_era(&self) -> u64 {
+        self.link.tied_era.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn row(&self) -> RowId {
+        RowId::from_word(self.link.row.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn view_index(&self) -> Index {
+        Index(self.link.view.load(Ordering::Acquire))
+    }
+
+    /// The slot, once tied.
+    #[inline]
+    pub(crate) fn view(&self) -> Option<&'static SlotView> {
+        self.link.slot.get()
+    }
+
+    /// Its flags as they are just now.
+    #[inline]
+    pub(crate) fn flags(&self) -> Flags {
+        Flags::from_word(self.life.flags.load(Ordering::Relaxed))
+    }
+
+    /// Whether any of `flags` is set.
+    #[inline]
+    pub(crate) fn has(&self, flags: Flags) -> bool {
+        self.flags().has_any(flags)
+    }
+
+    #[inline]
+    pub(crate) fn mark(&self, flags: Flags) {
+        if !self.flags().has_all(flags) {
+            self.life.flags.fetch_or(flags.word(), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn unmark(&self, flags: Flags) {
+        self.life.flags.fetch_and(!flags.word(), Ordering::Relaxed);
+    }
+
+    /// One more descriptor of this process refers to the socket (dup and its kin).
+    pub(crate) fn add_fd(&self) {
+        self.life.uses.fetch_add(FD, Ordering::AcqRel);
+    }
+
+    /// One fewer; `true` for the last.
+    pub(crate) fn drop_fd(&self) -> bool {
+        fds_of(self.life.uses.fetch_sub(FD, Ordering::AcqRel)) == 1
+    }
+
+    /// In a fork child: the threads that were in calls here exist in the parent only.
+    pub(crate) fn forget_other_threads(&self) {
+        self.interest.rx_waiters.store(0, Ordering::Relaxed);
+        self.interest.tx_waiters.store(0, Ordering::Relaxed);
+        self.life.uses.fetch_and(!(FD - CALL), Ordering::Relaxed);
+    }
+
+    /// Whether another call than the asking one is in progress.
+    pub(crate) fn is_in_other_calls(&self) -> bool {
+        self.life.uses.load(Ordering::Acquire) & (FD - CALL) > 1
+    }
+
+    /// Descriptors of this process that refer to it.
+    pub(crate) fn fds(&self) -> u32 {
+        fds_of(self.life.uses.load(Ordering::Acquire))
+    }
+}
+
+fn fds_of(uses: u64) -> u32 {
+    ((uses & !FREE) / FD) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_of_two_bits_is_not_content_with_one() {
+        let conn = Conn::new();
+        conn.mark(flag::TCP_ENDED);
+        conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
+        assert!(conn.has(flag::TCP_GONE));
+    }
+
+    #[test]
+    fn each_line_holds_what_is_used_together() {
+        use core::mem::{align_of, offset_of, size_of};
+        assert_eq!((size_of::<Conn>(), align_of::<Conn>()), (320, 64));
+        // What every call asks: is it in use, decided, tied to a slot that is still its own, nobody else's?
+        assert!(offset_of!(Conn, link) + offset_of!(Link, row) < 64);
+        let lines = [offset_of!(Conn, stream), offset_of!(Conn, interest), offset_of!(Conn, timeouts)];
+        assert_eq!(lines, [128, 192, 256]);
+        assert!(offset_of!(Conn, asking) >= 64 && offset_of!(Conn, slept_properly) < 256);
+    }
+
+    #[test]
+    fn a_new_life_remembers_nothing_of_the_last() {
+        let conn = Conn::new();
+        conn.reset(Event::Accepted);
+        conn.mark(flag::TCP_ENDED | flag::RESET);
+        conn.note_exclusive();
+        conn.add_fd();
+        let zero = [
+            &conn.interest.rx_waiters,
+            &conn.interest.tx_waiters,
+            &conn.interest.epoll_in,
+            &conn.interest.epoll_out,
+            &conn.interest.epoll_edge,
+            &conn.interest.registrations,
+            &conn.asking.looks,
+            &conn.listener.deferral,
+            &conn.naps,
+        ];
+        zero.iter().for_each(|word| word.store(7, Ordering::Relaxed));
+        conn.stream.rcvlowat.store(7, Ordering::Relaxed);
+        conn.origin.inode.store(7, Ordering::Relaxed);
+        conn.origin.accepted_era.store(7, Ordering::Relaxed);
+        conn.drop_fd();
+        conn.transition(Event::Closed);
+        conn.reset(Event::Offered);
+        assert_eq!((conn.phase(), conn.flags(), conn.is_exclusive()), (Phase::Intent, Flags::NONE, false));
+        assert!(zero.iter().all(|word| word.load(Ordering::Relaxed) == 0) && conn.view().is_none());
+        assert_eq!(conn.stream.rcvlowat.load(Ordering::Relaxed), 1);
+        assert_eq!(
+            conn.origin.inode.load(Ordering::Relaxed) + conn.origin.accepted_era.load(Ordering::Relaxed),
+            0
+        );
+        assert_eq!(conn.fds(), 0);
+    }
+
+    #[test]
+    fn descriptors_and_calls_are_counted_apart_and_a_free_object_has_none() {
+        let conn = Conn::new();
+        assert_eq!((conn.fds(), conn.is_in_other_calls()), (0, false));
+        conn.life.uses.store(2 * FD + 2 * CALL, Ordering::Relaxed);
+        assert_eq!((conn.fds(), conn.is_in_other_calls()), (2, true));
+        assert!(!conn.drop_fd() && conn.drop_fd());
+        conn.forget_other_threads();
+        assert!(!conn.is_in_other_calls());
+    }
+}

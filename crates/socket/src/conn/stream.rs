@@ -1,0 +1,53 @@
+//! What calls that move bytes remember from one to the next. Owns: nothing that decides; all of it is a hint or a copy.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use shm::{RxCache, TxCache};
+
+#[repr(C)]
+pub(crate) struct Stream {
+    pub(crate) rx_cache: RxCache,
+    pub(crate) tx_cache: TxCache,
+    /// How far this process had read when it last wrote.
+    pub(crate) heard: AtomicU64,
+    /// When a call that may not wait last asked TCP and it had nothing to say, in cycles.
+    pub(super) asked_tcp: AtomicU64,
+    /// When a poll of sockets of which it is the first last asked the kernel, in cycles.
+    pub(crate) polled: AtomicU64,
+    /// SO_RCVLOWAT.
+    pub(crate) rcvlowat: AtomicU32,
+    /// Such polls since that did not ask.
+    pub(crate) polls: AtomicU32,
+}
+
+impl Stream {
+    pub(super) fn new() -> Self {
+        Stream {
+            rx_cache: RxCache::new(),
+            tx_cache: TxCache::new(),
+            heard: AtomicU64::new(0),
+            asked_tcp: AtomicU64::new(0),
+            polled: AtomicU64::new(0),
+            rcvlowat: AtomicU32::new(1),
+            polls: AtomicU32::new(0),
+        }
+    }
+
+    pub(super) fn reset(&self) {
+        let Stream { rx_cache, tx_cache, heard, asked_tcp, polled: _, rcvlowat, polls: _ } = self;
+        rx_cache.reset();
+        tx_cache.reset();
+        heard.store(0, Ordering::Relaxed);
+        asked_tcp.store(0, Ordering::Relaxed);
+        rcvlowat.store(1, Ordering::Relaxed);
+    }
+}
+
+/// SO_RCVTIMEO and SO_SNDTIMEO when a filter of system calls came, after which nobody can ask.
+#[repr(C)]
+pub(crate) struct Timeouts(pub(super) [AtomicU64; 2]);
+
+impl Timeouts {
+    pub(super) const fn new() -> Self {
+        Timeouts([const { AtomicU64::new(0) }; 2])
+    }
+}
