@@ -29,8 +29,8 @@ pub(crate) fn expect_answer(conn: &Conn) {
 }
 
 fn begin_to_wait(conn: &Conn) {
-    conn.asking.looks.store(0, Ordering::Relaxed);
-    conn.asking.deadline.store(os::time::cycles().wrapping_add(PATIENCE_CYCLES), Ordering::Relaxed);
+    conn.role.looks.store(0, Ordering::Relaxed);
+    conn.role.deadline.store(os::time::cycles().wrapping_add(PATIENCE_CYCLES), Ordering::Relaxed);
 }
 
 pub(crate) fn note_local(conn: &Conn, fd: i32) {
@@ -68,7 +68,7 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
         Some(Verdict::Smc) => became_smc(conn, fd),
         Some(Verdict::Plain(_)) => become_plain(conn, fd),
         None => {
-            let looks = conn.asking.looks.fetch_add(1, Ordering::Relaxed);
+            let looks = conn.role.looks.fetch_add(1, Ordering::Relaxed);
             refresh_unanswered(conn, fd, is_late(conn) && looks >= PATIENCE_LOOKS)
         }
     }
@@ -80,12 +80,12 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
 pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
     match connection::verdict(conn.row()) {
         None if !is_late(conn) => conn.phase(),
-        None if conn.asking.looks.fetch_add(1, Ordering::Relaxed) == 0
+        None if conn.role.looks.fetch_add(1, Ordering::Relaxed) == 0
             && !is_late_by(conn, PATIENCE_CYCLES) =>
         {
             // Late is the first look itself: this process got no CPU, and nor may the server have.
             let again = os::time::cycles().wrapping_add(PATIENCE_CYCLES / 2);
-            conn.asking.deadline.store(again, Ordering::Relaxed);
+            conn.role.deadline.store(again, Ordering::Relaxed);
             conn.phase()
         }
         None => refresh_unanswered(conn, fd, true),
@@ -103,7 +103,7 @@ fn is_late(conn: &Conn) -> bool {
 }
 
 fn is_late_by(conn: &Conn, cycles: u64) -> bool {
-    os::time::cycles().wrapping_sub(conn.asking.deadline.load(Ordering::Relaxed)) as i64 > cycles as i64
+    os::time::cycles().wrapping_sub(conn.role.deadline.load(Ordering::Relaxed)) as i64 > cycles as i64
 }
 
 fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {

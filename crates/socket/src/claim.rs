@@ -68,7 +68,7 @@ fn declined(fd: i32) -> Option<Reason> {
 /// Counts and tells what became of an accepted socket. One that came from another process (no era of ours) may be
 /// anybody's end, and was counted there.
 fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
-    if conn.origin.accepted_era.load(core::sync::atomic::Ordering::Relaxed) != 0 {
+    if conn.role.era.load(core::sync::atomic::Ordering::Relaxed) != 0 {
         fallback::note(fd, What::Connection(Side::Server), reason);
     }
 }
@@ -76,8 +76,7 @@ fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
 /// PEERNOSMC: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered already.
-    let is_unshared =
-        conn.origin.accepted_era.load(core::sync::atomic::Ordering::Relaxed) == crate::era::now();
+    let is_unshared = conn.role.era.load(core::sync::atomic::Ordering::Relaxed) == crate::era::now();
     if is_unshared && !connection::any_pending() {
         return Err(Reason::PEERNOSMC);
     }

@@ -76,7 +76,7 @@ fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
     }
     if held.phase() == Phase::Listening {
         let at = net::local(fd);
-        let cookie = held.listener.cookie.load(Ordering::Relaxed);
+        let cookie = held.role.listener.load(Ordering::Relaxed);
         return at.map_or(AfterClose::Nothing, |at| AfterClose::Listener(cookie, at));
     }
     let is_shared = finish(&held, fd, alone) && !os::confined::is_confined();

@@ -19,7 +19,7 @@ pub fn before(calls: Calls) {
         let Some(held) = hold_index(index) else { continue };
         match held.phase() {
             Phase::Listening if is_announced_here(fd) => {
-                listener::forget(held.listener.cookie.load(Ordering::Relaxed), fd);
+                listener::forget(held.role.listener.load(Ordering::Relaxed), fd);
                 held.mark(flag::WITHDRAWN);
             }
             Phase::Accepted | Phase::Intent => decide::refuse(fd),

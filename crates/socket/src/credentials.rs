@@ -50,7 +50,7 @@ fn settle(fd: i32, index: shm::slab::Index, is_counted: bool) {
     let Some(held) = hold_index(index) else { return };
     match held.phase() {
         Phase::Listening => {
-            listener::forget(held.listener.cookie.load(Ordering::Relaxed), fd);
+            listener::forget(held.role.listener.load(Ordering::Relaxed), fd);
             held.transition(Event::Withdrawn);
         }
         Phase::Accepted if is_counted => decide::refuse(fd),

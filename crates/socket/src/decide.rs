@@ -13,7 +13,7 @@ pub(crate) fn in_use(fd: i32) -> Option<Held> {
     let phase = match due(held.phase()) {
         Due::Claim => claim::decide(&held, fd),
         Due::Glance => answer::glance(&held, fd),
-        Due::Nothing => held.phase(),
+        Due::Nothing(phase) => phase,
     };
     match course(phase, || held.is_stale()) {
         Course::Ours => Some(held),
@@ -33,7 +33,7 @@ enum Due {
     /// A glance at the answer.
     Glance,
     /// Nothing: it is decided, or not the calls' to decide.
-    Nothing,
+    Nothing(Phase),
 }
 
 #[inline]
@@ -41,7 +41,7 @@ fn due(phase: Phase) -> Due {
     match phase {
         Phase::Accepted => Due::Claim,
         Phase::Intent => Due::Glance,
-        _ => Due::Nothing,
+        phase => Due::Nothing(phase),
     }
 }
 
@@ -59,13 +59,10 @@ enum Course {
 #[inline]
 fn course(phase: Phase, is_stale: impl FnOnce() -> bool) -> Course {
     match phase {
-        Phase::Smc | Phase::Intent => {
-            if is_stale() {
-                Course::Forsaken
-            } else {
-                Course::Ours
-            }
-        }
+        Phase::Smc | Phase::Intent => match is_stale() {
+            true => Course::Forsaken,
+            false => Course::Ours,
+        },
         _ => Course::Libc,
     }
 }
@@ -106,7 +103,7 @@ mod tests {
     fn a_call_decides_what_is_undecided_and_nothing_else() {
         assert_eq!((due(Phase::Accepted), due(Phase::Intent)), (Due::Claim, Due::Glance));
         let decided = [Phase::Free, Phase::Listening, Phase::Smc, Phase::Plain, Phase::Fresh];
-        assert!(decided.iter().all(|phase| due(*phase) == Due::Nothing));
+        assert!(decided.iter().all(|phase| due(*phase) == Due::Nothing(*phase)));
     }
 
     #[test]

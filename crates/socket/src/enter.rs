@@ -26,7 +26,7 @@ pub(crate) fn enter(fd: i32, born: Event) -> Option<Held> {
 /// Makes `fd` another descriptor of the adopted socket with this inode, if there is one.
 pub(crate) fn join_adopted(fd: i32, inode: u64) -> bool {
     let is_it =
-        |conn: &Conn| inode != 0 && conn.fds() > 0 && conn.origin.inode.load(Ordering::Relaxed) == inode;
+        |conn: &Conn| inode != 0 && conn.fds() > 0 && conn.role.inode.load(Ordering::Relaxed) == inode;
     let Some(held) = all().find(|(_, conn)| is_it(conn)).and_then(|(index, _)| hold_index(index)) else {
         return false;
     };

@@ -79,12 +79,12 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
         crate::options::note_unseen_options();
     }
     let held = enter(fd, Event::Listened).ok_or(Reason::MEM)?;
-    held.listener.cookie.store(cookie, core::sync::atomic::Ordering::Relaxed);
-    held.listener.era.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
-    held.listener
-        .port
-        .store(net::local(fd).map_or(0, |at| at.port.into()), core::sync::atomic::Ordering::Relaxed);
-    held.listener.deferral.store(deferral.max(0) as u32, core::sync::atomic::Ordering::Relaxed);
+    held.role.listener.store(cookie, core::sync::atomic::Ordering::Relaxed);
+    held.role.era.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
+    held.role.port.store(net::local(fd).map_or(0, |at| at.port), core::sync::atomic::Ordering::Relaxed);
+    held.role
+        .deferral
+        .store(u16::try_from(deferral.max(0)).unwrap_or(u16::MAX), core::sync::atomic::Ordering::Relaxed);
     Ok(())
 }
 
@@ -92,9 +92,9 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
 /// became another program that has nothing to do with it. Whoever accepts himself announces it anew.
 pub fn announce_again(fd: i32) {
     let Some(conn) = crate::held::hold(fd) else { return };
-    let port = conn.listener.port.load(core::sync::atomic::Ordering::Relaxed) as u16;
-    let cookie = conn.listener.cookie.load(core::sync::atomic::Ordering::Relaxed);
-    let has_forked = conn.listener.era.load(core::sync::atomic::Ordering::Relaxed) != crate::era::now();
+    let port = conn.role.port.load(core::sync::atomic::Ordering::Relaxed);
+    let cookie = conn.role.listener.load(core::sync::atomic::Ordering::Relaxed);
+    let has_forked = conn.role.era.load(core::sync::atomic::Ordering::Relaxed) != crate::era::now();
     if conn.phase() == Phase::Listening
         && has_forked
         && registry::mapped().is_some()
@@ -110,7 +110,10 @@ pub fn defer(fd: i32, seconds: i32) -> bool {
         MAY_DEFER.fetch_or(seconds > 0, AcqRel);
         return false;
     };
-    conn.listener.deferral.store(rounded_deferral(seconds), core::sync::atomic::Ordering::Relaxed);
+    conn.role.deferral.store(
+        u16::try_from(rounded_deferral(seconds)).unwrap_or(u16::MAX),
+        core::sync::atomic::Ordering::Relaxed,
+    );
     true
 }
 
@@ -138,7 +141,7 @@ fn rounded_deferral(seconds: i32) -> u32 {
 /// The TCP_DEFER_ACCEPT of an announced listener, 0 for none; `None` for any other socket.
 pub fn deferral(fd: i32) -> Option<u32> {
     let conn = crate::held::hold(fd).filter(|conn| conn.phase() == Phase::Listening)?;
-    Some(conn.listener.deferral.load(core::sync::atomic::Ordering::Relaxed))
+    Some(conn.role.deferral.load(core::sync::atomic::Ordering::Relaxed).into())
 }
 
 /// Whether the kernel waits for data with the last word of this client's handshake, as TCP_DEFER_ACCEPT has it there.
@@ -169,7 +172,7 @@ pub fn refuse_unseen(fd: i32, reason: Reason) {
 pub fn after_accept(fd: i32, is_nonblocking: bool) {
     if let Some(held) = enter(fd, Event::Accepted) {
         held.see_nonblocking(is_nonblocking);
-        held.origin.accepted_era.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
+        held.role.era.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -187,6 +190,6 @@ pub fn adopt(fd: i32) {
         return;
     }
     if let Some(held) = enter(fd, Event::Accepted) {
-        held.origin.inode.store(inode, core::sync::atomic::Ordering::Relaxed);
+        held.role.inode.store(inode, core::sync::atomic::Ordering::Relaxed);
     }
 }

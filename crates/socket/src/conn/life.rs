@@ -17,6 +17,8 @@ pub(crate) struct Life {
     /// See [`flag`](crate::flag).
     pub(super) flags: AtomicU32,
     pub(super) phase: AtomicU8,
+    /// Which end of the connection it is.
+    pub(super) side: AtomicU8,
 }
 
 impl Life {
@@ -26,12 +28,13 @@ impl Life {
             exclusive_era: AtomicU64::new(0),
             flags: AtomicU32::new(Flags::NONE.word()),
             phase: AtomicU8::new(0),
+            side: AtomicU8::new(0),
         }
     }
 
-    /// For another socket. (Late looks go on counting at the uses; the phase is the table's to change.)
+    /// For another socket. (Late looks go on counting at the uses; the phase is the table's to change; the side is a tie's.)
     pub(super) fn reset(&self) {
-        let Life { uses: _, exclusive_era, flags, phase: _ } = self;
+        let Life { uses: _, exclusive_era, flags, phase: _, side: _ } = self;
         exclusive_era.store(0, Ordering::Relaxed);
         flags.store(Flags::NONE.word(), Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
 //! What a socket is tied to: a row of the registry, and a slot. Owns: that all of it is there before the slot is seen.
 
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use fabric::connection::RowId;
 use fabric::slot::SlotView;
 use shm::Side;
@@ -12,11 +12,10 @@ pub(crate) struct Link {
     pub(super) slot: OnceRef<SlotView>,
     /// Of the slot, while it was this connection's.
     pub(super) generation: AtomicU32,
-    pub(super) side: AtomicU8,
-    /// Registry row; meaningful from Intent or the server's claim on.
-    pub(super) row: AtomicU64,
     /// Number of the slot.
     pub(super) view: AtomicU32,
+    /// Registry row; meaningful from Intent or the server's claim on.
+    pub(super) row: AtomicU64,
     /// Cookie of the client's socket, key of the row.
     pub(super) cookie: AtomicU64,
     /// The era in which it was tied to its slot: a fork that was under way has not counted the child's copy.
@@ -28,7 +27,6 @@ impl Link {
         Link {
             slot: OnceRef::new(),
             generation: AtomicU32::new(0),
-            side: AtomicU8::new(0),
             row: AtomicU64::new(0),
             view: AtomicU32::new(u32::MAX),
             cookie: AtomicU64::new(0),
@@ -38,13 +36,12 @@ impl Link {
 
     /// For another socket. (What is stored before the slot at every tie has no meaning without it.)
     pub(super) fn reset(&self) {
-        let Link { slot, generation: _, side: _, row: _, view, cookie: _, tied_era: _ } = self;
+        let Link { slot, generation: _, row: _, view, cookie: _, tied_era: _ } = self;
         view.store(u32::MAX, Ordering::Relaxed);
         slot.take();
     }
 
     pub(super) fn tie(&self, to: Tie) {
-        self.side.store(to.side as u8, Ordering::Relaxed);
         self.row.store(to.row.word(), Ordering::Relaxed);
         self.cookie.store(to.cookie, Ordering::Relaxed);
         self.generation.store(to.generation, Ordering::Relaxed);

@@ -11,7 +11,7 @@ pub(crate) mod stream;
 use crate::conn::interest::Interest;
 use crate::conn::life::{CALL, FD, FREE, Life};
 use crate::conn::link::{Link, Tie};
-use crate::conn::role::{Asking, Listener, Origin};
+use crate::conn::role::Role;
 use crate::conn::stream::{Stream, Timeouts};
 use crate::flag::{self, Flags};
 use crate::phase::{self, Event, Phase};
@@ -25,17 +25,14 @@ use shm::slab::Index;
 /// reads until it is told EAGAIN would make a system call for that each time. Who waits, for whatever, asks TCP itself.
 const QUIET_TCP_CYCLES: u64 = 1_000_000;
 
-/// One socket: parts that are used together stand together, by cache line. What every call touches is on the first; the second
-/// is for who connects, accepts and listens, the third for who moves bytes, the fourth for who waits.
-#[repr(C, align(64))]
+/// One socket: parts that are used together stand together, by cache line (a slab's objects lie 256 bytes apart, with a word of
+/// the slab's at the end). What every call touches is on the first line; the second is for who connects, accepts, listens and
+/// sleeps, the third for who moves bytes, the fourth for who waits in whatever way.
+#[repr(C)]
 pub struct Conn {
     pub(crate) life: Life,
     link: Link,
-    pub(crate) asking: Asking,
-    pub(crate) origin: Origin,
-    pub(crate) listener: Listener,
-    pub(crate) stream: Stream,
-    pub(crate) interest: Interest,
+    pub(crate) role: Role,
     /// Rounds to spin before sleeping.
     pub(crate) spin: AtomicU32,
     /// Yields one after the other that gave the core to another program of ours, and how many of them are too many.
@@ -45,6 +42,8 @@ pub struct Conn {
     pub(crate) naps: AtomicU32,
     /// When a sleep last ended that was no nap, in cycles.
     pub(crate) slept_properly: AtomicU64,
+    pub(crate) stream: Stream,
+    pub(crate) interest: Interest,
     timeouts: Timeouts,
 }
 
@@ -53,16 +52,14 @@ impl Conn {
         Conn {
             life: Life::new(),
             link: Link::new(),
-            asking: Asking::new(),
-            origin: Origin::new(),
-            listener: Listener::new(),
-            stream: Stream::new(),
-            interest: Interest::new(),
+            role: Role::new(),
             spin: AtomicU32::new(0),
             shared_yields: AtomicU32::new(0),
             shared_yields_max: AtomicU32::new(0),
             naps: AtomicU32::new(0),
             slept_properly: AtomicU64::new(0),
+            stream: Stream::new(),
+            interest: Interest::new(),
             timeouts: Timeouts::new(),
         }
     }
@@ -72,23 +69,19 @@ impl Conn {
         let Conn {
             life,
             link,
-            asking,
-            origin,
-            listener,
-            stream,
-            interest,
+            role,
             spin,
             shared_yields,
             shared_yields_max,
             naps,
             slept_properly: _,
+            stream,
+            interest,
             timeouts: _,
         } = self;
         life.reset();
         link.reset();
-        asking.reset();
-        origin.reset();
-        listener.reset();
+        role.reset();
         stream.reset();
         interest.reset();
         // (The time limits are stored before a filter comes, after which they are read; a proper sleep before the first nap.)
@@ -120,7 +113,7 @@ impl Conn {
     /// Which end of the connection this is.
     #[inline]
     pub fn side(&self) -> Side {
-        if self.link.side.load(Ordering::Relaxed) == 0 { Side::Client } else { Side::Server }
+        if self.life.side.load(Ordering::Relaxed) == 0 { Side::Client } else { Side::Server }
     }
 
     /// Remembers that no other process has a copy of the socket so far.
@@ -141,6 +134,7 @@ impl Conn {
 
     /// Ties the socket to a row and a slot.
     pub(crate) fn tie(&self, to: Tie) {
+        self.life.side.store(to.side as u8, Ordering::Relaxed);
         self.link.tie(to);
     }
 
@@ -311,13 +305,12 @@ mod tests {
 
     #[test]
     fn each_line_holds_what_is_used_together() {
-        use core::mem::{align_of, offset_of, size_of};
-        assert_eq!((size_of::<Conn>(), align_of::<Conn>()), (320, 64));
+        use core::mem::{offset_of, size_of};
+        assert_eq!(size_of::<Conn>(), 256 - 8);
         // What every call asks: is it in use, decided, tied to a slot that is still its own, nobody else's?
-        assert!(offset_of!(Conn, link) + offset_of!(Link, row) < 64);
-        let lines = [offset_of!(Conn, stream), offset_of!(Conn, interest), offset_of!(Conn, timeouts)];
-        assert_eq!(lines, [128, 192, 256]);
-        assert!(offset_of!(Conn, asking) >= 64 && offset_of!(Conn, slept_properly) < 256);
+        assert_eq!(offset_of!(Conn, link) + size_of::<Link>(), 64);
+        let lines = [offset_of!(Conn, role), offset_of!(Conn, stream), offset_of!(Conn, interest)];
+        assert_eq!(lines, [64, 128, 192]);
     }
 
     #[test]
@@ -334,24 +327,19 @@ mod tests {
             &conn.interest.epoll_out,
             &conn.interest.epoll_edge,
             &conn.interest.registrations,
-            &conn.asking.looks,
-            &conn.listener.deferral,
             &conn.naps,
         ];
         zero.iter().for_each(|word| word.store(7, Ordering::Relaxed));
         conn.stream.rcvlowat.store(7, Ordering::Relaxed);
-        conn.origin.inode.store(7, Ordering::Relaxed);
-        conn.origin.accepted_era.store(7, Ordering::Relaxed);
+        conn.role.inode.store(7, Ordering::Relaxed);
+        conn.role.era.store(7, Ordering::Relaxed);
         conn.drop_fd();
         conn.transition(Event::Closed);
         conn.reset(Event::Offered);
         assert_eq!((conn.phase(), conn.flags(), conn.is_exclusive()), (Phase::Intent, Flags::NONE, false));
         assert!(zero.iter().all(|word| word.load(Ordering::Relaxed) == 0) && conn.view().is_none());
         assert_eq!(conn.stream.rcvlowat.load(Ordering::Relaxed), 1);
-        assert_eq!(
-            conn.origin.inode.load(Ordering::Relaxed) + conn.origin.accepted_era.load(Ordering::Relaxed),
-            0
-        );
+        assert_eq!(conn.role.inode.load(Ordering::Relaxed) + conn.role.era.load(Ordering::Relaxed), 0);
         assert_eq!(conn.fds(), 0);
     }
 
