@@ -3,6 +3,7 @@
 use crate::process::{self, ProcessId};
 use crate::{doubt, registry};
 use os::net::Endpoint;
+use os::time::Cycles;
 use os::{diag, net};
 use shm::registry::{EndpointWords, LISTENER_BUCKETS, ListenerRow, ROWS, RegistryMap};
 use shm::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -160,8 +161,7 @@ static LAST_ASKED: LastAsked = LastAsked {
     asked_at: AtomicU64::new(0),
 };
 
-/// About a second.
-const BELIEVED_CYCLES: u64 = 3_000_000_000;
+const BELIEVED: Cycles = Cycles::from_ms(1_000);
 
 impl LastAsked {
     fn cookie_of(&self, target: Endpoint) -> Option<u64> {
@@ -169,11 +169,11 @@ impl LastAsked {
         let wanted = words_of(target);
         let is_it = self.target.family_port.load(Relaxed) == wanted.0
             && self.target.addr.iter().zip(wanted.1).all(|(word, wanted)| word.load(Relaxed) == wanted);
-        let age = os::time::cycles().wrapping_sub(self.asked_at.load(Relaxed));
+        let age = Cycles::now().since(Cycles::load(&self.asked_at));
         let cookie = self.cookie.load(Relaxed);
         core::sync::atomic::fence(Acquire);
         let is_whole = version & 1 == 0 && self.version.load(Relaxed) == version;
-        (is_it && is_whole && cookie != 0 && age < BELIEVED_CYCLES).then_some(cookie)
+        (is_it && is_whole && cookie != 0 && age < BELIEVED).then_some(cookie)
     }
 
     fn remember(&self, target: Endpoint, cookie: u64) {
@@ -183,7 +183,7 @@ impl LastAsked {
         if is_ours {
             store_endpoint(&self.target, target);
             self.cookie.store(cookie, Relaxed);
-            self.asked_at.store(os::time::cycles(), Relaxed);
+            Cycles::now().store(&self.asked_at);
             self.version.store(version.wrapping_add(2), Release);
         }
     }

@@ -10,14 +10,16 @@ use fabric::verdict::Verdict;
 use fabric::{Reason, attach, connection, doubt, fallback, totals};
 use os::net::{self, TcpInput, msg};
 use os::poll::bits;
+use os::time::Cycles;
 use os::{Errno, diag};
 use shm::Side;
 use shm::sync::Ordering as Shared;
 
 /// How long an intent may stay unanswered: far longer than a busy server takes to accept, short enough for the rare
-/// listener whose connections are served by a program without the library. About a second, in cycles of the counter,
-/// which costs less than a clock.
-const PATIENCE_CYCLES: u64 = 3_000_000_000;
+/// listener whose connections are served by a program without the library. (Reading the counter costs less than a clock.)
+const PATIENCE: Cycles = Cycles::from_ms(1_000);
+/// For who was late with the first look already.
+const SECOND_PATIENCE: Cycles = Cycles::from_ms(500);
 /// How often somebody who waits for the answer has looked for it by then: one who hardly got to run in that time knows that
 /// the server did not either (500 processes that start at once on two CPUs).
 const PATIENCE_LOOKS: u32 = 30;
@@ -30,7 +32,7 @@ pub(crate) fn expect_answer(conn: &Conn) {
 
 fn begin_to_wait(conn: &Conn) {
     conn.role.looks.store(0, Ordering::Relaxed);
-    conn.role.deadline.store(os::time::cycles().wrapping_add(PATIENCE_CYCLES), Ordering::Relaxed);
+    Cycles::now().plus(PATIENCE).store(&conn.role.deadline);
 }
 
 pub(crate) fn note_local(conn: &Conn, fd: i32) {
@@ -80,12 +82,9 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
 pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
     match connection::verdict(conn.row()) {
         None if !is_late(conn) => conn.phase(),
-        None if conn.role.looks.fetch_add(1, Ordering::Relaxed) == 0
-            && !is_late_by(conn, PATIENCE_CYCLES) =>
-        {
+        None if conn.role.looks.fetch_add(1, Ordering::Relaxed) == 0 && !is_late_by(conn, PATIENCE) => {
             // Late is the first look itself: this process got no CPU, and nor may the server have.
-            let again = os::time::cycles().wrapping_add(PATIENCE_CYCLES / 2);
-            conn.role.deadline.store(again, Ordering::Relaxed);
+            Cycles::now().plus(SECOND_PATIENCE).store(&conn.role.deadline);
             conn.phase()
         }
         None => refresh_unanswered(conn, fd, true),
@@ -99,11 +98,11 @@ pub(crate) fn is_refused(conn: &Conn) -> bool {
 }
 
 fn is_late(conn: &Conn) -> bool {
-    is_late_by(conn, 0)
+    is_late_by(conn, Cycles::NONE)
 }
 
-fn is_late_by(conn: &Conn, cycles: u64) -> bool {
-    os::time::cycles().wrapping_sub(conn.role.deadline.load(Ordering::Relaxed)) as i64 > cycles as i64
+fn is_late_by(conn: &Conn, by: Cycles) -> bool {
+    Cycles::now().is_after(Cycles::load(&conn.role.deadline).plus(by))
 }
 
 fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {

@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering;
 use fabric::listener;
 use os::net::{self, Endpoint};
 use os::poll::bits;
+use os::time::Cycles;
 use shm::ClosedBy;
 use shm::sync::Ordering as Shared;
 
@@ -146,10 +147,10 @@ fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
 /// closes after a server mostly has its FIN by then; over memory it learns of the close before the server's FIN is sent:
 /// 28 thousand short connections took all ports of a client, which over TCP had most of them still.
 fn let_the_server_end_first(conn: &Conn, fd: i32) {
-    /// Some 50 us; a server's close() takes 5 from its announcement to its FIN.
-    const LONGEST_CYCLES: u64 = 100_000;
-    let from = os::time::cycles();
-    while may_yield() && os::time::cycles().wrapping_sub(from) < LONGEST_CYCLES {
+    /// A server's close() takes 5 us from its announcement to its FIN.
+    const LONGEST: Cycles = Cycles::from_us(33);
+    let from = Cycles::now();
+    while may_yield() && Cycles::now().since(from) < LONGEST {
         if conn.has(flag::TCP_ENDED | flag::RESET) || os::poll::peek(fd, bits::RDHUP) != 0 {
             return;
         }

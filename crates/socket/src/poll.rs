@@ -1,7 +1,7 @@
 //! poll and select over our sockets. Owns: the private array in which each of them stands as doorbell and TCP socket.
 //!
 //! The program's array is written only when the call is over. What the rings say needs no system call: if nothing but
-//! sockets of ours is asked for, the kernel is asked by a call that sleeps, and every 200 us by one that does not.
+//! sockets of ours is asked for, the kernel is asked by a call that sleeps, and every 167 us by one that does not.
 
 use crate::conn::Conn;
 use crate::decide::in_use;
@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering;
 use os::Errno;
 use os::mem::Scratch;
 use os::poll::{PollFd, bits};
+use os::time::Cycles;
 use shm::slab::Index;
 use shm::sync::Ordering as Shared;
 
@@ -99,14 +100,14 @@ fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
 /// always is ready would never hear of it. The first socket stands for the set. (A program whose every poll takes so long
 /// asks at every sixteenth, or it would ask each time.)
 fn is_kernel_due(first: &Conn) -> bool {
-    /// Some 200 us, and 2 ms.
-    const ASKED_EVERY_CYCLES: (u64, u64) = (500_000, 5_000_000);
+    const ASKED_EVERY: (Cycles, Cycles) = (Cycles::from_us(167), Cycles::from_us(1_667));
     const POLLS: u32 = 16;
-    let (now, asked) = (os::time::cycles(), first.stream.polled.load(Ordering::Relaxed));
-    let (since, polls) = (now.wrapping_sub(asked), first.stream.polls.load(Ordering::Relaxed) + 1);
-    let is_due = since > ASKED_EVERY_CYCLES.1 || (since > ASKED_EVERY_CYCLES.0 && polls >= POLLS);
+    let now = Cycles::now();
+    let since = now.since(Cycles::load(&first.stream.polled));
+    let polls = first.stream.polls.load(Ordering::Relaxed) + 1;
+    let is_due = since > ASKED_EVERY.1 || (since > ASKED_EVERY.0 && polls >= POLLS);
     if is_due {
-        first.stream.polled.store(now, Ordering::Relaxed);
+        now.store(&first.stream.polled);
     }
     first.stream.polls.store(if is_due { 0 } else { polls.min(POLLS) }, Ordering::Relaxed);
     is_due
@@ -135,7 +136,7 @@ impl Round<'_> {
     fn run(&mut self, timeout_ns: Option<u64>, sleep: &mut impl Sleep) -> Result<usize, Errno> {
         let limit = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
         let (mut is_first, mut patience) = (true, Patience::default());
-        let slept_from = os::time::cycles();
+        let slept_from = Cycles::now();
         loop {
             let now_ready = self.prepare(&mut patience);
             let left = limit.map(|end| end.saturating_sub(os::time::monotonic_ns()));
@@ -198,7 +199,7 @@ impl Round<'_> {
         (fd >= 0).then(|| Some((Held::unpark(Index(fd as u32))?, events))).flatten()
     }
 
-    fn relax(&mut self, slept_from: u64) {
+    fn relax(&mut self, slept_from: Cycles) {
         let count = self.fds.len();
         for at in 0..count {
             let Some((conn, events)) = self.held(at) else { continue };

@@ -15,13 +15,14 @@ use fabric::connection;
 use fabric::verdict::Verdict;
 use os::Errno;
 use os::poll::{PollFd, bits};
+use os::time::Cycles;
 
 /// Rounds to spin for a server's answer, over all connections of this process: each has one answer, so what it learns serves
 /// the next. (A server that waits in accept() answers after some 20 us; asleep that long, a short connection took 9 % longer
 /// than over TCP, with this wait 11 % less.)
 static ANSWER_SPIN: AtomicU32 = AtomicU32::new(8);
 /// A sleep shorter than this would have been worth a spin.
-const SHORT_SLEEP_NS: u64 = 50_000;
+const SHORT_SLEEP: Cycles = Cycles::from_us(50);
 /// How long a sleep may last before an unanswered intent is looked at again.
 pub(crate) const SLICE_MS: i32 = 10;
 /// How often a writer asks whether a half-closed peer is still there: TCP has nothing more to say about it.
@@ -29,13 +30,13 @@ pub(crate) const HALF_CLOSED_SLICE_MS: i32 = 200;
 
 /// So many short sleeps in a row, and the next is a nap.
 const NAPS_FROM: u32 = 4;
-/// After so many naps and so long (some 10 milliseconds) the next sleep is libc's own wait: a thread that is to be cancelled must
+/// After so many naps and so long the next sleep is libc's own wait: a thread that is to be cancelled must
 /// come by it. (By the count alone short naps pay too often for it, by the time alone the long ones of a crowd.)
-const PROPER_EVERY: (u32, u64) = (16, 20_000_000);
+const PROPER_EVERY: (u32, Cycles) = (16, Cycles::from_us(6_667));
 /// Longest nap: who is killed or reset without a word is noticed so much later.
 const NAP_MS: i32 = 5;
 /// A sleep that a nap would have done for: about the same.
-const SHORT_NAP_CYCLES: u64 = 10_000_000;
+const SHORT_NAP: Cycles = Cycles::from_us(3_333);
 
 /// What the caller waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,7 +93,7 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
     if is_nonblocking {
         return Err(Errno::EAGAIN);
     }
-    let (window, slept_from) = (window_of(conn), os::time::cycles());
+    let (window, slept_from) = (window_of(conn), Cycles::now());
     if let Some(outcome) = nap(conn, end, wish, limit) {
         learn(window, slept_from);
         return outcome;
@@ -115,7 +116,7 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
 /// from it. `None`: to sleep properly.
 fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Errno>> {
     let naps = conn.naps.load(Ordering::Relaxed);
-    let since_proper = os::time::cycles().wrapping_sub(conn.slept_properly.load(Ordering::Relaxed));
+    let since_proper = Cycles::now().since(Cycles::load(&conn.slept_properly));
     let is_overdue = naps >= NAPS_FROM + PROPER_EVERY.0 && since_proper >= PROPER_EVERY.1;
     let is_due = naps >= NAPS_FROM && !is_overdue;
     if !is_due || os::confined::is_confined() || !conn.is_exclusive() || conn.phase() != Phase::Smc {
@@ -151,11 +152,11 @@ fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Er
 }
 
 /// Counts short sleeps that ended with what was waited for; another kind starts over.
-fn note_length(conn: &Conn, slept_from: u64, is_granted: bool) {
-    let is_short = os::time::cycles().wrapping_sub(slept_from) < SHORT_NAP_CYCLES;
+fn note_length(conn: &Conn, slept_from: Cycles, is_granted: bool) {
+    let is_short = Cycles::now().since(slept_from) < SHORT_NAP;
     let naps = conn.naps.load(Ordering::Relaxed).saturating_add(1).min(NAPS_FROM);
     conn.naps.store(if is_granted && is_short { naps } else { 0 }, Ordering::Relaxed);
-    conn.slept_properly.store(os::time::cycles(), Ordering::Relaxed);
+    Cycles::now().store(&conn.slept_properly);
 }
 
 /// The short wait before a sleep: whether the wish came true.
@@ -238,19 +239,18 @@ pub(crate) fn window_of(conn: &Conn) -> &AtomicU32 {
 }
 
 /// KVM's halt-polling rule: a short sleep grows the window back, a long one shrinks it.
-pub(crate) fn learn(window: &AtomicU32, slept_from: u64) {
+pub(crate) fn learn(window: &AtomicU32, slept_from: Cycles) {
     window.store(next_window(window.load(Ordering::Relaxed), slept_from), Ordering::Relaxed);
 }
 
-/// The window after a sleep that began at `slept_from` cycles: a short one would have been worth a longer spin.
-fn next_window(window: u32, slept_from: u64) -> u32 {
+/// The window after a sleep that began at `slept_from`: a short one would have been worth a longer spin.
+fn next_window(window: u32, slept_from: Cycles) -> u32 {
     if is_short(slept_from) { (window * 2).max(2).min(config::spin()) } else { (window / 2).max(1) }
 }
 
-/// Whether a sleep that began at `slept_from` cycles would have been worth a spin.
-fn is_short(slept_from: u64) -> bool {
-    // About 2 to 4 cycles of the counter per nanosecond; the comparison is coarse on purpose.
-    os::time::cycles().wrapping_sub(slept_from) < SHORT_SLEEP_NS * 3
+/// Whether a sleep that began at `slept_from` would have been worth a spin.
+fn is_short(slept_from: Cycles) -> bool {
+    Cycles::now().since(slept_from) < SHORT_SLEEP
 }
 
 fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {

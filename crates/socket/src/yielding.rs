@@ -2,25 +2,26 @@
 
 use crate::config;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use os::time::Cycles;
 
 /// Looks of a round while the core has nobody else to run.
 const PAUSES: u32 = 50;
-/// Who has a core for longer computes: a scheduler's slice is 1.4 ms and more. About a millisecond. A yield during which
-/// nobody did lasted because many took their turn, however long. (500 processes that only exchange messages: 1 to 3 ms.)
-const LONG_TURN_CYCLES: u64 = 3_000_000;
-/// A yield that lasts longer is long whoever had the core: some 200 milliseconds.
-const TOO_LONG_YIELD_CYCLES: u64 = 600_000_000;
+/// Who has a core for longer computes: a scheduler's slice is 1.4 ms and more. A yield during which nobody did
+/// lasted because many took their turn, however long. (500 processes that only exchange messages: 1 to 3 ms.)
+const LONG_TURN: Cycles = Cycles::from_ms(1);
+/// A yield that lasts longer is long whoever had the core.
+const TOO_LONG_YIELD: Cycles = Cycles::from_ms(200);
 /// One long yield says little: each counts so much, each short one takes one off, and at this sum nobody yields for a
 /// while. (When every long yield counted, 50 connections on a quiet machine of two CPUs lost half their rate.)
 const LONG_YIELD_WEIGHT: u32 = 64;
 const TOO_MANY: u32 = 256;
 /// The sum.
 static LONG_YIELDS: AtomicU32 = AtomicU32::new(0);
-/// For so long nobody yields then, at first and at most: about 30 milliseconds and a second.
-const ABSTAIN_CYCLES: (u64, u64) = (100_000_000, 3_000_000_000);
-/// A yield that came back later than this (some 10 microseconds) found somebody else to run: then a round is a look and
+/// For so long nobody yields then, at first and at most.
+const ABSTAIN: (Cycles, Cycles) = (Cycles::from_ms(33), Cycles::from_ms(1_000));
+/// A yield that came back later than this found somebody else to run: then a round is a look and
 /// a yield. With fifty pauses each, a hundred processes on two cores kept each other waiting for milliseconds.
-const IDLE_YIELD_CYCLES: u64 = 30_000;
+const IDLE_YIELD: Cycles = Cycles::from_us(10);
 /// How long the last yield of this process lasted.
 static LAST_YIELD: AtomicU64 = AtomicU64::new(0);
 /// Until when this process does not yield, and for how long it last abstained.
@@ -32,8 +33,8 @@ pub(crate) fn may_yield() -> bool {
     if config::spin() == 0 || os::confined::is_confined() {
         return false;
     }
-    let until = ABSTAINS_UNTIL.load(Ordering::Relaxed);
-    until == 0 || os::time::cycles().wrapping_sub(until) as i64 > 0
+    let until = Cycles::load(&ABSTAINS_UNTIL);
+    until == Cycles::NONE || Cycles::now().is_after(until)
 }
 
 /// Looks per round: many while the core has nobody else to run.
@@ -44,7 +45,7 @@ pub(crate) fn pauses() -> u32 {
 /// Whether the last yield found nobody else who wanted the core.
 #[inline]
 pub(crate) fn has_core_alone() -> bool {
-    LAST_YIELD.load(Ordering::Relaxed) < IDLE_YIELD_CYCLES
+    Cycles::load(&LAST_YIELD) < IDLE_YIELD
 }
 
 /// A moment for somebody who is about to do something: most likely at work on another core if this one is wanted by nobody.
@@ -59,8 +60,8 @@ pub(crate) fn pause_or_yield() {
 
 /// A thread is about to wait without its core: its turn there ends. How many on this core have been long so far.
 pub(crate) fn end_turn() -> Turn {
-    let (core, now) = (os::process::current_cpu(), os::time::cycles());
-    let long = fabric::registry::mapped().map_or(0, |map| map.turns.end(core, now, LONG_TURN_CYCLES));
+    let (core, now) = (os::process::current_cpu(), Cycles::now());
+    let long = fabric::registry::mapped().map_or(0, |map| map.turns.end(core, now.word(), LONG_TURN.word()));
     Turn { core, long, ended_at: now }
 }
 
@@ -68,18 +69,18 @@ pub(crate) fn end_turn() -> Turn {
 pub(crate) struct Turn {
     core: u32,
     long: u32,
-    ended_at: u64,
+    ended_at: Cycles,
 }
 
 impl Turn {
     /// Whether the core came back so late at `now` because somebody computed.
-    fn was_long_until(&self, now: u64) -> bool {
-        let lasted = now.wrapping_sub(self.ended_at);
+    fn was_long_until(&self, now: Cycles) -> bool {
+        let lasted = now.since(self.ended_at);
         let is_somebodys = || {
             fabric::registry::mapped()
-                .is_none_or(|map| map.turns.was_long(self.core, self.long, now, LONG_TURN_CYCLES))
+                .is_none_or(|map| map.turns.was_long(self.core, self.long, now.word(), LONG_TURN.word()))
         };
-        lasted > TOO_LONG_YIELD_CYCLES || (lasted > LONG_TURN_CYCLES && is_somebodys())
+        lasted > TOO_LONG_YIELD || (lasted > LONG_TURN && is_somebodys())
     }
 }
 
@@ -88,24 +89,24 @@ impl Turn {
 pub(crate) fn yield_now() -> bool {
     let turn = end_turn();
     os::process::yield_now();
-    let now = os::time::cycles();
-    let lasted = now.wrapping_sub(turn.ended_at);
-    LAST_YIELD.store(lasted, Ordering::Relaxed);
+    let now = Cycles::now();
+    let lasted = now.since(turn.ended_at);
+    lasted.store(&LAST_YIELD);
     weigh(turn.was_long_until(now), now);
-    lasted < IDLE_YIELD_CYCLES
-        && fabric::registry::mapped().is_some_and(|map| !map.turns.was_last(turn.core, turn.ended_at))
+    lasted < IDLE_YIELD
+        && fabric::registry::mapped().is_some_and(|map| !map.turns.was_last(turn.core, turn.ended_at.word()))
 }
 
 /// Takes note of a yield that ended at `now`; abstains if too many were long.
-fn weigh(is_long: bool, now: u64) {
+fn weigh(is_long: bool, now: Cycles) {
     let sum = LONG_YIELDS.load(Ordering::Relaxed);
     let sum = if is_long { sum + LONG_YIELD_WEIGHT } else { sum.saturating_sub(1) };
     LONG_YIELDS.store(sum.min(TOO_MANY - LONG_YIELD_WEIGHT), Ordering::Relaxed);
     if sum >= TOO_MANY {
-        let is_again = now.wrapping_sub(ABSTAINS_UNTIL.load(Ordering::Relaxed)) < ABSTAIN_CYCLES.1;
-        let last = if is_again { ABSTAINED.load(Ordering::Relaxed) } else { 0 };
-        let span = (last * 2).clamp(ABSTAIN_CYCLES.0, ABSTAIN_CYCLES.1);
-        ABSTAINED.store(span, Ordering::Relaxed);
-        ABSTAINS_UNTIL.store(now.wrapping_add(span).max(1), Ordering::Relaxed);
+        let is_again = now.since(Cycles::load(&ABSTAINS_UNTIL)) < ABSTAIN.1;
+        let last = if is_again { Cycles::load(&ABSTAINED) } else { Cycles::NONE };
+        let span = last.times(2).clamp(ABSTAIN.0, ABSTAIN.1);
+        span.store(&ABSTAINED);
+        now.plus(span).max(Cycles::from_word(1)).store(&ABSTAINS_UNTIL);
     }
 }

@@ -18,12 +18,13 @@ use crate::phase::{self, Event, Phase};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use fabric::connection::RowId;
 use fabric::slot::SlotView;
+use os::time::Cycles;
 use shm::Side;
 use shm::slab::Index;
 
-/// For so long a call that may not wait believes that TCP is as quiet as it was: some 300 microseconds. A program that
-/// reads until it is told EAGAIN would make a system call for that each time. Who waits, for whatever, asks TCP itself.
-const QUIET_TCP_CYCLES: u64 = 1_000_000;
+/// For so long a call that may not wait believes that TCP is as quiet as it was. A program that reads until it is told EAGAIN
+/// would make a system call for that each time. Who waits, for whatever, asks TCP itself.
+const QUIET_TCP: Cycles = Cycles::from_us(333);
 
 /// One socket: parts that are used together stand together, by cache line (a slab's objects lie 256 bytes apart, with a word of
 /// the slab's at the end). What every call touches is on the first line; the second is for who connects, accepts, listens and
@@ -199,12 +200,12 @@ impl Conn {
 
     /// TCP had nothing to say.
     pub(crate) fn note_quiet_tcp(&self) {
-        self.stream.asked_tcp.store(os::time::cycles(), Ordering::Relaxed);
+        Cycles::now().store(&self.stream.asked_tcp);
     }
 
     /// Whether TCP had nothing to say a moment ago.
     pub(crate) fn was_tcp_quiet(&self) -> bool {
-        os::time::cycles().wrapping_sub(self.stream.asked_tcp.load(Ordering::Relaxed)) < QUIET_TCP_CYCLES
+        Cycles::now().since(Cycles::load(&self.stream.asked_tcp)) < QUIET_TCP
     }
 
     /// A send found no space.

@@ -16,6 +16,7 @@ use crate::yielding::{end_turn, may_yield, pauses, yield_now};
 use crate::{Outcome, answer, doorbell, flag, ready, settle, watch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use os::epoll::{Event, bits};
+use os::time::Cycles;
 use os::{Errno, net};
 use shm::interest::Seen;
 use shm::slab::Index;
@@ -24,11 +25,11 @@ use shm::sync::Ordering as Shared;
 static BATCHES: AtomicU64 = AtomicU64::new(1);
 /// While the rings keep a program busy, the kernel is asked for everything else about every 20 microseconds, and up to
 /// eight times less often while it has nothing to say: beside requests of 30 microseconds each look is one system call more.
-const KERNEL_EVERY_CYCLES: (u64, u64) = (60_000, 480_000);
+const KERNEL_EVERY: (Cycles, Cycles) = (Cycles::from_us(20), Cycles::from_us(160));
 /// Most members reported by one look.
 const FOUND_MAX: usize = 128;
-/// Between two looks at unanswered intents: about ten milliseconds.
-const TICK_CYCLES: u64 = 30_000_000;
+/// Between two looks at unanswered intents.
+const TICK_EVERY: Cycles = Cycles::from_ms(10);
 /// So much a sleep makes silent without a pause: more than any burst leaves, and an end to a peer that rings for nothing.
 const HUSHED_MAX: u32 = 1 << 16;
 
@@ -202,8 +203,7 @@ fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
 /// Whether the kernel may have something to say: it had when it was asked last, a shutdown() may have made some, or
 /// it was long ago.
 fn is_kernel_due(set: &Set) -> bool {
-    let now = os::time::cycles();
-    now.wrapping_sub(set.asked_kernel.load(Ordering::Relaxed)) > set.kernel_every.load(Ordering::Relaxed)
+    Cycles::now().since(Cycles::load(&set.asked_kernel)) > Cycles::load(&set.kernel_every)
         || set.news.load(Ordering::Relaxed) != watch::news()
 }
 
@@ -252,7 +252,7 @@ fn sleep(
 ) -> Outcome {
     let end = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
     let mut patience = Patience::default();
-    let slept_from = os::time::cycles();
+    let slept_from = Cycles::now();
     let mut hushed = answer.hushed;
     loop {
         let left = end.map(|end| end.saturating_sub(os::time::monotonic_ns()));
@@ -315,9 +315,9 @@ fn tick_if_due(set: &Set) {
     if slice_ms() < 0 {
         return;
     }
-    let now = os::time::cycles();
-    if now.wrapping_sub(set.ticked.load(Ordering::Relaxed)) > TICK_CYCLES {
-        set.ticked.store(now, Ordering::Relaxed);
+    let now = Cycles::now();
+    if now.since(Cycles::load(&set.ticked)) > TICK_EVERY {
+        now.store(&set.ticked);
         tick(set);
     }
 }
@@ -391,12 +391,11 @@ impl Answer<'_> {
         }
         let news = watch::news();
         let got = kernel.wait(&mut self.events[from..], timeout_ns)?;
-        set.asked_kernel.store(os::time::cycles(), Ordering::Relaxed);
+        Cycles::now().store(&set.asked_kernel);
         set.news.store(news, Ordering::Relaxed);
-        let every = set.kernel_every.load(Ordering::Relaxed);
-        let (least, most) = KERNEL_EVERY_CYCLES;
-        set.kernel_every
-            .store(if got == 0 { (every * 2).clamp(least, most) } else { least }, Ordering::Relaxed);
+        let (least, most) = KERNEL_EVERY;
+        let longer = Cycles::load(&set.kernel_every).times(2).clamp(least, most);
+        if got == 0 { longer } else { least }.store(&set.kernel_every);
         self.translate(index, set, got);
         Ok(got > 0)
     }
