@@ -5,7 +5,7 @@ use crate::end::End;
 use crate::held::{Held, hold, hold_index};
 use crate::phase::Phase;
 use crate::table::{self, Entry};
-use crate::yielding::{may_yield, pause_or_yield};
+use crate::wait::{may_yield, pause_or_yield};
 use crate::{answer, closing, doorbell, flag, records, release, settle, watch};
 use core::sync::atomic::Ordering;
 use fabric::listener;

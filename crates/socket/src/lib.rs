@@ -46,7 +46,6 @@ pub mod stream;
 pub mod table;
 pub mod wait;
 mod watch;
-mod yielding;
 
 pub use fabric::{Reason, config};
 pub use os::Errno;

@@ -12,7 +12,7 @@ use crate::phase::Phase;
 use crate::records::{fire, reload};
 use crate::table::{self, Entry};
 use crate::wait::Patience;
-use crate::yielding::{end_turn, may_yield, pauses, yield_now};
+use crate::wait::{end_turn, may_yield, pauses, yield_now};
 use crate::{Outcome, answer, doorbell, flag, ready, settle, watch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use os::epoll::{Event, bits};

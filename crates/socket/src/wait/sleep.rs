@@ -4,11 +4,11 @@
 //! program made), but for naps, which are short and mind the same (see `nap`). No sleep without having asked to be rung
 //! and looked again.
 
+use super::yielding::{end_turn, has_core_alone, may_yield, pauses, yield_now};
 use crate::conn::Conn;
 use crate::end::End;
 use crate::phase::Phase;
 use crate::spin::SHARED_YIELDS;
-use crate::yielding::{end_turn, has_core_alone, may_yield, pauses, yield_now};
 use crate::{answer, config, doorbell, flag, ready, sleepers};
 use core::sync::atomic::{AtomicU32, Ordering};
 use fabric::connection;
