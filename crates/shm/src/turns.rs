@@ -24,7 +24,18 @@ struct Core {
 #[repr(C)]
 pub struct Turns([Line<Core>; CORES]);
 
+impl Default for Turns {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Turns {
+    /// Cores that nobody has given away yet.
+    pub fn new() -> Self {
+        Turns(core::array::from_fn(|_| Line(Core { ended_at: AtomicU64::new(0), long: AtomicU32::new(0) })))
+    }
+
     #[inline]
     fn of(&self, core: u32) -> &Core {
         &self.0[core as usize % CORES].0
@@ -63,13 +74,9 @@ impl Turns {
 mod tests {
     use super::*;
 
-    fn turns() -> Turns {
-        Turns(std::array::from_fn(|_| Line(Core { ended_at: AtomicU64::new(0), long: AtomicU32::new(0) })))
-    }
-
     #[test]
     fn many_short_turns_are_not_a_long_one() {
-        let turns = turns();
+        let turns = Turns::new();
         let before = turns.end(1, 100, 1000);
         for now in 2..50 {
             turns.end(1, now * 100, 1000);
@@ -79,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_long_turn_is_seen_by_who_waited_for_its_end_and_by_who_comes_right_after() {
-        let turns = turns();
+        let turns = Turns::new();
         let before = turns.end(1, 100, 1000);
         assert!(turns.was_long(1, before, 5000, 1000), "nobody has ended it yet");
         turns.end(1, 5000, 1000);
@@ -90,7 +97,7 @@ mod tests {
 
     #[test]
     fn who_shares_a_core_is_noticed() {
-        let turns = turns();
+        let turns = Turns::new();
         turns.end(1, 100, 1000);
         turns.end(2, 200, 1000);
         assert!(turns.was_last(1, 100), "the other core is another's");
@@ -100,7 +107,7 @@ mod tests {
 
     #[test]
     fn cores_are_told_apart() {
-        let turns = turns();
+        let turns = Turns::new();
         let before = turns.end(1, 100, 1000);
         turns.end(2, 5000, 1000);
         assert!(!turns.was_long(1, before, 200, 1000));

@@ -5,7 +5,7 @@ use crate::end::End;
 use crate::held::{Held, hold, hold_index};
 use crate::phase::Phase;
 use crate::table::{self, Entry};
-use crate::wait::{may_yield, pause_or_yield};
+use crate::wait::spin_until;
 use crate::{answer, closing, doorbell, flag, records, release, settle, watch};
 use core::sync::atomic::Ordering;
 use fabric::listener;
@@ -150,12 +150,11 @@ fn let_the_server_end_first(conn: &Conn, fd: i32) {
     /// A server's close() takes 5 us from its announcement to its FIN.
     const LONGEST: Cycles = Cycles::from_us(33);
     let from = Cycles::now();
-    while may_yield() && Cycles::now().since(from) < LONGEST {
-        if conn.has(flag::TCP_ENDED | flag::RESET) || os::poll::peek(fd, bits::RDHUP) != 0 {
-            return;
-        }
-        pause_or_yield();
-    }
+    spin_until(|| {
+        Cycles::now().since(from) >= LONGEST
+            || conn.has(flag::TCP_ENDED | flag::RESET)
+            || os::poll::peek(fd, bits::RDHUP) != 0
+    });
 }
 
 /// After a successful dup, dup2, dup3 or F_DUPFD.

@@ -210,7 +210,7 @@ impl Round<'_> {
                 change_waiters(&conn, &end, events, -1);
                 doorbell::leave(&conn, &end);
             }
-            wait::learn(&conn.spin, slept_from);
+            wait::learn(&conn.waits.window, slept_from);
         }
     }
 

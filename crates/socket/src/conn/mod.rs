@@ -15,7 +15,8 @@ use crate::conn::role::Role;
 use crate::conn::stream::{Stream, Timeouts};
 use crate::flag::{self, Flags};
 use crate::phase::{self, Event, Phase};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::policy::Learned;
+use core::sync::atomic::Ordering;
 use fabric::connection::RowId;
 use fabric::slot::SlotView;
 use os::time::Cycles;
@@ -34,15 +35,8 @@ pub struct Conn {
     pub(crate) life: Life,
     link: Link,
     pub(crate) role: Role,
-    /// Rounds to spin before sleeping.
-    pub(crate) spin: AtomicU32,
-    /// Yields one after the other that gave the core to another program of ours, and how many of them are too many.
-    pub(crate) shared_yields: AtomicU32,
-    pub(crate) shared_yields_max: AtomicU32,
-    /// Short sleeps in a row, see `wait::nap`.
-    pub(crate) naps: AtomicU32,
-    /// When a sleep last ended that was no nap, in cycles.
-    pub(crate) slept_properly: AtomicU64,
+    /// What waiting on it has taught.
+    pub(crate) waits: Learned,
     pub(crate) stream: Stream,
     pub(crate) interest: Interest,
     timeouts: Timeouts,
@@ -54,11 +48,7 @@ impl Conn {
             life: Life::new(),
             link: Link::new(),
             role: Role::new(),
-            spin: AtomicU32::new(0),
-            shared_yields: AtomicU32::new(0),
-            shared_yields_max: AtomicU32::new(0),
-            naps: AtomicU32::new(0),
-            slept_properly: AtomicU64::new(0),
+            waits: Learned::new(),
             stream: Stream::new(),
             interest: Interest::new(),
             timeouts: Timeouts::new(),
@@ -67,29 +57,14 @@ impl Conn {
 
     /// Begins another life. Whoever adds a field says here, or in its part, what becomes of it: nothing is left out.
     pub(crate) fn reset(&self, born: Event) {
-        let Conn {
-            life,
-            link,
-            role,
-            spin,
-            shared_yields,
-            shared_yields_max,
-            naps,
-            slept_properly: _,
-            stream,
-            interest,
-            timeouts: _,
-        } = self;
+        let Conn { life, link, role, waits, stream, interest, timeouts: _ } = self;
         life.reset();
         link.reset();
         role.reset();
         stream.reset();
         interest.reset();
-        // (The time limits are stored before a filter comes, after which they are read; a proper sleep before the first nap.)
-        spin.store(crate::spin::SPIN_START, Ordering::Relaxed);
-        shared_yields.store(0, Ordering::Relaxed);
-        shared_yields_max.store(crate::spin::SHARED_YIELDS.0, Ordering::Relaxed);
-        naps.store(0, Ordering::Relaxed);
+        waits.reset();
+        // (The time limits are stored before a filter comes, after which they are read.)
         self.transition(born);
     }
 
@@ -328,7 +303,6 @@ mod tests {
             &conn.interest.epoll_out,
             &conn.interest.epoll_edge,
             &conn.interest.registrations,
-            &conn.naps,
         ];
         zero.iter().for_each(|word| word.store(7, Ordering::Relaxed));
         conn.stream.rcvlowat.store(7, Ordering::Relaxed);

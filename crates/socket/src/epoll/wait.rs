@@ -11,8 +11,7 @@ use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::records::{fire, reload};
 use crate::table::{self, Entry};
-use crate::wait::Patience;
-use crate::wait::{end_turn, may_yield, pauses, yield_now};
+use crate::wait::{Patience, hand_over, spin_on_set};
 use crate::{Outcome, answer, doorbell, flag, ready, settle, watch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use os::epoll::{Event, bits};
@@ -180,24 +179,13 @@ fn with_end<T>(registration: &Registration, then: impl FnOnce(&Conn, &End) -> T)
     End::of(conn).map(|end| then(conn, &end))
 }
 
-/// The short wait before a sleep, as `wait::spin`, over all recent members.
+/// The short wait before a sleep, as `wait::spin`, over all recent members. (Apart, for the frame of waits that need none.)
+#[inline(never)]
 fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
     if set.recent() == 0 {
         return false;
     }
-    if !may_yield() {
-        return false;
-    }
-    for _ in 0..set.spin.load(Ordering::Relaxed) {
-        for _ in 0..(pauses() / set.recent().max(1)).max(1) {
-            if collect(set, answer) {
-                return true;
-            }
-            core::hint::spin_loop();
-        }
-        yield_now();
-    }
-    collect(set, answer)
+    spin_on_set(&set.spin, set.recent(), || collect(set, answer).then_some(())).is_some()
 }
 
 /// Whether the kernel may have something to say: it had when it was asked last, a shutdown() may have made some, or
@@ -264,7 +252,7 @@ fn sleep(
             (Some(left), Some(slice)) => Some(left.min(slice)),
             (left, slice) => left.or(slice),
         };
-        end_turn();
+        hand_over();
         let asked = answer.ask(index, set, kernel, sliced);
         set.end_sleep();
         let is_empty = match asked {
@@ -394,8 +382,8 @@ impl Answer<'_> {
         Cycles::now().store(&set.asked_kernel);
         set.news.store(news, Ordering::Relaxed);
         let (least, most) = KERNEL_EVERY;
-        let longer = Cycles::load(&set.kernel_every).times(2).clamp(least, most);
-        if got == 0 { longer } else { least }.store(&set.kernel_every);
+        let longer = || Cycles::load(&set.kernel_every).times(2).clamp(least, most);
+        if got == 0 { longer() } else { least }.store(&set.kernel_every);
         self.translate(index, set, got);
         Ok(got > 0)
     }

@@ -4,6 +4,7 @@
 use super::registration::{self, Registration, of_conn};
 use crate::conn::Conn;
 use crate::end::End;
+use crate::policy::Window;
 use crate::table::{self, Entry};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use fabric::turn::Turn;
@@ -42,7 +43,7 @@ pub(crate) struct Set {
     pid: AtomicU32,
     is_inherited: AtomicU32,
     /// Rounds to spin before sleeping.
-    pub(crate) spin: AtomicU32,
+    pub(crate) spin: Window,
     /// When the kernel was last asked, in cycles.
     pub(crate) asked_kernel: AtomicU64,
     /// When unanswered intents were last looked at, in cycles.
@@ -69,7 +70,7 @@ impl Set {
             is_nested: AtomicU32::new(0),
             pid: AtomicU32::new(0),
             is_inherited: AtomicU32::new(0),
-            spin: AtomicU32::new(0),
+            spin: Window::new(0),
             asked_kernel: AtomicU64::new(0),
             ticked: AtomicU64::new(0),
             kernel_every: AtomicU64::new(0),
@@ -108,7 +109,7 @@ impl Set {
         self.fds.store(1, Ordering::Relaxed);
         self.epfd.store(epfd, Ordering::Relaxed);
         self.pid.store(os::process::cached_pid(), Ordering::Relaxed);
-        self.spin.store(crate::spin::SPIN_START, Ordering::Relaxed);
+        self.spin.reset();
         for zero in
             [&self.len, &self.recent, &self.start, &self.sleepers, &self.is_nested, &self.is_inherited]
         {

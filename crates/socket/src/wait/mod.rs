@@ -1,7 +1,8 @@
-//! The room in which calls wait. Owns: everything about waiting: what a waiter does next, what it learns, and the system calls.
+//! The room in which calls wait. Owns: the system calls that follow from what `policy` says: `spin` looks and yields, `sleep` naps
+//! and sleeps.
 
 mod sleep;
-mod yielding;
+mod spin;
 
-pub(crate) use sleep::{HALF_CLOSED_SLICE_MS, Limit, Patience, SLICE_MS, Wish, learn, sleep, spin, spin_for};
-pub(crate) use yielding::{end_turn, has_core_alone, may_yield, pause_or_yield, pauses, yield_now};
+pub(crate) use sleep::{HALF_CLOSED_SLICE_MS, Limit, Patience, SLICE_MS, Wish, sleep, spin};
+pub(crate) use spin::{hand_over, has_core_alone, learn, spin_for, spin_on_set, spin_until};

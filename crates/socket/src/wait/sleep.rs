@@ -1,42 +1,28 @@
 //! Waiting for data or space: a bounded spin, then sleep on the doorbell and the TCP socket together.
 //!
-//! Owns: the waiting policy. Every sleep is libc's own poll (signals, cancellation, time limits behave as in the call the
+//! Owns: how a call sleeps. Every sleep is libc's own poll (signals, cancellation, time limits behave as in the call the
 //! program made), but for naps, which are short and mind the same (see `nap`). No sleep without having asked to be rung
 //! and looked again.
 
-use super::yielding::{end_turn, has_core_alone, may_yield, pauses, yield_now};
+use super::spin::{hand_over, spin_for, waiter};
 use crate::conn::Conn;
 use crate::end::End;
 use crate::phase::Phase;
-use crate::spin::SHARED_YIELDS;
+use crate::policy::{Saw, Step, Waiter};
 use crate::{answer, config, doorbell, flag, ready, sleepers};
-use core::sync::atomic::{AtomicU32, Ordering};
 use fabric::connection;
 use fabric::verdict::Verdict;
 use os::Errno;
 use os::poll::{PollFd, bits};
 use os::time::Cycles;
 
-/// Rounds to spin for a server's answer, over all connections of this process: each has one answer, so what it learns serves
-/// the next. (A server that waits in accept() answers after some 20 us; asleep that long, a short connection took 9 % longer
-/// than over TCP, with this wait 11 % less.)
-static ANSWER_SPIN: AtomicU32 = AtomicU32::new(8);
-/// A sleep shorter than this would have been worth a spin.
-const SHORT_SLEEP: Cycles = Cycles::from_us(50);
 /// How long a sleep may last before an unanswered intent is looked at again.
 pub(crate) const SLICE_MS: i32 = 10;
 /// How often a writer asks whether a half-closed peer is still there: TCP has nothing more to say about it.
 pub(crate) const HALF_CLOSED_SLICE_MS: i32 = 200;
 
-/// So many short sleeps in a row, and the next is a nap.
-const NAPS_FROM: u32 = 4;
-/// After so many naps and so long the next sleep is libc's own wait: a thread that is to be cancelled must
-/// come by it. (By the count alone short naps pay too often for it, by the time alone the long ones of a crowd.)
-const PROPER_EVERY: (u32, Cycles) = (16, Cycles::from_us(6_667));
 /// Longest nap: who is killed or reset without a word is noticed so much later.
 const NAP_MS: i32 = 5;
-/// A sleep that a nap would have done for: about the same.
-const SHORT_NAP: Cycles = Cycles::from_us(3_333);
 
 /// What the caller waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,9 +79,10 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
     if is_nonblocking {
         return Err(Errno::EAGAIN);
     }
-    let (window, slept_from) = (window_of(conn), Cycles::now());
-    if let Some(outcome) = nap(conn, end, wish, limit) {
-        learn(window, slept_from);
+    let mut waiter = waiter(conn, config::spin()).with_naps(may_nap(conn, wish));
+    if waiter.begin_rest(Cycles::now()) == Step::Nap
+        && let Some(outcome) = nap(conn, end, wish, limit, &mut waiter)
+    {
         return outcome;
     }
     let (data, space) = if wish == Wish::Space { (0, 1) } else { (1, 0) };
@@ -105,8 +92,7 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
         outcome = sleep_once(conn, end, fd, wish, limit);
     }
     sleepers::count_sleepers(conn, end, -data, -space);
-    learn(window, slept_from);
-    note_length(conn, slept_from, outcome.is_ok() && is_granted(conn, end, wish));
+    waiter.next(Cycles::now, Saw::Wake(outcome.is_ok() && is_granted(conn, end, wish)));
     doorbell::leave(conn, end);
     outcome
 }
@@ -114,49 +100,51 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
 /// Sleeps on the wait word itself: one system call to sleep, one to wake, nothing to drain. TCP is not looked at meanwhile, so a
 /// nap is short, only a connection on which short sleeps follow each other takes any, and whoever closes wakes the peer
 /// from it. `None`: to sleep properly.
-fn nap(conn: &Conn, end: &End, wish: Wish, limit: Limit) -> Option<Result<(), Errno>> {
-    let naps = conn.naps.load(Ordering::Relaxed);
-    let since_proper = Cycles::now().since(Cycles::load(&conn.slept_properly));
-    let is_overdue = naps >= NAPS_FROM + PROPER_EVERY.0 && since_proper >= PROPER_EVERY.1;
-    let is_due = naps >= NAPS_FROM && !is_overdue;
-    if !is_due || os::confined::is_confined() || !conn.is_exclusive() || conn.phase() != Phase::Smc {
-        return None;
-    }
+fn nap(
+    conn: &Conn,
+    end: &End,
+    wish: Wish,
+    limit: Limit,
+    waiter: &mut Waiter<'_>,
+) -> Option<Result<(), Errno>> {
     let word = match wish {
-        Wish::Data(_) => &end.incoming.words().data_wait.0,
+        Wish::Data(_) | Wish::Peek(_) => &end.incoming.words().data_wait.0,
         Wish::Space => &end.outgoing.words().space_wait.0,
-        Wish::Peek(_) => return None,
     };
     let seen = word.arm_nap();
     if is_granted(conn, end, wish) {
+        waiter.end_rest(Cycles::now());
         return Some(Ok(()));
     }
     // Who closed or shut down before the word was armed woke nobody; TCP tells the rest.
     let closed = [end.mine(), end.theirs()].map(|side| side.closed.load(shm::sync::Ordering::SeqCst));
     if closed != [0, 0] {
+        waiter.next(Cycles::now, Saw::Nothing);
         return None;
     }
-    let Some(longest) = limit.slice_ms(NAP_MS) else { return Some(Err(Errno::EAGAIN)) };
-    end_turn();
+    let Some(longest) = limit.slice_ms(NAP_MS) else {
+        waiter.end_rest(Cycles::now());
+        return Some(Err(Errno::EAGAIN));
+    };
+    hand_over();
     let woken = os::futex::wait(word.futex(), seen, longest.unsigned_abs());
-    if is_granted(conn, end, wish) {
-        conn.naps.store(naps.saturating_add(1), Ordering::Relaxed);
+    if waiter.next(Cycles::now, Saw::Wake(is_granted(conn, end, wish))) == Step::Look {
         return Some(Ok(()));
     }
-    conn.naps.store(0, Ordering::Relaxed);
     if woken == Err(Errno::EINTR) && !(limit.0.is_none() && os::process::all_handlers_restart()) {
+        waiter.end_rest(Cycles::now());
         // A thread that is cancelled ends here, as it would have in a sleep.
         return Some(os::poll::wait(&mut [], 0).and(Err(Errno::EINTR)));
     }
     None
 }
 
-/// Counts short sleeps that ended with what was waited for; another kind starts over.
-fn note_length(conn: &Conn, slept_from: Cycles, is_granted: bool) {
-    let is_short = Cycles::now().since(slept_from) < SHORT_NAP;
-    let naps = conn.naps.load(Ordering::Relaxed).saturating_add(1).min(NAPS_FROM);
-    conn.naps.store(if is_granted && is_short { naps } else { 0 }, Ordering::Relaxed);
-    Cycles::now().store(&conn.slept_properly);
+/// Whether who publishes can wake the sleeper from a nap.
+fn may_nap(conn: &Conn, wish: Wish) -> bool {
+    !matches!(wish, Wish::Peek(_))
+        && !os::confined::is_confined()
+        && conn.is_exclusive()
+        && conn.phase() == Phase::Smc
 }
 
 /// The short wait before a sleep: whether the wish came true.
@@ -169,88 +157,6 @@ pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
     };
     let is_answered = || conn.phase() == Phase::Intent && is_answered();
     spin_for(conn, 1, || (is_granted(conn, end, wish) || is_answered()).then_some(())).is_some()
-}
-
-/// Looks again and again for as long as `conn`'s window allows. A look that costs so many of a single one is taken less often.
-pub(crate) fn spin_for<T>(conn: &Conn, cost: u32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    let (window, is_unanswered) = (window_of(conn), conn.phase() == Phase::Intent);
-    let size = window.load(Ordering::Relaxed);
-    // Where somebody else wants the core it may be the server, which has yet to accept.
-    let rounds = if is_unanswered && !has_core_alone() { 1 } else { size };
-    let most = config::spin();
-    if is_time_to_part(conn) {
-        return look();
-    }
-    for round in 0..if may_yield() { rounds.min(most) } else { 0 } {
-        // A window of one is a mere yield: its look costs next to nothing where spinning does not pay.
-        for _ in 0..if rounds > 1 { (pauses() / cost).max(1) } else { 1 } {
-            if let Some(found) = look() {
-                grow(window, round, size);
-                return Some(found);
-            }
-            core::hint::spin_loop();
-        }
-        let was_shared = yield_now();
-        note_shared(conn, was_shared);
-        if is_unanswered && (was_shared || !has_core_alone()) {
-            window.store((size / 2).max(1), Ordering::Relaxed);
-            break;
-        }
-    }
-    let found = look();
-    if found.is_some() {
-        grow(window, rounds, size);
-    }
-    found
-}
-
-/// Counts yields to programs of ours.
-fn note_shared(conn: &Conn, was_shared: bool) {
-    if was_shared {
-        conn.shared_yields.store(conn.shared_yields.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    } else if conn.shared_yields.load(Ordering::Relaxed) > 0 {
-        conn.shared_yields.store(0, Ordering::Relaxed);
-        conn.shared_yields_max.store(SHARED_YIELDS.0, Ordering::Relaxed);
-    }
-}
-
-/// Whether to sleep once instead of yielding, so that the peer gets a CPU of its own if there is one.
-fn is_time_to_part(conn: &Conn) -> bool {
-    let most = conn.shared_yields_max.load(Ordering::Relaxed);
-    if conn.shared_yields.load(Ordering::Relaxed) < most {
-        return false;
-    }
-    conn.shared_yields.store(0, Ordering::Relaxed);
-    conn.shared_yields_max.store((most * 2).min(SHARED_YIELDS.1), Ordering::Relaxed);
-    true
-}
-
-/// A spin of `rounds` rounds was worth it, in its `round`th: one that barely was gets more.
-fn grow(window: &AtomicU32, round: u32, rounds: u32) {
-    let most = config::spin();
-    if round * 2 >= rounds && rounds < most {
-        window.store((rounds * 2).min(most), Ordering::Relaxed);
-    }
-}
-
-/// The rounds that what `conn` waits for just now is worth.
-pub(crate) fn window_of(conn: &Conn) -> &AtomicU32 {
-    if conn.phase() == Phase::Intent { &ANSWER_SPIN } else { &conn.spin }
-}
-
-/// KVM's halt-polling rule: a short sleep grows the window back, a long one shrinks it.
-pub(crate) fn learn(window: &AtomicU32, slept_from: Cycles) {
-    window.store(next_window(window.load(Ordering::Relaxed), slept_from), Ordering::Relaxed);
-}
-
-/// The window after a sleep that began at `slept_from`: a short one would have been worth a longer spin.
-fn next_window(window: u32, slept_from: Cycles) -> u32 {
-    if is_short(slept_from) { (window * 2).max(2).min(config::spin()) } else { (window / 2).max(1) }
-}
-
-/// Whether a sleep that began at `slept_from` would have been worth a spin.
-fn is_short(slept_from: Cycles) -> bool {
-    Cycles::now().since(slept_from) < SHORT_SLEEP
 }
 
 fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
@@ -272,7 +178,7 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
             PollFd { fd: bell, events: bits::IN, revents: 0 },
             PollFd { fd, events: tcp_events(end, wish), revents: 0 },
         ];
-        end_turn();
+        hand_over();
         os::poll::wait(&mut fds, timeout)?;
         if fds[0].revents != 0 {
             doorbell::note_rung(conn);

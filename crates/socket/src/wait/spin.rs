@@ -1,0 +1,95 @@
+//! The short wait before a sleep: what `policy` says is done here. Owns: the system call by which a core is given away, and the
+//! habits of this process.
+
+use crate::config;
+use crate::conn::Conn;
+use crate::phase::Phase;
+use crate::policy::{For, Habits, HandOver, Measured, Rules, Saw, Step, Waiter, Window};
+use os::time::Cycles;
+use shm::turns::Turns;
+
+static HABITS: Habits = Habits::new();
+
+/// Most rounds that anybody may spin here.
+#[inline]
+fn most_rounds() -> u32 {
+    if os::confined::is_confined() { 0 } else { config::spin() }
+}
+
+/// A wait on `conn`, of so many rounds at most.
+#[inline]
+pub(super) fn waiter(conn: &Conn, most: u32) -> Waiter<'_> {
+    let what = if conn.phase() == Phase::Intent { For::Answer } else { For::Peer };
+    Waiter::new(what, &conn.waits, &HABITS, most)
+}
+
+/// Looks again and again for as long as it is worth it on `conn`. A look costs so many of a single one.
+#[inline]
+pub(crate) fn spin_for<T>(conn: &Conn, cost: u32, look: impl FnMut() -> Option<T>) -> Option<T> {
+    spin_by(waiter(conn, most_rounds()).with_cost(cost), look)
+}
+
+/// The same over an epoll set, each wait of which is worth `window`, after a look in vain.
+#[inline]
+pub(crate) fn spin_on_set<T>(window: &Window, cost: u32, look: impl FnMut() -> Option<T>) -> Option<T> {
+    spin_by(Waiter::on_set(window, &HABITS, most_rounds()).with_cost(cost), look)
+}
+
+#[inline]
+fn spin_by<T>(mut waiter: Waiter<'_>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let mut saw = Saw::Nothing;
+    loop {
+        match waiter.next(Cycles::now, saw) {
+            Step::Look => {
+                let found = look();
+                if found.is_some() {
+                    waiter.found();
+                    return found;
+                }
+                saw = Saw::Nothing;
+            }
+            Step::Pause => core::hint::spin_loop(),
+            Step::Yield => saw = Saw::Core(yield_core(), turns()),
+            Step::Nap | Step::Sleep => return None,
+        }
+    }
+}
+
+/// Looks at something else than a connection, between pauses, until `enough` says so or for as long as yielding may pay:
+/// somebody is about to do it, most likely at work on another core if this one is wanted by nobody.
+pub(crate) fn spin_until(mut enough: impl FnMut() -> bool) {
+    while most_rounds() > 0 && !HABITS.abstains(Cycles::now) && !enough() {
+        if has_core_alone() {
+            (0..Measured::LOOKS / 2).for_each(|_| core::hint::spin_loop());
+        } else {
+            let given = yield_core();
+            HABITS.note_yield(given, turns(), Cycles::now());
+        }
+    }
+}
+
+/// A sleep of `from` until now on what is worth `window`: a short one would have been worth a longer spin.
+pub(crate) fn learn(window: &Window, from: Cycles) {
+    window.learn::<Measured>(Cycles::now().since(from), config::spin());
+}
+
+/// Whether the last yield found nobody else who wanted the core.
+#[inline]
+pub(crate) fn has_core_alone() -> bool {
+    HABITS.has_core_alone()
+}
+
+/// A thread is about to wait without its core.
+pub(crate) fn hand_over() -> HandOver {
+    HandOver::note::<Measured>(turns(), os::process::current_cpu(), Cycles::now())
+}
+
+fn yield_core() -> HandOver {
+    let given = hand_over();
+    os::process::yield_now();
+    given
+}
+
+fn turns() -> Option<&'static Turns> {
+    fabric::registry::mapped().map(|map| &map.turns)
+}
