@@ -1,5 +1,5 @@
 //! The numbers by which waiters go. Owns: each number, with its reason; a rule that is to be tried without is taken out by a
-//! type that names another one.
+//! type that names another one (`simulation`).
 
 use os::time::Cycles;
 
