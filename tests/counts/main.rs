@@ -59,28 +59,28 @@ fn guard(what: &str, counted: u64, expected: u64) {
 #[test]
 fn a_transaction() {
     let Some(bed) = bed() else { return };
-    guard("write 200, read, write 1000, read", per_operation(&bed, "exchange", 2000), 2410);
+    guard("write 200, read, write 1000, read", per_operation(&bed, "exchange", 2000), 1930);
     assert!(bed.handshakes() > 0, "not over shared memory: {}", bed.connections());
 }
 
 #[test]
 fn a_block_of_a_stream() {
     let Some(bed) = bed() else { return };
-    guard("write 30 KiB, read", per_operation(&bed, "stream", 1000), 6700);
+    guard("write 30 KiB, read", per_operation(&bed, "stream", 1000), 6520);
 }
 
 #[test]
 fn a_transaction_of_an_event_loop() {
     let Some(bed) = bed() else { return };
-    guard("the transaction behind epoll_wait", per_operation(&bed, "epoll", 2000), 3480);
-    guard("the same with three epoll_ctl", per_operation(&bed, "interest", 2000), 5610);
-    guard("the transaction behind poll", per_operation(&bed, "poll", 2000), 3250);
+    guard("the transaction behind epoll_wait", per_operation(&bed, "epoll", 2000), 3130);
+    guard("the same with three epoll_ctl", per_operation(&bed, "interest", 2000), 5460);
+    guard("the transaction behind poll", per_operation(&bed, "poll", 2000), 3080);
 }
 
 #[test]
 fn a_connection() {
     let Some(bed) = bed() else { return };
-    guard("connect, accept, transaction, close", per_operation(&bed, "setup", 200), 11_540);
+    guard("connect, accept, transaction, close", per_operation(&bed, "setup", 200), 11_400);
 }
 
 /// What the hooks cost a program on descriptors that are not ours.

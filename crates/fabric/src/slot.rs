@@ -91,14 +91,14 @@ impl SlotView {
 
     /// The ring `side` writes into.
     #[inline]
-    pub fn outgoing(&self, side: Side) -> Ring {
-        self.rings[side as usize]
+    pub fn outgoing(&self, side: Side) -> &Ring {
+        &self.rings[side as usize]
     }
 
     /// The ring `side` reads from.
     #[inline]
-    pub fn incoming(&self, side: Side) -> Ring {
-        self.rings[side.peer() as usize]
+    pub fn incoming(&self, side: Side) -> &Ring {
+        &self.rings[side.peer() as usize]
     }
 
     /// Number of the slot in its segment.

@@ -1,6 +1,7 @@
 //! Taking turns inside one process: a lock that a fork child can never find locked.
 //! Owns: the identity under which this process takes locks.
 
+pub use shm::lock::Guard;
 use shm::lock::{Owner, Patience, SideLock, YIELDS};
 
 /// A yield lets nobody on who has a lower priority: if that is the owner, only a sleep does. Each is twice as long as the one
@@ -52,16 +53,13 @@ impl Patience for Private {
 }
 
 /// The calling thread, as lock owner.
-#[inline]
+#[inline(always)]
 pub fn me() -> Owner {
     Owner::new(os::process::cached_pid(), os::process::thread_mark())
 }
 
 /// A lock in private memory around process-wide tables.
 pub struct Turn(SideLock);
-
-/// Holds a [`Turn`] until dropped.
-pub struct Guard<'a>(&'a Turn);
 
 impl Turn {
     /// A free lock.
@@ -71,18 +69,12 @@ impl Turn {
 
     /// Waits for the turn. `None` if a signal handler interrupted the holder in this very thread.
     pub fn take(&self) -> Option<Guard<'_>> {
-        self.0.lock(me(), &Private).ok().map(|()| Guard(self))
+        self.0.lock(me(), &Private).ok()
     }
 }
 
 impl Default for Turn {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        self.0.0.unlock();
     }
 }

@@ -17,7 +17,7 @@ pub fn pid() -> u32 {
 static CACHED_PID: AtomicU32 = AtomicU32::new(0);
 
 /// The process id without a system call, once [`refresh_pid`] has run in this process.
-#[inline]
+#[inline(always)]
 pub fn cached_pid() -> u32 {
     match CACHED_PID.load(Ordering::Relaxed) {
         0 => refresh_pid(),
@@ -26,6 +26,7 @@ pub fn cached_pid() -> u32 {
 }
 
 /// Asks the kernel again; fork children must.
+#[inline(never)]
 pub fn refresh_pid() -> u32 {
     let now = pid();
     CACHED_PID.store(now, Ordering::Relaxed);
@@ -33,7 +34,7 @@ pub fn refresh_pid() -> u32 {
 }
 
 /// A number that differs between the threads of a process: the thread pointer, folded.
-#[inline]
+#[inline(always)]
 pub fn thread_mark() -> u32 {
     let pointer: u64;
     #[cfg(target_arch = "x86_64")]

@@ -10,7 +10,7 @@ use core::iter::once;
 use core::sync::atomic::{AtomicBool, Ordering};
 use os::net::msg;
 use os::poll::bits;
-use socket::buffer::{Sink, Supply};
+use socket::buffer::{Piece, Sink, Supply};
 use socket::{Errno, Outcome, stream};
 
 const BOUNCE: usize = 16 * 1024;
@@ -74,7 +74,7 @@ struct FileRange<'a> {
     end: &'a Cell<Option<Errno>>,
 }
 
-impl Supply for FileRange<'_> {
+impl Piece for FileRange<'_> {
     fn len(&self) -> usize {
         self.len
     }
@@ -83,6 +83,10 @@ impl Supply for FileRange<'_> {
         let count = count.min(self.len);
         FileRange { at: self.at.saturating_add_unsigned(count as u64), len: self.len - count, ..*self }
     }
+}
+
+impl Supply for FileRange<'_> {
+    const IS_WHOLE: bool = false;
 
     fn first(&self, count: usize) -> Self {
         FileRange { len: self.len.min(count), ..*self }

@@ -193,10 +193,42 @@ impl Mail {
         true
     }
 
+    /// Whether there is no message.
+    pub fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Acquire) == 0
+    }
+
+    /// The words in which a message of `len` bytes lies; all of them where that is a lie.
+    #[inline]
+    fn within(&self, len: usize) -> &[AtomicU32] {
+        &self.words[..len.div_ceil(4).min(MAIL_LEN / 4)]
+    }
+
+    /// Whether it says what `other` says. (Each word is read once.)
+    pub fn repeats(&self, other: &Mail) -> bool {
+        let len = other.len.load(Ordering::Relaxed);
+        if len == 0 || self.len.load(Ordering::Acquire) != len {
+            return false;
+        }
+        let pairs = self.within(len as usize).iter().zip(other.within(len as usize));
+        pairs.fold(0, |odd, (mine, theirs)| {
+            odd | (mine.load(Ordering::Relaxed) ^ theirs.load(Ordering::Relaxed))
+        }) == 0
+    }
+
+    /// Puts in what lies in `other`, which nobody else writes.
+    pub fn put_copy(&self, other: &Mail) {
+        let len = other.len.load(Ordering::Acquire);
+        for (mine, theirs) in self.within(len as usize).iter().zip(other.within(len as usize)) {
+            mine.store(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.len.store(len, Ordering::Release);
+    }
+
     /// Copies the message out, once, before anyone looks at it; empty if there is none or its length is a lie.
     pub fn take<'a>(&self, into: &'a mut [u8; MAIL_LEN]) -> &'a [u8] {
         let len = self.len.load(Ordering::Acquire) as usize;
-        for (word, bytes) in self.words.iter().zip(into.as_chunks_mut::<4>().0) {
+        for (word, bytes) in self.within(len).iter().zip(into.as_chunks_mut::<4>().0) {
             *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
         }
         into.get(..len).unwrap_or_default()
@@ -257,7 +289,7 @@ impl SlotHeader {
             side.set_sharers.store(0, Ordering::Relaxed);
             side.roster.reset();
             for traffic in [&side.rx.0, &side.tx.0] {
-                traffic.lock.unlock();
+                traffic.lock.reset();
                 traffic.requests.store(0, Ordering::Relaxed);
                 traffic.stalls.store(0, Ordering::Relaxed);
                 traffic.sleepers.store(0, Ordering::Relaxed);

@@ -13,11 +13,14 @@
 
 pub mod bell;
 mod copy;
+pub mod far;
 pub mod interest;
+mod known;
 pub mod layout;
 pub mod lock;
 pub mod registry;
 pub mod ring;
+pub mod roles;
 pub mod roster;
 pub mod segment;
 pub mod slab;
@@ -34,8 +37,12 @@ mod loom_edge;
 mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod ring_tests;
+#[cfg(all(test, not(loom)))]
+mod roles_tests;
 
+pub use known::{RxCache, TxCache};
 pub use layout::{ClosedBy, Side, SideBlock, SlotHeader};
-pub use ring::{PeerMisbehaved, Reader, Ring, RxCache, TxCache};
+pub use ring::{PeerMisbehaved, Reader, Ring};
+pub use roles::{Consumer, Producer, Receiving, Sending};
 pub use segment::Segment;
-pub use user::{IoVecs, Sink, Source, Supply};
+pub use user::{IoVecs, Piece, Sink, Source, Supply};

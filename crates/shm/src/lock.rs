@@ -99,8 +99,14 @@ impl SideLock {
 
     /// Takes the lock, waiting as long as a living owner holds it.
     #[inline]
-    pub fn lock(&self, me: Owner, patience: &impl Patience) -> Result<(), Denied> {
-        if self.try_take(0, me) { Ok(()) } else { self.lock_slow(me, patience) }
+    pub fn lock(&self, me: Owner, patience: &impl Patience) -> Result<Guard<'_>, Denied> {
+        if self.try_take(0, me) { Ok(Guard(self)) } else { self.lock_slow(me, patience) }
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock(&self, me: Owner) -> Option<Guard<'_>> {
+        if self.try_take(0, me) { Some(Guard(self)) } else { None }
     }
 
     #[inline]
@@ -109,7 +115,7 @@ impl SideLock {
     }
 
     #[cold]
-    fn lock_slow(&self, me: Owner, patience: &impl Patience) -> Result<(), Denied> {
+    fn lock_slow(&self, me: Owner, patience: &impl Patience) -> Result<Guard<'_>, Denied> {
         let mut attempts = 0u32;
         let mut believed = Believed::default();
         loop {
@@ -125,17 +131,28 @@ impl SideLock {
                 return Err(Denied::Stuck);
             }
             if (held == 0 || is_dead) && self.try_take(held, me) {
-                return Ok(());
+                return Ok(Guard(self));
             }
             attempts = attempts.wrapping_add(1);
             if attempts > SPINS { patience.give_way(attempts - SPINS) } else { pause() }
         }
     }
 
-    /// Gives the lock back.
+    /// Frees it, whoever holds it: for a slot that nobody uses.
     #[inline]
-    pub fn unlock(&self) {
+    pub fn reset(&self) {
         self.0.store(0, Ordering::Release);
+    }
+}
+
+/// Holds a [`SideLock`] until dropped.
+#[derive(Debug)]
+pub struct Guard<'a>(&'a SideLock);
+
+impl Drop for Guard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.reset();
     }
 }
 
@@ -175,23 +192,24 @@ mod tests {
     #[test]
     fn a_word_that_names_a_living_process_for_ever_is_not_waited_for() {
         let lock = SideLock::new();
-        lock.lock(Owner::new(1, 7), &Dead).unwrap();
-        assert_eq!(lock.lock(Owner::new(8, 2), &Watching(0.into())), Err(Denied::Stuck));
+        let _held = lock.lock(Owner::new(1, 7), &Dead).unwrap();
+        assert_eq!(lock.lock(Owner::new(8, 2), &Watching(0.into())).err(), Some(Denied::Stuck));
     }
 
     #[test]
     fn the_lock_of_a_dead_process_is_taken_over() {
         let lock = SideLock::new();
-        lock.lock(Owner::new(7, 2), &Dead).unwrap();
+        core::mem::forget(lock.lock(Owner::new(7, 2), &Dead).unwrap());
         lock.lock(Owner::new(8, 2), &Dead).unwrap();
     }
 
     #[test]
     fn a_signal_handler_is_told_that_its_own_thread_holds_the_lock() {
         let lock = SideLock::new();
-        lock.lock(Owner::new(7, 2), &Dead).unwrap();
-        assert_eq!(lock.lock(Owner::new(7, 2), &Dead), Err(Denied::Reentered));
-        lock.unlock();
-        assert_eq!(lock.lock(Owner::new(7, 2), &Dead), Ok(()));
+        let held = lock.lock(Owner::new(7, 2), &Dead).unwrap();
+        assert_eq!(lock.lock(Owner::new(7, 2), &Dead).err(), Some(Denied::Reentered));
+        assert!(lock.try_lock(Owner::new(8, 2)).is_none());
+        drop(held);
+        assert!(lock.lock(Owner::new(7, 2), &Dead).is_ok());
     }
 }

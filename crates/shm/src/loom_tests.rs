@@ -1,10 +1,11 @@
 //! Every interleaving of publisher and sleeper, reader and writer. Run: `RUSTFLAGS="--cfg loom" cargo test -p shm --release`.
 
 use crate::lock::{Owner, Patience, SideLock};
-use crate::ring::{Reader, Ring, RingWords, RxCache, TxCache};
+use crate::ring::{Reader, Ring, RingWords};
 use crate::sync::{AtomicU64, Ordering};
 use crate::user::Source;
 use crate::wait::WaitWord;
+use crate::{Consumer, Producer, RxCache, TxCache};
 use core::ptr::NonNull;
 use loom::sync::Arc;
 use loom::thread;
@@ -90,16 +91,17 @@ fn bytes_arrive_whole_and_in_order() {
         // SAFETY: both allocations are leaked, hence valid for ever.
         let ring = unsafe { Ring::new(NonNull::from(words), data, 16) };
         let writer = thread::spawn(move || {
-            let cache = TxCache::new();
+            let mut cache = TxCache::new();
             for byte in [1u8, 2] {
-                assert_eq!(ring.write(&cache, Source::from([byte].as_slice()), Reader::Apart), Ok(1));
+                let mut producer = Producer::alone(&ring, &mut cache);
+                assert_eq!(producer.write(Source::from([byte].as_slice()), Reader::Apart), Ok(1));
             }
         });
-        let cache = RxCache::new();
+        let mut cache = RxCache::new();
         let mut expected = 1u8;
         for _ in 0..3 {
             let mut byte = [0u8];
-            if ring.read(&cache, byte.as_mut_slice().into()) == Ok(1) {
+            if Consumer::alone(&ring, &mut cache).read(byte.as_mut_slice().into()) == Ok(1) {
                 assert_eq!(byte[0], expected);
                 expected += 1;
             }
@@ -126,10 +128,9 @@ fn a_side_lock_excludes() {
     loom::model(|| {
         let shared = Arc::new((SideLock::new(), AtomicU64::new(0)));
         let add = |shared: &(SideLock, AtomicU64), me: u32| {
-            shared.0.lock(Owner::new(1, me), &Spin).unwrap();
+            let _turn = shared.0.lock(Owner::new(1, me), &Spin).unwrap();
             let before = shared.1.load(Ordering::Relaxed);
             shared.1.store(before + 1, Ordering::Relaxed);
-            shared.0.unlock();
         };
         let other = {
             let shared = shared.clone();

@@ -4,7 +4,7 @@
 //! cache lines of their own; each side caches the other's cursor, so the remote line is read only when the cached
 //! value says "full" or "empty". A byte with cursor `c` lies at `(c - base) & (size - 1)`; the producer moves `base`
 //! when the ring is empty, so that small messages keep using the same few pages instead of walking the whole ring.
-//! Callers serialise each side (`lock`): "single" means one at a time.
+//! A [`Ring`] only looks; bytes are moved by its roles (`roles`).
 
 use crate::copy::{copy_run, hand_over};
 use crate::sync::{AtomicU64, Ordering};
@@ -14,14 +14,6 @@ use core::ptr::NonNull;
 
 /// `end` while the producer has not moved back to TCP.
 pub const NO_END: u64 = u64::MAX;
-/// Once the ring has been used this far into its memory, the producer looks for a chance to start over at its begin.
-const REBASE_AFTER: u64 = 8 * 1024;
-/// How often it looks: one read of the consumer's line per so many bytes.
-const REBASE_EVERY: u64 = 4 * 1024;
-/// A longer write to a consumer on another core walks on: its lines cross faster when that core has long let go of those it
-/// fills. (30 KiB back and forth: 160 thousand a second with the whole ring, 130 with its begin; small ones do not care.)
-/// Where many share the cores, few pages are better: 50 pairs 16 % more.
-const REBASE_UP_TO: usize = 8 * 1024;
 /// Most bytes moved per publication: the reader copies one piece while the writer copies the next.
 pub const CHUNK_MAX: usize = 32 * 1024;
 
@@ -108,43 +100,6 @@ impl Default for RingWords {
     }
 }
 
-/// What the producing process remembers; stale values are safe, only slower.
-#[derive(Debug)]
-pub struct TxCache {
-    cons: AtomicU64,
-    next_rebase: AtomicU64,
-}
-
-/// What the consuming process remembers: a producer cursor and the base that belongs to it.
-#[derive(Debug)]
-pub struct RxCache {
-    prod: AtomicU64,
-    base: AtomicU64,
-}
-
-macro_rules! fresh_cache {
-    ($name:ident, $($field:ident = $value:expr),+) => {
-        impl $name {
-            /// Knows nothing yet.
-            pub fn new() -> Self {
-                $name { $($field: AtomicU64::new($value)),+ }
-            }
-
-            /// Forgets everything, for another connection.
-            pub fn reset(&self) {
-                $(self.$field.store($value, Ordering::Relaxed);)+
-            }
-        }
-        impl Default for $name {
-            fn default() -> Self {
-                Self::new()
-            }
-        }
-    };
-}
-fresh_cache!(TxCache, cons = 0, next_rebase = REBASE_AFTER);
-fresh_cache!(RxCache, prod = 0, base = 0);
-
 /// A view of one direction: control words and data area.
 #[derive(Clone, Copy, Debug)]
 pub struct Ring {
@@ -180,7 +135,9 @@ impl Ring {
         self.size as usize
     }
 
-    fn chunk(&self) -> usize {
+    /// Most bytes that one call moves.
+    #[inline]
+    pub fn chunk(&self) -> usize {
         CHUNK_MAX.min(self.size as usize / 4)
     }
 
@@ -200,130 +157,8 @@ impl Ring {
     }
 
     #[inline]
-    fn bounded(&self, bytes: u64) -> Result<usize, PeerMisbehaved> {
+    pub(crate) fn bounded(&self, bytes: u64) -> Result<usize, PeerMisbehaved> {
         if bytes > self.size { Err(PeerMisbehaved) } else { Ok(bytes as usize) }
-    }
-
-    /// Whether `wanted` bytes would fit; the consumer's line is read only if the cache says no.
-    #[inline]
-    pub fn has_room(&self, cache: &TxCache, wanted: usize) -> Result<bool, PeerMisbehaved> {
-        let prod = self.words().producer.0.prod.load(Ordering::Relaxed);
-        self.free_for(cache, prod, wanted).map(|free| free >= wanted)
-    }
-
-    /// Copies up to one chunk of `src` into the ring and publishes it. Returns how many bytes; 0 if full.
-    /// (Or if the supply has ended.) The caller is the only producer at this moment, or bytes get lost (never memory).
-    #[inline]
-    pub fn write(&self, cache: &TxCache, src: impl Supply, reader: Reader) -> Result<usize, PeerMisbehaved> {
-        let producer = &self.words().producer.0;
-        let prod = producer.prod.load(Ordering::Relaxed);
-        let wanted = src.len().min(self.chunk());
-        let free = self.free_for(cache, prod, wanted)?;
-        let walks_on = reader != Reader::InTurn && src.len() > REBASE_UP_TO;
-        let base = if walks_on { producer.base.load(Ordering::Relaxed) } else { self.rebase(cache, prod) };
-        let count = self.copy_in(prod.wrapping_sub(base), src, wanted.min(free));
-        producer.prod.store(prod.wrapping_add(count as u64), Ordering::Release);
-        if reader == Reader::Waiting {
-            self.hand_over(prod.wrapping_sub(base), count);
-        }
-        Ok(count)
-    }
-
-    #[inline]
-    fn free_for(&self, cache: &TxCache, prod: u64, wanted: usize) -> Result<usize, PeerMisbehaved> {
-        let known = prod.wrapping_sub(cache.cons.load(Ordering::Relaxed));
-        if known <= self.size && self.size - known >= wanted as u64 {
-            return Ok((self.size - known) as usize);
-        }
-        let cons = self.words().cons.0.load(Ordering::Acquire);
-        cache.cons.store(cons, Ordering::Relaxed);
-        Ok(self.size as usize - self.bounded(prod.wrapping_sub(cons))?)
-    }
-
-    /// Starts over at offset 0 if the ring has been walked a while and is empty right now. Returns the base in force.
-    #[inline]
-    fn rebase(&self, cache: &TxCache, prod: u64) -> u64 {
-        let words = self.words();
-        let base = words.producer.0.base.load(Ordering::Relaxed);
-        if prod < cache.next_rebase.load(Ordering::Relaxed) {
-            return base;
-        }
-        let cons = words.cons.0.load(Ordering::Acquire);
-        if cons != prod {
-            cache.next_rebase.store(prod.wrapping_add(REBASE_EVERY), Ordering::Relaxed);
-            return base;
-        }
-        cache.next_rebase.store(prod.wrapping_add(REBASE_AFTER), Ordering::Relaxed);
-        // The consumer reads the base only after it has seen a producer cursor beyond `prod`, published later.
-        words.producer.0.base.store(prod, Ordering::Relaxed);
-        prod
-    }
-
-    /// Bytes ready for a consumer that wants `wanted`; the producer's line is read only if the cache has fewer.
-    /// (Never fewer than there are: a program that takes a short read for "drained" must be right.)
-    #[inline]
-    fn available(&self, cache: &RxCache, wanted: usize) -> Result<usize, PeerMisbehaved> {
-        let words = self.words();
-        let cons = words.cons.0.load(Ordering::Relaxed);
-        let known = cache.prod.load(Ordering::Relaxed).wrapping_sub(cons);
-        if known >= wanted as u64 && known <= self.size {
-            return Ok(known as usize);
-        }
-        self.refresh(cache, cons)
-    }
-
-    /// Bytes ready for the consumer right now.
-    #[inline]
-    pub fn available_now(&self, cache: &RxCache) -> Result<usize, PeerMisbehaved> {
-        self.refresh(cache, self.words().cons.0.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    fn refresh(&self, cache: &RxCache, cons: u64) -> Result<usize, PeerMisbehaved> {
-        let producer = &self.words().producer.0;
-        let prod = producer.prod.load(Ordering::Acquire);
-        cache.base.store(producer.base.load(Ordering::Relaxed), Ordering::Relaxed);
-        cache.prod.store(prod, Ordering::Relaxed);
-        self.bounded(prod.wrapping_sub(cons))
-    }
-
-    /// Copies up to one chunk out of the ring to `dst` and frees it. Returns how many bytes; 0 if empty.
-    /// The caller is the only consumer at this moment, or bytes get lost (never memory).
-    #[inline]
-    pub fn read(&self, cache: &RxCache, dst: Sink<'_>) -> Result<usize, PeerMisbehaved> {
-        let wanted = dst.len().min(self.chunk());
-        let count = wanted.min(self.available(cache, wanted)?);
-        // SAFETY: a Sink is writable for its length, and `count` is at most that and at most the ring.
-        unsafe { self.copy_out(cache, 0, dst.address(), count) };
-        self.advance(count);
-        Ok(count)
-    }
-
-    /// Copies without freeing, starting `skip` bytes into what is available. Returns how many bytes were copied.
-    pub fn peek(&self, cache: &RxCache, skip: usize, dst: Sink<'_>) -> Result<usize, PeerMisbehaved> {
-        let count = dst.len().min(self.available_now(cache)?.saturating_sub(skip));
-        // SAFETY: as in `read`.
-        unsafe { self.copy_out(cache, skip as u64, dst.address(), count) };
-        Ok(count)
-    }
-
-    /// Frees up to `len` bytes unseen; returns how many.
-    pub fn discard(&self, cache: &RxCache, len: usize) -> Result<usize, PeerMisbehaved> {
-        let count = len.min(self.available(cache, len)?);
-        self.advance(count);
-        Ok(count)
-    }
-
-    #[inline]
-    fn advance(&self, count: usize) {
-        let cons = &self.words().cons.0;
-        cons.store(cons.load(Ordering::Relaxed).wrapping_add(count as u64), Ordering::Release);
-    }
-
-    /// Marks the present producer cursor as the end of this direction's bytes in shared memory.
-    pub fn mark_end(&self) {
-        let producer = &self.words().producer.0;
-        producer.end.store(producer.prod.load(Ordering::Relaxed), Ordering::Release);
     }
 
     /// Whether the consumer has reached the point from which the direction continues on TCP.
@@ -347,8 +182,9 @@ impl Ring {
     }
 
     /// Copies the first `count` bytes of `src`, no more than it has or the ring holds; returns how many there were.
-    #[inline]
-    fn copy_in(&self, from: u64, src: impl Supply, count: usize) -> usize {
+    #[inline(always)]
+    pub(crate) fn copy_in(&self, from: u64, src: impl Supply, count: usize) -> usize {
+        let count = count.min(self.size as usize);
         let (offset, first) = self.runs(from, count);
         // SAFETY: `offset + first <= size`, inside the data area.
         let room = unsafe { Sink::new(self.data.as_ptr().add(offset), first) };
@@ -363,24 +199,22 @@ impl Ring {
 
     /// Pushes what was written towards the consumer's core, but for what lies at the ring's begin again.
     #[inline]
-    fn hand_over(&self, from: u64, count: usize) {
+    pub(crate) fn hand_over(&self, from: u64, count: usize) {
         let (offset, first) = self.runs(from, count);
         // SAFETY: `offset + first <= size`, inside the data area.
         unsafe { hand_over(self.data.as_ptr().add(offset), first) }
     }
 
-    /// # Safety
-    /// `dst` is writable for `count` bytes and `count <= size`.
-    #[inline]
-    unsafe fn copy_out(&self, cache: &RxCache, skip: u64, dst: *mut u8, count: usize) {
-        let cons = self.words().cons.0.load(Ordering::Relaxed);
-        let from = cons.wrapping_add(skip).wrapping_sub(cache.base.load(Ordering::Relaxed));
+    /// Copies `count` bytes out, no more than `dst` has room for or the ring holds.
+    #[inline(always)]
+    pub(crate) fn copy_out(&self, from: u64, dst: Sink<'_>, count: usize) {
+        let count = count.min(dst.len()).min(self.size as usize);
         let (offset, first) = self.runs(from, count);
-        // SAFETY: as in `copy_in`.
+        // SAFETY: as in `copy_in`; a Sink is writable for its length, and `count` is at most that.
         unsafe {
-            copy_run(self.data.as_ptr().add(offset), dst, first);
+            copy_run(self.data.as_ptr().add(offset), dst.address(), first);
             if count > first {
-                copy_run(self.data.as_ptr(), dst.add(first), count - first);
+                copy_run(self.data.as_ptr(), dst.address().add(first), count - first);
             }
         }
     }

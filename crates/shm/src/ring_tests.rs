@@ -1,8 +1,9 @@
 //! The ring against an oracle, against the model of flow control, and against a peer that scribbles over every shared word.
 
-use crate::ring::{Line, Reader, Ring, RingWords, RxCache, TxCache};
+use crate::ring::{Line, Reader, Ring, RingWords};
 use crate::sync::Ordering;
 use crate::user::Source;
+use crate::{Consumer, Producer, RxCache, TxCache};
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 use testkit::flow::{readable, writable};
@@ -36,13 +37,13 @@ impl Random {
     }
 }
 
-fn write(ring: &Ring, cache: &TxCache, bytes: &[u8]) -> usize {
+fn write(ring: &Ring, cache: &mut TxCache, bytes: &[u8]) -> usize {
     let reader = [Reader::Apart, Reader::Waiting, Reader::InTurn][bytes.len() % 3];
-    ring.write(cache, Source::from(bytes), reader).unwrap()
+    Producer::alone(ring, cache).write(Source::from(bytes), reader).unwrap()
 }
 
-fn read(ring: &Ring, cache: &RxCache, bytes: &mut [u8]) -> usize {
-    ring.read(cache, bytes.into()).unwrap()
+fn read(ring: &Ring, cache: &mut RxCache, bytes: &mut [u8]) -> usize {
+    Consumer::alone(ring, cache).read(bytes.into()).unwrap()
 }
 
 #[test]
@@ -50,7 +51,7 @@ fn the_ring_equals_a_queue_under_random_operations() {
     for seed in 1..40u64 {
         let mut memory = Memory::new(16 * 1024);
         let ring = memory.ring();
-        let (tx, rx) = (TxCache::new(), RxCache::new());
+        let (mut tx, mut rx) = (TxCache::new(), RxCache::new());
         let mut oracle = VecDeque::new();
         let mut random = Random(seed * 0x9E37_79B9);
         let mut next = 0u8;
@@ -59,12 +60,12 @@ fn the_ring_equals_a_queue_under_random_operations() {
             let len = random.below(1 << bits) as usize;
             if random.below(2) == 0 {
                 let bytes: Vec<u8> = (0..len).map(|i| next.wrapping_add(i as u8)).collect();
-                let taken = write(&ring, &tx, &bytes);
+                let taken = write(&ring, &mut tx, &bytes);
                 oracle.extend(&bytes[..taken]);
                 next = next.wrapping_add(taken as u8);
             } else {
                 let mut bytes = vec![0; len];
-                let got = read(&ring, &rx, &mut bytes);
+                let got = read(&ring, &mut rx, &mut bytes);
                 let expected: Vec<u8> = oracle.drain(..got).collect();
                 assert!(bytes[..got] == expected, "seed {seed}");
             }
@@ -72,7 +73,7 @@ fn the_ring_equals_a_queue_under_random_operations() {
             if random.below(8) == 0 {
                 // The producer's cache may be old, but never so that the answer is another than the model's.
                 let (wanted, free) = (random.below(20_000) as usize, free(&ring));
-                let has_room = ring.has_room(&tx, wanted).ok();
+                let has_room = Producer::alone(&ring, &mut tx).has_room(wanted).ok();
                 assert_eq!(has_room, free.map(|free| free >= wanted), "seed {seed}");
             }
         }
@@ -108,36 +109,44 @@ fn cursors_are_believed_as_the_model_believes_them() {
         let prod = cons.wrapping_add(edge).wrapping_add(random.below(5)).wrapping_sub(2);
         ring.words().producer.0.prod.store(prod, Ordering::Relaxed);
         ring.words().cons.0.store(cons, Ordering::Relaxed);
-        let (tx, rx) = (TxCache::new(), RxCache::new());
+        let (mut tx, mut rx) = (TxCache::new(), RxCache::new());
         let at = format!("round {round}: {prod} {cons}");
         // No ring holds so much: a producer that wants it reads the words.
-        assert_eq!(ring.has_room(&tx, usize::MAX).ok(), free(&ring).map(|_| false), "{at}");
+        assert_eq!(
+            Producer::alone(&ring, &mut tx).has_room(usize::MAX).ok(),
+            free(&ring).map(|_| false),
+            "{at}"
+        );
         lies += usize::from(free(&ring).is_none());
         assert_eq!((ring.used().ok(), ring.free().ok()), (there(&ring), free(&ring)), "{at}");
-        assert_eq!(ring.available_now(&rx).ok(), there(&ring), "{at}");
-        assert_moves_as_modelled(&ring, &tx, &rx, &at);
+        assert_eq!(Consumer::alone(&ring, &mut rx).available_now().ok(), there(&ring), "{at}");
+        assert_moves_as_modelled(&ring, &mut tx, &mut rx, &at);
     }
     assert!((2000..18_000).contains(&lies), "true and false cursors: {lies}");
 }
 
 /// A read takes what is there, a write puts what fits; a lie moves nothing.
-fn assert_moves_as_modelled(ring: &Ring, tx: &TxCache, rx: &RxCache, at: &str) {
+fn assert_moves_as_modelled(ring: &Ring, tx: &mut TxCache, rx: &mut RxCache, at: &str) {
     let mut bytes = [0u8; 64];
     let there = there(ring).map(|there| bytes.len().min(there));
-    assert_eq!(ring.read(rx, bytes.as_mut_slice().into()).ok(), there, "{at}");
+    assert_eq!(Consumer::alone(ring, rx).read(bytes.as_mut_slice().into()).ok(), there, "{at}");
     let free = free(ring).map(|free| bytes.len().min(free));
-    assert_eq!(ring.write(tx, Source::from(bytes.as_slice()), Reader::Apart).ok(), free, "{at}");
+    assert_eq!(
+        Producer::alone(ring, tx).write(Source::from(bytes.as_slice()), Reader::Apart).ok(),
+        free,
+        "{at}"
+    );
 }
 
 #[test]
 fn small_messages_stay_in_the_first_pages() {
     let mut memory = Memory::new(256 * 1024);
     let ring = memory.ring();
-    let (tx, rx) = (TxCache::new(), RxCache::new());
+    let (mut tx, mut rx) = (TxCache::new(), RxCache::new());
     let mut buf = [0u8; 1000];
     for _ in 0..10_000 {
-        assert_eq!(write(&ring, &tx, &[7u8; 1000]), 1000);
-        assert_eq!(read(&ring, &rx, &mut buf), 1000);
+        assert_eq!(write(&ring, &mut tx, &[7u8; 1000]), 1000);
+        assert_eq!(read(&ring, &mut rx, &mut buf), 1000);
     }
     let touched = memory.data.iter().rposition(|byte| *byte == 7).unwrap();
     assert!(touched < 24 * 1024, "touched up to {touched}");
@@ -148,11 +157,14 @@ fn long_messages_stay_in_the_first_pages_where_turns_are_taken_and_walk_on_where
     for (reader, stays) in [(Reader::InTurn, true), (Reader::Apart, false), (Reader::Waiting, false)] {
         let mut memory = Memory::new(256 * 1024);
         let ring = memory.ring();
-        let (tx, rx) = (TxCache::new(), RxCache::new());
+        let (mut tx, mut rx) = (TxCache::new(), RxCache::new());
         let (message, mut room) = ([7; 30_000], [0; 30_000]);
         for _ in 0..20 {
-            assert_eq!(ring.write(&tx, Source::from(message.as_slice()), reader), Ok(message.len()));
-            assert_eq!(read(&ring, &rx, &mut room), message.len());
+            assert_eq!(
+                Producer::alone(&ring, &mut tx).write(Source::from(message.as_slice()), reader),
+                Ok(message.len())
+            );
+            assert_eq!(read(&ring, &mut rx, &mut room), message.len());
             assert!(room == message);
         }
         let far = memory.data.iter().rposition(|byte| *byte == 7).unwrap();
@@ -164,24 +176,24 @@ fn long_messages_stay_in_the_first_pages_where_turns_are_taken_and_walk_on_where
 fn peek_sees_the_bytes_across_the_wrap_and_leaves_them() {
     let mut memory = Memory::new(16 * 1024);
     let ring = memory.ring();
-    let (tx, rx) = (TxCache::new(), RxCache::new());
+    let (mut tx, mut rx) = (TxCache::new(), RxCache::new());
     let filler = vec![1u8; 4096];
     let mut sink = vec![0u8; 4096];
     // One byte stays in the ring, so that the ring is never empty and walks to its end.
-    write(&ring, &tx, &[1]);
+    write(&ring, &mut tx, &[1]);
     for _ in 0..3 {
-        write(&ring, &tx, &filler);
-        read(&ring, &rx, &mut sink);
+        write(&ring, &mut tx, &filler);
+        read(&ring, &mut rx, &mut sink);
     }
     let message: Vec<u8> = (0..8000u32).map(|i| i as u8).collect();
     let mut sent = 0;
     while sent < message.len() {
-        sent += write(&ring, &tx, &message[sent..]);
+        sent += write(&ring, &mut tx, &message[sent..]);
     }
-    read(&ring, &rx, &mut sink[..1]);
+    read(&ring, &mut rx, &mut sink[..1]);
     let mut seen = vec![0u8; 8000];
     for _ in 0..2 {
-        let got = ring.peek(&rx, 0, seen.as_mut_slice().into()).unwrap();
+        let got = Consumer::alone(&ring, &mut rx).peek(0, seen.as_mut_slice().into()).unwrap();
         assert!(got == 8000 && seen == message);
     }
 }
@@ -194,7 +206,7 @@ fn scribbled_words_never_lead_outside_the_ring() {
         let mut memory = Memory::new(16 * 1024);
         memory.data.resize(16 * 1024, 0);
         let ring = memory.ring();
-        let (tx, rx) = (TxCache::new(), RxCache::new());
+        let (mut tx, mut rx) = (TxCache::new(), RxCache::new());
         let words = ring.words();
         words.producer.0.prod.store(random.below(u64::MAX), Ordering::Relaxed);
         words.producer.0.base.store(random.below(u64::MAX), Ordering::Relaxed);
@@ -202,8 +214,8 @@ fn scribbled_words_never_lead_outside_the_ring() {
         let near = words.producer.0.prod.load(Ordering::Relaxed).wrapping_sub(random.below(20_000));
         words.cons.0.store(near, Ordering::Relaxed);
         let mut buf = vec![0u8; 40_000];
-        let wrote = ring.write(&tx, Source::from(buf.as_slice()), Reader::Apart);
-        let got = ring.read(&rx, buf.as_mut_slice().into());
+        let wrote = Producer::alone(&ring, &mut tx).write(Source::from(buf.as_slice()), Reader::Apart);
+        let got = Consumer::alone(&ring, &mut rx).read(buf.as_mut_slice().into());
         misbehaved += usize::from(wrote.is_err() || got.is_err());
     }
     assert!(misbehaved > 1000, "the lie is noticed when cursors contradict each other: {misbehaved}");

@@ -6,8 +6,8 @@
 use crate::copy::copy_run;
 use core::marker::PhantomData;
 
-/// Where bytes to send come from.
-pub trait Supply: Copy {
+/// A buffer, of either direction.
+pub trait Piece: Copy {
     /// Bytes (left).
     fn len(&self) -> usize;
 
@@ -18,6 +18,12 @@ pub trait Supply: Copy {
 
     /// What remains after `count` bytes; nothing if there are fewer.
     fn after(&self, count: usize) -> Self;
+}
+
+/// Where bytes to send come from.
+pub trait Supply: Piece {
+    /// Whether all of it is there: it cannot end before its time.
+    const IS_WHOLE: bool;
 
     /// At most the first `count` bytes.
     fn first(&self, count: usize) -> Self;
@@ -87,21 +93,25 @@ macro_rules! span {
                 $name { at: self.at, len: self.len.min(count), call: PhantomData }
             }
         }
+
+        impl Piece for $name<'_> {
+            #[inline]
+            fn len(&self) -> usize {
+                self.len
+            }
+
+            #[inline]
+            fn after(&self, count: usize) -> Self {
+                self.after(count)
+            }
+        }
     };
 }
 span!(Source, *const u8, "readable");
 span!(Sink, *mut u8, "writable");
 
 impl Supply for Source<'_> {
-    #[inline]
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    #[inline]
-    fn after(&self, count: usize) -> Self {
-        self.after(count)
-    }
+    const IS_WHOLE: bool = true;
 
     #[inline]
     fn first(&self, count: usize) -> Self {

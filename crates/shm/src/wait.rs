@@ -15,6 +15,12 @@ const NAP: u32 = 4;
 pub struct Asked(u32);
 
 impl Asked {
+    /// At all.
+    #[inline]
+    pub fn anyhow(self) -> bool {
+        self.0 != 0
+    }
+
     /// By their doorbell.
     #[inline]
     pub fn bell(self) -> bool {

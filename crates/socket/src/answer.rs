@@ -2,7 +2,7 @@
 //! Owns: the flush of early bytes: what the ring holds when the verdict is PLAIN goes out over TCP, in order, first.
 
 use crate::conn::Conn;
-use crate::end::{End, Turned};
+use crate::end::End;
 use crate::phase::{Event, Phase};
 use crate::{doorbell, flag, handshake, ready, records, watch};
 use core::sync::atomic::Ordering;
@@ -204,10 +204,10 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
 /// Moves to TCP; whether that was news, of which registrations and sleepers are to be told.
 fn give_up(conn: &Conn, end: &End, fd: i32) -> bool {
     // Writers of other threads wait here until the early bytes are out, and find the new phase then.
-    let Ok(_turned) = Turned::take(conn, &end.mine().tx.0) else { return false };
+    let Ok(mut turn) = end.send_turn(conn) else { return false };
     let is_news = conn.phase() == Phase::Intent;
     if is_news {
-        flush(end, fd);
+        flush(&mut turn, end, fd);
         conn.transition(Event::Refused);
         watch::intent_ended();
         if let Some(Verdict::Plain(reason)) = connection::verdict(conn.row()) {
@@ -218,18 +218,19 @@ fn give_up(conn: &Conn, end: &End, fd: i32) -> bool {
 }
 
 /// Sends what the ring holds over TCP. At most [`ready::EARLY_MAX`] bytes, into a send buffer nobody has used.
-fn flush(end: &End, fd: i32) {
-    let cache = shm::RxCache::new();
+fn flush(turn: &mut shm::Sending<'_>, end: &End, fd: i32) {
+    let mut known = shm::RxCache::new();
+    let mut early = turn.take_back(end.outgoing, &mut known);
     // (On the stack of whatever call finds out.)
     let mut bytes = [0u8; 1024];
     let mut left = 2 * ready::EARLY_MAX;
     while left > 0
-        && let Ok(count @ 1..) = end.outgoing.peek(&cache, 0, bytes.as_mut_slice().into())
+        && let Ok(count @ 1..) = early.peek(0, bytes.as_mut_slice().into())
     {
         if !send_all(fd, &bytes[..count]) {
             return;
         }
-        let _ = end.outgoing.discard(&cache, count);
+        let _ = early.discard(count);
         left = left.saturating_sub(count);
     }
 }

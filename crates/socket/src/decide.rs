@@ -2,14 +2,45 @@
 //! is; one whose slot serves another connection by now is TCP's.
 
 use crate::conn::Conn;
+use crate::end::End;
 use crate::held::{Held, hold};
 use crate::phase::{Event, Phase};
 use crate::{answer, claim, records, watch};
 use fabric::Reason;
 
 /// The connection behind `fd` if it is (or may become) shared memory; decides an undecided one.
+#[inline]
 pub(crate) fn in_use(fd: i32) -> Option<Held> {
+    match settled(fd)? {
+        Ok((held, _)) => Some(held),
+        Err(held) => decide(held, fd),
+    }
+}
+
+/// The same with its end, which a connection has that moves bytes.
+#[inline(always)]
+pub(crate) fn tied(fd: i32) -> Option<(Held, End)> {
+    match settled(fd)? {
+        Ok(tied) => Some(tied),
+        Err(held) => {
+            let held = decide(held, fd)?;
+            End::of(&held).map(|end| (held, end))
+        }
+    }
+}
+
+/// What most calls find: shared memory, and still its own.
+#[inline(always)]
+fn settled(fd: i32) -> Option<Result<(Held, End), Held>> {
     let held = hold(fd)?;
+    match End::of(&held) {
+        Some(end) if held.phase() == Phase::Smc && end.serves(&held) => Some(Ok((held, end))),
+        _ => Some(Err(held)),
+    }
+}
+
+#[cold]
+fn decide(held: Held, fd: i32) -> Option<Held> {
     let phase = match due(held.phase()) {
         Due::Claim => claim::decide(&held, fd),
         Due::Glance => answer::glance(&held, fd),

@@ -7,19 +7,18 @@ use fabric::slot::SlotView;
 use fabric::turn::{Yielding, me};
 use os::Errno;
 use shm::bell::{Pipe, Words};
-use shm::layout::Traffic;
-use shm::lock::{Denied, SideLock};
+use shm::lock::Denied;
 use shm::sync::Ordering as Shared;
-use shm::wait::WaitWord;
-use shm::{ClosedBy, Ring, Side, SideBlock};
+use shm::wait::{Asked, WaitWord};
+use shm::{ClosedBy, Receiving, Ring, Sending, Side, SideBlock};
 
 /// One side of a tied connection: everything a data call needs, resolved once.
 #[derive(Clone, Copy)]
 pub(crate) struct End {
     pub(crate) view: &'static SlotView,
     pub(crate) side: Side,
-    pub(crate) outgoing: Ring,
-    pub(crate) incoming: Ring,
+    pub(crate) outgoing: &'static Ring,
+    pub(crate) incoming: &'static Ring,
 }
 
 impl End {
@@ -57,9 +56,16 @@ impl End {
     }
 
     /// After something the peer may wait for by `word`: tells it, as it asked.
-    #[inline]
-    pub(crate) fn ring_peer(&self, word: &WaitWord) {
+    #[inline(always)]
+    pub(crate) fn ring_peer(self, word: &WaitWord) {
         let asked = word.take_ring();
+        if asked.anyhow() {
+            self.ring_as(asked, word);
+        }
+    }
+
+    #[inline(never)]
+    fn ring_as(self, asked: Asked, word: &WaitWord) {
         if asked.bell() {
             os::pipe::ring(self.view.bell(self.side.peer()));
         }
@@ -103,9 +109,39 @@ impl End {
         self.incoming.used() == Ok(0)
     }
 
+    /// Whether the slot serves this connection still.
+    #[inline]
+    pub(crate) fn serves(&self, conn: &Conn) -> bool {
+        self.mine().generation.load(Shared::Relaxed) == conn.generation()
+    }
+
+    /// The turn to send: EAGAIN if a signal handler interrupted the same call in the same thread; ECONNRESET if the word lies.
+    #[inline]
+    pub(crate) fn send_turn(&self, conn: &Conn) -> Result<Sending<'static>, Errno> {
+        Sending::take(self.mine(), me(), &patience(conn)).map_err(refusal)
+    }
+
+    /// The turn to receive, the same.
+    #[inline]
+    pub(crate) fn receive_turn(&self, conn: &Conn) -> Result<Receiving<'static>, Errno> {
+        Receiving::take(self.mine(), me(), &patience(conn)).map_err(refusal)
+    }
+
     #[inline]
     pub(crate) fn is_nonblocking(&self) -> bool {
         self.mine().nonblocking.load(Shared::Relaxed) != 0
+    }
+}
+
+#[inline]
+fn patience(conn: &Conn) -> Yielding {
+    Yielding { is_exclusive: conn.is_exclusive() }
+}
+
+fn refusal(denied: Denied) -> Errno {
+    match denied {
+        Denied::Reentered => Errno::EAGAIN,
+        Denied::Stuck => Errno::ECONNRESET,
     }
 }
 
@@ -127,28 +163,5 @@ fn wake_napping(words: [&WaitWord; 2]) {
         if word.take_nap() {
             os::futex::wake(word.futex());
         }
-    }
-}
-
-/// The turn of this side and direction, given back on drop.
-pub(crate) struct Turned(&'static SideLock);
-
-impl Turned {
-    /// EAGAIN if a signal handler interrupted the same call in the same thread; ECONNRESET if the word lies.
-    #[inline]
-    pub(crate) fn take(conn: &Conn, traffic: &'static Traffic) -> Result<Self, Errno> {
-        let patience = Yielding { is_exclusive: conn.is_exclusive() };
-        traffic.lock.lock(me(), &patience).map_err(|denied| match denied {
-            Denied::Reentered => Errno::EAGAIN,
-            Denied::Stuck => Errno::ECONNRESET,
-        })?;
-        Ok(Turned(&traffic.lock))
-    }
-}
-
-impl Drop for Turned {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.unlock();
     }
 }

@@ -24,6 +24,11 @@ impl Flags {
         self.0
     }
 
+    /// Those of both.
+    pub(crate) const fn and(self, others: Flags) -> Self {
+        Flags(self.0 | others.0)
+    }
+
     /// Whether any of `wanted` is among them.
     #[inline]
     pub(crate) const fn has_any(self, wanted: Flags) -> bool {

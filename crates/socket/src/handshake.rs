@@ -5,7 +5,7 @@
 
 use fabric::slot::SlotView;
 use fabric::{Reason, offer, registry};
-use proto::handshake::{Client, Dmb, Input, Local, Offer, Refusal, Server};
+use proto::handshake::{Accept, Client, Dmb, Input, Local, Offer, Refusal, Server};
 use proto::{BufferClass, Eid};
 use shm::Side;
 use shm::layout::{MAIL_LEN, Mail};
@@ -43,18 +43,28 @@ fn put(view: &SlotView, letter: Letter, message: &[u8]) -> Result<(), Reason> {
 /// This process's PROPOSAL, once it has been made: it says nothing of the connection, so it serves for all.
 static PROPOSAL: Mail = Mail { len: AtomicU32::new(0), words: [const { AtomicU32::new(0) }; MAIL_LEN / 4] };
 
-/// The client's PROPOSAL, left in the slot it offers.
-pub(crate) fn propose(view: &SlotView) -> Result<(), Reason> {
+fn make_proposal() -> Result<(), Reason> {
     let mut bytes = [0; MAIL_LEN];
-    let made = PROPOSAL.take(&mut bytes);
-    if !made.is_empty() {
-        return put(view, Letter::Proposal, made);
-    }
     let proposal = Client::new().propose(&local()?).map_err(|refusal| refusal.reason())?;
     let len = proposal.emit(&mut bytes).map_err(|_| Reason::INTERR)?;
     // (Two threads that make it at once make the same.)
     PROPOSAL.put(&bytes[..len]);
-    put(view, Letter::Proposal, &bytes[..len])
+    Ok(())
+}
+
+/// The client's PROPOSAL, left in the slot it offers.
+pub(crate) fn propose(view: &SlotView) -> Result<(), Reason> {
+    if PROPOSAL.is_empty() {
+        make_proposal()?;
+    }
+    view.header().mail[Letter::Proposal as usize].put_copy(&PROPOSAL);
+    Ok(())
+}
+
+/// Whether `letter` is the PROPOSAL that this process would send itself.
+fn is_own_proposal(letter: &Mail) -> bool {
+    let is_made = !PROPOSAL.is_empty() || make_proposal().is_ok();
+    is_made && letter.repeats(&PROPOSAL)
 }
 
 /// An ACCEPT that is sent once the claim has been won: until then the slot may become another connection's.
@@ -72,15 +82,24 @@ impl Answer {
 
 /// The server's answer to the PROPOSAL in the slot it is about to claim: ACCEPT, or the reason to decline.
 pub(crate) fn answer(view: &SlotView, cookie: u64) -> Result<Answer, Reason> {
-    let mut letter = [0; MAIL_LEN];
-    let proposal = view.header().mail[Letter::Proposal as usize].take(&mut letter);
+    let letter = &view.header().mail[Letter::Proposal as usize];
     let offer = offered(view, Side::Server, cookie);
-    let accept = Server::new()
-        .handle_proposal(Input::Bytes(proposal), &local()?, Ok(offer), true)
-        .map_err(|refusal| refusal.reason())?;
+    let accept = if is_own_proposal(letter) {
+        Server::new().answer_own(&local()?, offer, true)
+    } else {
+        judge(letter, &local()?, offer)
+    };
+    let accept = accept.map_err(|refusal| refusal.reason())?;
     let mut bytes = [0; MAIL_LEN];
     let len = accept.emit(&mut bytes).map_err(|_| Reason::INTERR)?;
     Ok(Answer { bytes, len })
+}
+
+/// The answer to a PROPOSAL of another make.
+#[cold]
+fn judge(letter: &Mail, local: &Local, offer: Offer) -> Result<Accept, Refusal> {
+    let mut bytes = [0; MAIL_LEN];
+    Server::new().handle_proposal(Input::Bytes(letter.take(&mut bytes)), local, Ok(offer), true)
 }
 
 /// The client's look at the ACCEPT, and its CONFIRM; nothing if the letter is still on its way, for the verdict word

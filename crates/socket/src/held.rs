@@ -59,10 +59,11 @@ impl Held {
 /// The connection behind `fd`, held for a call.
 #[inline]
 pub(crate) fn hold(fd: i32) -> Option<Held> {
-    let Entry::Conn(index) = table::get(fd) else { return None };
+    let (place, entry) = table::look(fd)?;
+    let Entry::Conn(index) = entry else { return None };
     let held = hold_index(index)?;
     // The number may have been closed and used again between the look and the hold.
-    if table::get(fd) == Entry::Conn(index) { Some(held) } else { None }
+    if place.still_is(entry) { Some(held) } else { None }
 }
 
 /// A new socket, which stands for one descriptor and is held for the call that enters it into the table. `None` without memory.

@@ -42,6 +42,7 @@ pub mod server;
 mod settle;
 pub mod signals;
 mod sleepers;
+mod straight;
 pub mod stream;
 pub mod table;
 pub mod wait;

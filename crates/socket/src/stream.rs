@@ -4,20 +4,20 @@
 //! (0, ECONNRESET once, EPIPE), which is exact because the socket is real and carries nothing else.
 
 use crate::conn::Conn;
-use crate::decide::in_use;
-use crate::end::{End, Turned};
+use crate::decide::{in_use, tied};
+use crate::end::End;
 use crate::held::{Held, hold};
 use crate::phase::Phase;
 use crate::ready::{self, EARLY_MAX};
 use crate::table::{self, Entry};
-use crate::wait::{self, Limit, Wish, has_core_alone};
-use crate::{Outcome, afterwards, answer, doorbell, flag, watch};
+use crate::wait::{self, Limit, Wish};
+use crate::{Outcome, afterwards, answer, doorbell, flag, straight, watch};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
-use shm::ring::{HAND_OVER_UP_TO, Reader};
+use shm::ring::Reader;
 use shm::sync::Ordering;
-use shm::{ClosedBy, Sink, Supply};
+use shm::{ClosedBy, Piece, Producer, Sink, Supply};
 
 const SIGPIPE: u32 = 13;
 
@@ -35,13 +35,16 @@ pub fn receive<'a>(
     total: usize,
     flags: i32,
 ) -> Outcome {
-    let Some(conn) = in_use(fd) else { return Outcome::Forward };
-    if flags & (msg::OOB | msg::ERRQUEUE) != 0 {
-        return Outcome::Forward;
+    let Some((conn, end)) = tied(fd) else { return Outcome::Forward };
+    let mut rest = Rest::of(sinks.clone());
+    if let Some(sink) = rest.next_part() {
+        let got = straight::receive(&conn, end, sink, total, flags);
+        if got > 0 {
+            return Outcome::Done(got);
+        }
     }
-    let Some(end) = End::of(&conn) else { return Outcome::Forward };
     let mut call = Receive { conn: &conn, end, fd, flags, total, got: 0, limit: None };
-    still_ours(&conn, fd, call.run(sinks))
+    still_ours(&conn, fd, call.run(sinks, rest))
 }
 
 /// A call that goes to libc late (it slept, say) must not hit whoever has the number by now.
@@ -64,11 +67,19 @@ struct Receive<'c> {
 }
 
 impl Receive<'_> {
-    fn run<'a>(&mut self, sinks: impl Iterator<Item = Sink<'a>> + Clone) -> Outcome {
+    /// What is not ordinary. `rest` is what of `sinks` has room.
+    #[inline(never)]
+    fn run<'a, I: Iterator<Item = Sink<'a>> + Clone>(
+        &mut self,
+        sinks: I,
+        mut rest: Rest<Sink<'a>, I>,
+    ) -> Outcome {
+        if self.flags & (msg::OOB | msg::ERRQUEUE) != 0 {
+            return Outcome::Forward;
+        }
         if self.conn.has(flag::BROKEN) {
             return Outcome::Done(0);
         }
-        let mut rest = Rest { sinks: sinks.clone(), current: None };
         loop {
             let moved = if self.flags & msg::PEEK != 0 {
                 self.got = 0;
@@ -112,17 +123,19 @@ impl Receive<'_> {
     }
 
     #[inline]
-    fn take<'a>(&mut self, rest: &mut Rest<'a, impl Iterator<Item = Sink<'a>>>) -> Result<usize, Outcome> {
-        let traffic = &self.end.mine().rx.0;
-        let turned = Turned::take(self.conn, traffic)
+    fn take<'a>(
+        &mut self,
+        rest: &mut Rest<Sink<'a>, impl Iterator<Item = Sink<'a>>>,
+    ) -> Result<usize, Outcome> {
+        let mut turn = self
+            .end
+            .receive_turn(self.conn)
             .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
+        let mut consumer = turn.consumer(self.end.incoming, &self.conn.stream.rx_cache);
         let mut count = 0;
         while let Some(sink) = rest.next_part() {
-            let step = if self.flags & msg::TRUNC != 0 {
-                self.end.incoming.discard(&self.conn.stream.rx_cache, sink.len())
-            } else {
-                self.end.incoming.read(&self.conn.stream.rx_cache, sink)
-            };
+            let step =
+                if self.flags & msg::TRUNC != 0 { consumer.discard(sink.len()) } else { consumer.read(sink) };
             let step = step.map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?;
             if step == 0 {
                 break;
@@ -131,35 +144,27 @@ impl Receive<'_> {
             rest.done(sink, step);
         }
         if count > 0 {
-            traffic.count(count);
+            turn.count(count);
         }
-        drop(turned);
+        drop(turn);
         if count > 0 {
-            self.after_freeing();
+            straight::after_freeing(&self.end);
         }
         Ok(count)
     }
 
-    #[inline]
-    fn after_freeing(&self) {
-        let word = &self.end.incoming.words().space_wait.0;
-        if word.is_waited_for() && ready::is_worth_ringing(&self.end) {
-            self.end.ring_peer(word);
-        }
-    }
-
     fn peek<'a>(&self, sinks: impl Iterator<Item = Sink<'a>>) -> Result<usize, Outcome> {
-        let _turned = Turned::take(self.conn, &self.end.mine().rx.0)
+        let mut turn = self
+            .end
+            .receive_turn(self.conn)
             .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
+        let mut consumer = turn.consumer(self.end.incoming, &self.conn.stream.rx_cache);
         let mut count = 0;
         for sink in sinks {
             let seen = if self.flags & msg::TRUNC != 0 {
-                self.end
-                    .incoming
-                    .available_now(&self.conn.stream.rx_cache)
-                    .map(|bytes| bytes.saturating_sub(count))
+                consumer.available_now().map(|bytes| bytes.saturating_sub(count))
             } else {
-                self.end.incoming.peek(&self.conn.stream.rx_cache, count, sink)
+                consumer.peek(count, sink)
             };
             count += seen
                 .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?
@@ -249,41 +254,50 @@ impl Receive<'_> {
     }
 }
 
-/// What is left of a scatter list.
-struct Rest<'a, I: Iterator<Item = Sink<'a>>> {
-    sinks: I,
-    current: Option<Sink<'a>>,
+/// What is left of a list of buffers.
+struct Rest<P, I> {
+    current: Option<P>,
+    parts: I,
 }
 
-impl<'a, I: Iterator<Item = Sink<'a>>> Rest<'a, I> {
+impl<P: Piece, I: Iterator<Item = P>> Rest<P, I> {
     #[inline]
-    fn next_part(&mut self) -> Option<Sink<'a>> {
+    fn of(parts: I) -> Self {
+        Rest { current: None, parts }
+    }
+
+    #[inline]
+    fn next_part(&mut self) -> Option<P> {
         match self.current {
-            Some(sink) if !sink.is_empty() => Some(sink),
+            Some(part) if !part.is_empty() => Some(part),
             _ => {
-                self.current = self.sinks.find(|sink| !sink.is_empty());
+                self.current = self.parts.find(|part| !part.is_empty());
                 self.current
             }
         }
     }
 
     #[inline]
-    fn done(&mut self, sink: Sink<'a>, count: usize) {
-        self.current = Some(sink.after(count));
+    fn done(&mut self, part: P, count: usize) {
+        self.current = Some(part.after(count));
     }
 }
 
 /// send and its kin. `total` is the length of all `sources`.
 #[inline]
 pub fn transmit(fd: i32, sources: impl Iterator<Item = impl Supply>, total: usize, flags: i32) -> Outcome {
-    let Some(conn) = in_use(fd) else { return Outcome::Forward };
-    let Some(end) = End::of(&conn) else { return Outcome::Forward };
-    if flags & (msg::OOB | msg::ZEROCOPY) != 0 {
-        // Urgent data marks a place in the TCP stream, so the direction moves there first.
-        return demote_for(&conn, &end, fd);
+    let Some((conn, end)) = tied(fd) else { return Outcome::Forward };
+    let mut rest = Rest::of(sources);
+    if let Some(source) = rest.next_part()
+        && straight::send(&conn, end, fd, source, total, flags)
+    {
+        if afterwards::any() {
+            Transmit::new(&conn, end, fd, flags).send_afterwards();
+        }
+        return Outcome::Done(total);
     }
     let mut call = Transmit::new(&conn, end, fd, flags);
-    let outcome = still_ours(&conn, fd, call.run(sources, total));
+    let outcome = still_ours(&conn, fd, call.run(rest, total));
     // The program's handler may never return: nothing is held while it runs.
     let is_pipe_broken = call.is_pipe_broken;
     drop(conn);
@@ -320,7 +334,8 @@ impl<'c> Transmit<'c> {
         afterwards::send(self.conn, |bytes| {
             let mut call = Transmit::new(self.conn, self.end, self.fd, msg::NOSIGNAL);
             call.is_afterwards = true;
-            match call.run(core::iter::once(shm::Source::from(bytes)), bytes.len()) {
+            let rest = Rest::of(core::iter::once(shm::Source::from(bytes)));
+            match call.run(rest, bytes.len()) {
                 Outcome::Done(count) => Some(count),
                 Outcome::Fail(Errno::EAGAIN | Errno::EINTR) => Some(0),
                 Outcome::Fail(_) => None,
@@ -357,13 +372,18 @@ impl<'c> Transmit<'c> {
         }
     }
 
-    fn run(&mut self, mut sources: impl Iterator<Item = impl Supply>, total: usize) -> Outcome {
+    /// What is not ordinary.
+    #[inline(never)]
+    fn run<S: Supply>(&mut self, mut rest: Rest<S, impl Iterator<Item = S>>, total: usize) -> Outcome {
+        if self.flags & (msg::OOB | msg::ZEROCOPY) != 0 {
+            // Urgent data marks a place in the TCP stream, so the direction moves there first.
+            return demote_for(self.conn, &self.end, self.fd);
+        }
         if total == 0 {
             return self.check_open().err().unwrap_or(Outcome::Done(0));
         }
-        let mut current = None;
         while self.sent < total {
-            let pushed = self.push(&mut sources, &mut current, total);
+            let pushed = self.push(&mut rest, total);
             if afterwards::any() && !self.is_afterwards && !self.is_within {
                 self.send_afterwards();
             }
@@ -428,22 +448,20 @@ impl<'c> Transmit<'c> {
     #[inline]
     fn push<S: Supply>(
         &mut self,
-        sources: &mut impl Iterator<Item = S>,
-        current: &mut Option<S>,
+        rest: &mut Rest<S, impl Iterator<Item = S>>,
         total: usize,
     ) -> Result<bool, Outcome> {
         if self.conn.phase() == Phase::Intent && !answer::is_established(self.conn, self.fd) {
             return Ok(false);
         }
-        let traffic = &self.end.mine().tx.0;
         let is_behind = afterwards::any() && self.is_behind();
-        let turned = match if is_behind { Err(Errno::EAGAIN) } else { Turned::take(self.conn, traffic) } {
-            Ok(turned) => turned,
+        let mut turn = match if is_behind { Err(Errno::EAGAIN) } else { self.end.send_turn(self.conn) } {
+            Ok(turn) => turn,
             Err(errno) => {
                 self.is_within = true;
                 let refused = refused(self.conn, &self.end, self.fd, errno);
-                let next = current.filter(|source| !source.is_empty()).or_else(|| sources.next());
-                return Err(self.leave_for_afterwards(next.filter(|_| errno == Errno::EAGAIN), refused));
+                let next = if errno == Errno::EAGAIN { rest.next_part() } else { None };
+                return Err(self.leave_for_afterwards(next, refused));
             }
         };
         // Asked again with the turn taken: the flush of early bytes takes it too, and ends the phase.
@@ -452,34 +470,32 @@ impl<'c> Transmit<'c> {
         }
         if self.conn.phase() == Phase::Intent && answer::is_refused(self.conn) {
             // By another process that has a copy, and flushed what was early: what came later would be flushed by nobody.
-            drop(turned);
+            drop(turn);
             answer::refresh(self.conn, self.fd);
             return Err(Outcome::Forward);
         }
-        let has_listened = self.has_listened();
+        let has_listened = straight::has_listened(self.conn, &self.end);
+        straight::note_listened(self.conn, &self.end);
         if !has_listened || self.conn.has(flag::TCP_ENDED) {
             ready::ask_for_peer(self.conn, &self.end, self.fd);
         }
         self.check_open()?;
-        if !self.fits_as_one(total)? {
+        let mut producer = turn.producer(self.end.outgoing, &self.conn.stream.tx_cache);
+        if !self.fits_as_one(&mut producer, total)? {
             return Ok(false);
         }
-        let reader = self.reader(total, has_listened);
+        let reader = straight::reader(&self.end, total, has_listened);
         let (before, mut is_over) = (self.sent, false);
         while self.sent < total {
-            let Some(source) = current.filter(|source| !source.is_empty()).or_else(|| sources.next()) else {
-                return Ok(true);
-            };
+            let Some(source) = rest.next_part() else { return Ok(true) };
             let allowed = source.first(self.allowance()?);
             // What is written on behind them needs its lines here.
             let is_last = self.sent + allowed.len() == total;
             let reader = if reader == Reader::Waiting && !is_last { Reader::Apart } else { reader };
-            let count = self
-                .end
-                .outgoing
-                .write(&self.conn.stream.tx_cache, allowed, reader)
+            let count = producer
+                .write(allowed, reader)
                 .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?;
-            *current = Some(source.after(count));
+            rest.done(source, count);
             if count == 0 {
                 is_over = source.has_ended();
                 break;
@@ -488,8 +504,8 @@ impl<'c> Transmit<'c> {
             self.end.ring_peer(&self.end.outgoing.words().data_wait.0);
         }
         if self.sent > before {
-            traffic.count(self.sent - before);
-            self.after_publishing();
+            turn.count(self.sent - before);
+            straight::after_publishing(self.conn, self.end, self.fd);
         }
         if is_over {
             return Err(Outcome::Done(self.sent));
@@ -497,42 +513,9 @@ impl<'c> Transmit<'c> {
         Ok(self.sent == total)
     }
 
-    /// What was published after the peer had looked for unread bytes at its close came too late, like data that TCP finds at
-    /// a closed socket. (Ringing had a full fence between publication and this look; see `close::finish`.)
-    #[inline]
-    fn after_publishing(&self) {
-        let said = self.end.theirs().closed.load(Ordering::Relaxed);
-        if said & ClosedBy::CLOSE != 0 {
-            ready::provoke_reset(self.conn, &self.end, self.fd);
-        } else if said & ClosedBy::WRITE != 0 {
-            watch::watch(self.conn);
-        }
-    }
-
-    /// Whether we have read something since we last wrote: then somebody was there a moment ago.
-    #[inline]
-    fn has_listened(&self) -> bool {
-        let heard = self.end.incoming.words().cons.0.load(Ordering::Relaxed);
-        let has_listened = heard != self.conn.stream.heard.load(core::sync::atomic::Ordering::Relaxed);
-        self.conn.stream.heard.store(heard, core::sync::atomic::Ordering::Relaxed);
-        has_listened
-    }
-
-    /// Where the peer most likely reads this: beside us if we have our core for ourselves, and waiting for it if it has been
-    /// our turn to speak since we last read and it does not sleep.
-    #[inline]
-    fn reader(&self, total: usize, has_listened: bool) -> Reader {
-        let is_asleep = self.end.outgoing.words().data_wait.0.is_asked();
-        match has_core_alone() {
-            false => Reader::InTurn,
-            true if has_listened && total <= HAND_OVER_UP_TO && !is_asleep => Reader::Waiting,
-            true => Reader::Apart,
-        }
-    }
-
     /// Records of several writing threads must not be torn: a blocking call of moderate size starts when all of it fits.
     #[inline]
-    fn fits_as_one(&self, total: usize) -> Result<bool, Outcome> {
+    fn fits_as_one(&self, producer: &mut Producer<'_>, total: usize) -> Result<bool, Outcome> {
         if self.sent > 0 || self.end.is_nonblocking() || self.flags & msg::DONTWAIT != 0 {
             return Ok(true);
         }
@@ -543,8 +526,7 @@ impl<'c> Transmit<'c> {
         if total > self.end.outgoing.size() / 3 {
             return Ok(true);
         }
-        let fits = self.end.outgoing.has_room(&self.conn.stream.tx_cache, total);
-        fits.map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
+        producer.has_room(total).map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
     }
 
     /// How much may be written now: early bytes are few, so that they fit a TCP send buffer if it comes to that.
@@ -645,10 +627,10 @@ fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
         Phase::Smc | Phase::Intent => {}
         _ => return Outcome::Forward,
     }
-    let Ok(_turned) = Turned::take(conn, &end.mine().tx.0) else { return Outcome::Fail(Errno::EAGAIN) };
+    let Ok(mut turn) = end.send_turn(conn) else { return Outcome::Fail(Errno::EAGAIN) };
     if !end.outgoing.has_ended() || !conn.has(flag::DEMOTED) {
         conn.mark(flag::DEMOTED);
-        end.outgoing.mark_end();
+        turn.producer(end.outgoing, &conn.stream.tx_cache).mark_end();
         end.ring_peer(&end.outgoing.words().data_wait.0);
     }
     Outcome::Forward

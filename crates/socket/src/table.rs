@@ -35,6 +35,7 @@ impl Entry {
         }
     }
 
+    #[inline]
     fn word(self) -> u64 {
         match self {
             Entry::Empty => 0,
@@ -55,6 +56,24 @@ fn cell(fd: i32) -> Option<&'static AtomicU64> {
 #[inline]
 pub fn get(fd: i32) -> Entry {
     cell(fd).map_or(Entry::Empty, |cell| Entry::from_word(cell.load(Ordering::Acquire)))
+}
+
+/// The place of a number's entry.
+pub(crate) struct Place(&'static AtomicU64);
+
+impl Place {
+    /// Whether its entry is `entry` (still).
+    #[inline]
+    pub(crate) fn still_is(&self, entry: Entry) -> bool {
+        self.0.load(Ordering::Acquire) == entry.word()
+    }
+}
+
+/// The entry of `fd` and where it stands; `None` without one.
+#[inline]
+pub(crate) fn look(fd: i32) -> Option<(Place, Entry)> {
+    let cell = cell(fd)?;
+    Some((Place(cell), Entry::from_word(cell.load(Ordering::Acquire))))
 }
 
 /// Whether `fd` has no entry, as most descriptors of most programs.

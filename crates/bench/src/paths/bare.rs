@@ -16,9 +16,10 @@ use hdrhistogram::Histogram;
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 use shm::layout::{PAGE, Side};
-use shm::ring::{HAND_OVER_UP_TO, Reader, Ring, RxCache, TxCache};
+use shm::ring::{HAND_OVER_UP_TO, Reader, Ring};
 use shm::segment::{Geometry, Segment};
 use shm::wait::WaitWord;
+use shm::{Consumer, Producer, RxCache, TxCache};
 use uperf::profile::{Piece, pieces};
 use uperf::result::{Latency, Run, Usage};
 
@@ -274,12 +275,13 @@ impl End {
             (0, false) => Reader::Apart,
             _ => Reader::InTurn,
         };
-        let (ring, cache, mut at) = (self.outgoing, &self.caches.0, 0);
+        let (ring, mut at) = (self.outgoing, 0);
+        let mut producer = Producer::alone(&ring, &mut self.caches.0);
         while at < bytes {
-            let written = ring.write(cache, shm::Source::from(&self.buffer[at..bytes]), reader).ok()?;
+            let written = producer.write(shm::Source::from(&self.buffer[at..bytes]), reader).ok()?;
             at += written;
             if written == 0 {
-                wait(self.state, || ring.has_room(cache, 1), &ring.words().space_wait.0)?;
+                wait(self.state, || producer.has_room(1), &ring.words().space_wait.0)?;
             } else {
                 wake(&ring.words().data_wait.0);
             }
@@ -288,14 +290,15 @@ impl End {
     }
 
     fn read(&mut self, bytes: usize) -> Option<()> {
-        let (ring, cache, mut at) = (self.incoming, &self.caches.1, 0);
+        let (ring, mut at) = (self.incoming, 0);
+        let mut consumer = Consumer::alone(&ring, &mut self.caches.1);
         while at < bytes {
-            let read = ring.read(cache, shm::Sink::from(&mut self.buffer[at..bytes])).ok()?;
+            let read = consumer.read(shm::Sink::from(&mut self.buffer[at..bytes])).ok()?;
             at += read;
             if read == 0 {
                 wait(
                     self.state,
-                    || ring.available_now(cache).map(|ready| ready > 0),
+                    || consumer.available_now().map(|ready| ready > 0),
                     &ring.words().data_wait.0,
                 )?;
             } else {
@@ -314,7 +317,7 @@ fn wake(word: &WaitWord) {
 }
 
 /// Until `is_ready`, in the way that is tried or was chosen; None if all is over.
-fn wait<E>(state: &AtomicU64, is_ready: impl Fn() -> Result<bool, E>, word: &WaitWord) -> Option<()> {
+fn wait<E>(state: &AtomicU64, mut is_ready: impl FnMut() -> Result<bool, E>, word: &WaitWord) -> Option<()> {
     let (pauses, yields) = WAITS[(state.load(Relaxed) & 0xff) as usize % WAITS.len()];
     for _ in 0..pauses {
         if is_ready().ok()? {

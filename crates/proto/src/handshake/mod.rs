@@ -16,6 +16,7 @@ pub use client::Client;
 pub use fault::{Class, Fault, Refusal};
 pub use local::{Agreed, Dmb, Local, Offer};
 pub use server::Server;
+pub use wire::clc::Accept;
 
 use wire::clc::{Header, Kind, Message};
 

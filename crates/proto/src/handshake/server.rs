@@ -47,6 +47,26 @@ impl Server {
         Ok(accept)
     }
 
+    /// Answers a PROPOSAL that says, byte for byte, what [`super::Client::propose`] says with the same `local`: with peers
+    /// that are of one kind nearly all of them do, and there is nothing in it to be judged.
+    pub fn answer_own(
+        &mut self,
+        local: &Local,
+        offer: Offer,
+        is_first_contact: bool,
+    ) -> Result<Accept, Refusal> {
+        if self.stage != Stage::Start {
+            return Err(Fault::Misuse.refuse());
+        }
+        self.stage = Stage::Over;
+        let device = *local.devices.first().ok_or(Fault::NoDevice)?;
+        let eid = local.user_eids.first().copied().or(local.seid).ok_or(Fault::NoEid)?;
+        let terms = Terms { eid, is_first_contact, release: local.release };
+        self.stage = Stage::Waiting;
+        self.terms = Some((device, terms));
+        Ok(Accept(local.endpoint(device, &offer, &terms)))
+    }
+
     /// Judges the CONFIRM; on success the connection is SMC.
     pub fn handle_confirm(&mut self, input: Input<'_>, local: &Local) -> Result<Agreed, Refusal> {
         let (Stage::Waiting, Some((device, terms))) = (self.stage, self.terms) else {

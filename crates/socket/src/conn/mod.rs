@@ -124,6 +124,12 @@ impl Conn {
         self.view().is_some_and(|view| view.untie(self.link.generation.load(Ordering::Relaxed)))
     }
 
+    /// Of the slot, while it was this connection's.
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        self.link.generation.load(Ordering::Relaxed)
+    }
+
     /// Whether the slot serves another connection by now: then this one was reset long ago, as the kernel's socket will say.
     #[inline]
     pub(crate) fn is_stale(&self) -> bool {
