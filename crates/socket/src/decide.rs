@@ -34,25 +34,30 @@ pub(crate) fn tied(fd: i32) -> Option<(Held, End)> {
 fn settled(fd: i32) -> Option<Result<(Held, End), Held>> {
     let held = hold(fd)?;
     match End::of(&held) {
-        Some(end) if held.phase() == Phase::Smc && end.serves(&held) => Some(Ok((held, end))),
+        Some(end) if held.is(Phase::Smc) && end.serves(&held) => Some(Ok((held, end))),
         _ => Some(Err(held)),
     }
 }
 
 #[cold]
 fn decide(held: Held, fd: i32) -> Option<Held> {
-    let phase = match due(held.phase()) {
-        Due::Claim => claim::decide(&held, fd),
-        Due::Glance => answer::glance(&held, fd),
-        Due::Nothing(phase) => phase,
-    };
-    match course(phase, || held.is_stale()) {
+    match course(pay(&held, fd), || held.is_stale()) {
         Course::Ours => Some(held),
         Course::Libc => None,
         Course::Forsaken => {
             forsake(&held);
             None
         }
+    }
+}
+
+/// Does what is due; the phase from now on.
+fn pay(conn: &Conn, fd: i32) -> Phase {
+    let phase = conn.phase();
+    match due(phase) {
+        Due::Claim => claim::decide(conn, fd),
+        Due::Glance => answer::glance(conn, fd),
+        Due::Nothing => phase,
     }
 }
 
@@ -64,7 +69,7 @@ enum Due {
     /// A glance at the answer.
     Glance,
     /// Nothing: it is decided, or not the calls' to decide.
-    Nothing(Phase),
+    Nothing,
 }
 
 #[inline]
@@ -72,7 +77,7 @@ fn due(phase: Phase) -> Due {
     match phase {
         Phase::Accepted => Due::Claim,
         Phase::Intent => Due::Glance,
-        phase => Due::Nothing(phase),
+        _ => Due::Nothing,
     }
 }
 
@@ -134,7 +139,7 @@ mod tests {
     fn a_call_decides_what_is_undecided_and_nothing_else() {
         assert_eq!((due(Phase::Accepted), due(Phase::Intent)), (Due::Claim, Due::Glance));
         let decided = [Phase::Free, Phase::Listening, Phase::Smc, Phase::Plain, Phase::Fresh];
-        assert!(decided.iter().all(|phase| due(*phase) == Due::Nothing(*phase)));
+        assert!(decided.iter().all(|phase| due(*phase) == Due::Nothing));
     }
 
     #[test]

@@ -74,6 +74,12 @@ impl Conn {
         Phase::from_raw(self.life.phase.load(Ordering::Acquire))
     }
 
+    /// Whether it is in this phase: one comparison, where every call asks.
+    #[inline]
+    pub(crate) fn is(&self, phase: Phase) -> bool {
+        self.life.phase.load(Ordering::Acquire) == phase as u8
+    }
+
     /// What `event` makes of its phase; the phase from now on.
     pub(crate) fn transition(&self, event: Event) -> Phase {
         let phase = self.phase();
