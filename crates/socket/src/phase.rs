@@ -69,6 +69,7 @@ pub(crate) enum Event {
 }
 
 /// The phase that follows; `None` for what cannot happen in `phase`, or changes nothing.
+#[inline]
 pub(crate) const fn next(phase: Phase, event: Event) -> Option<Phase> {
     match (phase, event) {
         (Phase::Free, Listened) => Some(Listening),

@@ -81,6 +81,7 @@ impl Conn {
     }
 
     /// What `event` makes of its phase; the phase from now on.
+    #[inline]
     pub(crate) fn transition(&self, event: Event) -> Phase {
         let phase = self.phase();
         match phase::next(phase, event) {
