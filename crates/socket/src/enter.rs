@@ -51,3 +51,39 @@ fn forget(index: Index) {
         held.drop_fd();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::held::{hold, peek_index};
+    use crate::phase::Phase;
+
+    #[test]
+    fn a_number_that_was_closed_behind_our_back_lets_its_socket_go() {
+        const FD: i32 = 100_200;
+        let first = enter(FD, Event::Accepted).unwrap();
+        let (index, second) = (first.index(), enter(FD, Event::Watched).unwrap());
+        assert_eq!((first.fds(), second.fds()), (0, 1));
+        assert_eq!(hold(FD).unwrap().index(), second.index());
+        assert_eq!(peek_index(index).unwrap().phase(), Phase::Accepted, "a call still holds it");
+        drop(first);
+        assert!(hold_index(index).is_none_or(|held| held.phase() != Phase::Accepted));
+        second.drop_fd();
+        table::clear(FD);
+    }
+
+    #[test]
+    fn duplicates_of_an_adopted_socket_are_one_connection() {
+        const FDS: (i32, i32) = (100_201, 100_202);
+        assert!(!join_adopted(FDS.1, 77_777));
+        let held = enter(FDS.0, Event::Accepted).unwrap();
+        held.role.inode.store(77_777, Ordering::Relaxed);
+        assert!(!join_adopted(FDS.1, 0) && join_adopted(FDS.1, 77_777));
+        assert_eq!((held.fds(), hold(FDS.1).unwrap().index()), (2, held.index()));
+        for fd in [FDS.0, FDS.1] {
+            table::clear(fd);
+            held.drop_fd();
+        }
+        assert_eq!(held.fds(), 0);
+    }
+}

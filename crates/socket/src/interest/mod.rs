@@ -4,3 +4,5 @@
 pub(crate) mod events;
 pub(crate) mod registration;
 pub(crate) mod set;
+#[cfg(test)]
+mod set_tests;

@@ -236,7 +236,9 @@ impl Set {
         let Some(_turn) = self.turn.take() else { return };
         let Some(last) = self.len.load(Ordering::Relaxed).checked_sub(1) else { return };
         let mut position = registration.position.load(Ordering::Relaxed);
-        if !self.member(position).is_some_and(|(_, member)| core::ptr::eq(member, registration)) {
+        let is_member = self.member(position).is_some_and(|(_, member)| core::ptr::eq(member, registration));
+        // (Behind the last one stand those that have left.)
+        if position > last || !is_member {
             return;
         }
         let recent = self.recent.load(Ordering::Relaxed);

@@ -1,0 +1,118 @@
+//! Registrations and the order of a set's members, in memory alone: no socket, no epoll descriptor.
+
+use super::registration::{Registration, Source, TABLE, decode};
+use super::set::Set;
+use core::sync::atomic::Ordering;
+use os::epoll::bits;
+use shm::slab::Index;
+
+/// A set under a number that no descriptor has, with so many members. (Tests run at once: each has numbers of its own.)
+fn set_of(epfd: i32, members: usize) -> (Index, &'static Set, Vec<(Index, &'static Registration)>) {
+    let (index, is_new) = Set::of(epfd).unwrap();
+    assert!(is_new);
+    let set = Set::get(index).unwrap();
+    let member = |at| {
+        let (number, registration) = TABLE.take(os::mem::more, Registration::new).unwrap();
+        registration.begin(index, Index(u32::MAX), at as i32);
+        registration.ask(bits::IN, at as u64);
+        assert!(set.add(number));
+        (number, registration)
+    };
+    (index, set, (0..members).map(member).collect())
+}
+
+fn numbers(set: &Set) -> Vec<u32> {
+    let mut all: Vec<u32> = set.members().map(|(index, _)| index.0).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn who_has_nothing_for_long_is_left_to_the_kernel_until_it_reports() {
+    let (_, set, members) = set_of(100_100, 3);
+    assert_eq!(set.recent(), 3);
+    for _ in 0..20 {
+        assert!(!set.arm_all(|_| false));
+        members[1].1.age.store(0, Ordering::Relaxed);
+    }
+    assert_eq!(set.recent(), 1, "only the member that reported now and then is looked at");
+    set.promote(members[2].1);
+    assert_eq!(set.recent(), 2);
+    let mut found = [0; 4];
+    let count = set.look(&mut found, |_| true);
+    let mut found = found[..count].to_vec();
+    found.sort_unstable();
+    assert_eq!(found, [members[1].0.0, members[2].0.0]);
+}
+
+#[test]
+fn whoever_leaves_the_others_stay_and_stay_once() {
+    let (_, set, mut members) = set_of(100_101, 9);
+    for _ in 0..12 {
+        set.arm_all(|registration| registration.fd() == 7);
+    }
+    set.promote(members[0].1);
+    for gone in [4, 0, 6, 0, 2] {
+        let (_, registration) = members.remove(gone);
+        set.remove(registration);
+        // Twice is as good as once.
+        set.remove(registration);
+        let mut expected: Vec<u32> = members.iter().map(|(index, _)| index.0).collect();
+        expected.sort_unstable();
+        assert_eq!(numbers(set), expected);
+        assert!(set.recent() <= set.len());
+    }
+    assert!(set.has_members());
+}
+
+#[test]
+fn a_full_look_begins_the_next_behind_it() {
+    let (_, set, members) = set_of(100_102, 3);
+    let mut seen = vec![];
+    for _ in 0..3 {
+        let mut found = [0];
+        assert_eq!(set.look(&mut found, |_| true), 1);
+        seen.push(found[0]);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, members.iter().map(|(index, _)| index.0).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_there_is_to_report_ends_the_arming() {
+    let (_, set, _) = set_of(100_103, 3);
+    let armed = core::cell::Cell::new(0);
+    assert!(set.arm_all(|_| armed.replace(armed.get() + 1) == 1));
+    assert_eq!(armed.get(), 2);
+}
+
+#[test]
+fn the_last_descriptor_closes_a_set_and_another_number_takes_over_before() {
+    let (index, set, _) = set_of(100_104, 1);
+    crate::table::set(100_105, crate::table::Entry::Epoll(index)).unwrap();
+    super::set::share_set(index);
+    crate::table::clear(100_104);
+    assert!(Set::close_one(index).is_none());
+    assert_eq!(set.epfd(), 100_105);
+    crate::table::clear(100_105);
+    assert!(Set::close_one(index).is_some_and(|last| core::ptr::eq(last, set)));
+    assert_eq!(set.epfd(), -1);
+}
+
+#[test]
+fn a_cookie_means_one_life_in_one_set_and_one_source() {
+    let (set, _, members) = set_of(100_106, 1);
+    let (index, registration) = members[0];
+    let cookies = [Source::Bell, Source::Tcp].map(|source| registration.cookie(index, source));
+    for (cookie, expected) in cookies.into_iter().zip([Source::Bell, Source::Tcp]) {
+        let (number, found, source) = decode(cookie).unwrap();
+        assert!(number == index && core::ptr::eq(found, registration) && source == expected);
+        assert!(registration.life_meant_by(cookie, set).is_some());
+        assert!(registration.life_meant_by(cookie, Index(set.0 + 1)).is_none(), "a copy in another set");
+    }
+    assert!(decode(0x7fff_dead_beef).is_none(), "the program's own data");
+    registration.generation.fetch_add(1, Ordering::AcqRel);
+    assert!(!registration.is_live() && registration.life_meant_by(cookies[1], set).is_none());
+    registration.begin(set, Index(u32::MAX), 1);
+    assert!(registration.is_live() && registration.life_meant_by(cookies[1], set).is_none());
+}
