@@ -15,16 +15,13 @@ pub mod connection;
 pub mod doubt;
 pub mod fallback;
 pub mod leaving;
-pub mod listener;
-pub mod member;
+pub mod local;
 pub mod observe;
 pub mod offer;
-mod place;
-pub mod process;
-pub mod registry;
 pub mod slot;
 pub mod totals;
 pub mod turn;
 pub mod verdict;
 
+pub use local::{listener, member, process, registry};
 pub use wire::reason::Reason;

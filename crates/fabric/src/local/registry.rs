@@ -4,8 +4,9 @@
 //! open can write or cut the file short. A process that gives its user up has nothing of the registry afterwards: the
 //! addresses stay valid and read as zero, which every reader takes for "free", and thereby for TCP.
 
+use super::place;
+use crate::config;
 use crate::process::{self, LOCK_BASE};
-use crate::{config, place};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use os::file::{self, How};
 use os::{fd, mem};
