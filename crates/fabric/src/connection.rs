@@ -1,7 +1,7 @@
 //! Connection rows: a client's published intent, found by the server through the client's kernel cookie.
 //! Owns: the rows' life from intent to the last close, and the reclaiming of rows whose processes died.
 
-use crate::listener::{load_endpoint, store_endpoint};
+use crate::address::{load_endpoint, store_endpoint};
 use crate::process::ProcessId;
 use crate::registry;
 use crate::slot::SlotView;

@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+mod address;
 pub mod attach;
 pub mod closing;
 pub mod config;

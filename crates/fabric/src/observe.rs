@@ -342,7 +342,7 @@ fn text(words: &[AtomicU32; 4]) -> [u8; 16] {
 }
 
 fn endpoint(words: &EndpointWords) -> Endpoint {
-    crate::listener::load_endpoint(words)
+    crate::address::load_endpoint(words)
 }
 
 #[cfg(test)]
@@ -490,7 +490,7 @@ mod tests {
         let at = os::net::local(stream.as_raw_fd()).expect("connected");
         let scratch = Scratch::new("address");
         scratch.map().keys[0].0[0].store(1, Relaxed);
-        crate::listener::store_endpoint(&scratch.map().connections[0][0].sides[0].at, at);
+        crate::address::store_endpoint(&scratch.map().connections[0][0].sides[0].at, at);
         assert_eq!(scratch.view().connections().next().map(|found| found.ends[0].at), Some(at));
     }
 }

@@ -1,8 +1,8 @@
 //! A slot as this process sees it: header, rings and the descriptors of its two doorbells.
 //! Owns: the life of those descriptors. A view is made once per slot and process and serves every later connection on it.
 
+use crate::address::EndpointCell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
-use os::net::Endpoint;
 use shm::segment::Segment;
 use shm::slab::{Index, LEAF, Slab};
 use shm::{Ring, Side, SlotHeader};
@@ -166,34 +166,5 @@ impl SlotView {
                 os::fd::close(fd);
             }
         }
-    }
-}
-
-/// An address in atomics: written at a connection's end, read when its slot is wanted again.
-#[derive(Default)]
-pub(crate) struct EndpointCell {
-    head: AtomicU64,
-    addr: [AtomicU64; 2],
-}
-
-impl EndpointCell {
-    pub(crate) fn store(&self, at: Endpoint) {
-        let head = u64::from(at.family) << 48 | u64::from(at.port) << 32 | u64::from(at.scope);
-        self.head.store(head, Ordering::Relaxed);
-        for (word, bytes) in self.addr.iter().zip(at.addr.chunks_exact(8)) {
-            word.store(
-                bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
-                Ordering::Relaxed,
-            );
-        }
-    }
-
-    pub(crate) fn load(&self) -> Endpoint {
-        let head = self.head.load(Ordering::Relaxed);
-        let mut addr = [0; 16];
-        for (word, bytes) in self.addr.iter().zip(addr.chunks_exact_mut(8)) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
-        }
-        Endpoint { family: (head >> 48) as u16, port: (head >> 32) as u16, scope: head as u32, addr }
     }
 }

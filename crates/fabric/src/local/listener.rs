@@ -1,5 +1,6 @@
 //! Listening sockets of enabled processes. Owns: the listener rows and the question "is the other end enabled?"
 
+use crate::address::{store_endpoint, words_of};
 use crate::process::{self, ProcessId};
 use crate::{doubt, registry};
 use os::net::Endpoint;
@@ -12,31 +13,6 @@ use wire::reason::Reason;
 
 /// Key of a row that is being written.
 const BUSY: u64 = u64::MAX;
-
-/// Writes an address into a row.
-pub(crate) fn store_endpoint(into: &EndpointWords, at: Endpoint) {
-    let (family_port, addr) = words_of(at);
-    into.family_port.store(family_port, Relaxed);
-    for (word, part) in into.addr.iter().zip(addr) {
-        word.store(part, Relaxed);
-    }
-}
-
-/// Reads an address out of a row.
-pub(crate) fn load_endpoint(from: &EndpointWords) -> Endpoint {
-    let family_port = from.family_port.load(Relaxed);
-    let mut at =
-        Endpoint { family: (family_port >> 16) as u16, port: family_port as u16, ..Endpoint::default() };
-    for (bytes, word) in at.addr.chunks_exact_mut(4).zip(&from.addr) {
-        bytes.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
-    }
-    at
-}
-
-fn words_of(at: Endpoint) -> (u32, [u32; 4]) {
-    let part = |n: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| at.addr[4 * n + byte]));
-    (u32::from(at.family) << 16 | u32::from(at.port), [part(0), part(1), part(2), part(3)])
-}
 
 fn bucket(map: &RegistryMap, port: u16) -> &[ListenerRow; ROWS] {
     &map.listeners[port as usize % LISTENER_BUCKETS]

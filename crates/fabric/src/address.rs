@@ -1,0 +1,62 @@
+//! Addresses in memory that others look at while they are written: words of a row, and a slot's own note of them.
+//! Owns: how an address becomes words. Nothing here is whole unless somebody else says so: whoever reads checks a key after.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use os::net::Endpoint;
+use shm::registry::EndpointWords;
+use shm::sync::Ordering::Relaxed;
+
+/// Writes an address into a row.
+pub(crate) fn store_endpoint(into: &EndpointWords, at: Endpoint) {
+    let (family_port, addr) = words_of(at);
+    into.family_port.store(family_port, Relaxed);
+    for (word, part) in into.addr.iter().zip(addr) {
+        word.store(part, Relaxed);
+    }
+}
+
+/// Reads an address out of a row.
+pub(crate) fn load_endpoint(from: &EndpointWords) -> Endpoint {
+    let family_port = from.family_port.load(Relaxed);
+    let mut at =
+        Endpoint { family: (family_port >> 16) as u16, port: family_port as u16, ..Endpoint::default() };
+    for (bytes, word) in at.addr.chunks_exact_mut(4).zip(&from.addr) {
+        bytes.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+    }
+    at
+}
+
+/// Family and port in one word, and the address in four.
+pub(crate) fn words_of(at: Endpoint) -> (u32, [u32; 4]) {
+    let part = |n: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| at.addr[4 * n + byte]));
+    (u32::from(at.family) << 16 | u32::from(at.port), [part(0), part(1), part(2), part(3)])
+}
+
+/// An address in atomics: written at a connection's end, read when its slot is wanted again.
+#[derive(Default)]
+pub(crate) struct EndpointCell {
+    head: AtomicU64,
+    addr: [AtomicU64; 2],
+}
+
+impl EndpointCell {
+    pub(crate) fn store(&self, at: Endpoint) {
+        let head = u64::from(at.family) << 48 | u64::from(at.port) << 32 | u64::from(at.scope);
+        self.head.store(head, Ordering::Relaxed);
+        for (word, bytes) in self.addr.iter().zip(at.addr.chunks_exact(8)) {
+            word.store(
+                bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    pub(crate) fn load(&self) -> Endpoint {
+        let head = self.head.load(Ordering::Relaxed);
+        let mut addr = [0; 16];
+        for (word, bytes) in self.addr.iter().zip(addr.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        Endpoint { family: (head >> 48) as u16, port: (head >> 32) as u16, scope: head as u32, addr }
+    }
+}
