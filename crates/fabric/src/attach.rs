@@ -1,15 +1,15 @@
-//! The server's view of memory that clients offer: segments opened through `/proc/PID/fd`, kept for later connections.
-//! Owns: the proof that what was opened is what was meant (seals, length, nonce), and when a mapping is let go.
+//! The server's view of memory that clients offer: segments that their tier opened, kept for later connections.
+//! Owns: that what was opened is the segment which was meant (length, nonce, geometry), and when a mapping is let go.
 
-use crate::connection::{self, RowId};
+use crate::connection::RowId;
+use crate::door::{ForeignMemory as _, Tier, Whereabouts};
+use crate::fabric::Fabric;
+pub use crate::here::attach::*;
 use crate::process::ProcessId;
-use crate::registry;
 use crate::slot::SlotView;
 use crate::turn::Turn;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use os::mem::{self, Shared};
-use os::net::Endpoint;
-use os::{diag, pipe};
 use shm::Side;
 use shm::segment::{Geometry, RING_MAX, SLOTS_MAX, Segment};
 use shm::slab::{Index, LEAF, Slab};
@@ -21,375 +21,299 @@ const SEGMENTS: usize = 4096;
 const LONGEST: usize = Geometry { slots: SLOTS_MAX, ring_size: RING_MAX }.len();
 
 /// A foreign segment mapped here. The address range and geometry never change; what it shows may.
-struct Attached {
+pub(crate) struct Attached {
     memory: Shared,
     segment: Segment,
     nonce: AtomicU64,
     owner: AtomicU64,
-    /// Device and inode of the memory: whoever has it open is its owner, or was started by it.
+    /// What the memory is, under whichever number: whoever has it is its owner, or was started by it.
     identity: [AtomicU64; 2],
-    /// Kept so that tools find the memory when its owner is dead; -1 for none. It can only read: nobody takes this process for
-    /// one in which the owner's numbers mean what the owner says.
-    fd: AtomicI32,
+    /// Kept so that tools find the memory when its owner is dead; -1 for none.
+    kept: AtomicI32,
     /// Connections on it in this process.
     live: AtomicU32,
     /// Views of its slots, plus one.
     views: [AtomicU32; SLOTS_MAX as usize],
 }
 
-static TURN: Turn = Turn::new();
-/// Whether this process got sockets from another one: only then memory may have come with them.
-static HAS_ADOPTED: AtomicBool = AtomicBool::new(false);
-
-/// A socket came from another process, or from the program that this one was before.
-pub fn note_adopted() {
-    HAS_ADOPTED.store(true, Relaxed);
-}
-static TABLE: Slab<Attached, { SEGMENTS / LEAF }> = Slab::new();
-
-fn word(process: ProcessId) -> u64 {
-    u64::from(process.row) << 32 | u64::from(process.generation)
-}
-
-fn process(word: u64) -> ProcessId {
-    ProcessId { row: (word >> 32) as u32, generation: word as u32 }
-}
-
-/// Maps the slot that `row` offers and opens its doorbells.
-/// Reasons: OPTUNSUPP where the process is closed to others (undumpable), NOSMCDDEV where /proc does not show it, VERSMISMAT,
-/// SYNCERR for what contradicts itself, MEM.
-pub fn open(row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
-    let row = connection::row(row_id).ok_or(Reason::SYNCERR)?;
-    let nonce = row.nonce.load(shm::sync::Ordering::Relaxed);
-    let owner_pid = row.owner_pid.load(shm::sync::Ordering::Relaxed);
-    let slot = row.slot.load(shm::sync::Ordering::Relaxed);
-    let owner = ProcessId::load(&row.sides[Side::Client as usize].process);
-    let _turn = TURN.take().ok_or(Reason::SYNCERR)?;
-    if nonce == 0 {
-        return Err(Reason::SYNCERR);
+impl Attached {
+    fn identity(&self) -> (u64, u64) {
+        (self.identity[0].load(Relaxed), self.identity[1].load(Relaxed))
     }
-    let memfd = row.memfd.load(shm::sync::Ordering::Relaxed) as i32;
-    let (index, attached) = match known(nonce, owner) {
-        Some(attached) => attached,
-        None => attach(owner_pid, memfd, nonce, owner).or_else(|reason| {
-            let from = ProcessId::load(&row.sides[Side::Server as usize].process);
-            attach_held(from, nonce, owner).ok_or(reason)
-        })?,
-    };
-    let view = view_of(index, attached, slot)?;
-    if !view.1.has_bells() {
-        open_bells(attached, view.1, owner, (owner_pid, memfd))?;
-    }
-    attached.live.fetch_add(1, Relaxed);
-    Ok(view)
 }
 
-/// Opens the doorbells of a slot. Where the client's process has died and nobody holds its end, nobody will ring them: then
-/// bytes that it left in the ring are to be read still, by a program that was exec'ed meanwhile.
-fn open_bells(
-    attached: &Attached,
-    view: &SlotView,
-    owner: ProcessId,
-    (pid, memfd): (u32, i32),
-) -> Result<(), Reason> {
-    match holder_of(attached, pid, memfd) {
-        Ok(holder) => view.open_bells(holder).map_err(denied),
-        Err(errno) => {
-            let is_left = registry::mapped().is_some_and(|map| !owner.is_alive(map))
-                && !crate::member::has_living(&view.header().sides[Side::Client as usize]);
-            if is_left && view.hang_private_bells() { Ok(()) } else { Err(denied(errno)) }
+/// The segments of others that this process has mapped.
+pub(crate) struct Attachments {
+    turn: Turn,
+    table: Slab<Attached, { SEGMENTS / LEAF }>,
+}
+
+impl Attachments {
+    pub(crate) const fn new() -> Self {
+        Attachments { turn: Turn::new(), table: Slab::new() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = (Index, &'static Attached)> {
+        (0..self.table.made()).filter_map(|index| Some((Index(index), self.table.get(Index(index))?)))
+    }
+
+    /// A client's row may name its own segments only.
+    fn known(&self, nonce: u64, owner: ProcessId) -> Option<(Index, &'static Attached)> {
+        self.all().find(|(_, attached)| {
+            attached.nonce.load(Relaxed) == nonce && attached.owner.load(Relaxed) == owner.word()
+        })
+    }
+
+    fn home_of(&self, view: &SlotView) -> Option<&'static Attached> {
+        self.table.get(Index(view.home.load(Relaxed)))
+    }
+}
+
+impl<T: Tier> Fabric<T> {
+    /// Maps the slot that `row` offers and opens its doorbells.
+    /// Reasons: OPTUNSUPP where the process is closed to others (undumpable), NOSMCDDEV where the tier does not find it,
+    /// VERSMISMAT, SYNCERR for what contradicts itself, MEM.
+    pub fn attach(&self, row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
+        let row = self.connections().row(row_id).ok_or(Reason::SYNCERR)?;
+        let nonce = row.nonce.load(shm::sync::Ordering::Relaxed);
+        let place = Whereabouts {
+            pid: row.owner_pid.load(shm::sync::Ordering::Relaxed),
+            number: row.memfd.load(shm::sync::Ordering::Relaxed) as i32,
+            holder: ProcessId::load(&row.sides[Side::Server as usize].process),
+        };
+        let slot = row.slot.load(shm::sync::Ordering::Relaxed);
+        let owner = ProcessId::load(&row.sides[Side::Client as usize].process);
+        let _turn = self.attached.turn.take().ok_or(Reason::SYNCERR)?;
+        if nonce == 0 {
+            return Err(Reason::SYNCERR);
         }
-    }
-}
-
-/// Why a descriptor of the client's could not be had.
-fn denied(errno: os::Errno) -> Reason {
-    match errno {
-        // A process that changed its ids, or made itself undumpable, shows its descriptors to nobody of its own user.
-        os::Errno::EACCES | os::Errno::EPERM => Reason::OPTUNSUPP,
-        _ if errno.is_shortage() => Reason::MEM,
-        _ => Reason::NOSMCDDEV,
-    }
-}
-
-fn all() -> impl Iterator<Item = (Index, &'static Attached)> {
-    (0..TABLE.made()).filter_map(|index| Some((Index(index), TABLE.get(Index(index))?)))
-}
-
-/// A client's row may name its own segments only.
-fn known(nonce: u64, owner: ProcessId) -> Option<(Index, &'static Attached)> {
-    all().find(|(_, attached)| {
-        attached.nonce.load(Relaxed) == nonce && attached.owner.load(Relaxed) == word(owner)
-    })
-}
-
-fn view_of(
-    home: Index,
-    attached: &'static Attached,
-    slot: u32,
-) -> Result<(Index, &'static SlotView), Reason> {
-    let place = attached.views.get(slot as usize).ok_or(Reason::SYNCERR)?;
-    if let Some(index) = place.load(Relaxed).checked_sub(1) {
-        return SlotView::get(Index(index)).map(|view| (Index(index), view)).ok_or(Reason::SYNCERR);
-    }
-    let (index, view) = SlotView::make(attached.segment, slot, home.0).ok_or(Reason::SYNCERR)?;
-    place.store(index.0 + 1, Relaxed);
-    Ok((index, view))
-}
-
-/// The process in which the doorbells of a segment are to be found under their numbers: the one that made it or, after
-/// exec, this one, which was given them. It has the memory itself open, to write, or it is none of these: a pid may be
-/// another's by now, and numbers that a peer wrote must not lead to descriptors of this program.
-fn holder_of(attached: &Attached, owner_pid: u32, memfd: i32) -> os::Result<u32> {
-    let identity = attached.identity.each_ref().map(|word| word.load(Relaxed));
-    for pid in [owner_pid, os::process::cached_pid()] {
-        match pipe::identity_of(pid, memfd) {
-            Ok(found) if found == (identity[0], identity[1]) => return Ok(pid),
-            Err(errno) if errno.is_shortage() => return Err(errno),
-            _ => {}
+        let (index, attached) = match self.attached.known(nonce, owner) {
+            Some(attached) => attached,
+            None => self.tier.open(&place, |memory| self.map(memory, nonce, owner))?,
+        };
+        let view = self.view_of(index, attached, slot)?;
+        if !view.1.has_bells() {
+            self.open_bells(attached, view.1, owner, &place)?;
         }
+        attached.live.fetch_add(1, Relaxed);
+        Ok(view)
     }
-    Err(os::Errno::ENOENT)
-}
 
-fn attach(pid: u32, memfd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {
-    // After exec the descriptors are this process's own, under the same numbers; the nonce tells.
-    let own = |errno: os::Errno| match errno.is_shortage() {
-        true => Err(errno),
-        false => pipe::open_memory_of(os::process::cached_pid(), memfd).map_err(|_| errno),
-    };
-    let fd = match pipe::open_memory_of(pid, memfd).or_else(own) {
-        Ok(fd) => fd,
-        Err(errno) if HAS_ADOPTED.load(Relaxed) => {
-            return attach_inherited(nonce, owner).map_err(|_| denied(errno));
-        }
-        Err(errno) => return Err(denied(errno)),
-    };
-    keep(fd, map(fd, nonce, owner))
-}
-
-/// The client's process has died; the one that passed the socket on may still have its memory.
-#[cold]
-#[inline(never)]
-fn attach_held(from: ProcessId, nonce: u64, owner: ProcessId) -> Option<(Index, &'static Attached)> {
-    /// Descriptors of ours are out of a program's way.
-    const LOWEST: i32 = 128;
-    let map = registry::mapped()?;
-    if !HAS_ADOPTED.load(Relaxed) || from.is_me() || !from.is_alive(map) {
-        return None;
-    }
-    let (pid, mut found) = (from.pid(map), None);
-    let _ = os::file::each_descriptor_of(pid, |fd| {
-        if found.is_none()
-            && fd >= LOWEST
-            && let Ok(memory) = pipe::open_held_memory(pid, fd)
-        {
-            found = keep(memory, self::map(memory, nonce, owner)).ok();
-        }
-    });
-    found
-}
-
-/// The client's process has died; the program that this one was before may have handed its memory on.
-#[cold]
-#[inline(never)]
-fn attach_inherited(nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {
-    let mut found = Err(Reason::NOSMCDDEV);
-    let _ = os::file::each_own_descriptor(|fd| {
-        if found.is_err()
-            && let Ok(memory) = pipe::open_inherited_memory(fd)
-        {
-            found = keep(memory, map(memory, nonce, owner));
-            if found.is_ok() {
-                os::fd::close(fd);
+    /// Opens the doorbells of a slot. Where the client's process has died and nobody holds its end, nobody will ring them: then
+    /// bytes that it left in the ring are to be read still, by a program that was exec'ed meanwhile.
+    fn open_bells(
+        &self,
+        attached: &Attached,
+        view: &SlotView,
+        owner: ProcessId,
+        place: &Whereabouts,
+    ) -> Result<(), Reason> {
+        match self.tier.holder(place, attached.identity()) {
+            Ok(holder) => view.open_bells(&self.tier, holder),
+            Err(reason) => {
+                let is_left = self.tier.mapped().is_some_and(|map| !self.tier.is_alive(map, owner))
+                    && !self.members().has_living(&view.header().sides[Side::Client as usize]);
+                if is_left && view.hang_private_bells(&self.tier) { Ok(()) } else { Err(reason) }
             }
         }
-    });
-    found
-}
+    }
 
-/// Goes on from the descriptor of a segment that was mapped, or not.
-fn keep(
-    fd: i32,
-    attached: Result<(Index, &'static Attached), Reason>,
-) -> Result<(Index, &'static Attached), Reason> {
-    // The mapping keeps the memory alive, with or without its owner. (While the credentials change nothing more is kept.)
-    if let (Ok((_, attached)), Some(_using)) = (&attached, registry::using()) {
-        attached.fd.store(pipe::reopen_memory_to_read(fd).unwrap_or(-1), Relaxed);
-    }
-    os::fd::close(fd);
-    attached
-}
-
-fn map(fd: i32, nonce: u64, owner: ProcessId) -> Result<(Index, &'static Attached), Reason> {
-    mem::require_unshrinkable(fd).map_err(|_| Reason::SYNCERR)?;
-    let len = mem::file_len(fd).map_err(|_| Reason::SYNCERR)? as usize;
-    if len > LONGEST {
-        return Err(Reason::SYNCERR);
-    }
-    let (device, inode) = os::fd::identity(fd).map_err(|_| Reason::SYNCERR)?;
-    if let Some(reused) = remap(fd, len, nonce, owner) {
-        return Ok(reused);
-    }
-    let memory = mem::map_shared(fd, len).map_err(|_| Reason::MEM)?;
-    let segment = Segment::attach(memory, nonce).map_err(|refused| {
-        let _ = mem::retire(memory);
-        match refused {
-            shm::segment::Refused::Version => Reason::VERSMISMAT,
-            _ => Reason::SYNCERR,
+    fn view_of(
+        &self,
+        home: Index,
+        attached: &'static Attached,
+        slot: u32,
+    ) -> Result<(Index, &'static SlotView), Reason> {
+        let place = attached.views.get(slot as usize).ok_or(Reason::SYNCERR)?;
+        if let Some(index) = place.load(Relaxed).checked_sub(1) {
+            return self.views.get(Index(index)).map(|view| (Index(index), view)).ok_or(Reason::SYNCERR);
         }
-    })?;
-    TABLE
-        .take(mem::more, || Attached {
+        let (index, view) = self.views.make(attached.segment, slot, home.0).ok_or(Reason::SYNCERR)?;
+        place.store(index.0 + 1, Relaxed);
+        Ok((index, view))
+    }
+
+    /// Maps memory that was offered, and keeps a way to it for the tools. (While the credentials change nothing is kept.)
+    fn map(
+        &self,
+        memory: &T::Foreign,
+        nonce: u64,
+        owner: ProcessId,
+    ) -> Result<(Index, &'static Attached), Reason> {
+        let (index, attached) = self.map_proven(memory, nonce, owner)?;
+        if let Some(_using) = self.using() {
+            attached.kept.store(memory.keep(), Relaxed);
+        }
+        Ok((index, attached))
+    }
+
+    fn map_proven(
+        &self,
+        offered: &T::Foreign,
+        nonce: u64,
+        owner: ProcessId,
+    ) -> Result<(Index, &'static Attached), Reason> {
+        let len = offered.size()?;
+        if len > LONGEST {
+            return Err(Reason::SYNCERR);
+        }
+        let identity = offered.identity()?;
+        if let Some(reused) = self.map_again(offered, len, nonce, owner) {
+            return Ok(reused);
+        }
+        let memory = offered.map(len)?;
+        let segment = Segment::attach(memory, nonce).map_err(|refused| {
+            self.tier.retire(memory);
+            match refused {
+                shm::segment::Refused::Version => Reason::VERSMISMAT,
+                _ => Reason::SYNCERR,
+            }
+        })?;
+        let made = || Attached {
             memory,
             segment,
             nonce: AtomicU64::new(nonce),
-            owner: AtomicU64::new(word(owner)),
-            identity: [AtomicU64::new(device), AtomicU64::new(inode)],
-            fd: AtomicI32::new(-1),
+            owner: AtomicU64::new(owner.word()),
+            identity: [AtomicU64::new(identity.0), AtomicU64::new(identity.1)],
+            kept: AtomicI32::new(-1),
             live: AtomicU32::new(0),
             views: [const { AtomicU32::new(0) }; SLOTS_MAX as usize],
-        })
-        .ok_or(Reason::MEM)
-}
+        };
+        self.attached.table.take(mem::more, made).ok_or(Reason::MEM)
+    }
 
-/// Maps `fd` where a segment of a dead process lay, if there is one of the same shape. Dead ones are let go on the way.
-fn remap(fd: i32, len: usize, nonce: u64, owner: ProcessId) -> Option<(Index, &'static Attached)> {
-    let map = registry::mapped()?;
-    let idle = all().filter(|(_, attached)| attached.live.load(Relaxed) == 0);
-    let mut fitting = None;
-    for (index, attached) in idle {
-        if attached.nonce.load(Relaxed) != 0 {
-            if process(attached.owner.load(Relaxed)).is_alive(map) {
-                continue;
+    /// Maps what is offered where a segment of a dead process lay, if there is one of the same shape. Dead ones are let go on
+    /// the way.
+    fn map_again(
+        &self,
+        offered: &T::Foreign,
+        len: usize,
+        nonce: u64,
+        owner: ProcessId,
+    ) -> Option<(Index, &'static Attached)> {
+        let map = self.tier.mapped()?;
+        let idle = self.attached.all().filter(|(_, attached)| attached.live.load(Relaxed) == 0);
+        let mut fitting = None;
+        for (index, attached) in idle {
+            if attached.nonce.load(Relaxed) != 0 {
+                if self.tier.is_alive(map, ProcessId::from_word(attached.owner.load(Relaxed))) {
+                    continue;
+                }
+                self.let_go(attached);
             }
-            let_go(attached);
+            if size_of_val(attached.memory) == len {
+                fitting = Some((index, attached));
+            }
         }
-        if size_of_val(attached.memory) == len {
-            fitting = Some((index, attached));
+        let (index, attached) = fitting?;
+        if !offered.map_over(attached.memory) {
+            return None;
         }
-    }
-    let (index, attached) = fitting?;
-    mem::remap_shared(attached.memory, fd).ok()?;
-    match Segment::attach(attached.memory, nonce) {
-        Ok(segment) if segment.geometry() == attached.segment.geometry() => {
-            let (device, inode) = os::fd::identity(fd).unwrap_or_default();
-            attached.identity[0].store(device, Relaxed);
-            attached.identity[1].store(inode, Relaxed);
-            attached.owner.store(word(owner), Relaxed);
-            attached.nonce.store(nonce, Relaxed);
-            Some((index, attached))
-        }
-        _ => {
-            let _ = mem::retire(attached.memory);
-            None
-        }
-    }
-}
-
-fn let_go(attached: &Attached) {
-    attached.nonce.store(0, Relaxed);
-    drop_descriptor(attached);
-    for place in &attached.views {
-        if let Some(view) = place.load(Relaxed).checked_sub(1).and_then(|index| SlotView::get(Index(index))) {
-            view.drop_bells();
-        }
-    }
-    let _ = mem::retire(attached.memory);
-}
-
-fn drop_descriptor(attached: &Attached) {
-    let fd = attached.fd.swap(-1, Relaxed);
-    if fd >= 0 {
-        os::fd::close(fd);
-    }
-}
-
-/// Lets the memory of an attached slot survive exec (`on`), so that the next program finds what is left in its ring though the
-/// client's process dies meanwhile; or takes that back, after an exec that failed.
-pub fn keep_over_exec(view: &SlotView, on: bool) {
-    if let Some(attached) = TABLE.get(Index(view.home.load(Relaxed))) {
-        let fd = attached.fd.load(Relaxed);
-        if fd >= 0 {
-            let _ = os::fd::set_cloexec(fd, !on);
-        }
-    }
-}
-
-/// A connection of this process on an attached slot is gone.
-pub fn done(view: &SlotView) {
-    if let Some(attached) = TABLE.get(Index(view.home.load(Relaxed))) {
-        if attached.nonce.load(Relaxed) == 0 {
-            // It was kept when all around it was let go.
-            view.drop_bells();
-            crate::leaving::drop_one(&view.segment(), view.number());
-        }
-        attached.live.fetch_sub(1, Relaxed);
-    }
-}
-
-/// The process gives its user up: no segment serves another connection here. `kept` says which slots of one stay.
-pub(crate) fn leave(kept: impl Fn(&Segment) -> u64) {
-    for (_, attached) in all() {
-        match kept(&attached.segment) {
-            0 => let_go(attached),
-            slots => {
-                attached.nonce.store(0, Relaxed);
-                drop_descriptor(attached);
-                crate::leaving::drop_all_but(&attached.segment, slots);
+        match Segment::attach(attached.memory, nonce) {
+            Ok(segment) if segment.geometry() == attached.segment.geometry() => {
+                let (device, inode) = offered.identity().unwrap_or_default();
+                attached.identity[0].store(device, Relaxed);
+                attached.identity[1].store(inode, Relaxed);
+                attached.owner.store(owner.word(), Relaxed);
+                attached.nonce.store(nonce, Relaxed);
+                Some((index, attached))
+            }
+            _ => {
+                self.tier.retire(attached.memory);
+                None
             }
         }
     }
-}
 
-/// Remembers the two addresses of a slot's connection, for the day the slot is wanted again.
-pub fn note_addresses(view: &SlotView, client: Endpoint, server: Endpoint) {
-    view.client.store(client);
-    view.server.store(server);
-}
-
-/// Whether the kernel knows neither socket of the slot's last connection as open any more.
-pub(crate) fn sockets_are_gone(view: &SlotView) -> bool {
-    let (client, server) = (view.client.load(), view.server.load());
-    if client.port == 0 || server.port == 0 {
-        return false;
+    fn let_go(&self, attached: &Attached) {
+        attached.nonce.store(0, Relaxed);
+        self.drop_kept(attached);
+        for place in &attached.views {
+            if let Some(view) =
+                place.load(Relaxed).checked_sub(1).and_then(|index| self.views.get(Index(index)))
+            {
+                view.drop_bells(&self.tier);
+            }
+        }
+        self.tier.retire(attached.memory);
     }
-    let header = view.header();
-    // Only the kernel's own "no" counts, and an end that has not signed yet may be anybody's.
-    let is_open = |local, remote, cookie: u64| match diag::lookup(local, remote) {
-        Ok(found) => (found.cookie == cookie || cookie == 0) && found.inode != 0,
-        Err(errno) => errno != os::Errno::ENOENT,
-    };
-    let order = shm::sync::Ordering::Relaxed;
-    !is_open(client, server, header.client_cookie.load(order))
-        && !is_open(server, client, header.server_cookie.load(order))
+
+    fn drop_kept(&self, attached: &Attached) {
+        let kept = attached.kept.swap(-1, Relaxed);
+        if kept >= 0 {
+            self.tier.close(kept);
+        }
+    }
+
+    /// Lets the memory of an attached slot survive exec (`on`), so that the next program finds what is left in its ring though
+    /// the client's process dies meanwhile; or takes that back, after an exec that failed.
+    pub fn keep_attached_over_exec(&self, view: &SlotView, on: bool) {
+        if let Some(attached) = self.attached.home_of(view) {
+            let kept = attached.kept.load(Relaxed);
+            if kept >= 0 {
+                self.tier.keep_over_exec(kept, on);
+            }
+        }
+    }
+
+    /// A connection of this process on an attached slot is gone.
+    pub fn detach(&self, view: &SlotView) {
+        if let Some(attached) = self.attached.home_of(view) {
+            if attached.nonce.load(Relaxed) == 0 {
+                // It was kept when all around it was let go.
+                view.drop_bells(&self.tier);
+                self.drop_one(&view.segment(), view.number());
+            }
+            attached.live.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// The process gives its user up: no segment serves another connection here.
+    pub(crate) fn leave_attached(&self) {
+        for (_, attached) in self.attached.all() {
+            match self.slots_kept(&attached.segment) {
+                0 => self.let_go(attached),
+                slots => {
+                    attached.nonce.store(0, Relaxed);
+                    self.drop_kept(attached);
+                    self.drop_all_but(&attached.segment, slots);
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::door::{Doorbell, Memory};
+    use crate::local::Local;
+
+    static FABRIC: Fabric<Local> = Fabric::new(Local::new());
 
     /// A peer names a number of ours under which its memory lies: it is not taken for one that exec gave us, and the numbers of
     /// doorbells that the peer wrote lead nowhere.
     #[test]
     fn a_descriptor_that_is_kept_for_the_tools_is_nobody_elses() {
         let geometry = Geometry { slots: 1, ring_size: 16384 };
-        let memfd = mem::sealed_memfd(c"isthmus-test", geometry.len() as u64).expect("memory");
-        let memory = mem::map_shared(memfd, geometry.len()).expect("mapped");
+        let (memory, memfd) = FABRIC.tier.make(geometry.len()).expect("memory");
         Segment::format(memory, geometry, 42).expect("a segment");
         let (own, nobody) = (os::process::pid(), u32::MAX);
         os::process::refresh_pid();
         let owner = ProcessId { row: 0, generation: 1 };
-        let (_, attached) = attach(own, memfd, 42, owner).expect("attached");
-        let kept = attached.fd.load(Relaxed);
+        let at = |pid, number| Whereabouts { pid, number, holder: owner };
+        let attach = |place| FABRIC.tier.open(&place, |memory| FABRIC.map(memory, 42, owner));
+        let (_, attached) = attach(at(own, memfd)).expect("attached");
+        let kept = attached.kept.load(Relaxed);
         assert!(os::fd::is_internal(kept) && os::fd::is_cloexec(kept));
         assert_eq!(os::fd::identity(kept), os::fd::identity(memfd));
-        assert_eq!(holder_of(attached, nobody, memfd), Ok(own), "given at exec");
+        let holder_of = |place| FABRIC.tier.holder(&place, attached.identity());
+        assert_eq!(holder_of(at(nobody, memfd)), Ok(own), "given at exec");
         for pid in [nobody, own] {
-            assert_eq!(holder_of(attached, pid, kept), Err(os::Errno::ENOENT));
-            assert_eq!(attach(pid, kept, 42, owner).err(), Some(Reason::NOSMCDDEV));
+            assert_eq!(holder_of(at(pid, kept)), Err(Reason::NOSMCDDEV));
+            assert_eq!(attach(at(pid, kept)).err(), Some(Reason::NOSMCDDEV));
         }
-        let_go(attached);
+        FABRIC.let_go(attached);
         assert!(!os::fd::is_internal(kept) && os::fd::identity(kept).is_err());
         os::fd::close(memfd);
     }

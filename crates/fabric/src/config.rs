@@ -1,8 +1,9 @@
-//! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_SPIN, SMC_REGISTRY_DIR.
-//! Owns: the parsed values. They are set once, before the first hook does anything.
+//! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_SPIN.
+//! Owns: the parsed values. They are set once, before the first hook does anything. (Where a tier lies is the tier's.)
 
-use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+pub use crate::here::config::*;
+pub use crate::local::name::{PATH_LEN, unforeseen_number};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use shm::segment::{RING_MAX, RING_MIN};
 
 /// Ring size when nobody asks for another: holds several 30 KiB writes, which smaller rings throttle (docs/performance.md).
@@ -11,30 +12,78 @@ pub const RING_DEFAULT: u32 = 256 * 1024;
 const SPIN_DEFAULT: u32 = 16;
 /// More are not had: some 10 ms of spinning.
 const SPIN_LARGEST: u32 = 4096;
-/// Longest registry path with its NUL.
-pub const PATH_LEN: usize = 256;
 
-static DISABLED: AtomicBool = AtomicBool::new(false);
-static DEBUG: AtomicBool = AtomicBool::new(false);
-static SNDBUF: AtomicU32 = AtomicU32::new(0);
-static RCVBUF: AtomicU32 = AtomicU32::new(0);
-static SPIN: AtomicU32 = AtomicU32::new(SPIN_DEFAULT);
-static DIRECTORY: [AtomicU8; PATH_LEN] = [const { AtomicU8::new(0) }; PATH_LEN];
+/// The values. Those of nobody's asking are all zero, so that a value that holds them lies where memory is zero anyway.
+pub struct Config {
+    is_disabled: AtomicBool,
+    is_debug: AtomicBool,
+    sndbuf: AtomicU32,
+    rcvbuf: AtomicU32,
+    /// By which bits SMC_SPIN differs from its default.
+    spin_change: AtomicU32,
+}
 
-/// Takes over one environment variable; unknown ones are ignored.
-pub fn set(name: &[u8], value: &[u8]) {
-    match name {
-        b"SMC_DISABLE" => DISABLED.store(is_on(value), Ordering::Relaxed),
-        b"SMC_DEBUG" => DEBUG.store(is_on(value), Ordering::Relaxed),
-        b"SMC_SNDBUF" => SNDBUF.store(size(value), Ordering::Relaxed),
-        b"SMC_RCVBUF" => RCVBUF.store(size(value), Ordering::Relaxed),
-        b"SMC_SPIN" => SPIN.store(number(value).min(SPIN_LARGEST), Ordering::Relaxed),
-        b"SMC_REGISTRY_DIR" => set_directory(value),
-        _ => {}
+impl Config {
+    /// What holds if nobody asks.
+    pub const fn new() -> Self {
+        Config {
+            is_disabled: AtomicBool::new(false),
+            is_debug: AtomicBool::new(false),
+            sndbuf: AtomicU32::new(0),
+            rcvbuf: AtomicU32::new(0),
+            spin_change: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes over one environment variable; unknown ones are ignored.
+    pub fn set(&self, name: &[u8], value: &[u8]) {
+        match name {
+            b"SMC_DISABLE" => self.is_disabled.store(is_on(value), Relaxed),
+            b"SMC_DEBUG" => self.is_debug.store(is_on(value), Relaxed),
+            b"SMC_SNDBUF" => self.sndbuf.store(size(value), Relaxed),
+            b"SMC_RCVBUF" => self.rcvbuf.store(size(value), Relaxed),
+            b"SMC_SPIN" => {
+                self.spin_change.store(SPIN_DEFAULT ^ number(value).min(SPIN_LARGEST), Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether everything is switched off (SMC_DISABLE).
+    pub fn is_disabled(&self) -> bool {
+        self.is_disabled.load(Relaxed)
+    }
+
+    /// Whether decisions are told on stderr (SMC_DEBUG).
+    pub fn is_debug(&self) -> bool {
+        self.is_debug.load(Relaxed)
+    }
+
+    /// SMC_SNDBUF in bytes, 0 if unset.
+    pub fn sndbuf(&self) -> u32 {
+        self.sndbuf.load(Relaxed)
+    }
+
+    /// SMC_RCVBUF in bytes, 0 if unset.
+    pub fn rcvbuf(&self) -> u32 {
+        self.rcvbuf.load(Relaxed)
+    }
+
+    /// Most rounds to spin before a sleep; 0 for none, not even a yield (SMC_SPIN).
+    #[inline]
+    pub fn spin(&self) -> u32 {
+        SPIN_DEFAULT ^ self.spin_change.load(Relaxed)
     }
 }
 
-fn is_on(value: &[u8]) -> bool {
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether a switch is on.
+pub(crate) fn is_on(value: &[u8]) -> bool {
     value.first().is_some_and(|first| *first != b'0')
 }
 
@@ -57,124 +106,11 @@ fn size(value: &[u8]) -> u32 {
     u32::try_from(number * unit).unwrap_or(u32::MAX)
 }
 
-fn set_directory(value: &[u8]) {
-    // Room for "/isthmus.4294967295-0123456789abcdef\0" must remain.
-    if value.len() + 37 < PATH_LEN {
-        for (cell, byte) in DIRECTORY.iter().zip(value) {
-            cell.store(*byte, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Whether everything is switched off (SMC_DISABLE).
-pub fn is_disabled() -> bool {
-    DISABLED.load(Ordering::Relaxed)
-}
-
-/// Whether decisions are told on stderr (SMC_DEBUG).
-pub fn is_debug() -> bool {
-    DEBUG.load(Ordering::Relaxed)
-}
-
-/// SMC_SNDBUF in bytes, 0 if unset.
-pub fn sndbuf() -> u32 {
-    SNDBUF.load(Ordering::Relaxed)
-}
-
-/// SMC_RCVBUF in bytes, 0 if unset.
-pub fn rcvbuf() -> u32 {
-    RCVBUF.load(Ordering::Relaxed)
-}
-
-/// Most rounds to spin before a sleep; 0 for none, not even a yield (SMC_SPIN).
-#[inline]
-pub fn spin() -> u32 {
-    SPIN.load(Ordering::Relaxed)
-}
-
 /// The buffer class for a request of `bytes`: rounded up to a power of two, 16 KiB to 1 MiB; 0 means the default.
 pub fn ring_size(bytes: u32) -> u32 {
     match bytes {
         0 => RING_DEFAULT,
         _ => bytes.clamp(RING_MIN, RING_MAX).next_power_of_two(),
-    }
-}
-
-/// Writes `<directory>/isthmus.<uid><suffix>` into `path`.
-pub(crate) fn registry_path(path: &mut [u8; PATH_LEN], uid: u32, suffix: Option<u32>) -> Option<&CStr> {
-    let mut writer = Writer { path, at: 0 };
-    writer.folder();
-    writer.bytes(b"/isthmus.");
-    writer.number(uid);
-    if let Some(number) = suffix {
-        writer.bytes(b".");
-        writer.number(number);
-    }
-    writer.bytes(&[0]);
-    CStr::from_bytes_until_nul(path).ok()
-}
-
-/// Writes the registries' folder into `path`.
-pub(crate) fn registry_folder(path: &mut [u8; PATH_LEN]) -> Option<&CStr> {
-    let mut writer = Writer { path, at: 0 };
-    writer.folder();
-    writer.bytes(&[0]);
-    CStr::from_bytes_until_nul(path).ok()
-}
-
-/// Writes `<directory>/isthmus.<uid>-<number>` into `path`: the name of a registry whose usual one is taken.
-pub(crate) fn unforeseen_path(path: &mut [u8; PATH_LEN], uid: u32, number: u64) -> Option<&CStr> {
-    let mut writer = Writer { path, at: 0 };
-    writer.folder();
-    writer.bytes(b"/isthmus.");
-    writer.number(uid);
-    writer.bytes(b"-");
-    for digit in (0..16).rev().map(|at| number >> (4 * at) & 15) {
-        writer.bytes(&[b"0123456789abcdef"[digit as usize]]);
-    }
-    writer.bytes(&[0]);
-    CStr::from_bytes_until_nul(path).ok()
-}
-
-/// The number of such a name, if it is one of `uid`.
-pub fn unforeseen_number(name: &[u8], uid: u32) -> Option<u64> {
-    let (user, number) = core::str::from_utf8(name).ok()?.strip_prefix("isthmus.")?.split_once('-')?;
-    let is_number = number.len() == 16 && number.bytes().all(|digit| digit.is_ascii_hexdigit());
-    (is_number && user.parse() == Ok(uid)).then(|| u64::from_str_radix(number, 16).ok()).flatten()
-}
-
-struct Writer<'a> {
-    path: &'a mut [u8; PATH_LEN],
-    at: usize,
-}
-
-impl Writer<'_> {
-    fn folder(&mut self) {
-        if DIRECTORY[0].load(Ordering::Relaxed) == 0 {
-            self.bytes(b"/dev/shm");
-        }
-        for cell in &DIRECTORY {
-            match cell.load(Ordering::Relaxed) {
-                0 => break,
-                byte => self.bytes(&[byte]),
-            }
-        }
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            if let Some(cell) = self.path.get_mut(self.at) {
-                *cell = *byte;
-                self.at += 1;
-            }
-        }
-    }
-
-    fn number(&mut self, value: u32) {
-        if value >= 10 {
-            self.number(value / 10);
-        }
-        self.bytes(&[b'0' + (value % 10) as u8]);
     }
 }
 
@@ -197,22 +133,16 @@ mod tests {
     }
 
     #[test]
-    fn the_registry_lies_in_dev_shm_by_default() {
-        let mut path = [0; PATH_LEN];
-        assert_eq!(registry_path(&mut path, 1000, Some(7)), Some(c"/dev/shm/isthmus.1000.7"));
-        assert_eq!(registry_folder(&mut path), Some(c"/dev/shm"));
-    }
-
-    #[test]
-    fn unforeseen_names_are_told_from_others() {
-        let mut path = [0; PATH_LEN];
-        let whole = unforeseen_path(&mut path, 1000, 0xab).unwrap().to_bytes();
-        assert_eq!(whole, b"/dev/shm/isthmus.1000-00000000000000ab");
-        assert_eq!(unforeseen_number(&whole[9..], 1000), Some(0xab));
-        let others =
-            [&b"isthmus.1000"[..], b"isthmus.1000.7", b"isthmus.1000-ab", b"isthmus.1001-00000000000000ab"];
-        for other in others.into_iter().chain([&b"isthmus.1000-+0000000000000ab"[..], b"\xff"]) {
-            assert_eq!(unforeseen_number(other, 1000), None);
+    fn values_are_the_defaults_until_they_are_set() {
+        let config = Config::new();
+        assert_eq!((config.spin(), config.sndbuf(), config.is_disabled()), (16, 0, false));
+        for (name, value) in
+            [("SMC_SPIN", "100000"), ("SMC_SNDBUF", "64k"), ("SMC_DISABLE", "1"), ("SMC_X", "1")]
+        {
+            config.set(name.as_bytes(), value.as_bytes());
         }
+        assert_eq!((config.spin(), config.sndbuf(), config.is_disabled()), (4096, 65536, true));
+        config.set(b"SMC_SPIN", b"0");
+        assert_eq!(config.spin(), 0);
     }
 }

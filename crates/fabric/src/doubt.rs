@@ -4,6 +4,9 @@
 //! All processes of the user learn from one's wait, since many programs make one connection only. Two seconds after the
 //! first time, twice as long after each further one; whoever gives no cause for long enough begins anew.
 
+use crate::door::Tier;
+use crate::fabric::Fabric;
+pub use crate::here::doubt::*;
 use os::net::Endpoint;
 use shm::registry::{DOUBTS, Doubt, RegistryMap};
 use shm::sync::Ordering::Relaxed;
@@ -75,13 +78,21 @@ pub(crate) fn is_doubted(map: &RegistryMap, target: Endpoint) -> bool {
 }
 
 /// An offer at `target` was waited for in vain.
-pub fn note(target: Endpoint) {
-    let Some(map) = crate::registry::mapped() else { return };
+pub(crate) fn add(map: &RegistryMap, target: Endpoint) {
     let number = number(target);
     let entry = entry(map, number);
     let is_known = entry.at.swap(number, Relaxed) == number;
     let before = if is_known { entry.until.load(Relaxed) } else { 0 };
     entry.until.store(State::from_word(before).worse(now()).word(), Relaxed);
+}
+
+impl<T: Tier> Fabric<T> {
+    /// An offer at `target` was waited for in vain: nothing is offered there for a while.
+    pub fn doubt(&self, target: Endpoint) {
+        if let Some(map) = self.tier.mapped() {
+            add(map, target);
+        }
+    }
 }
 
 #[cfg(test)]

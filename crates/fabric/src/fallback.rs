@@ -2,7 +2,9 @@
 //! that all tools say the same: the counters, a word in the registry for sockets without a connection's row, and stderr
 //! if SMC_DEBUG asks for it. Behind a filter of system calls only the counters, which cost none.
 
-use crate::{config, registry, totals};
+use crate::door::Tier;
+use crate::fabric::Fabric;
+pub use crate::here::fallback::*;
 use os::confined::is_confined;
 use os::net;
 use shm::Side;
@@ -29,27 +31,47 @@ impl What {
     }
 }
 
-/// The socket `fd` stays on TCP for a reason of this process's own.
-pub fn note(fd: i32, what: What, reason: Reason) {
-    if let What::Connection(side) = what {
-        totals::fell_back(side, reason);
+impl<T: Tier> Fabric<T> {
+    /// The socket `fd` stays on TCP for a reason of this process's own.
+    pub fn stays_on_tcp(&self, fd: i32, what: What, reason: Reason) {
+        if let What::Connection(side) = what {
+            self.totals().fell_back(side, reason);
+        }
+        // That the peer does not support SMC shows in the peer; a program that meets nobody else leaves nothing behind.
+        if reason != Reason::PEERNOSMC
+            && !is_confined()
+            && let Some(_using) = self.using()
+            && let Some(map) = self.tier.mapped()
+            && let Ok((_, inode)) = os::fd::identity(fd)
+        {
+            remember(map, inode as u32, reason);
+        }
+        self.tell(what, reason);
     }
-    // That the peer does not support SMC shows in the peer; a program that meets nobody else leaves nothing behind.
-    if reason != Reason::PEERNOSMC
-        && !is_confined()
-        && let Some(_using) = registry::using()
-        && let Some(map) = registry::mapped()
-        && let Ok((_, inode)) = os::fd::identity(fd)
-    {
-        remember(map, inode as u32, reason);
-    }
-    tell(what, reason);
-}
 
-/// As [`note`] for a connection whose row says why.
-pub fn note_decided(side: Side, reason: Reason) {
-    totals::fell_back(side, reason);
-    tell(What::Connection(side), reason);
+    /// As [`stays_on_tcp`](Self::stays_on_tcp) for a connection whose row says why.
+    pub fn stays_by_verdict(&self, side: Side, reason: Reason) {
+        self.totals().fell_back(side, reason);
+        self.tell(What::Connection(side), reason);
+    }
+
+    fn tell(&self, what: What, reason: Reason) {
+        // Where standard error is a connection, the line would be a foreign byte in it.
+        if !self.config.is_debug() || is_confined() || net::is_tcp(2) {
+            return;
+        }
+        let reason = match self.tier.mapped() {
+            None if reason == Reason::NOSMCDDEV && !self.tier.has_left() => self.tier.why_there_is_none(),
+            _ => reason,
+        };
+        let mut line = Line { bytes: [0; 160], len: 0 };
+        line.add(b"libsmc-preload: ").add(what.words()).add(reason.text().as_bytes()).add(b" (0x");
+        for place in (0..8).rev() {
+            line.add(&[b"0123456789abcdef"[(reason.0 >> (4 * place)) as usize & 15]]);
+        }
+        line.add(b")\n");
+        os::process::tell(&line.bytes[..line.len]);
+    }
 }
 
 fn remember(map: &RegistryMap, inode: u32, reason: Reason) {
@@ -69,24 +91,6 @@ fn remember(map: &RegistryMap, inode: u32, reason: Reason) {
 /// Inode and reason of a word in the registry.
 pub(crate) fn parts(word: u64) -> (u32, Reason) {
     ((word >> 32) as u32, Reason(word as u32))
-}
-
-fn tell(what: What, reason: Reason) {
-    // Where standard error is a connection, the line would be a foreign byte in it.
-    if !config::is_debug() || is_confined() || net::is_tcp(2) {
-        return;
-    }
-    let reason = match registry::mapped() {
-        None if reason == Reason::NOSMCDDEV && !registry::has_left() => registry::why_there_is_none(),
-        _ => reason,
-    };
-    let mut line = Line { bytes: [0; 160], len: 0 };
-    line.add(b"libsmc-preload: ").add(what.words()).add(reason.text().as_bytes()).add(b" (0x");
-    for place in (0..8).rev() {
-        line.add(&[b"0123456789abcdef"[(reason.0 >> (4 * place)) as usize & 15]]);
-    }
-    line.add(b")\n");
-    os::process::tell(&line.bytes[..line.len]);
 }
 
 /// A line, so that it leaves in one write.

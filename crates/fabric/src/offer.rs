@@ -4,12 +4,12 @@
 //! socket as open and nobody who held one lives (`member`): a socket that was reset is known to nobody but its owner. A
 //! link group is a pair of processes, so a peer that scribbles breaks only its own connections.
 
-use crate::member;
+use crate::door::Tier;
+use crate::fabric::Fabric;
+pub use crate::here::offer::*;
 use crate::process::ProcessId;
-use crate::registry;
-use crate::slot::SlotView;
+use crate::slot::{SlotView, Views};
 use crate::turn::Turn;
-use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use shm::segment::{Geometry, SLOTS_MAX, Segment};
 use shm::slab::{Index, LEAF, OnceRef, Slab};
@@ -17,7 +17,6 @@ use shm::sync::Ordering::Acquire;
 use shm::{Side, SlotHeader};
 use wire::reason::Reason;
 
-const NAME: &CStr = c"isthmus-dmb";
 /// Slots in a group's segments, one after the other: most groups need few, and each slot is address space in two processes.
 const SLOTS: [u32; 4] = [2, 8, 32, SLOTS_MAX];
 /// Most segments of one process: 65 536 connections at once.
@@ -30,7 +29,8 @@ const CLOSING_LOOKS: u32 = 4;
 /// A segment this process offers.
 struct Offered {
     segment: OnceRef<Segment>,
-    memfd: AtomicI32,
+    /// Under which a peer finds it; -1 for none.
+    number: AtomicI32,
     /// How many slots it has, and how many of them were used so far, ever.
     slots: AtomicU32,
     used: AtomicU32,
@@ -50,28 +50,50 @@ struct Group {
     closing: List,
 }
 
-/// A queue of slots through `SlotView::next`; only touched while holding [`TURN`].
+/// A queue of slots through `SlotView::next`; only touched while holding the turn of [`Offers`].
 struct List {
     head: AtomicU32,
     tail: AtomicU32,
 }
 
-static TURN: Turn = Turn::new();
-static SEGMENT_TABLE: Slab<Offered, { SEGMENTS / LEAF }> = Slab::new();
-static GROUP_TABLE: Slab<Group, { GROUPS / LEAF }> = Slab::new();
-static SEGMENT_VALUES: Slab<Segment, { SEGMENTS / LEAF }> = Slab::new();
-/// First group made by this process: in a fork child, what the parent offers is the parent's to hand out.
-static FIRST_GROUP: AtomicU32 = AtomicU32::new(0);
+/// What this process offers.
+pub(crate) struct Offers {
+    turn: Turn,
+    segments: Slab<Offered, { SEGMENTS / LEAF }>,
+    groups: Slab<Group, { GROUPS / LEAF }>,
+    values: Slab<Segment, { SEGMENTS / LEAF }>,
+    /// First group made by this process: in a fork child, what the parent offers is the parent's to hand out.
+    first_group: AtomicU32,
+}
+
+impl Offers {
+    pub(crate) const fn new() -> Self {
+        Offers {
+            turn: Turn::new(),
+            segments: Slab::new(),
+            groups: Slab::new(),
+            values: Slab::new(),
+            first_group: AtomicU32::new(0),
+        }
+    }
+
+    fn home_of(&self, view: &SlotView) -> Option<&'static Offered> {
+        self.segments.get(Index(view.home.load(Relaxed)))
+    }
+
+    fn group_of(&self, home: &Offered) -> Option<&'static Group> {
+        self.groups.get(Index(home.group.load(Relaxed)))
+    }
+}
 
 impl List {
     const fn new() -> Self {
         List { head: AtomicU32::new(0), tail: AtomicU32::new(0) }
     }
 
-    fn push_back(&self, index: Index, view: &SlotView) {
+    fn push_back(&self, views: &Views, index: Index, view: &SlotView) {
         view.next.store(0, Relaxed);
-        match self.tail.swap(index.0 + 1, Relaxed).checked_sub(1).and_then(|last| SlotView::get(Index(last)))
-        {
+        match self.tail.swap(index.0 + 1, Relaxed).checked_sub(1).and_then(|last| views.get(Index(last))) {
             Some(last) => last.next.store(index.0 + 1, Relaxed),
             None => self.head.store(index.0 + 1, Relaxed),
         }
@@ -85,9 +107,9 @@ impl List {
         }
     }
 
-    fn pop_front(&self) -> Option<(Index, &'static SlotView)> {
+    fn pop_front(&self, views: &Views) -> Option<(Index, &'static SlotView)> {
         let index = Index(self.head.load(Relaxed).checked_sub(1)?);
-        let view = SlotView::get(index)?;
+        let view = views.get(index)?;
         let next = view.next.load(Relaxed);
         self.head.store(next, Relaxed);
         if next == 0 {
@@ -97,227 +119,244 @@ impl List {
     }
 }
 
-/// A slot for one connection, and the descriptor under which the server finds its segment.
+/// A slot for one connection, and the number under which the server finds its segment.
 #[derive(Clone, Copy)]
 pub struct Offer {
     /// Number of the view.
     pub index: Index,
     /// The slot.
     pub view: &'static SlotView,
-    /// Descriptor of the segment.
+    /// Number of the segment (a descriptor, in the local tier).
     pub memfd: i32,
 }
 
-/// Takes a slot for a connection to `peer`, resetting it for the client socket `cookie`.
-/// Reasons: MEM if memory or descriptors cannot be had, MAX_DMB if the tables are full.
-pub fn take(peer: ProcessId, ring_size: u32, cookie: u64) -> Result<Offer, Reason> {
-    let _turn = TURN.take().ok_or(Reason::SYNCERR)?;
-    let (group_index, group) = group_for(peer, ring_size).ok_or(Reason::MAX_DMB)?;
-    let recycled = recycle(group);
-    let is_new = recycled.is_none();
-    let (index, view) = match recycled {
-        Some(slot) => slot,
-        None => unused_slot(group_index, group)?,
-    };
-    if !is_renewed(view) {
-        group.closing.push_back(index, view);
-        return Err(Reason::MEM);
-    }
-    if !view.hang_bells() {
-        group.free.push_front(index, view);
-        return Err(Reason::MEM);
-    }
-    if !is_new {
-        // A side that was killed has told nobody what it moved.
-        crate::totals::settle(view.header());
-    }
-    view.header().reset(cookie);
-    if let Some(map) = registry::mapped() {
-        let counter = if is_new { &map.totals.slots_made } else { &map.totals.slots_reused };
-        counter.fetch_add(1, shm::sync::Ordering::Relaxed);
-    }
-    let home = SEGMENT_TABLE.get(Index(view.home.load(Relaxed))).ok_or(Reason::MEM)?;
-    Ok(Offer { index, view, memfd: home.memfd.load(Relaxed) })
-}
-
-fn group_for(peer: ProcessId, ring_size: u32) -> Option<(Index, &'static Group)> {
-    let key = u64::from(peer.row) << 32 | u64::from(peer.generation);
-    let own = FIRST_GROUP.load(Relaxed)..GROUP_TABLE.made();
-    let known = own
-        .filter_map(|index| Some((Index(index), GROUP_TABLE.get(Index(index))?)))
-        .find(|(_, group)| group.peer.load(Relaxed) == key && group.ring_size.load(Relaxed) == ring_size);
-    known.or_else(|| {
-        let id = registry::mapped()?.next_link_group.fetch_add(256, shm::sync::Ordering::Relaxed);
-        GROUP_TABLE.take(os::mem::more, || Group {
-            peer: AtomicU64::new(key),
-            ring_size: AtomicU32::new(ring_size),
-            id: AtomicU32::new(id),
-            segments: AtomicU32::new(0),
-            current: AtomicU32::new(0),
-            free: List::new(),
-            closing: List::new(),
-        })
-    })
-}
-
-/// A slot used before whose two sides are gone.
-fn recycle(group: &Group) -> Option<(Index, &'static SlotView)> {
-    let free = group.free.pop_front().filter(|(index, view)| {
-        let is_let_go = is_let_go(view.header());
-        if !is_let_go {
-            group.closing.push_back(*index, view);
+impl<T: Tier> Fabric<T> {
+    /// Takes a slot for a connection to `peer`, resetting it for the client socket `cookie`.
+    /// Reasons: MEM if memory or descriptors cannot be had, MAX_DMB if the tables are full.
+    pub fn offer(&self, peer: ProcessId, ring_size: u32, cookie: u64) -> Result<Offer, Reason> {
+        let _turn = self.offers.turn.take().ok_or(Reason::SYNCERR)?;
+        let (group_index, group) = self.group_for(peer, ring_size).ok_or(Reason::MAX_DMB)?;
+        let recycled = self.recycle(group);
+        let is_new = recycled.is_none();
+        let (index, view) = match recycled {
+            Some(slot) => slot,
+            None => self.unused_slot(group_index, group)?,
+        };
+        if !self.is_renewed(view) {
+            group.closing.push_back(&self.views, index, view);
+            return Err(Reason::MEM);
         }
-        is_let_go
-    });
-    free.or_else(|| {
-        for _ in 0..CLOSING_LOOKS {
-            let (index, view) = group.closing.pop_front()?;
-            if is_let_go(view.header()) {
+        if !view.hang_bells(&self.tier) {
+            group.free.push_front(index, view);
+            return Err(Reason::MEM);
+        }
+        if !is_new {
+            // A side that was killed has told nobody what it moved.
+            self.totals().settle(view.header());
+        }
+        view.header().reset(cookie);
+        if let Some(map) = self.tier.mapped() {
+            let counter = if is_new { &map.totals.slots_made } else { &map.totals.slots_reused };
+            counter.fetch_add(1, shm::sync::Ordering::Relaxed);
+        }
+        let home = self.offers.home_of(view).ok_or(Reason::MEM)?;
+        Ok(Offer { index, view, memfd: home.number.load(Relaxed) })
+    }
+
+    fn group_for(&self, peer: ProcessId, ring_size: u32) -> Option<(Index, &'static Group)> {
+        let key = peer.word();
+        let own = self.offers.first_group.load(Relaxed)..self.offers.groups.made();
+        let known = own
+            .filter_map(|index| Some((Index(index), self.offers.groups.get(Index(index))?)))
+            .find(|(_, group)| group.peer.load(Relaxed) == key && group.ring_size.load(Relaxed) == ring_size);
+        known.or_else(|| {
+            let id = self.tier.mapped()?.next_link_group.fetch_add(256, shm::sync::Ordering::Relaxed);
+            self.offers.groups.take(os::mem::more, || Group {
+                peer: AtomicU64::new(key),
+                ring_size: AtomicU32::new(ring_size),
+                id: AtomicU32::new(id),
+                segments: AtomicU32::new(0),
+                current: AtomicU32::new(0),
+                free: List::new(),
+                closing: List::new(),
+            })
+        })
+    }
+
+    /// A slot used before whose two sides are gone.
+    fn recycle(&self, group: &Group) -> Option<(Index, &'static SlotView)> {
+        let free = group.free.pop_front(&self.views).filter(|(index, view)| {
+            let is_let_go = is_let_go(view.header());
+            if !is_let_go {
+                group.closing.push_back(&self.views, *index, view);
+            }
+            is_let_go
+        });
+        free.or_else(|| {
+            for _ in 0..CLOSING_LOOKS {
+                let (index, view) = group.closing.pop_front(&self.views)?;
+                if is_let_go(view.header()) {
+                    return Some((index, view));
+                }
+                group.closing.push_back(&self.views, index, view);
+            }
+            None
+        })
+    }
+
+    /// Takes the slot away from every view of its last connection; `false` if somebody who holds it turned up meanwhile (a
+    /// process that was cloned without our knowledge makes its first call).
+    fn is_renewed(&self, view: &SlotView) -> bool {
+        let header = view.header();
+        header.renew();
+        !header.sides.iter().any(|side| self.members().has_living(side))
+    }
+
+    fn unused_slot(&self, group_index: Index, group: &Group) -> Result<(Index, &'static SlotView), Reason> {
+        let current = group
+            .current
+            .load(Relaxed)
+            .checked_sub(1)
+            .and_then(|index| self.offers.segments.get(Index(index)));
+        if let Some(offered) = current
+            && offered.used.load(Relaxed) < offered.slots.load(Relaxed)
+        {
+            return self.next_slot(group.current.load(Relaxed) - 1, offered);
+        }
+        // Before memory grows, the kernel is asked about slots whose holders may have died.
+        if let Some(slot) = self.reclaim(group) {
+            return Ok(slot);
+        }
+        let (index, offered) = self.new_segment(group_index, group)?;
+        group.segments.fetch_add(1, Relaxed);
+        group.current.store(index.0 + 1, Relaxed);
+        self.next_slot(index.0, offered)
+    }
+
+    fn next_slot(&self, home: u32, offered: &Offered) -> Result<(Index, &'static SlotView), Reason> {
+        let segment = *offered.segment.get().ok_or(Reason::MEM)?;
+        let number = offered.used.fetch_add(1, Relaxed);
+        self.views.make(segment, number, home).ok_or(Reason::MEM)
+    }
+
+    fn new_segment(&self, index: Index, group: &Group) -> Result<(Index, &'static Offered), Reason> {
+        let step = (group.segments.load(Relaxed) as usize).min(SLOTS.len() - 1);
+        let geometry = Geometry { slots: SLOTS[step], ring_size: group.ring_size.load(Relaxed) };
+        let (memory, number) = self.tier.make(geometry.len())?;
+        let made = Segment::format(memory, geometry, os::process::random_u64())
+            .and_then(|segment| self.offers.values.take(os::mem::more, || segment))
+            .and_then(|(_, segment)| {
+                self.offers.segments.take(os::mem::more, || {
+                    let offered = Offered {
+                        segment: OnceRef::new(),
+                        number: AtomicI32::new(number),
+                        slots: AtomicU32::new(geometry.slots),
+                        used: AtomicU32::new(0),
+                        group: AtomicU32::new(index.0),
+                    };
+                    offered.segment.set(segment);
+                    offered
+                })
+            });
+        match made {
+            Some(made) => Ok(made),
+            None => {
+                self.tier.close(number);
+                Err(if self.offers.segments.made() as usize >= SEGMENTS {
+                    Reason::MAX_DMB
+                } else {
+                    Reason::MEM
+                })
+            }
+        }
+    }
+
+    /// Looks through the slots that wait for a side which may have died without letting go.
+    fn reclaim(&self, group: &Group) -> Option<(Index, &'static SlotView)> {
+        for _ in 0..2 * SLOTS_MAX {
+            let (index, view) = group.closing.pop_front(&self.views)?;
+            if is_let_go(view.header()) || self.is_orphaned(view) {
                 return Some((index, view));
             }
-            group.closing.push_back(index, view);
+            group.closing.push_back(&self.views, index, view);
         }
         None
-    })
+    }
+
+    /// Whether nobody is left who could use the slot, though not all said so. That the kernel lists no socket does not suffice:
+    /// after a reset it lists neither, and both descriptors may be open.
+    fn is_orphaned(&self, view: &SlotView) -> bool {
+        self.tier.is_over(view) && !view.header().sides.iter().any(|side| self.members().has_living(side))
+    }
+
+    /// Gives a slot back after this process's last close of the client's side.
+    pub fn give_back(&self, index: Index, view: &'static SlotView) {
+        let Some(home) = self.offers.home_of(view) else {
+            return;
+        };
+        let Some(group) = self.offers.group_of(home) else {
+            return;
+        };
+        if home.group.load(Relaxed) < self.offers.first_group.load(Relaxed) {
+            // Inherited by fork: the parent's list has it.
+            return;
+        }
+        let Some(_turn) = self.offers.turn.take() else {
+            return;
+        };
+        if is_let_go(view.header()) {
+            group.free.push_front(index, view);
+        } else {
+            group.closing.push_back(&self.views, index, view);
+        }
+    }
+
+    /// Lets segment and doorbells of a slot survive exec under their numbers, so that the next program can open them; or no longer.
+    pub fn keep_offered_over_exec(&self, view: &SlotView, on: bool) {
+        let Some(home) = self.offers.home_of(view) else {
+            return;
+        };
+        self.tier.keep_over_exec(home.number.load(Relaxed), on);
+        for side in [Side::Client, Side::Server] {
+            self.tier.keep_bell_over_exec(view.bell(side), on);
+        }
+    }
+
+    /// Number of the link group a slot of ours belongs to, as smcd prints it.
+    pub fn link_group(&self, view: &SlotView) -> u32 {
+        let group = self.offers.home_of(view).and_then(|home| self.offers.group_of(home));
+        group.map_or(0, |group| group.id.load(Relaxed))
+    }
+
+    /// In a fork child: what the parent made is never offered from here.
+    pub(crate) fn disown_offers(&self) {
+        self.offers.first_group.store(self.offers.groups.made(), Relaxed);
+    }
+
+    /// The process gives its user up: what was made so far is never offered again. Of what the parent made only slots that are
+    /// kept stay, and what this process made goes as a whole if there are none.
+    pub(crate) fn leave_offers(&self) {
+        let first_own = self.offers.first_group.swap(self.offers.groups.made(), Relaxed);
+        for offered in
+            (0..self.offers.segments.made()).filter_map(|index| self.offers.segments.get(Index(index)))
+        {
+            let Some(segment) = offered.segment.get() else {
+                continue;
+            };
+            let slots = self.slots_kept(segment);
+            if slots != 0 && offered.group.load(Relaxed) >= first_own {
+                continue;
+            }
+            self.drop_all_but(segment, slots);
+            let number = offered.number.swap(-1, Relaxed);
+            if number >= 0 {
+                self.tier.close(number);
+            }
+        }
+    }
 }
 
 /// Whether both sides say that they hold the slot no more.
 fn is_let_go(header: &SlotHeader) -> bool {
     header.sides.iter().all(|side| side.holders.load(Acquire) == 0 && side.roster.is_empty())
-}
-
-/// Takes the slot away from every view of its last connection; `false` if somebody who holds it turned up meanwhile (a
-/// process that was cloned without our knowledge makes its first call).
-fn is_renewed(view: &SlotView) -> bool {
-    let header = view.header();
-    header.renew();
-    !header.sides.iter().any(member::has_living)
-}
-
-fn unused_slot(group_index: Index, group: &Group) -> Result<(Index, &'static SlotView), Reason> {
-    let current =
-        group.current.load(Relaxed).checked_sub(1).and_then(|index| SEGMENT_TABLE.get(Index(index)));
-    if let Some(offered) = current
-        && offered.used.load(Relaxed) < offered.slots.load(Relaxed)
-    {
-        return next_slot(group.current.load(Relaxed) - 1, offered);
-    }
-    // Before memory grows, the kernel is asked about slots whose holders may have died.
-    if let Some(slot) = reclaim(group) {
-        return Ok(slot);
-    }
-    let (index, offered) = new_segment(group_index, group)?;
-    group.segments.fetch_add(1, Relaxed);
-    group.current.store(index.0 + 1, Relaxed);
-    next_slot(index.0, offered)
-}
-
-fn next_slot(home: u32, offered: &Offered) -> Result<(Index, &'static SlotView), Reason> {
-    let segment = *offered.segment.get().ok_or(Reason::MEM)?;
-    let number = offered.used.fetch_add(1, Relaxed);
-    SlotView::make(segment, number, home).ok_or(Reason::MEM)
-}
-
-fn new_segment(index: Index, group: &Group) -> Result<(Index, &'static Offered), Reason> {
-    let step = (group.segments.load(Relaxed) as usize).min(SLOTS.len() - 1);
-    let geometry = Geometry { slots: SLOTS[step], ring_size: group.ring_size.load(Relaxed) };
-    let memfd = os::mem::sealed_memfd(NAME, geometry.len() as u64).map_err(|_| Reason::MEM)?;
-    let made = os::mem::map_shared(memfd, geometry.len())
-        .ok()
-        .and_then(|memory| Segment::format(memory, geometry, os::process::random_u64()))
-        .and_then(|segment| SEGMENT_VALUES.take(os::mem::more, || segment))
-        .and_then(|(_, segment)| {
-            SEGMENT_TABLE.take(os::mem::more, || {
-                let offered = Offered {
-                    segment: OnceRef::new(),
-                    memfd: AtomicI32::new(memfd),
-                    slots: AtomicU32::new(geometry.slots),
-                    used: AtomicU32::new(0),
-                    group: AtomicU32::new(index.0),
-                };
-                offered.segment.set(segment);
-                offered
-            })
-        });
-    match made {
-        Some(made) => Ok(made),
-        None => {
-            os::fd::close(memfd);
-            Err(if SEGMENT_TABLE.made() as usize >= SEGMENTS { Reason::MAX_DMB } else { Reason::MEM })
-        }
-    }
-}
-
-/// Looks through the slots that wait for a side which may have died without letting go.
-fn reclaim(group: &Group) -> Option<(Index, &'static SlotView)> {
-    for _ in 0..2 * SLOTS_MAX {
-        let (index, view) = group.closing.pop_front()?;
-        if is_let_go(view.header()) || is_orphaned(view) {
-            return Some((index, view));
-        }
-        group.closing.push_back(index, view);
-    }
-    None
-}
-
-/// Whether nobody is left who could use the slot, though not all said so. That the kernel lists no socket does not suffice:
-/// after a reset it lists neither, and both descriptors may be open.
-fn is_orphaned(view: &SlotView) -> bool {
-    crate::attach::sockets_are_gone(view) && !view.header().sides.iter().any(member::has_living)
-}
-
-/// Gives a slot back after this process's last close of the client's side.
-pub fn give_back(index: Index, view: &'static SlotView) {
-    let Some(home) = SEGMENT_TABLE.get(Index(view.home.load(Relaxed))) else { return };
-    let Some(group) = GROUP_TABLE.get(Index(home.group.load(Relaxed))) else { return };
-    if home.group.load(Relaxed) < FIRST_GROUP.load(Relaxed) {
-        // Inherited by fork: the parent's list has it.
-        return;
-    }
-    let Some(_turn) = TURN.take() else { return };
-    if is_let_go(view.header()) {
-        group.free.push_front(index, view);
-    } else {
-        group.closing.push_back(index, view);
-    }
-}
-
-/// Lets segment and doorbells of a slot survive exec under their numbers, so that the next program can open them; or no longer.
-pub fn keep_over_exec(view: &SlotView, on: bool) {
-    let Some(home) = SEGMENT_TABLE.get(Index(view.home.load(Relaxed))) else { return };
-    for fd in [home.memfd.load(Relaxed), view.bell(Side::Client), view.bell(Side::Server)] {
-        let _ = os::fd::set_cloexec(fd, !on);
-    }
-}
-
-/// Number of the link group a slot of ours belongs to, as smcd prints it.
-pub fn link_group(view: &SlotView) -> u32 {
-    SEGMENT_TABLE
-        .get(Index(view.home.load(Relaxed)))
-        .and_then(|home| GROUP_TABLE.get(Index(home.group.load(Relaxed))))
-        .map_or(0, |group| group.id.load(Relaxed))
-}
-
-/// In a fork child: slots of the parent stay usable but are never offered from here.
-pub fn after_fork() {
-    registry::after_fork();
-    FIRST_GROUP.store(GROUP_TABLE.made(), Relaxed);
-}
-
-/// The process gives its user up: what was made so far is never offered again. `kept` says which slots of a segment stay:
-/// of what the parent made only these do, and what this process made goes as a whole if there are none.
-pub(crate) fn leave(kept: impl Fn(&Segment) -> u64) {
-    let first_own = FIRST_GROUP.swap(GROUP_TABLE.made(), Relaxed);
-    for offered in (0..SEGMENT_TABLE.made()).filter_map(|index| SEGMENT_TABLE.get(Index(index))) {
-        let Some(segment) = offered.segment.get() else { continue };
-        let slots = kept(segment);
-        if slots != 0 && offered.group.load(Relaxed) >= first_own {
-            continue;
-        }
-        crate::leaving::drop_all_but(segment, slots);
-        let memfd = offered.memfd.swap(-1, Relaxed);
-        if memfd >= 0 {
-            os::fd::close(memfd);
-        }
-    }
 }

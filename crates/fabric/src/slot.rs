@@ -1,43 +1,43 @@
 //! A slot as this process sees it: header, rings and the descriptors of its two doorbells.
 //! Owns: the life of those descriptors. A view is made once per slot and process and serves every later connection on it.
+//! How a doorbell is made, opened and closed is the tier's ([`crate::door::Doorbell`]).
 
 use crate::address::EndpointCell;
+use crate::door::Doorbell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use os::net::Endpoint;
 use shm::segment::Segment;
 use shm::slab::{Index, LEAF, Slab};
 use shm::{Ring, Side, SlotHeader};
+use wire::reason::Reason;
 
 /// Most slots one process can have mapped.
 pub(crate) const VIEWS: usize = 1 << 17;
 
-static TABLE: Slab<SlotView, { VIEWS / LEAF }> = Slab::new();
+/// The views of a process.
+pub(crate) struct Views(Slab<SlotView, { VIEWS / LEAF }>);
 
-/// Where a slot lies and how to ring its two sides.
-pub struct SlotView {
-    segment: Segment,
-    slot: u32,
-    /// Doorbells of client and server; -1 while not open here.
-    bells: [AtomicI32; 2],
-    /// Number of the offered or attached segment this view belongs to.
-    pub(crate) home: AtomicU32,
-    /// Next in whatever list of `offer` the slot is in, plus one.
-    pub(crate) next: AtomicU32,
-    /// Addresses of the last connection, to ask the kernel whether its sockets still exist.
-    pub(crate) client: EndpointCell,
-    /// The server's address.
-    pub(crate) server: EndpointCell,
-    /// Sockets of this process on it: the generation that they are of above, their number below.
-    ties: AtomicU64,
-    header: &'static SlotHeader,
-    rings: [Ring; 2],
-}
+impl Views {
+    pub(crate) const fn new() -> Self {
+        Views(Slab::new())
+    }
 
-impl SlotView {
+    /// The view with this number.
+    #[inline]
+    pub(crate) fn get(&self, index: Index) -> Option<&'static SlotView> {
+        self.0.get(index)
+    }
+
+    /// Every view that was made.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Index, &'static SlotView)> {
+        (0..self.0.made()).filter_map(|index| Some((Index(index), self.0.get(Index(index))?)))
+    }
+
     /// Makes the view of slot `slot` of `segment`, without doorbells. `None` if there is no such slot or no memory.
-    pub(crate) fn make(segment: Segment, slot: u32, home: u32) -> Option<(Index, &'static SlotView)> {
+    pub(crate) fn make(&self, segment: Segment, slot: u32, home: u32) -> Option<(Index, &'static SlotView)> {
         let header = segment.slot(slot)?;
         let rings = [segment.outgoing(slot, Side::Client)?, segment.outgoing(slot, Side::Server)?];
-        TABLE.take(os::mem::more, || SlotView {
+        self.0.take(os::mem::more, || SlotView {
             segment,
             slot,
             bells: [const { AtomicI32::new(-1) }; 2],
@@ -50,18 +50,29 @@ impl SlotView {
             rings,
         })
     }
+}
 
-    /// The view with this number.
-    #[inline]
-    pub fn get(index: Index) -> Option<&'static SlotView> {
-        TABLE.get(index)
-    }
+/// Where a slot lies and how to ring its two sides.
+pub struct SlotView {
+    segment: Segment,
+    slot: u32,
+    /// Doorbells of client and server; -1 while not open here.
+    bells: [AtomicI32; 2],
+    /// Number of the offered or attached segment this view belongs to.
+    pub(crate) home: AtomicU32,
+    /// Next in whatever list of `offer` the slot is in, plus one.
+    pub(crate) next: AtomicU32,
+    /// Addresses of the last connection, to ask the kernel whether its sockets still exist.
+    client: EndpointCell,
+    /// The server's address.
+    server: EndpointCell,
+    /// Sockets of this process on it: the generation that they are of above, their number below.
+    ties: AtomicU64,
+    header: &'static SlotHeader,
+    rings: [Ring; 2],
+}
 
-    /// Every view that was made.
-    pub(crate) fn all() -> impl Iterator<Item = (Index, &'static SlotView)> {
-        (0..TABLE.made()).filter_map(|index| Some((Index(index), TABLE.get(Index(index))?)))
-    }
-
+impl SlotView {
     /// The shared header.
     #[inline]
     pub fn header(&self) -> &'static SlotHeader {
@@ -117,25 +128,36 @@ impl SlotView {
         self.bells[side as usize].load(Ordering::Relaxed)
     }
 
+    /// Remembers the two addresses of the slot's connection, for the day the slot is wanted again.
+    pub fn note_addresses(&self, client: Endpoint, server: Endpoint) {
+        self.client.store(client);
+        self.server.store(server);
+    }
+
+    /// The addresses of client and server of the last connection; ports are 0 while not known.
+    pub fn addresses(&self) -> (Endpoint, Endpoint) {
+        (self.client.load(), self.server.load())
+    }
+
     /// Makes both doorbells and writes their numbers into the header, if they do not exist yet (segment owner only).
-    pub(crate) fn hang_bells(&self) -> bool {
+    pub(crate) fn hang_bells(&self, tier: &impl Doorbell) -> bool {
         for (side, bell) in self.bells.iter().enumerate() {
             if bell.load(Ordering::Relaxed) >= 0 {
                 continue;
             }
-            let Ok(fd) = os::pipe::create() else { return false };
-            bell.store(fd, Ordering::Relaxed);
-            self.header.sides[side].bell.store(fd as u32, shm::sync::Ordering::Release);
+            let Some(own) = tier.hang() else { return false };
+            bell.store(own, Ordering::Relaxed);
+            self.header.sides[side].bell.store(own as u32, shm::sync::Ordering::Release);
         }
         true
     }
 
     /// Doorbells that only this process knows: nobody is left at the other end who could ring, or be rung.
-    pub(crate) fn hang_private_bells(&self) -> bool {
+    pub(crate) fn hang_private_bells(&self, tier: &impl Doorbell) -> bool {
         for bell in &self.bells {
             if bell.load(Ordering::Relaxed) < 0 {
-                let Ok(fd) = os::pipe::create() else { return false };
-                bell.store(fd, Ordering::Relaxed);
+                let Some(own) = tier.hang() else { return false };
+                bell.store(own, Ordering::Relaxed);
             }
         }
         true
@@ -146,24 +168,24 @@ impl SlotView {
         self.bells.iter().all(|bell| bell.load(Ordering::Relaxed) >= 0)
     }
 
-    /// Opens both doorbells out of the owner's descriptors, if this process has not done so yet.
-    pub(crate) fn open_bells(&self, owner: u32) -> Result<(), os::Errno> {
+    /// Opens both doorbells under the numbers that `holder` has them by, if this process has not done so yet.
+    pub(crate) fn open_bells<D: Doorbell>(&self, tier: &D, holder: D::Holder) -> Result<(), Reason> {
         for (side, bell) in self.bells.iter().enumerate() {
             if bell.load(Ordering::Relaxed) >= 0 {
                 continue;
             }
             let number = self.header.sides[side].bell.load(shm::sync::Ordering::Acquire) as i32;
-            bell.store(os::pipe::open_bell_of(owner, number)?, Ordering::Relaxed);
+            bell.store(tier.open_bell(holder, number)?, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// Closes this process's descriptors of the doorbells.
-    pub(crate) fn drop_bells(&self) {
+    pub(crate) fn drop_bells(&self, tier: &impl Doorbell) {
         for bell in &self.bells {
-            let fd = bell.swap(-1, Ordering::Relaxed);
-            if fd >= 0 {
-                os::fd::close(fd);
+            let own = bell.swap(-1, Ordering::Relaxed);
+            if own >= 0 {
+                tier.drop_bell(own);
             }
         }
     }

@@ -1,42 +1,59 @@
 //! Counters of this user that outlive processes. Owns: when they are added to (upgrade, fallback, close), and that nothing
 //! is added twice.
 
-use crate::registry;
+use crate::door::Tier;
+use crate::fabric::Fabric;
+pub use crate::here::totals::*;
 use shm::layout::{Settled, Traffic};
-use shm::registry::TrafficTotals;
+use shm::registry::{RegistryMap, TrafficTotals};
 use shm::sync::AtomicU64;
 use shm::sync::Ordering::Relaxed;
 use shm::{Side, SlotHeader};
 use wire::reason::Reason;
 
-/// Counts a connection that moved to shared memory.
-pub fn upgraded(side: Side) {
-    if let Some(map) = registry::mapped() {
-        map.totals.upgraded[side as usize].fetch_add(1, Relaxed);
+/// The counters, if the directory is mapped; else nothing is counted.
+#[derive(Clone, Copy)]
+pub struct Totals(Option<&'static RegistryMap>);
+
+impl<T: Tier> Fabric<T> {
+    /// The counters of this user.
+    #[inline]
+    pub fn totals(&self) -> Totals {
+        Totals(self.tier.mapped())
     }
 }
 
-/// Counts a connection that stayed on TCP, by reason. With all entries taken the last one collects the rest.
-pub fn fell_back(side: Side, reason: Reason) {
-    let Some(map) = registry::mapped() else { return };
-    let reasons = &map.totals.fallbacks[side as usize];
-    let entry = reasons.iter().find(|entry| {
-        let code = entry.code.load(Relaxed);
-        code == reason.0 || (code == 0 && entry.code.compare_exchange(0, reason.0, Relaxed, Relaxed).is_ok())
-    });
-    if let Some(entry) = entry.or(reasons.last()) {
-        entry.count.fetch_add(1, Relaxed);
+impl Totals {
+    /// Counts a connection that moved to shared memory.
+    pub fn upgraded(self, side: Side) {
+        if let Some(map) = self.0 {
+            map.totals.upgraded[side as usize].fetch_add(1, Relaxed);
+        }
     }
-}
 
-/// Adds what both sides have moved and the totals do not have yet. Whoever lets a slot go or takes it again says so for both:
-/// a side whose process was killed cannot.
-pub fn settle(header: &SlotHeader) {
-    let Some(map) = registry::mapped() else { return };
-    for (side, block) in header.sides.iter().enumerate() {
-        let [received, sent] = &header.settled[side];
-        add(&map.totals.tx, &block.tx.0, header.rings[side].producer.0.prod.load(Relaxed), sent);
-        add(&map.totals.rx, &block.rx.0, header.rings[1 - side].cons.0.load(Relaxed), received);
+    /// Counts a connection that stayed on TCP, by reason. With all entries taken the last one collects the rest.
+    pub fn fell_back(self, side: Side, reason: Reason) {
+        let Some(map) = self.0 else { return };
+        let reasons = &map.totals.fallbacks[side as usize];
+        let entry = reasons.iter().find(|entry| {
+            let code = entry.code.load(Relaxed);
+            code == reason.0
+                || (code == 0 && entry.code.compare_exchange(0, reason.0, Relaxed, Relaxed).is_ok())
+        });
+        if let Some(entry) = entry.or(reasons.last()) {
+            entry.count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Adds what both sides have moved and the totals do not have yet. Whoever lets a slot go or takes it again says so for both:
+    /// a side whose process was killed cannot.
+    pub fn settle(self, header: &SlotHeader) {
+        let Some(map) = self.0 else { return };
+        for (side, block) in header.sides.iter().enumerate() {
+            let [received, sent] = &header.settled[side];
+            add(&map.totals.tx, &block.tx.0, header.rings[side].producer.0.prod.load(Relaxed), sent);
+            add(&map.totals.rx, &block.rx.0, header.rings[1 - side].cons.0.load(Relaxed), received);
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Listening sockets of enabled processes. Owns: the listener rows and the question "is the other end enabled?"
 
+use super::Local;
 use crate::address::{store_endpoint, words_of};
-use crate::process::{self, ProcessId};
-use crate::{doubt, registry};
+use crate::door::{Directory, Life, Rendezvous};
+use crate::doubt;
+use crate::process::ProcessId;
 use os::net::Endpoint;
 use os::time::Cycles;
 use os::{diag, net};
@@ -18,96 +20,100 @@ fn bucket(map: &RegistryMap, port: u16) -> &[ListenerRow; ROWS] {
     &map.listeners[port as usize % LISTENER_BUCKETS]
 }
 
-/// Announces the listening socket `fd`. Reasons: those of the registry; MAX_DMB if the table is full.
-pub fn announce(fd: i32) -> Result<u64, Reason> {
-    let map = registry::existing_or_new()?;
-    let me = process::me(map).ok_or(Reason::MEM)?;
-    let cookie = net::cookie(fd).map_err(|_| Reason::CNFERR)?;
-    let at = net::local(fd).map_err(|_| Reason::CNFERR)?;
-    // Whoever may not ask the kernel about peers (a sandbox without netlink) could never answer an intent.
-    let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
-    match diag::lookup(at, anyone) {
-        Ok(_) | Err(os::Errno::ENOENT) => {}
-        Err(errno) if errno.is_shortage() => return Err(Reason::MEM),
-        Err(_) => return Err(Reason::NOSMCDDEV),
+impl Rendezvous for Local {
+    fn announce(&self, fd: i32) -> Result<u64, Reason> {
+        let map = self.existing_or_new()?;
+        let me = self.me(map).ok_or(Reason::MEM)?;
+        let cookie = net::cookie(fd).map_err(|_| Reason::CNFERR)?;
+        let at = net::local(fd).map_err(|_| Reason::CNFERR)?;
+        // Whoever may not ask the kernel about peers (a sandbox without netlink) could never answer an intent.
+        let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
+        match diag::lookup(at, anyone) {
+            Ok(_) | Err(os::Errno::ENOENT) => {}
+            Err(errno) if errno.is_shortage() => return Err(Reason::MEM),
+            Err(_) => return Err(Reason::NOSMCDDEV),
+        }
+        let rows = bucket(map, at.port);
+        // listen() may be called again, and an exec'ed process announces what its former self announced.
+        let row =
+            rows.iter().find(|row| row.cookie.load(Acquire) == cookie).or_else(|| self.take_row(map, rows));
+        let row = row.ok_or(Reason::MAX_DMB)?;
+        row.cookie.store(BUSY, Relaxed);
+        me.store(&row.process);
+        store_endpoint(&row.at, at);
+        row.inode.store(os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32), Relaxed);
+        row.cookie.store(cookie, Release);
+        Ok(cookie)
     }
-    let rows = bucket(map, at.port);
-    // listen() may be called again, and an exec'ed process announces what its former self announced.
-    let row = rows.iter().find(|row| row.cookie.load(Acquire) == cookie).or_else(|| take_row(map, rows));
-    let row = row.ok_or(Reason::MAX_DMB)?;
-    row.cookie.store(BUSY, Relaxed);
-    me.store(&row.process);
-    store_endpoint(&row.at, at);
-    row.inode.store(os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32), Relaxed);
-    row.cookie.store(cookie, Release);
-    Ok(cookie)
-}
 
-fn take_row<'a>(map: &RegistryMap, rows: &'a [ListenerRow; ROWS]) -> Option<&'a ListenerRow> {
-    let grab =
-        |row: &ListenerRow, from: u64| row.cookie.compare_exchange(from, BUSY, AcqRel, Relaxed).is_ok();
-    rows.iter().find(|row| grab(row, 0)).or_else(|| {
-        rows.iter().find(|row| {
+    fn withdraw(&self, cookie: u64, at: Endpoint) {
+        let Some(map) = self.mapped() else { return };
+        let rows = bucket(map, at.port);
+        let mine = |row: &&ListenerRow| {
+            row.cookie.load(Acquire) == cookie && self.seat.is_me(ProcessId::load(&row.process))
+        };
+        let Some(row) = rows.iter().find(mine) else {
+            return;
+        };
+        let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
+        if !diag::lookup(at, anyone).is_ok_and(|found| found.cookie == cookie) {
+            let _ = row.cookie.compare_exchange(cookie, 0, AcqRel, Relaxed);
+        }
+    }
+
+    fn is_announced(&self, cookie: u64, port: u16) -> bool {
+        self.mapped()
+            .is_some_and(|map| bucket(map, port).iter().any(|row| row.cookie.load(Acquire) == cookie))
+    }
+
+    fn forget(&self, cookie: u64, fd: i32) {
+        let (Some(map), Ok(at)) = (self.mapped(), net::local(fd)) else {
+            return;
+        };
+        let rows = bucket(map, at.port);
+        if let Some(row) = rows.iter().find(|row| row.cookie.load(Acquire) == cookie) {
+            let _ = row.cookie.compare_exchange(cookie, 0, AcqRel, Relaxed);
+        }
+    }
+
+    /// A port nobody announced costs a glance at one bucket; only a match asks the kernel who listens there. (PEERNOSMC also
+    /// where there was one of both kinds lately.)
+    fn owner_of(&self, target: Endpoint) -> Result<ProcessId, Reason> {
+        let map = self.existing()?;
+        let rows = bucket(map, target.port);
+        let is_candidate = |row: &&ListenerRow| {
             let cookie = row.cookie.load(Acquire);
-            !ProcessId::load(&row.process).is_alive(map) && grab(row, cookie)
+            cookie != 0 && cookie != BUSY && row.at.family_port.load(Relaxed) as u16 == target.port
+        };
+        if !rows.iter().any(|row| is_candidate(&row)) || doubt::is_doubted(map, target) {
+            return Err(Reason::PEERNOSMC);
+        }
+        let owner_with = |cookie: u64| {
+            let row = rows.iter().find(|row| row.cookie.load(Acquire) == cookie)?;
+            Some(ProcessId::load(&row.process)).filter(|owner| self.is_alive(map, *owner))
+        };
+        // A row that is gone, or whose process is, ends what was believed of it: the port may be another listener's by now.
+        if let Some(owner) = self.asked.cookie_of(target).and_then(owner_with) {
+            return Ok(owner);
+        }
+        let cookie = ask_kernel(target)?;
+        let owner = owner_with(cookie).ok_or(Reason::PEERNOSMC)?;
+        self.asked.remember(target, cookie);
+        Ok(owner)
+    }
+}
+
+impl Local {
+    fn take_row<'a>(&self, map: &RegistryMap, rows: &'a [ListenerRow; ROWS]) -> Option<&'a ListenerRow> {
+        let grab =
+            |row: &ListenerRow, from: u64| row.cookie.compare_exchange(from, BUSY, AcqRel, Relaxed).is_ok();
+        rows.iter().find(|row| grab(row, 0)).or_else(|| {
+            rows.iter().find(|row| {
+                let cookie = row.cookie.load(Acquire);
+                !self.is_alive(map, ProcessId::load(&row.process)) && grab(row, cookie)
+            })
         })
-    })
-}
-
-/// Withdraws a listener after its last close in the announcing process, unless another process still holds the socket.
-pub fn withdraw(cookie: u64, at: Endpoint) {
-    let Some(map) = registry::mapped() else { return };
-    let rows = bucket(map, at.port);
-    let mine =
-        |row: &&ListenerRow| row.cookie.load(Acquire) == cookie && ProcessId::load(&row.process).is_me();
-    let Some(row) = rows.iter().find(mine) else { return };
-    let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
-    if !diag::lookup(at, anyone).is_ok_and(|found| found.cookie == cookie) {
-        let _ = row.cookie.compare_exchange(cookie, 0, AcqRel, Relaxed);
     }
-}
-
-/// Whether a listener at `port` is announced, by whichever process.
-pub fn is_announced(cookie: u64, port: u16) -> bool {
-    registry::mapped()
-        .is_some_and(|map| bucket(map, port).iter().any(|row| row.cookie.load(Acquire) == cookie))
-}
-
-/// Withdraws a listener that stays open.
-pub fn forget(cookie: u64, fd: i32) {
-    let (Some(map), Ok(at)) = (registry::mapped(), net::local(fd)) else { return };
-    let rows = bucket(map, at.port);
-    if let Some(row) = rows.iter().find(|row| row.cookie.load(Acquire) == cookie) {
-        let _ = row.cookie.compare_exchange(cookie, 0, AcqRel, Relaxed);
-    }
-}
-
-/// The process that announced the listener which a connection to `target` would reach.
-///
-/// A port nobody announced costs a glance at one bucket; only a match asks the kernel who listens there.
-/// Reasons: PEERNOSMC (plain listener, or none, or one of both kinds lately), NOSMCDDEV and the like if there is no registry.
-pub fn owner_of(target: Endpoint) -> Result<ProcessId, Reason> {
-    let map = registry::existing()?;
-    let rows = bucket(map, target.port);
-    let is_candidate = |row: &&ListenerRow| {
-        let cookie = row.cookie.load(Acquire);
-        cookie != 0 && cookie != BUSY && row.at.family_port.load(Relaxed) as u16 == target.port
-    };
-    if !rows.iter().any(|row| is_candidate(&row)) || doubt::is_doubted(map, target) {
-        return Err(Reason::PEERNOSMC);
-    }
-    let owner_with = |cookie: u64| {
-        let row = rows.iter().find(|row| row.cookie.load(Acquire) == cookie)?;
-        Some(ProcessId::load(&row.process)).filter(|owner| owner.is_alive(map))
-    };
-    // A row that is gone, or whose process is, ends what was believed of it: the port may be another listener's by now.
-    if let Some(owner) = LAST_ASKED.cookie_of(target).and_then(owner_with) {
-        return Ok(owner);
-    }
-    let cookie = ask_kernel(target)?;
-    let owner = owner_with(cookie).ok_or(Reason::PEERNOSMC)?;
-    LAST_ASKED.remember(target, cookie);
-    Ok(owner)
 }
 
 fn ask_kernel(target: Endpoint) -> Result<u64, Reason> {
@@ -122,7 +128,7 @@ fn ask_kernel(target: Endpoint) -> Result<u64, Reason> {
 /// as a tenth of a connection. It is believed for about a second, and only while the announcement stands and its process
 /// lives; should another program have taken the port in that time, a connection is offered in vain, which costs
 /// time, nothing else.
-struct LastAsked {
+pub(super) struct LastAsked {
     /// Odd while it is written.
     version: AtomicU32,
     target: EndpointWords,
@@ -130,16 +136,18 @@ struct LastAsked {
     asked_at: AtomicU64,
 }
 
-static LAST_ASKED: LastAsked = LastAsked {
-    version: AtomicU32::new(0),
-    target: EndpointWords { family_port: AtomicU32::new(0), addr: [const { AtomicU32::new(0) }; 4] },
-    cookie: AtomicU64::new(0),
-    asked_at: AtomicU64::new(0),
-};
-
 const BELIEVED: Cycles = Cycles::from_ms(1_000);
 
 impl LastAsked {
+    pub(super) const fn new() -> Self {
+        LastAsked {
+            version: AtomicU32::new(0),
+            target: EndpointWords { family_port: AtomicU32::new(0), addr: [const { AtomicU32::new(0) }; 4] },
+            cookie: AtomicU64::new(0),
+            asked_at: AtomicU64::new(0),
+        }
+    }
+
     fn cookie_of(&self, target: Endpoint) -> Option<u64> {
         let version = self.version.load(Acquire);
         let wanted = words_of(target);

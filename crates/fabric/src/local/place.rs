@@ -5,7 +5,7 @@
 //! hostile: what has the name is looked at before it is opened, and opening never waits. Whoever takes the name first
 //! cannot be made to give it back; then the registry gets a name that nobody foresees, and is found by its owner.
 
-use crate::config::{self, PATH_LEN};
+use super::name::{Folder, PATH_LEN, Path, unforeseen_number};
 use core::ffi::CStr;
 use os::file::{self, About, How};
 use os::{Errno, fd, mem};
@@ -13,13 +13,10 @@ use shm::registry::{MAGIC, RegistryMap, VERSION};
 use shm::sync::Ordering::{Relaxed, Release};
 use wire::reason::Reason;
 
-/// Room for a path.
-pub(crate) type Path = [u8; PATH_LEN];
-
 /// Opens the registry of `uid`. Reasons: NOSMCDDEV (there is none), MEM (no descriptor), CNFERR (ours, and unusable).
-pub(crate) fn open(uid: u32, how: How) -> Result<i32, Reason> {
+pub(crate) fn open(folder: &Folder, uid: u32, how: How) -> Result<i32, Reason> {
     let mut path = [0; PATH_LEN];
-    let path = find(uid, &mut path)?;
+    let path = find(folder, uid, &mut path)?;
     let file = file::open(path, how).map_err(why_not)?;
     // In a folder where others may rename things it could be another by now.
     if file::about(file).is_ok_and(|about| about.is_private_file_of(uid)) {
@@ -38,17 +35,15 @@ fn why_not(errno: Errno) -> Reason {
 }
 
 /// The name of the registry of `uid`, if it has one.
-fn find(uid: u32, path: &mut Path) -> Result<&CStr, Reason> {
-    let usual = config::registry_path(path, uid, None).ok_or(Reason::CNFERR)?;
+fn find<'a>(folder: &Folder, uid: u32, path: &'a mut Path) -> Result<&'a CStr, Reason> {
+    let usual = folder.registry(path, uid, None).ok_or(Reason::CNFERR)?;
     match file::about_name(usual) {
         Err(errno) => Err(why_not(errno)),
         Ok(about) if is_taken(about, uid) => {
-            tell_that_it_is_taken();
-            unforeseen(uid, path).ok_or(Reason::NOSMCDDEV)
+            tell_that_it_is_taken(folder);
+            unforeseen(folder, uid, path).ok_or(Reason::NOSMCDDEV)
         }
-        Ok(about) if about.is_private_file_of(uid) => {
-            config::registry_path(path, uid, None).ok_or(Reason::CNFERR)
-        }
+        Ok(about) if about.is_private_file_of(uid) => folder.registry(path, uid, None).ok_or(Reason::CNFERR),
         Ok(_) => Err(Reason::CNFERR),
     }
 }
@@ -58,8 +53,8 @@ fn is_taken(about: About, uid: u32) -> bool {
     about.uid != uid && about.uid != 0
 }
 
-fn tell_that_it_is_taken() {
-    if config::is_debug() {
+fn tell_that_it_is_taken(folder: &Folder) {
+    if folder.is_telling() {
         os::process::tell(
             b"libsmc-preload: the registry's name is taken by another user; a name of its own is used instead\n",
         );
@@ -68,40 +63,39 @@ fn tell_that_it_is_taken() {
 
 /// The first of the registries of `uid` that have unforeseen names. There is more than one only if two processes made one
 /// at the very same time: the later one removes its own.
-fn unforeseen(uid: u32, path: &mut Path) -> Option<&CStr> {
-    let mut folder = [0; PATH_LEN];
-    let folder = config::registry_folder(&mut folder)?;
+fn unforeseen<'a>(folder: &Folder, uid: u32, path: &'a mut Path) -> Option<&'a CStr> {
+    let mut name = [0; PATH_LEN];
     let mut first = u64::MAX;
-    file::names_in(folder, |name| {
-        let number = config::unforeseen_number(name, uid);
+    file::names_in(folder.name(&mut name)?, |name| {
+        let number = unforeseen_number(name, uid);
         if let Some(number) = number.filter(|number| *number < first)
-            && is_ours(uid, number)
+            && is_ours(folder, uid, number)
         {
             first = number;
         }
     })
     .ok()?;
-    if first == u64::MAX { None } else { config::unforeseen_path(path, uid, first) }
+    if first == u64::MAX { None } else { folder.unforeseen_registry(path, uid, first) }
 }
 
-fn is_ours(uid: u32, number: u64) -> bool {
+fn is_ours(folder: &Folder, uid: u32, number: u64) -> bool {
     let mut path = [0; PATH_LEN];
-    let about = config::unforeseen_path(&mut path, uid, number).map(file::about_name);
+    let about = folder.unforeseen_registry(&mut path, uid, number).map(file::about_name);
     about.is_some_and(|about| about.is_ok_and(|about| about.is_private_file_of(uid)))
 }
 
 /// Makes the registry of `uid`, unless somebody is faster, whose registry serves as well.
-pub(crate) fn make(uid: u32) -> Result<(), Reason> {
+pub(crate) fn make(folder: &Folder, uid: u32) -> Result<(), Reason> {
     let mut usual = [0; PATH_LEN];
-    let usual = config::registry_path(&mut usual, uid, None).ok_or(Reason::CNFERR)?;
+    let usual = folder.registry(&mut usual, uid, None).ok_or(Reason::CNFERR)?;
     let mut other = [0; PATH_LEN];
-    if let Some(other) = unforeseen(uid, &mut other) {
+    if let Some(other) = unforeseen(folder, uid, &mut other) {
         // Left from when the usual name was taken: whoever looks only there shall find it.
         let _ = file::rename_noreplace(other, usual);
         return Ok(());
     }
     let mut draft = [0; PATH_LEN];
-    let (draft, file) = draft_of(uid, &mut draft)?;
+    let (draft, file) = draft_of(folder, uid, &mut draft)?;
     // (Under another file system user than the effective one it would be somebody else's.)
     let is_ours = file::about(file).is_ok_and(|about| about.is_private_file_of(uid));
     let filled = if is_ours { fill(file) } else { Err(Reason::CNFERR) };
@@ -109,7 +103,7 @@ pub(crate) fn make(uid: u32) -> Result<(), Reason> {
     if filled.is_ok() && file::rename_noreplace(draft, usual).is_err() {
         let is_taken = file::about_name(usual).is_ok_and(|about| is_taken(about, uid));
         if is_taken {
-            publish_unforeseen(uid, draft);
+            publish_unforeseen(folder, uid, draft);
         }
     }
     file::unlink(draft);
@@ -117,17 +111,18 @@ pub(crate) fn make(uid: u32) -> Result<(), Reason> {
 }
 
 /// A new file of a name that no other process of this user uses. Another user may have guessed the first one.
-fn draft_of(uid: u32, path: &mut Path) -> Result<(&CStr, i32), Reason> {
+fn draft_of<'a>(folder: &Folder, uid: u32, path: &'a mut Path) -> Result<(&'a CStr, i32), Reason> {
     for attempt in 0..3 {
         let number = if attempt == 0 { os::process::tid() } else { os::process::random_u64() as u32 };
-        let draft = config::registry_path(path, uid, Some(number)).ok_or(Reason::CNFERR)?;
+        let draft = folder.registry(path, uid, Some(number)).ok_or(Reason::CNFERR)?;
         if attempt == 0 {
             // A draft of the same name was left by a killed process: thread ids of the living are unique.
             file::unlink(draft);
         }
         match file::open(draft, How::CREATE_NEW).and_then(fd::raise) {
             Ok(file) => {
-                return config::registry_path(path, uid, Some(number))
+                return folder
+                    .registry(path, uid, Some(number))
                     .map(|draft| (draft, file))
                     .ok_or(Reason::CNFERR);
             }
@@ -139,19 +134,21 @@ fn draft_of(uid: u32, path: &mut Path) -> Result<(&CStr, i32), Reason> {
     Err(Reason::NOSMCDDEV)
 }
 
-fn publish_unforeseen(uid: u32, draft: &CStr) {
+fn publish_unforeseen(folder: &Folder, uid: u32, draft: &CStr) {
     let (mut mine, mut first) = ([0; PATH_LEN], [0; PATH_LEN]);
     let number = os::process::random_u64();
-    let Some(mine) = config::unforeseen_path(&mut mine, uid, number) else { return };
-    if file::rename_noreplace(draft, mine).is_ok() && unforeseen(uid, &mut first) != Some(mine) {
+    let Some(mine) = folder.unforeseen_registry(&mut mine, uid, number) else {
+        return;
+    };
+    if file::rename_noreplace(draft, mine).is_ok() && unforeseen(folder, uid, &mut first) != Some(mine) {
         file::unlink(mine);
     }
 }
 
 /// After an update: takes the registry of another version away. The caller has made sure that nobody uses it.
-pub(crate) fn remove(uid: u32) {
+pub(crate) fn remove(folder: &Folder, uid: u32) {
     let mut path = [0; PATH_LEN];
-    if let Ok(path) = find(uid, &mut path) {
+    if let Ok(path) = find(folder, uid, &mut path) {
         file::unlink(path);
     }
 }

@@ -4,101 +4,86 @@
 //! drops the lock when the last process that shares the description is gone: exit, SIGKILL and exec alike (the
 //! descriptor is close-on-exec). A fork child shares its parent's lock, and takes a row of its own when it needs one.
 
-use crate::registry;
+use super::registry::Registry;
+use crate::process::ProcessId;
 use core::sync::atomic::{AtomicU64, Ordering};
 use os::{fd, file};
-use shm::registry::{PROCESSES, ProcessRef, ProcessRow, RegistryMap};
+use shm::registry::{PROCESSES, ProcessRow, RegistryMap};
 use shm::sync::Ordering::Relaxed;
 
 /// First lock byte; far beyond the file's end, where locks are just as good.
 pub const LOCK_BASE: u64 = 1 << 40;
 
-/// A process, named beyond the reuse of its pid.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ProcessId {
-    /// Row in the registry.
-    pub row: u32,
-    /// Generation of the row.
-    pub generation: u32,
+/// This process's row.
+pub(crate) struct Seat {
+    /// `pid << 32 | row + 1`; 0 for none yet.
+    mine: AtomicU64,
 }
 
-/// This process's row: `pid << 32 | row + 1`; 0 for none yet.
-static MINE: AtomicU64 = AtomicU64::new(0);
-
-impl ProcessId {
-    /// Stores the name in a shared row.
-    pub fn store(self, into: &ProcessRef) {
-        into.row.store(self.row, Relaxed);
-        into.generation.store(self.generation, Relaxed);
+impl Seat {
+    pub(crate) const fn new() -> Self {
+        Seat { mine: AtomicU64::new(0) }
     }
 
-    /// Reads a name from a shared row.
-    pub fn load(from: &ProcessRef) -> Self {
-        ProcessId { row: from.row.load(Relaxed), generation: from.generation.load(Relaxed) }
+    /// Whether `process` is the calling one.
+    pub(crate) fn is_me(&self, process: ProcessId) -> bool {
+        self.mine.load(Ordering::Acquire) == word_for(process.row)
     }
 
-    /// Whether this is the calling process.
-    pub fn is_me(self) -> bool {
-        MINE.load(Ordering::Acquire) == word_for(self.row)
-    }
-
-    /// Whether the process lives and still has the library.
-    pub fn is_alive(self, map: &RegistryMap) -> bool {
-        let Some(row) = map.processes.get(self.row as usize) else { return false };
-        if row.generation.load(Relaxed) != self.generation || self.generation == 0 {
+    /// Whether `process` lives and still has the library.
+    pub(crate) fn is_alive(&self, registry: &Registry, map: &RegistryMap, process: ProcessId) -> bool {
+        let Some(row) = map.processes.get(process.row as usize) else {
+            return false;
+        };
+        if row.generation.load(Relaxed) != process.generation || process.generation == 0 {
             return false;
         }
-        self.is_me() || file::is_byte_locked(registry::asking_fd(), LOCK_BASE + u64::from(self.row))
+        self.is_me(process) || file::is_byte_locked(registry.asking_fd(), LOCK_BASE + u64::from(process.row))
     }
 
-    /// Process id of a row, 0 if there is no such row.
-    pub fn pid(self, map: &RegistryMap) -> u32 {
-        map.processes.get(self.row as usize).map_or(0, |row| row.pid.load(Relaxed))
+    /// This process's row, taken now if it has none. `None` if all rows are in use or locks are refused.
+    pub(crate) fn me(&self, registry: &Registry, map: &'static RegistryMap) -> Option<ProcessId> {
+        let mine = self.mine.load(Ordering::Acquire);
+        let row = match (mine as u32).checked_sub(1) {
+            Some(row) if mine == word_for(row) => row,
+            _ => self.enlist(registry, map)?,
+        };
+        let generation = map.processes.get(row as usize)?.generation.load(Relaxed);
+        Some(ProcessId { row, generation })
+    }
+
+    fn enlist(&self, registry: &Registry, map: &'static RegistryMap) -> Option<u32> {
+        let lock_fd = registry.reopen()?;
+        let start = os::process::cached_pid() as usize;
+        let row = (0..PROCESSES)
+            .map(|step| (start + step) % PROCESSES)
+            .find(|row| file::lock_byte(lock_fd, LOCK_BASE + *row as u64).is_ok());
+        let Some(row) = row else {
+            fd::close(lock_fd);
+            return None;
+        };
+        introduce(map.processes.get(row)?);
+        let word = word_for(row as u32);
+        let seen = self.mine.load(Ordering::Acquire);
+        // Another thread of this process may have enlisted meanwhile: its row serves, ours is given back.
+        if seen >> 32 == word >> 32
+            || self.mine.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_err()
+        {
+            fd::close(lock_fd);
+            return (self.mine.load(Ordering::Acquire) as u32).checked_sub(1);
+        }
+        // The descriptor stays open for the life of the process: it is the lock.
+        Some(row as u32)
+    }
+
+    /// Gives this process's row up, with the lock: whoever closes the lock's descriptor does the rest.
+    pub(crate) fn leave(&self) {
+        self.mine.store(0, Ordering::Release);
     }
 }
 
 fn word_for(row: u32) -> u64 {
     u64::from(os::process::cached_pid()) << 32 | u64::from(row + 1)
-}
-
-/// This process's row, taken now if it has none. `None` if all rows are in use or locks are refused.
-pub fn me(map: &'static RegistryMap) -> Option<ProcessId> {
-    let mine = MINE.load(Ordering::Acquire);
-    let row = match (mine as u32).checked_sub(1) {
-        Some(row) if mine == word_for(row) => row,
-        _ => enlist(map)?,
-    };
-    let generation = map.processes.get(row as usize)?.generation.load(Relaxed);
-    Some(ProcessId { row, generation })
-}
-
-fn enlist(map: &'static RegistryMap) -> Option<u32> {
-    let lock_fd = registry::reopen()?;
-    let start = os::process::cached_pid() as usize;
-    let row = (0..PROCESSES)
-        .map(|step| (start + step) % PROCESSES)
-        .find(|row| file::lock_byte(lock_fd, LOCK_BASE + *row as u64).is_ok());
-    let Some(row) = row else {
-        fd::close(lock_fd);
-        return None;
-    };
-    introduce(map.processes.get(row)?);
-    let word = word_for(row as u32);
-    let seen = MINE.load(Ordering::Acquire);
-    // Another thread of this process may have enlisted meanwhile: its row serves, ours is given back.
-    if seen >> 32 == word >> 32
-        || MINE.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_err()
-    {
-        fd::close(lock_fd);
-        return (MINE.load(Ordering::Acquire) as u32).checked_sub(1);
-    }
-    // The descriptor stays open for the life of the process: it is the lock.
-    Some(row as u32)
-}
-
-/// Gives this process's row up, with the lock: whoever closes the lock's descriptor does the rest.
-pub(crate) fn leave() {
-    MINE.store(0, Ordering::Release);
 }
 
 fn introduce(row: &ProcessRow) {

@@ -4,9 +4,9 @@
 //! open can write or cut the file short. A process that gives its user up has nothing of the registry afterwards: the
 //! addresses stay valid and read as zero, which every reader takes for "free", and thereby for TCP.
 
+use super::name::{Folder, PATH_LEN};
 use super::place;
-use crate::config;
-use crate::process::{self, LOCK_BASE};
+use super::process::{LOCK_BASE, Seat};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use os::file::{self, How};
 use os::{fd, mem};
@@ -15,17 +15,25 @@ use shm::slab::OnceRef;
 use shm::sync::Ordering::{Acquire, Relaxed};
 use wire::reason::Reason;
 
-static MAP: OnceRef<RegistryMap> = OnceRef::new();
-/// Whose registry is mapped.
-static OWNER: AtomicU32 = AtomicU32::new(0);
-/// A description of the file that never holds a lock, and can only read: whoever asks about locks asks through this one.
-static ASKING_FD: AtomicI32 = AtomicI32::new(-1);
-/// Whether this process has let go of a registry.
-static HAS_LEFT: AtomicBool = AtomicBool::new(false);
-/// Threads that are between a look at the registry and what they do with it.
-static USERS: Tally = Tally::new();
-/// Threads that are about to change this process's credentials.
-static CHANGES: Tally = Tally::new();
+/// The registry in this process.
+pub(crate) struct Registry {
+    /// Where it lies.
+    pub(crate) folder: Folder,
+    map: OnceRef<RegistryMap>,
+    /// Whose registry is mapped.
+    owner: AtomicU32,
+    /// A description of the file that never holds a lock, and can only read: whoever asks about locks asks through this one.
+    /// Plus one; 0 for none.
+    asking_fd: AtomicI32,
+    /// Whether this process has let go of a registry.
+    has_left: AtomicBool,
+    /// Threads that are between a look at the registry and what they do with it.
+    users: Tally,
+    /// Threads that are about to change this process's credentials.
+    changes: Tally,
+    /// A word that a child does not inherit, though it inherits everything else. 1 once the registry is mapped.
+    not_inherited: OnceRef<[AtomicU64; 512]>,
+}
 
 /// A count of threads of this process: a fork child has none of those that its parent counted.
 struct Tally(AtomicU64);
@@ -52,78 +60,209 @@ impl Tally {
     }
 }
 
-/// A word that a child does not inherit, though it inherits everything else. 1 once the registry is mapped.
-static NOT_INHERITED: OnceRef<[AtomicU64; 512]> = OnceRef::new();
+/// Held while this file uses the registry.
+struct Using<'a>(&'a Registry);
 
-/// Held from a look at the registry until what follows from it is done. The registry is not let go meanwhile.
-pub struct Using(());
-
-impl Drop for Using {
+impl Drop for Using<'_> {
     fn drop(&mut self) {
-        USERS.add(-1);
+        self.0.end_use();
     }
 }
 
-/// Leave to use the registry; `None` while the process is about to change its credentials.
-pub fn using() -> Option<Using> {
-    USERS.add(1);
-    let using = Using(());
-    if CHANGES.count() == 0 { Some(using) } else { None }
-}
-
-/// The registry if this process has mapped it already.
-#[inline]
-pub fn mapped() -> Option<&'static RegistryMap> {
-    MAP.get()
-}
-
-/// Whether this process has given a registry up, and has none now.
-pub fn has_left() -> bool {
-    HAS_LEFT.load(Ordering::Relaxed) && mapped().is_none()
-}
-
-/// Whose registry this process has mapped.
-pub fn owner() -> Option<u32> {
-    mapped().map(|_| OWNER.load(Ordering::Relaxed))
-}
-
-/// Whether the memory in which the registry was mapped was another process's, of which this one has got a copy (fork, or
-/// clone without CLONE_VM). A child that runs in its parent's memory (vfork) is told "no", as is the parent.
-pub fn is_a_copy() -> bool {
-    NOT_INHERITED.get().is_some_and(|page| page[0].load(Ordering::Relaxed) == 0)
-}
-
-fn mark_memory() {
-    let page = NOT_INHERITED.get().or_else(|| {
-        let page = mem::map_not_inherited().ok()?.first_chunk()?;
-        Some(NOT_INHERITED.set(page))
-    });
-    if let Some(page) = page {
-        page[0].store(1, Ordering::Relaxed);
+impl Registry {
+    pub(crate) const fn new() -> Self {
+        Registry {
+            folder: Folder::new(),
+            map: OnceRef::new(),
+            owner: AtomicU32::new(0),
+            asking_fd: AtomicI32::new(0),
+            has_left: AtomicBool::new(false),
+            users: Tally::new(),
+            changes: Tally::new(),
+            not_inherited: OnceRef::new(),
+        }
     }
-}
 
-/// In a fork child: the memory is its own now.
-pub(crate) fn after_fork() {
-    if MAP.get().is_some() {
-        mark_memory();
+    /// Begins to use the registry; `false` while the process is about to change its credentials. Ends with
+    /// [`end_use`](Self::end_use) in both cases.
+    pub(crate) fn begin_use(&self) -> bool {
+        self.users.add(1);
+        self.changes.count() == 0
     }
-}
 
-/// The registry if it exists. Reasons: CNFERR (not ours, wrong mode), VERSMISMAT, NOSMCDDEV (there is none).
-pub fn existing() -> Result<&'static RegistryMap, Reason> {
-    match MAP.get() {
-        Some(map) => Ok(map),
-        None => map_existing(),
+    pub(crate) fn end_use(&self) {
+        self.users.add(-1);
     }
-}
 
-/// The registry, made if need be. Reasons: as [`existing`], MEM if there is no room for it.
-pub fn existing_or_new() -> Result<&'static RegistryMap, Reason> {
-    match existing() {
-        Err(Reason::NOSMCDDEV) => make().and_then(|()| map_existing()),
-        Err(Reason::VERSMISMAT) if remove_abandoned() => make().and_then(|()| map_existing()),
-        other => other,
+    fn using(&self) -> Option<Using<'_>> {
+        let using = Using(self);
+        if self.begin_use() { Some(using) } else { None }
+    }
+
+    /// The registry if this process has mapped it already.
+    #[inline]
+    pub(crate) fn mapped(&self) -> Option<&'static RegistryMap> {
+        self.map.get()
+    }
+
+    /// Whether this process has given a registry up, and has none now.
+    pub(crate) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed) && self.mapped().is_none()
+    }
+
+    /// Whose registry this process has mapped.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        self.mapped().map(|_| self.owner.load(Ordering::Relaxed))
+    }
+
+    /// Whether the memory in which the registry was mapped was another process's, of which this one has got a copy (fork, or
+    /// clone without CLONE_VM). A child that runs in its parent's memory (vfork) is told "no", as is the parent.
+    pub(crate) fn is_a_copy(&self) -> bool {
+        self.not_inherited.get().is_some_and(|page| page[0].load(Ordering::Relaxed) == 0)
+    }
+
+    fn mark_memory(&self) {
+        let page = self.not_inherited.get().or_else(|| {
+            let page = mem::map_not_inherited().ok()?.first_chunk()?;
+            Some(self.not_inherited.set(page))
+        });
+        if let Some(page) = page {
+            page[0].store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// In a fork child: the memory is its own now.
+    pub(crate) fn after_fork(&self) {
+        if self.map.get().is_some() {
+            self.mark_memory();
+        }
+    }
+
+    /// The registry if it exists. Reasons: CNFERR (not ours, wrong mode), VERSMISMAT, NOSMCDDEV (there is none).
+    pub(crate) fn existing(&self) -> Result<&'static RegistryMap, Reason> {
+        match self.map.get() {
+            Some(map) => Ok(map),
+            None => self.map_existing(),
+        }
+    }
+
+    /// The registry, made if need be. Reasons: as [`existing`], MEM if there is no room for it.
+    pub(crate) fn existing_or_new(&self) -> Result<&'static RegistryMap, Reason> {
+        match self.existing() {
+            Err(Reason::NOSMCDDEV) => self.make().and_then(|()| self.map_existing()),
+            Err(Reason::VERSMISMAT) if self.remove_abandoned() => {
+                self.make().and_then(|()| self.map_existing())
+            }
+            other => other,
+        }
+    }
+
+    fn make(&self) -> Result<(), Reason> {
+        place::make(&self.folder, user()?)
+    }
+
+    /// After an update: the registry of another version is taken away if none of its programs runs any more.
+    fn remove_abandoned(&self) -> bool {
+        let Ok(uid) = user() else { return false };
+        let Ok(file) = place::open(&self.folder, uid, How::READ_WRITE) else {
+            return false;
+        };
+        let is_abandoned = is_registry(file) && !file::is_locked_from(file, LOCK_BASE);
+        if is_abandoned {
+            place::remove(&self.folder, uid);
+        }
+        fd::close(file);
+        is_abandoned
+    }
+
+    /// The descriptor to ask about byte locks with; -1 before the registry is mapped.
+    pub(crate) fn asking_fd(&self) -> i32 {
+        self.asking_fd.load(Ordering::Relaxed) - 1
+    }
+
+    /// A fresh description of the registry file, for reading, at a high number.
+    pub(crate) fn reopen(&self) -> Option<i32> {
+        let owner = self.owner()?;
+        let file = place::open(&self.folder, owner, How::READ).ok().and_then(|low| fd::raise(low).ok())?;
+        // The name may be another file's by now: a lock there would tell nobody anything.
+        if fd::identity(file) == fd::identity(self.asking_fd()) {
+            return Some(file);
+        }
+        fd::close(file);
+        None
+    }
+
+    /// Where there is no registry: why none can be made, or PEERNOSMC if one could be, for then nobody enabled has listened yet.
+    pub(crate) fn why_there_is_none(&self) -> Reason {
+        let mut path = [0; PATH_LEN];
+        let Some(folder) = self.folder.name(&mut path) else {
+            return Reason::CNFERR;
+        };
+        match file::room(folder) {
+            Err(_) => Reason::NOSMCDDEV,
+            Ok(room) if room < RegistryMap::LEN as u64 => Reason::MEM,
+            Ok(_) if !file::may_write(folder) => Reason::NOSMCDDEV,
+            Ok(_) => Reason::PEERNOSMC,
+        }
+    }
+
+    fn map_existing(&self) -> Result<&'static RegistryMap, Reason> {
+        let _using = self.using().ok_or(Reason::NOSMCDDEV)?;
+        let uid = user()?;
+        let file = place::open(&self.folder, uid, How::READ_WRITE)?;
+        let map = check_and_map(file);
+        let asking = map.and_then(|_| self.open_to_ask(uid, file));
+        fd::close(file);
+        let (map, asking) = (map?, asking?);
+        self.owner.store(uid, Ordering::Relaxed);
+        self.mark_memory();
+        let standing = self.map.set(map);
+        if self.asking_fd.compare_exchange(0, asking + 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            fd::close(asking);
+        }
+        Ok(standing)
+    }
+
+    /// A description that can only read, of the same file as `file`.
+    fn open_to_ask(&self, uid: u32, file: i32) -> Result<i32, Reason> {
+        let low = place::open(&self.folder, uid, How::READ)?;
+        if fd::identity(low) != fd::identity(file) {
+            fd::close(low);
+            return Err(Reason::CNFERR);
+        }
+        fd::raise(low).map_err(|_| Reason::MEM)
+    }
+
+    /// Before the credentials change: from now on nobody here begins to use the registry, and who does is waited for, unless
+    /// that takes longer than anything of ours does (a signal handler that interrupted its own thread). Undone by [`end_change`].
+    pub(crate) fn begin_change(&self) {
+        const LOOKS: u32 = 2000;
+        self.changes.add(1);
+        for _ in 0..LOOKS {
+            if self.users.count() == 0 {
+                return;
+            }
+            os::process::yield_now();
+        }
+    }
+
+    /// The credentials have changed, or could not be.
+    pub(crate) fn end_change(&self) {
+        self.changes.add(-1);
+    }
+
+    /// Lets go of the registry: the mapping, and every descriptor of the file, the parent's inherited ones included. With
+    /// them goes the lock by which others know that this process lives.
+    pub(crate) fn leave(&self, seat: &Seat) {
+        let Some(map) = self.map.take() else { return };
+        self.has_left.store(true, Ordering::Relaxed);
+        seat.leave();
+        let asking = self.asking_fd.swap(0, Ordering::AcqRel) - 1;
+        let identity = fd::identity(asking);
+        let _ = mem::retire(map.words());
+        if identity.is_ok() {
+            fd::close_internal(|fd| fd::identity(fd) == identity);
+        }
     }
 }
 
@@ -134,88 +273,18 @@ fn user() -> Result<u32, Reason> {
     if users == [users[0]; 3] { Ok(users[0]) } else { Err(Reason::CNFERR) }
 }
 
-fn make() -> Result<(), Reason> {
-    place::make(user()?)
-}
-
-/// After an update: the registry of another version is taken away if none of its programs runs any more.
-fn remove_abandoned() -> bool {
-    let Ok(uid) = user() else { return false };
-    let Ok(file) = place::open(uid, How::READ_WRITE) else { return false };
-    let is_abandoned = is_registry(file) && !file::is_locked_from(file, LOCK_BASE);
-    if is_abandoned {
-        place::remove(uid);
-    }
-    fd::close(file);
-    is_abandoned
-}
-
 /// Whether the file begins as every version's registry does.
 fn is_registry(file: i32) -> bool {
     const HEAD: usize = 4096;
     if mem::file_len(file).is_ok_and(|len| len < HEAD as u64) {
         return false;
     }
-    let Ok(words) = mem::map_shared(file, HEAD) else { return false };
+    let Ok(words) = mem::map_shared(file, HEAD) else {
+        return false;
+    };
     let is_one = words.first().is_some_and(|word| word.load(Acquire) == MAGIC);
     let _ = mem::retire(words);
     is_one
-}
-
-/// The descriptor to ask about byte locks with; -1 before the registry is mapped.
-pub(crate) fn asking_fd() -> i32 {
-    ASKING_FD.load(Ordering::Relaxed)
-}
-
-/// A fresh description of the registry file, for reading, at a high number.
-pub(crate) fn reopen() -> Option<i32> {
-    let owner = owner()?;
-    let file = place::open(owner, How::READ).ok().and_then(|low| fd::raise(low).ok())?;
-    // The name may be another file's by now: a lock there would tell nobody anything.
-    if fd::identity(file) == fd::identity(asking_fd()) {
-        return Some(file);
-    }
-    fd::close(file);
-    None
-}
-
-/// Where there is no registry: why none can be made, or PEERNOSMC if one could be, for then nobody enabled has listened yet.
-pub(crate) fn why_there_is_none() -> Reason {
-    let mut path = [0; config::PATH_LEN];
-    let Some(folder) = config::registry_folder(&mut path) else { return Reason::CNFERR };
-    match file::room(folder) {
-        Err(_) => Reason::NOSMCDDEV,
-        Ok(room) if room < RegistryMap::LEN as u64 => Reason::MEM,
-        Ok(_) if !file::may_write(folder) => Reason::NOSMCDDEV,
-        Ok(_) => Reason::PEERNOSMC,
-    }
-}
-
-fn map_existing() -> Result<&'static RegistryMap, Reason> {
-    let _using = using().ok_or(Reason::NOSMCDDEV)?;
-    let uid = user()?;
-    let file = place::open(uid, How::READ_WRITE)?;
-    let map = check_and_map(file);
-    let asking = map.and_then(|_| open_to_ask(uid, file));
-    fd::close(file);
-    let (map, asking) = (map?, asking?);
-    OWNER.store(uid, Ordering::Relaxed);
-    mark_memory();
-    let standing = MAP.set(map);
-    if ASKING_FD.compare_exchange(-1, asking, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        fd::close(asking);
-    }
-    Ok(standing)
-}
-
-/// A description that can only read, of the same file as `file`.
-fn open_to_ask(uid: u32, file: i32) -> Result<i32, Reason> {
-    let low = place::open(uid, How::READ)?;
-    if fd::identity(low) != fd::identity(file) {
-        fd::close(low);
-        return Err(Reason::CNFERR);
-    }
-    fd::raise(low).map_err(|_| Reason::MEM)
 }
 
 fn check_and_map(file: i32) -> Result<&'static RegistryMap, Reason> {
@@ -229,36 +298,4 @@ fn check_and_map(file: i32) -> Result<&'static RegistryMap, Reason> {
         return Err(Reason::VERSMISMAT);
     }
     Ok(map)
-}
-
-/// Before the credentials change: from now on nobody here begins to use the registry, and who does is waited for, unless
-/// that takes longer than anything of ours does (a signal handler that interrupted its own thread). Undone by [`end_change`].
-pub fn begin_change() {
-    const LOOKS: u32 = 2000;
-    CHANGES.add(1);
-    for _ in 0..LOOKS {
-        if USERS.count() == 0 {
-            return;
-        }
-        os::process::yield_now();
-    }
-}
-
-/// The credentials have changed, or could not be.
-pub fn end_change() {
-    CHANGES.add(-1);
-}
-
-/// Lets go of the registry: the mapping, and every descriptor of the file, the parent's inherited ones included. With
-/// them goes the lock by which others know that this process lives.
-pub fn leave() {
-    let Some(map) = MAP.take() else { return };
-    HAS_LEFT.store(true, Ordering::Relaxed);
-    process::leave();
-    let asking = ASKING_FD.swap(-1, Ordering::AcqRel);
-    let identity = fd::identity(asking);
-    let _ = mem::retire(map.words());
-    if identity.is_ok() {
-        fd::close_internal(|fd| fd::identity(fd) == identity);
-    }
 }

@@ -1,0 +1,37 @@
+//! How a sleeper is rung.
+//!
+//! One kernel: a pipe for each side of a slot, opened through /proc. Containers: the same, or one doorbell for each pair of
+//! processes, passed once. Guests: an interrupt vector of a process, rung by a store. Hosts: a completion in the daemon, which
+//! rings locally. A bell says "look again" and nothing else, so a false ring costs a look, and a lost one a sleep. Owns: what
+//! rings is a doorbell of the very peer, and nothing of the program's own.
+
+use super::Whereabouts;
+use wire::reason::Reason;
+
+/// Doorbells, by numbers that mean something in this process: descriptors, if they are to be slept on.
+pub trait Doorbell {
+    /// Who holds the bells of a segment.
+    type Holder: Copy;
+
+    /// Makes a bell. `None` if there are no descriptors left.
+    fn hang(&self) -> Option<i32>;
+
+    /// Who has the bells of the segment at `place`: proven by having that very memory, whose identity is given. Reasons: as
+    /// [`open`](Self::open).
+    fn holder(&self, place: &Whereabouts, identity: (u64, u64)) -> Result<Self::Holder, Reason>;
+
+    /// Opens the bell that has this number there. The number was written by the peer. Reasons: OPTUNSUPP, NOSMCDDEV, MEM.
+    fn open_bell(&self, holder: Self::Holder, number: i32) -> Result<i32, Reason>;
+
+    /// Closes it here.
+    fn drop_bell(&self, bell: i32);
+
+    /// Rings.
+    fn ring(&self, bell: i32);
+
+    /// Takes what has rung.
+    fn drain(&self, bell: i32);
+
+    /// Lets it survive exec under its number, or no longer.
+    fn keep_bell_over_exec(&self, bell: i32, on: bool);
+}

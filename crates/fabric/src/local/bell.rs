@@ -1,0 +1,55 @@
+//! The local tier's doorbells: pipes, opened through `/proc/PID/fd`. Owns: the proof that the process whose numbers are
+//! believed is one that has the segment's own memory open, to write.
+
+use super::Local;
+use super::memory::denied;
+use crate::door::{Doorbell, Whereabouts};
+use os::{Errno, fd, pipe};
+use wire::reason::Reason;
+
+impl Doorbell for Local {
+    /// Process id.
+    type Holder = u32;
+
+    fn hang(&self) -> Option<i32> {
+        pipe::create().ok()
+    }
+
+    fn holder(&self, place: &Whereabouts, identity: (u64, u64)) -> Result<u32, Reason> {
+        holder_of(identity, place.pid, place.number).map_err(denied)
+    }
+
+    fn open_bell(&self, holder: u32, number: i32) -> Result<i32, Reason> {
+        pipe::open_bell_of(holder, number).map_err(denied)
+    }
+
+    fn drop_bell(&self, bell: i32) {
+        fd::close(bell);
+    }
+
+    fn ring(&self, bell: i32) {
+        pipe::ring(bell);
+    }
+
+    fn drain(&self, bell: i32) {
+        pipe::drain(bell);
+    }
+
+    fn keep_bell_over_exec(&self, bell: i32, on: bool) {
+        let _ = fd::set_cloexec(bell, !on);
+    }
+}
+
+/// The process in which the doorbells of a segment are to be found under their numbers: the one that made it or, after
+/// exec, this one, which was given them. It has the memory itself open, to write, or it is none of these: a pid may be
+/// another's by now, and numbers that a peer wrote must not lead to descriptors of this program.
+pub(super) fn holder_of(identity: (u64, u64), owner_pid: u32, memfd: i32) -> os::Result<u32> {
+    for pid in [owner_pid, os::process::cached_pid()] {
+        match pipe::identity_of(pid, memfd) {
+            Ok(found) if found == identity => return Ok(pid),
+            Err(errno) if errno.is_shortage() => return Err(errno),
+            _ => {}
+        }
+    }
+    Err(Errno::ENOENT)
+}

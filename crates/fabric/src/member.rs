@@ -1,0 +1,45 @@
+//! Holders of a slot's sides, by name. Owns: that a roster is written and read with names of one kind, those of
+//! [`Life::name`](crate::door::Life::name).
+
+use crate::door::Tier;
+use crate::fabric::Fabric;
+pub use crate::here::member::*;
+use shm::SideBlock;
+
+/// The rosters, as the calling process writes and reads them.
+pub struct Members<'a, T: Tier>(&'a T);
+
+impl<T: Tier> Fabric<T> {
+    /// Who holds the sides of slots.
+    #[inline]
+    pub fn members(&self) -> Members<'_, T> {
+        Members(&self.tier)
+    }
+}
+
+impl<T: Tier> Members<'_, T> {
+    /// This process holds `side` from now on. The caller looks at the slot's generation afterwards.
+    pub fn join(&self, side: &SideBlock) {
+        side.roster.join(self.0.name(), |name| self.0.is_name_alive(name));
+    }
+
+    /// This process holds `side` no more.
+    pub fn leave(&self, side: &SideBlock) {
+        side.roster.leave(self.0.name());
+    }
+
+    /// Whether another process is written down as a holder of `side`; it may have died.
+    pub fn has_others(&self, side: &SideBlock) -> bool {
+        side.roster.has_others(self.0.name())
+    }
+
+    /// The kernel knows that nobody holds `side`.
+    pub fn clear(&self, side: &SideBlock) {
+        side.roster.reset();
+    }
+
+    /// Whether a living process holds `side`.
+    pub fn has_living(&self, side: &SideBlock) -> bool {
+        side.roster.has_living(|name| self.0.is_name_alive(name))
+    }
+}
