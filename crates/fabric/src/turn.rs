@@ -1,8 +1,9 @@
-//! Taking turns inside one process: a lock that a fork child can never find locked.
-//! Owns: the identity under which this process takes locks.
+//! How this process waits for locks, and under which name: what `shm` leaves open, since it makes no system call, and `os`
+//! does not decide. Here since this is the lowest room that sees both. Owns: the identity under which this process takes locks.
 
 pub use shm::lock::Guard;
-use shm::lock::{Owner, Patience, SideLock, YIELDS};
+use shm::lock::{Owner, Patience, YIELDS};
+use shm::mutex::{Mutex, Waiter};
 
 /// A yield lets nobody on who has a lower priority: if that is the owner, only a sleep does. Each is twice as long as the one
 /// before it, from 32 us up to a millisecond.
@@ -34,8 +35,10 @@ impl Patience for Yielding {
     }
 }
 
-/// Private memory is copied by fork: an owner with another process id is a leftover.
-struct Private;
+/// How threads of one process wait for each other. Private memory is copied by fork: an owner with another process id is a
+/// leftover.
+#[derive(Clone, Copy, Debug)]
+pub struct Private;
 
 impl Patience for Private {
     fn give_way(&self, times: u32) {
@@ -52,6 +55,14 @@ impl Patience for Private {
     }
 }
 
+impl Waiter for Private {
+    const PATIENCE: Self = Private;
+
+    fn me() -> Owner {
+        me()
+    }
+}
+
 /// The calling thread, as lock owner.
 #[inline(always)]
 pub fn me() -> Owner {
@@ -59,22 +70,4 @@ pub fn me() -> Owner {
 }
 
 /// A lock in private memory around process-wide tables.
-pub struct Turn(SideLock);
-
-impl Turn {
-    /// A free lock.
-    pub const fn new() -> Self {
-        Turn(SideLock::new())
-    }
-
-    /// Waits for the turn. `None` if a signal handler interrupted the holder in this very thread.
-    pub fn take(&self) -> Option<Guard<'_>> {
-        self.0.lock(me(), &Private).ok()
-    }
-}
-
-impl Default for Turn {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+pub type Turn = Mutex<Private>;

@@ -18,6 +18,7 @@ pub mod interest;
 mod known;
 pub mod layout;
 pub mod lock;
+pub mod mutex;
 pub mod registry;
 pub mod ring;
 pub mod roles;
