@@ -4,10 +4,16 @@ use super::Local;
 use crate::door::{ClientSocket, Key};
 use os::net::Endpoint;
 use os::{Errno, diag, net};
+use wire::reason::Reason;
 
 impl Key for Local {
     fn own(&self, fd: i32) -> Result<u64, Errno> {
         net::cookie(fd)
+    }
+
+    fn carry(&self, _fd: i32, _key: u64) -> Result<(), Reason> {
+        // The server asks the kernel for the cookie itself.
+        Ok(())
     }
 
     fn of_client(&self, _fd: i32, local: Endpoint, peer: Endpoint) -> Result<ClientSocket, Errno> {

@@ -80,6 +80,7 @@ impl<T: Tier> Pair<T> {
         let process = client.tier().me(map).expect("room for a process");
         let intent = Intent { cookie: key, process, memfd: offer.memfd, target, inode: 0 };
         let row = client.connections().publish(&intent, offer.view).expect("room for a row");
+        client.tier().carry(fd, key).expect("a way");
         assert_eq!(client.connections().verdict(row), None);
 
         let (accepted, _) = listener.accept().expect("a connection");

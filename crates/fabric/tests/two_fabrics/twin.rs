@@ -279,10 +279,13 @@ impl Life for Twin {
 }
 
 impl Key for Twin {
-    fn own(&self, fd: i32) -> Result<u64, Errno> {
-        let token = self.machine.tokens.fetch_add(1, SeqCst);
-        lock(&self.machine.keys).insert(fd, token);
-        Ok(token)
+    fn own(&self, _fd: i32) -> Result<u64, Errno> {
+        Ok(self.machine.tokens.fetch_add(1, SeqCst))
+    }
+
+    fn carry(&self, fd: i32, key: u64) -> Result<(), Reason> {
+        lock(&self.machine.keys).insert(fd, key);
+        Ok(())
     }
 
     /// The token that came with the SYN from that address.
@@ -294,6 +297,10 @@ impl Key for Twin {
 }
 
 impl End for Twin {
+    fn is_told_by_tcp(&self, _view: &SlotView) -> bool {
+        false
+    }
+
     fn is_over(&self, view: &SlotView) -> bool {
         view.header().sides.iter().all(|side| side.closed.load(Relaxed) & ClosedBy::CLOSE != 0)
     }
