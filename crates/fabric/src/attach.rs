@@ -1,73 +1,23 @@
 //! The server's view of memory that clients offer: segments that their tier opened, kept for later connections.
 //! Owns: that what was opened is the segment which was meant (length, nonce, geometry), and when a mapping is let go.
 
+use crate::bells;
 use crate::connection::RowId;
 use crate::door::{ForeignMemory as _, Tier, Whereabouts};
 use crate::fabric::Fabric;
+use crate::foreign::Attached;
 pub use crate::here::attach::*;
 use crate::process::ProcessId;
 use crate::slot::SlotView;
-use crate::turn::Turn;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
-use os::mem::{self, Shared};
+use os::mem;
 use shm::Side;
 use shm::segment::{Geometry, RING_MAX, SLOTS_MAX, Segment};
-use shm::slab::{Index, LEAF, Slab};
+use shm::slab::Index;
 use wire::reason::Reason;
 
-/// Most segments of other processes mapped here at once.
-const SEGMENTS: usize = 4096;
 /// No segment is longer.
 const LONGEST: usize = Geometry { slots: SLOTS_MAX, ring_size: RING_MAX }.len();
-
-/// A foreign segment mapped here. The address range and geometry never change; what it shows may.
-pub(crate) struct Attached {
-    memory: Shared,
-    segment: Segment,
-    nonce: AtomicU64,
-    owner: AtomicU64,
-    /// What the memory is, under whichever number: whoever has it is its owner, or was started by it.
-    identity: [AtomicU64; 2],
-    /// Kept so that tools find the memory when its owner is dead; -1 for none.
-    kept: AtomicI32,
-    /// Connections on it in this process.
-    live: AtomicU32,
-    /// Views of its slots, plus one.
-    views: [AtomicU32; SLOTS_MAX as usize],
-}
-
-impl Attached {
-    fn identity(&self) -> (u64, u64) {
-        (self.identity[0].load(Relaxed), self.identity[1].load(Relaxed))
-    }
-}
-
-/// The segments of others that this process has mapped.
-pub(crate) struct Attachments {
-    turn: Turn,
-    table: Slab<Attached, { SEGMENTS / LEAF }>,
-}
-
-impl Attachments {
-    pub(crate) const fn new() -> Self {
-        Attachments { turn: Turn::new(), table: Slab::new() }
-    }
-
-    fn all(&self) -> impl Iterator<Item = (Index, &'static Attached)> {
-        (0..self.table.made()).filter_map(|index| Some((Index(index), self.table.get(Index(index))?)))
-    }
-
-    /// A client's row may name its own segments only.
-    fn known(&self, nonce: u64, owner: ProcessId) -> Option<(Index, &'static Attached)> {
-        self.all().find(|(_, attached)| {
-            attached.nonce.load(Relaxed) == nonce && attached.owner.load(Relaxed) == owner.word()
-        })
-    }
-
-    fn home_of(&self, view: &SlotView) -> Option<&'static Attached> {
-        self.table.get(Index(view.home.load(Relaxed)))
-    }
-}
 
 impl<T: Tier> Fabric<T> {
     /// Maps the slot that `row` offers and opens its doorbells.
@@ -109,11 +59,11 @@ impl<T: Tier> Fabric<T> {
         place: &Whereabouts,
     ) -> Result<(), Reason> {
         match self.tier.holder(place, attached.identity()) {
-            Ok(holder) => view.open_bells(&self.tier, holder),
+            Ok(holder) => bells::open(view, &self.tier, holder),
             Err(reason) => {
                 let is_left = self.tier.mapped().is_some_and(|map| !self.tier.is_alive(map, owner))
                     && !self.members().has_living(&view.header().sides[Side::Client as usize]);
-                if is_left && view.hang_private_bells(&self.tier) { Ok(()) } else { Err(reason) }
+                if is_left && bells::hang_private(view, &self.tier) { Ok(()) } else { Err(reason) }
             }
         }
     }
@@ -232,7 +182,7 @@ impl<T: Tier> Fabric<T> {
             if let Some(view) =
                 place.load(Relaxed).checked_sub(1).and_then(|index| self.views.get(Index(index)))
             {
-                view.drop_bells(&self.tier);
+                bells::drop_all(view, &self.tier);
             }
         }
         self.tier.retire(attached.memory);
@@ -261,7 +211,7 @@ impl<T: Tier> Fabric<T> {
         if let Some(attached) = self.attached.home_of(view) {
             if attached.nonce.load(Relaxed) == 0 {
                 // It was kept when all around it was let go.
-                view.drop_bells(&self.tier);
+                bells::drop_all(view, &self.tier);
                 self.drop_one(&view.segment(), view.number());
             }
             attached.live.fetch_sub(1, Relaxed);

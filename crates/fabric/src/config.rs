@@ -2,7 +2,6 @@
 //! Owns: the parsed values. They are set once, before the first hook does anything. (Where a tier lies is the tier's.)
 
 pub use crate::here::config::*;
-pub use crate::local::name::{PATH_LEN, unforeseen_number};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use shm::segment::{RING_MAX, RING_MIN};
 

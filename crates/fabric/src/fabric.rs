@@ -1,12 +1,11 @@
 //! One value that holds all state of the fabric in a process, and the tier that it asks. Owns: that there is no other state:
 //! two values know of each other only what their tiers tell them, so that two of them can talk within one process.
 
-use crate::attach::Attachments;
 use crate::config::Config;
 use crate::door::Tier;
-use crate::leaving::Kept;
-use crate::offer::Offers;
-use crate::slot::Views;
+use crate::foreign::Attachments;
+use crate::groups::Offers;
+use crate::slot::{Kept, Views};
 
 /// The fabric as one process has it. Zero while nothing was asked of it; all of its memory comes later, and stays.
 pub struct Fabric<T: Tier> {

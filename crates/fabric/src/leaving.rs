@@ -3,47 +3,23 @@
 //! Owns: what stays. Slots of connections that this process has stay mapped, with their doorbells; of the segments around
 //! them, of the registry, and of the descriptors to any of these nothing remains. The addresses stay valid and read as zero.
 
+use crate::bells;
 use crate::door::Tier;
 use crate::fabric::Fabric;
 pub use crate::here::leaving::*;
-use crate::slot::VIEWS;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use shm::segment::{SLOTS_MAX, Segment};
 use shm::slab::Index;
-
-/// Views of slots that stay, a bit each.
-pub(crate) struct Kept([AtomicU64; VIEWS / 64]);
-
-impl Kept {
-    pub(crate) const fn new() -> Self {
-        Kept([const { AtomicU64::new(0) }; VIEWS / 64])
-    }
-
-    fn has(&self, index: Index) -> bool {
-        self.0.get(index.0 as usize / 64).is_some_and(|word| word.load(Relaxed) & 1 << (index.0 % 64) != 0)
-    }
-
-    fn forget(&self) {
-        for word in &self.0 {
-            if word.load(Relaxed) != 0 {
-                word.store(0, Relaxed);
-            }
-        }
-    }
-}
 
 impl<T: Tier> Fabric<T> {
     /// The slot with this number carries a connection of this process.
     pub fn keep(&self, index: Index) {
-        if let Some(word) = self.kept.0.get(index.0 as usize / 64) {
-            word.fetch_or(1 << (index.0 % 64), Relaxed);
-        }
+        self.kept.add(index);
     }
 
     /// Lets everything go but what was [kept](Self::keep).
     pub fn leave(&self) {
         for (_, view) in self.views.all().filter(|(index, _)| !self.kept.has(*index)) {
-            view.drop_bells(&self.tier);
+            bells::drop_all(view, &self.tier);
         }
         self.leave_offers();
         self.leave_attached();

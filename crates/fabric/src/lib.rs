@@ -26,6 +26,7 @@
 
 mod address;
 pub mod attach;
+mod bells;
 pub mod closing;
 pub mod config;
 pub mod connection;
@@ -33,6 +34,8 @@ pub mod door;
 pub mod doubt;
 pub mod fabric;
 pub mod fallback;
+mod foreign;
+mod groups;
 mod here;
 pub mod leaving;
 pub mod local;

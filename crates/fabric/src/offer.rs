@@ -4,120 +4,24 @@
 //! socket as open and nobody who held one lives (`member`): a socket that was reset is known to nobody but its owner. A
 //! link group is a pair of processes, so a peer that scribbles breaks only its own connections.
 
+use crate::bells;
 use crate::door::Tier;
 use crate::fabric::Fabric;
+use crate::groups::{Group, List, Offered, SEGMENTS};
 pub use crate::here::offer::*;
 use crate::process::ProcessId;
-use crate::slot::{SlotView, Views};
-use crate::turn::Turn;
+use crate::slot::SlotView;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use shm::segment::{Geometry, SLOTS_MAX, Segment};
-use shm::slab::{Index, LEAF, OnceRef, Slab};
+use shm::slab::{Index, OnceRef};
 use shm::sync::Ordering::Acquire;
 use shm::{Side, SlotHeader};
 use wire::reason::Reason;
 
 /// Slots in a group's segments, one after the other: most groups need few, and each slot is address space in two processes.
 const SLOTS: [u32; 4] = [2, 8, 32, SLOTS_MAX];
-/// Most segments of one process: 65 536 connections at once.
-const SEGMENTS: usize = 1024;
-/// Most link groups of one process.
-const GROUPS: usize = 1024;
 /// How many slots whose peer has not closed are looked at before a new slot is taken.
 const CLOSING_LOOKS: u32 = 4;
-
-/// A segment this process offers.
-struct Offered {
-    segment: OnceRef<Segment>,
-    /// Under which a peer finds it; -1 for none.
-    number: AtomicI32,
-    /// How many slots it has, and how many of them were used so far, ever.
-    slots: AtomicU32,
-    used: AtomicU32,
-    group: AtomicU32,
-}
-
-/// Slots shared with one peer process and one ring size.
-struct Group {
-    peer: AtomicU64,
-    ring_size: AtomicU32,
-    id: AtomicU32,
-    /// Segments made for it.
-    segments: AtomicU32,
-    /// Segment with unused slots, plus one.
-    current: AtomicU32,
-    free: List,
-    closing: List,
-}
-
-/// A queue of slots through `SlotView::next`; only touched while holding the turn of [`Offers`].
-struct List {
-    head: AtomicU32,
-    tail: AtomicU32,
-}
-
-/// What this process offers.
-pub(crate) struct Offers {
-    turn: Turn,
-    segments: Slab<Offered, { SEGMENTS / LEAF }>,
-    groups: Slab<Group, { GROUPS / LEAF }>,
-    values: Slab<Segment, { SEGMENTS / LEAF }>,
-    /// First group made by this process: in a fork child, what the parent offers is the parent's to hand out.
-    first_group: AtomicU32,
-}
-
-impl Offers {
-    pub(crate) const fn new() -> Self {
-        Offers {
-            turn: Turn::new(),
-            segments: Slab::new(),
-            groups: Slab::new(),
-            values: Slab::new(),
-            first_group: AtomicU32::new(0),
-        }
-    }
-
-    fn home_of(&self, view: &SlotView) -> Option<&'static Offered> {
-        self.segments.get(Index(view.home.load(Relaxed)))
-    }
-
-    fn group_of(&self, home: &Offered) -> Option<&'static Group> {
-        self.groups.get(Index(home.group.load(Relaxed)))
-    }
-}
-
-impl List {
-    const fn new() -> Self {
-        List { head: AtomicU32::new(0), tail: AtomicU32::new(0) }
-    }
-
-    fn push_back(&self, views: &Views, index: Index, view: &SlotView) {
-        view.next.store(0, Relaxed);
-        match self.tail.swap(index.0 + 1, Relaxed).checked_sub(1).and_then(|last| views.get(Index(last))) {
-            Some(last) => last.next.store(index.0 + 1, Relaxed),
-            None => self.head.store(index.0 + 1, Relaxed),
-        }
-    }
-
-    fn push_front(&self, index: Index, view: &SlotView) {
-        let first = self.head.swap(index.0 + 1, Relaxed);
-        view.next.store(first, Relaxed);
-        if first == 0 {
-            self.tail.store(index.0 + 1, Relaxed);
-        }
-    }
-
-    fn pop_front(&self, views: &Views) -> Option<(Index, &'static SlotView)> {
-        let index = Index(self.head.load(Relaxed).checked_sub(1)?);
-        let view = views.get(index)?;
-        let next = view.next.load(Relaxed);
-        self.head.store(next, Relaxed);
-        if next == 0 {
-            self.tail.store(0, Relaxed);
-        }
-        Some((index, view))
-    }
-}
 
 /// A slot for one connection, and the number under which the server finds its segment.
 #[derive(Clone, Copy)]
@@ -146,7 +50,7 @@ impl<T: Tier> Fabric<T> {
             group.closing.push_back(&self.views, index, view);
             return Err(Reason::MEM);
         }
-        if !view.hang_bells(&self.tier) {
+        if !bells::hang(view, &self.tier) {
             group.free.push_front(index, view);
             return Err(Reason::MEM);
         }

@@ -1,18 +1,16 @@
-//! A slot as this process sees it: header, rings and the descriptors of its two doorbells.
-//! Owns: the life of those descriptors. A view is made once per slot and process and serves every later connection on it.
-//! How a doorbell is made, opened and closed is the tier's ([`crate::door::Doorbell`]).
+//! A slot as this process sees it: header, rings and the numbers of its two doorbells.
+//! Owns: a view is made once per slot and process, and serves every later connection on it.
+//! (How its doorbells come and go is in `bells`.)
 
 use crate::address::EndpointCell;
-use crate::door::Doorbell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use os::net::Endpoint;
 use shm::segment::Segment;
 use shm::slab::{Index, LEAF, Slab};
 use shm::{Ring, Side, SlotHeader};
-use wire::reason::Reason;
 
 /// Most slots one process can have mapped.
-pub(crate) const VIEWS: usize = 1 << 17;
+const VIEWS: usize = 1 << 17;
 
 /// The views of a process.
 pub(crate) struct Views(Slab<SlotView, { VIEWS / LEAF }>);
@@ -49,6 +47,35 @@ impl Views {
             header,
             rings,
         })
+    }
+}
+
+/// Views of slots that stay, a bit each.
+pub(crate) struct Kept([AtomicU64; VIEWS / 64]);
+
+impl Kept {
+    pub(crate) const fn new() -> Self {
+        Kept([const { AtomicU64::new(0) }; VIEWS / 64])
+    }
+
+    pub(crate) fn add(&self, index: Index) {
+        if let Some(word) = self.0.get(index.0 as usize / 64) {
+            word.fetch_or(1 << (index.0 % 64), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn has(&self, index: Index) -> bool {
+        self.0
+            .get(index.0 as usize / 64)
+            .is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (index.0 % 64) != 0)
+    }
+
+    pub(crate) fn forget(&self) {
+        for word in &self.0 {
+            if word.load(Ordering::Relaxed) != 0 {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -139,54 +166,13 @@ impl SlotView {
         (self.client.load(), self.server.load())
     }
 
-    /// Makes both doorbells and writes their numbers into the header, if they do not exist yet (segment owner only).
-    pub(crate) fn hang_bells(&self, tier: &impl Doorbell) -> bool {
-        for (side, bell) in self.bells.iter().enumerate() {
-            if bell.load(Ordering::Relaxed) >= 0 {
-                continue;
-            }
-            let Some(own) = tier.hang() else { return false };
-            bell.store(own, Ordering::Relaxed);
-            self.header.sides[side].bell.store(own as u32, shm::sync::Ordering::Release);
-        }
-        true
-    }
-
-    /// Doorbells that only this process knows: nobody is left at the other end who could ring, or be rung.
-    pub(crate) fn hang_private_bells(&self, tier: &impl Doorbell) -> bool {
-        for bell in &self.bells {
-            if bell.load(Ordering::Relaxed) < 0 {
-                let Some(own) = tier.hang() else { return false };
-                bell.store(own, Ordering::Relaxed);
-            }
-        }
-        true
-    }
-
     /// Whether this process has both doorbells open.
     pub(crate) fn has_bells(&self) -> bool {
         self.bells.iter().all(|bell| bell.load(Ordering::Relaxed) >= 0)
     }
 
-    /// Opens both doorbells under the numbers that `holder` has them by, if this process has not done so yet.
-    pub(crate) fn open_bells<D: Doorbell>(&self, tier: &D, holder: D::Holder) -> Result<(), Reason> {
-        for (side, bell) in self.bells.iter().enumerate() {
-            if bell.load(Ordering::Relaxed) >= 0 {
-                continue;
-            }
-            let number = self.header.sides[side].bell.load(shm::sync::Ordering::Acquire) as i32;
-            bell.store(tier.open_bell(holder, number)?, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    /// Closes this process's descriptors of the doorbells.
-    pub(crate) fn drop_bells(&self, tier: &impl Doorbell) {
-        for bell in &self.bells {
-            let own = bell.swap(-1, Ordering::Relaxed);
-            if own >= 0 {
-                tier.drop_bell(own);
-            }
-        }
+    /// The numbers of the doorbells of client and server, to be made or closed.
+    pub(crate) fn bells(&self) -> &[AtomicI32; 2] {
+        &self.bells
     }
 }

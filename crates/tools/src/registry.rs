@@ -4,7 +4,7 @@
 //! at any time, and a copy cannot fault.
 
 use fabric::Reason;
-use fabric::config::{PATH_LEN, unforeseen_number};
+use fabric::local::{PATH_LEN, unforeseen_number};
 use fabric::observe::{REGISTRY_LEN, Unreadable, View, layouts};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;

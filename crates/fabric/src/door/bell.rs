@@ -17,7 +17,7 @@ pub trait Doorbell {
     fn hang(&self) -> Option<i32>;
 
     /// Who has the bells of the segment at `place`: proven by having that very memory, whose identity is given. Reasons: as
-    /// [`open`](Self::open).
+    /// [`open_bell`](Self::open_bell).
     fn holder(&self, place: &Whereabouts, identity: (u64, u64)) -> Result<Self::Holder, Reason>;
 
     /// Opens the bell that has this number there. The number was written by the peer. Reasons: OPTUNSUPP, NOSMCDDEV, MEM.

@@ -5,14 +5,11 @@
 //! descriptor is close-on-exec). A fork child shares its parent's lock, and takes a row of its own when it needs one.
 
 use super::registry::Registry;
-use crate::process::ProcessId;
+use crate::process::{LOCK_BASE, ProcessId};
 use core::sync::atomic::{AtomicU64, Ordering};
 use os::{fd, file};
 use shm::registry::{PROCESSES, ProcessRow, RegistryMap};
 use shm::sync::Ordering::Relaxed;
-
-/// First lock byte; far beyond the file's end, where locks are just as good.
-pub const LOCK_BASE: u64 = 1 << 40;
 
 /// This process's row.
 pub(crate) struct Seat {

@@ -6,7 +6,8 @@
 
 use super::name::{Folder, PATH_LEN};
 use super::place;
-use super::process::{LOCK_BASE, Seat};
+use super::process::Seat;
+use crate::process::LOCK_BASE;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use os::file::{self, How};
 use os::{fd, mem};
@@ -146,7 +147,7 @@ impl Registry {
         }
     }
 
-    /// The registry, made if need be. Reasons: as [`existing`], MEM if there is no room for it.
+    /// The registry, made if need be. Reasons: as [`existing`](Self::existing), MEM if there is no room for it.
     pub(crate) fn existing_or_new(&self) -> Result<&'static RegistryMap, Reason> {
         match self.existing() {
             Err(Reason::NOSMCDDEV) => self.make().and_then(|()| self.map_existing()),
@@ -234,7 +235,7 @@ impl Registry {
     }
 
     /// Before the credentials change: from now on nobody here begins to use the registry, and who does is waited for, unless
-    /// that takes longer than anything of ours does (a signal handler that interrupted its own thread). Undone by [`end_change`].
+    /// that takes longer than anything of ours does (a signal handler that interrupted its own thread). Undone by [`end_change`](Self::end_change).
     pub(crate) fn begin_change(&self) {
         const LOOKS: u32 = 2000;
         self.changes.add(1);

@@ -1,0 +1,53 @@
+//! The doorbells of a slot in this process. Owns: their life: made or opened once, and closed with the memory they belong to.
+//! How that is done is the tier's ([`crate::door::Doorbell`]).
+
+use crate::door::Doorbell;
+use crate::slot::SlotView;
+use core::sync::atomic::Ordering;
+use wire::reason::Reason;
+
+/// Makes both doorbells and writes their numbers into the header, if they do not exist yet (segment owner only).
+pub(crate) fn hang(view: &SlotView, tier: &impl Doorbell) -> bool {
+    for (side, bell) in view.bells().iter().enumerate() {
+        if bell.load(Ordering::Relaxed) >= 0 {
+            continue;
+        }
+        let Some(own) = tier.hang() else { return false };
+        bell.store(own, Ordering::Relaxed);
+        view.header().sides[side].bell.store(own as u32, shm::sync::Ordering::Release);
+    }
+    true
+}
+
+/// Doorbells that only this process knows: nobody is left at the other end who could ring, or be rung.
+pub(crate) fn hang_private(view: &SlotView, tier: &impl Doorbell) -> bool {
+    for bell in view.bells() {
+        if bell.load(Ordering::Relaxed) < 0 {
+            let Some(own) = tier.hang() else { return false };
+            bell.store(own, Ordering::Relaxed);
+        }
+    }
+    true
+}
+
+/// Opens both doorbells under the numbers that `holder` has them by, if this process has not done so yet.
+pub(crate) fn open<D: Doorbell>(view: &SlotView, tier: &D, holder: D::Holder) -> Result<(), Reason> {
+    for (side, bell) in view.bells().iter().enumerate() {
+        if bell.load(Ordering::Relaxed) >= 0 {
+            continue;
+        }
+        let number = view.header().sides[side].bell.load(shm::sync::Ordering::Acquire) as i32;
+        bell.store(tier.open_bell(holder, number)?, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Closes this process's descriptors of the doorbells.
+pub(crate) fn drop_all(view: &SlotView, tier: &impl Doorbell) {
+    for bell in view.bells() {
+        let own = bell.swap(-1, Ordering::Relaxed);
+        if own >= 0 {
+            tier.drop_bell(own);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The tables of what this process offers: link groups, their segments, and queues of slots that were used before.
+//! Owns: the queues; which slot may be lent again is decided in `offer`.
+
+use crate::slot::{SlotView, Views};
+use crate::turn::Turn;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use shm::segment::Segment;
+use shm::slab::{Index, LEAF, OnceRef, Slab};
+
+/// Most segments of one process: 65 536 connections at once.
+pub(crate) const SEGMENTS: usize = 1024;
+/// Most link groups of one process.
+const GROUPS: usize = 1024;
+/// A segment this process offers.
+pub(crate) struct Offered {
+    pub(crate) segment: OnceRef<Segment>,
+    /// Under which a peer finds it; -1 for none.
+    pub(crate) number: AtomicI32,
+    /// How many slots it has, and how many of them were used so far, ever.
+    pub(crate) slots: AtomicU32,
+    pub(crate) used: AtomicU32,
+    pub(crate) group: AtomicU32,
+}
+
+/// Slots shared with one peer process and one ring size.
+pub(crate) struct Group {
+    pub(crate) peer: AtomicU64,
+    pub(crate) ring_size: AtomicU32,
+    pub(crate) id: AtomicU32,
+    /// Segments made for it.
+    pub(crate) segments: AtomicU32,
+    /// Segment with unused slots, plus one.
+    pub(crate) current: AtomicU32,
+    pub(crate) free: List,
+    pub(crate) closing: List,
+}
+
+/// A queue of slots through `SlotView::next`; only touched while holding the turn of [`Offers`].
+pub(crate) struct List {
+    head: AtomicU32,
+    tail: AtomicU32,
+}
+
+/// What this process offers.
+pub(crate) struct Offers {
+    pub(crate) turn: Turn,
+    pub(crate) segments: Slab<Offered, { SEGMENTS / LEAF }>,
+    pub(crate) groups: Slab<Group, { GROUPS / LEAF }>,
+    pub(crate) values: Slab<Segment, { SEGMENTS / LEAF }>,
+    /// First group made by this process: in a fork child, what the parent offers is the parent's to hand out.
+    pub(crate) first_group: AtomicU32,
+}
+
+impl Offers {
+    pub(crate) const fn new() -> Self {
+        Offers {
+            turn: Turn::new(),
+            segments: Slab::new(),
+            groups: Slab::new(),
+            values: Slab::new(),
+            first_group: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn home_of(&self, view: &SlotView) -> Option<&'static Offered> {
+        self.segments.get(Index(view.home.load(Relaxed)))
+    }
+
+    pub(crate) fn group_of(&self, home: &Offered) -> Option<&'static Group> {
+        self.groups.get(Index(home.group.load(Relaxed)))
+    }
+}
+
+impl List {
+    pub(crate) const fn new() -> Self {
+        List { head: AtomicU32::new(0), tail: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn push_back(&self, views: &Views, index: Index, view: &SlotView) {
+        view.next.store(0, Relaxed);
+        match self.tail.swap(index.0 + 1, Relaxed).checked_sub(1).and_then(|last| views.get(Index(last))) {
+            Some(last) => last.next.store(index.0 + 1, Relaxed),
+            None => self.head.store(index.0 + 1, Relaxed),
+        }
+    }
+
+    pub(crate) fn push_front(&self, index: Index, view: &SlotView) {
+        let first = self.head.swap(index.0 + 1, Relaxed);
+        view.next.store(first, Relaxed);
+        if first == 0 {
+            self.tail.store(index.0 + 1, Relaxed);
+        }
+    }
+
+    pub(crate) fn pop_front(&self, views: &Views) -> Option<(Index, &'static SlotView)> {
+        let index = Index(self.head.load(Relaxed).checked_sub(1)?);
+        let view = views.get(index)?;
+        let next = view.next.load(Relaxed);
+        self.head.store(next, Relaxed);
+        if next == 0 {
+            self.tail.store(0, Relaxed);
+        }
+        Some((index, view))
+    }
+}
