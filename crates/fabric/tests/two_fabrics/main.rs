@@ -16,7 +16,7 @@ use shm::layout::MAIL_LEN;
 use shm::ring::Reader;
 use shm::slab::Index;
 use shm::sync::Ordering::{AcqRel, Relaxed};
-use shm::{ClosedBy, RxCache, Side, Source, TxCache};
+use shm::{ClosedBy, Consumer, Producer, RxCache, Side, Source, TxCache};
 use std::cell::Cell;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -145,13 +145,14 @@ impl<T: Tier + Rung> Pair<T> {
         };
         let (mut written, mut read) = (Stream::new(seed), Stream::new(seed));
         let (outgoing, incoming) = (from.1.outgoing(side), to.1.incoming(side.peer()));
-        let (tx, rx, mut left) = (TxCache::new(), RxCache::new(), len);
+        let (mut tx, mut rx, mut left) = (TxCache::new(), RxCache::new(), len);
         while left > 0 {
             let mut bytes = vec![0; left.min(5000)];
             written.fill(&mut bytes);
             let mut rest = &bytes[..];
             while !rest.is_empty() {
-                let sent = outgoing.write(&tx, Source::from(rest), Reader::Apart).expect("an honest peer");
+                let mut producer = Producer::alone(outgoing, &mut tx);
+                let sent = producer.write(Source::from(rest), Reader::Apart).expect("an honest peer");
                 assert!(sent > 0, "the ring was empty");
                 rest = &rest[sent..];
             }
@@ -163,7 +164,8 @@ impl<T: Tier + Rung> Pair<T> {
             bytes.fill(0);
             let mut at = 0;
             while at < bytes.len() {
-                let received = incoming.read(&rx, (&mut bytes[at..]).into()).expect("an honest peer");
+                let mut consumer = Consumer::alone(incoming, &mut rx);
+                let received = consumer.read((&mut bytes[at..]).into()).expect("an honest peer");
                 assert!(received > 0, "all of it is there");
                 at += received;
             }
