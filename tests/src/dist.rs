@@ -10,7 +10,7 @@ pub struct Dist {
 }
 
 impl Dist {
-    /// `$ISTHMUS_DIST`, else `$CARGO_TARGET_DIR/dist`, else `target/dist` of the workspace.
+    /// `$ISTHMUS_DIST`, else `$CARGO_TARGET_DIR/isthmus`, else `target/isthmus` of the workspace.
     pub fn find() -> Result<Dist, String> {
         let root = Self::root();
         let dist = Dist { root };
@@ -24,8 +24,8 @@ impl Dist {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lie in the workspace");
         match (std::env::var_os("ISTHMUS_DIST"), std::env::var_os("CARGO_TARGET_DIR")) {
             (Some(dist), _) => workspace.join(dist),
-            (None, Some(target)) => workspace.join(target).join("dist"),
-            (None, None) => workspace.join("target/dist"),
+            (None, Some(target)) => workspace.join(target).join("isthmus"),
+            (None, None) => workspace.join("target/isthmus"),
         }
     }
 

@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: builds what is shipped and lays it out as an installation would be.
 //!
-//! `target/dist/{bin,lib,share}`. Programs may be running from that very place with the library mapped, so a file is
+//! `target/isthmus/{bin,lib,share}`, a folder that cargo has nothing in. Programs may be running from that very place with the library mapped, so a file is
 //! never written over: the new one is written beside it and renamed.
 
 use std::fs;
@@ -52,6 +52,12 @@ pub(crate) fn dist(ws: &Workspace) -> anyhow::Result<()> {
     completions(&dist.join("bin").join(TOOLS), &dist.join("share"))?;
     documents(ws)?;
     println!("laid out {}", dist.display());
+    Ok(())
+}
+
+/// Says where [`dist`] lays out, whether it did or not. Nothing else goes to stdout: scripts read it.
+pub(crate) fn print_dir(ws: &Workspace) -> anyhow::Result<()> {
+    println!("{}", ws.dist().display());
     Ok(())
 }
 

@@ -32,8 +32,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Build everything and lay it out under target/dist/{bin,lib,share}
-    Dist,
+    /// Build everything and lay it out under target/isthmus/{bin,lib,share}
+    Dist {
+        /// Build nothing: print the folder, for scripts
+        #[arg(long)]
+        print_dir: bool,
+    },
     /// Compare TCP, AF_UNIX and SMC side by side; about half a minute
     Demo {
         /// Passed on to `smc_bench demo`
@@ -94,7 +98,8 @@ fn main() -> ExitCode {
 
 fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
     match task {
-        Task::Dist => dist::dist(ws),
+        Task::Dist { print_dir: true } => dist::print_dir(ws),
+        Task::Dist { print_dir: false } => dist::dist(ws),
         Task::Demo { args } => demo::demo(ws, &args),
         Task::Ci => ci::ci(ws),
         Task::Fmt => checks::fmt(ws),

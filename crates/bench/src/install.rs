@@ -56,13 +56,13 @@ impl Install {
     }
 }
 
-/// Tops of installations: `TOP/bin/smc_bench` is ours, or `target/debug/smc_bench` and `target/dist` is the top.
+/// Tops of installations: `TOP/bin/smc_bench` is ours, or `target/debug/smc_bench` and `target/isthmus` is the top.
 fn folders() -> Vec<PathBuf> {
     let given: Option<OsString> = std::env::var_os("ISTHMUS_DIST");
     let mut folders: Vec<PathBuf> = given.into_iter().map(PathBuf::from).collect();
     if let Some(bin) = std::env::current_exe().ok().as_deref().and_then(Path::parent) {
         folders.extend(bin.parent().map(Path::to_path_buf));
-        folders.extend(bin.parent().map(|target| target.join("dist")));
+        folders.extend(bin.parent().map(|target| target.join("isthmus")));
     }
     folders
 }

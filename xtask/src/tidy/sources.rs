@@ -150,6 +150,6 @@ mod tests {
             absolute_paths("a.md", "one\nsee /home/somebody/isthmus/target", root)
                 .is_some_and(|f| f.starts_with("a.md:2"))
         );
-        assert_eq!(absolute_paths("a.md", "see target/dist", root), None);
+        assert_eq!(absolute_paths("a.md", "see target/isthmus", root), None);
     }
 }
