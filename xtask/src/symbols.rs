@@ -69,7 +69,7 @@ fn no_needed_library(file: &ElfFile64<'_, Endianness>) -> anyhow::Result<()> {
         entries.extend_from_slice(segment.dynamic(endian, file.data())?.unwrap_or(&[]));
     }
     type Entry = <elf::FileHeader64<Endianness> as FileHeader>::Dyn;
-    let has = |tag: u32| entries.iter().any(|e: &Entry| e.tag32(endian) == Some(tag));
+    let has = |tag: i64| entries.iter().any(|e: &Entry| e.tag(endian) == tag);
     if has(elf::DT_NEEDED) {
         bail!(
             "{LIBRARY} has a DT_NEEDED entry.\n   How to fix it: no std, no libc crate, `-nostdlib` in crates/preload/build.rs"

@@ -1,18 +1,20 @@
 //! `cargo xtask tidy`: the rules of the house that no compiler checks. All findings are printed, then the task fails.
 
 mod arrows;
+mod manifests;
 mod sources;
 
 use anyhow::{Context, bail};
 
 use crate::workspace::Workspace;
 
-/// Checks arrows and sources.
+/// Runs all checks.
 pub(crate) fn tidy(ws: &Workspace) -> anyhow::Result<()> {
     let mut findings = arrows::check(&ws.metadata);
     let document =
         std::fs::read_to_string(ws.root().join("ARCHITECTURE.md")).context("ARCHITECTURE.md is gone")?;
     findings.extend(arrows::check_document(&document));
+    findings.extend(manifests::check(&ws.metadata)?);
     findings.extend(sources::check(&ws.root())?);
     for finding in &findings {
         eprintln!("   {finding}");
