@@ -2,6 +2,7 @@
 
 mod arrows;
 mod manifests;
+mod modules;
 mod sources;
 
 use anyhow::{Context, bail};
@@ -15,6 +16,7 @@ pub(crate) fn tidy(ws: &Workspace) -> anyhow::Result<()> {
         std::fs::read_to_string(ws.root().join("ARCHITECTURE.md")).context("ARCHITECTURE.md is gone")?;
     findings.extend(arrows::check_document(&document));
     findings.extend(manifests::check(&ws.metadata)?);
+    findings.extend(modules::check(&ws.metadata)?);
     findings.extend(sources::check(&ws.root())?);
     for finding in &findings {
         eprintln!("   {finding}");
