@@ -24,7 +24,7 @@ static HANDLERS_RESTART: AtomicBool = AtomicBool::new(true);
 /// From now on, in this process and its children, only `calls` are made. `All` takes it back: the filter was refused.
 pub fn confine(calls: Calls) {
     if calls != Calls::All && !is_confined() {
-        HANDLERS_RESTART.store(crate::process::all_handlers_restart(), Ordering::Relaxed);
+        HANDLERS_RESTART.store(crate::signals::all_handlers_restart(), Ordering::Relaxed);
     }
     CALLS.store(calls as u8, Ordering::SeqCst);
 }

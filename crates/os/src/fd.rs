@@ -6,10 +6,6 @@ use crate::raw::{nr, syscall};
 use crate::{Result, check};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Lowest number an internal descriptor gets where the limit leaves a choice; programs that use `select` or count descriptors stay
-/// below.
-pub const INTERNAL_FLOOR: i32 = 512;
-
 /// Numbers up to this one can be remembered; internal descriptors above it are closed by close loops like any other.
 const NUMBERS: usize = 1 << 20;
 
@@ -82,7 +78,7 @@ fn fcntl(fd: i32, cmd: u32, arg: usize) -> Result<usize> {
 /// below it. Errors: whatever the kernel says; `fd` is closed then too.
 pub fn raise(fd: i32) -> Result<i32> {
     let moved =
-        crate::process::with_room_above_soft_limit(|floor| fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize));
+        crate::limits::with_room_above_soft_limit(|floor| fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize));
     close(fd);
     let number = moved? as i32;
     if let Some((word, bit)) = place(number) {

@@ -121,7 +121,7 @@ pub fn each_own_descriptor(each: impl FnMut(i32)) -> Result<()> {
 pub fn each_descriptor_of(pid: u32, each: impl FnMut(i32)) -> Result<()> {
     const PATH_LEN: usize = "/proc/4294967295/fd\0".len();
     let (mut digits, mut path) = ([0u8; 10], [0u8; PATH_LEN]);
-    let parts: [&[u8]; 3] = [b"/proc/", crate::pipe::decimal(pid, &mut digits), b"/fd"];
+    let parts: [&[u8]; 3] = [b"/proc/", crate::decimal::decimal(pid, &mut digits), b"/fd"];
     for (byte, from) in path.iter_mut().zip(parts.into_iter().flatten()) {
         *byte = *from;
     }

@@ -7,18 +7,22 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod confined;
+mod decimal;
 pub mod diag;
 pub mod epoll;
 pub mod fd;
 pub mod file;
 pub mod futex;
+pub mod limits;
 pub mod mem;
 pub mod net;
 pub mod pipe;
 pub mod poll;
 pub mod process;
 pub mod raw;
+mod raw_poll;
 pub mod select;
+mod signals;
 pub mod time;
 
 pub use raw::Errno;

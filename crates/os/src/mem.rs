@@ -53,7 +53,7 @@ pub fn require_unshrinkable(fd: i32) -> Result<()> {
 
 /// ftruncate(2). EMSGSIZE if RLIMIT_FSIZE forbids the length: the kernel would kill the program with SIGXFSZ.
 pub fn resize(fd: i32, len: u64) -> Result<()> {
-    if crate::process::file_size_limit() < len {
+    if crate::limits::file_size_limit() < len {
         return Err(Errno::EMSGSIZE);
     }
     // SAFETY: truncation touches no mapped memory of ours: it is called before the first mapping.
@@ -141,7 +141,7 @@ pub struct Scratch {
 impl Scratch {
     /// Room for `count` poll entries.
     pub fn for_poll(count: usize) -> Result<Self> {
-        let len = (count * size_of::<crate::poll::PollFd>()).next_multiple_of(4096);
+        let len = (count * size_of::<crate::raw_poll::PollFd>()).next_multiple_of(4096);
         map_private(len).map(|memory| Scratch { memory })
     }
 
@@ -152,8 +152,8 @@ impl Scratch {
     }
 
     /// The entries.
-    pub fn poll_entries(&mut self) -> &mut [crate::poll::PollFd] {
-        let count = size_of_val(self.memory) / size_of::<crate::poll::PollFd>();
+    pub fn poll_entries(&mut self) -> &mut [crate::raw_poll::PollFd] {
+        let count = size_of_val(self.memory) / size_of::<crate::raw_poll::PollFd>();
         // SAFETY: nobody else has this mapping, `&mut self` makes the slice unique, and integers allow any bytes.
         unsafe { core::slice::from_raw_parts_mut(self.memory.as_ptr().cast_mut().cast(), count) }
     }

@@ -316,10 +316,10 @@ pub enum TcpInput {
 
 /// Looks at the TCP stream without taking anything, not even a pending error.
 pub fn tcp_input(fd: i32) -> TcpInput {
-    use crate::poll::bits;
-    let mut one = [crate::poll::PollFd { fd, events: bits::IN | bits::RDHUP, revents: 0 }];
+    use crate::raw_poll::bits;
+    let mut one = [crate::raw_poll::PollFd { fd, events: bits::IN | bits::RDHUP, revents: 0 }];
     // (Where the descriptor limit is zero poll is refused, and only the stream itself can be asked.)
-    if crate::poll::wait_raw(&mut one, 0) != Err(Errno::EINVAL) {
+    if crate::raw_poll::wait_raw(&mut one, 0) != Err(Errno::EINVAL) {
         let ready = one[0].revents;
         if ready & (bits::ERR | bits::HUP) != 0 {
             return TcpInput::Ended;

@@ -4,6 +4,7 @@
 //! `/proc/PID/fd/N` at any time, without the owner's help. Owns: the fact that a doorbell is opened read-write at both
 //! ends, so that neither side ever sees EOF, EPIPE or SIGPIPE from it, whoever dies.
 
+use crate::decimal::decimal;
 use crate::file::{self, How, open};
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
@@ -113,18 +114,6 @@ fn link<'a>(pid: &[u8], fd: i32, path: &'a mut [u8; PATH_LEN]) -> Result<&'a CSt
         at += part.len();
     }
     CStr::from_bytes_until_nul(path).map_err(|_| Errno::EINVAL)
-}
-
-pub(crate) fn decimal(mut value: u32, digits: &mut [u8; 10]) -> &[u8] {
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return &digits[at..];
-        }
-    }
 }
 
 /// Rings: the other end becomes readable. A full pipe is as good as rung.

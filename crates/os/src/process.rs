@@ -1,8 +1,8 @@
 //! Processes and threads: ids, limits, liveness, yielding.
 //! Owns: nothing shared; every answer is the kernel's at the time of the call.
 
+use crate::check;
 use crate::raw::{Errno, nr, syscall};
-use crate::{Result, check};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// The process id.
@@ -119,7 +119,7 @@ pub fn life(pid: u32) -> Option<Life> {
     }
     const PATH_LEN: usize = "/proc/4294967295/stat\0".len();
     let (mut digits, mut path) = ([0u8; 10], [0u8; PATH_LEN]);
-    let parts: [&[u8]; 3] = [b"/proc/", crate::pipe::decimal(pid, &mut digits), b"/stat"];
+    let parts: [&[u8]; 3] = [b"/proc/", crate::decimal::decimal(pid, &mut digits), b"/stat"];
     for (byte, from) in path.iter_mut().zip(parts.into_iter().flatten()) {
         *byte = *from;
     }
@@ -212,68 +212,6 @@ mod linux_raw_sys_prctl {
     pub(super) const PR_GET_NAME: u32 = 16;
 }
 
-/// RLIMIT_FSIZE in bytes.
-pub(crate) fn file_size_limit() -> u64 {
-    let mut limit = nr::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the struct has the kernel's layout and outlives the call.
-    let asked = check(unsafe { syscall!(nr::__NR_prlimit64, 0, nr::RLIMIT_FSIZE, 0, &raw mut limit) });
-    asked.map_or(0, |_| limit.rlim_cur)
-}
-
-/// The soft limit of descriptors (RLIMIT_NOFILE); 0 if it cannot be told.
-pub fn descriptor_limit() -> usize {
-    nofile(None).map_or(0, |limit| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
-}
-
-fn nofile(new: Option<nr::rlimit64>) -> Result<nr::rlimit64> {
-    let mut old = nr::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    let new_ptr = new.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-    // SAFETY: both structs outlive the call and have the kernel's layout.
-    check(unsafe { syscall!(nr::__NR_prlimit64, 0, nr::RLIMIT_NOFILE, new_ptr, &raw mut old) })?;
-    Ok(old)
-}
-
-/// Where internal descriptors begin at most.
-const HIGHEST_FLOOR: i32 = 65_536;
-
-/// A limit below which a program is left all of its numbers but one.
-const FEW_NUMBERS: i32 = 64;
-
-/// Runs `duplicate(floor)` with the descriptor limit lifted to its hard value if that makes room above the soft one.
-///
-/// The kernel checks the limit only when a number is handed out, so descriptors made here stay valid after the
-/// soft limit is back, and the program can still open as many of its own as before.
-pub(crate) fn with_room_above_soft_limit<T>(duplicate: impl FnOnce(i32) -> Result<T>) -> Result<T> {
-    let limit = nofile(None)?;
-    let soft = i32::try_from(limit.rlim_cur).unwrap_or(i32::MAX);
-    let above = soft.max(crate::fd::INTERNAL_FLOOR);
-    // Tables beyond a million entries are not looked up (the descriptor table of `socket`), and cost the kernel memory.
-    if above < 500_000 && limit.rlim_max > limit.rlim_cur && limit.rlim_max > above as u64 + 16 {
-        let lifted = nr::rlimit64 { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
-        nofile(Some(lifted))?;
-        let outcome = duplicate(above);
-        // Put back what was there; if the program changed the limit meanwhile its value is kept.
-        if nofile(None).is_ok_and(|now| now.rlim_cur == lifted.rlim_cur) {
-            let _ = nofile(Some(limit));
-        }
-        return outcome;
-    }
-    // The upper half is ours as well as the program's. (Half of a million would make the kernel keep a table of that size for
-    // every process. Of a few numbers the program needs all.)
-    let floor = if soft < FEW_NUMBERS { soft - 1 } else { (soft / 2).min(HIGHEST_FLOOR) };
-    duplicate(floor.max(0))
-}
-
-/// `struct kernel_sigaction` of x86-64 and aarch64.
-#[repr(C)]
-#[derive(Default)]
-struct SigAction {
-    handler: usize,
-    flags: u64,
-    restorer: usize,
-    mask: u64,
-}
-
 /// Whether every signal handler installed has SA_RESTART.
 ///
 /// poll(2) fails with EINTR whatever the handler said; a blocking read or write would have gone on. The kernel does not
@@ -281,19 +219,10 @@ struct SigAction {
 /// the thread's own faults raise do not count: they cannot arrive while it sleeps. Neither do libc's own (older glibc installs
 /// the one for cancellation in every threaded program).
 pub fn all_handlers_restart() -> bool {
-    const SA_RESTART: u64 = 0x1000_0000;
-    /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS.
-    const FAULTS: [u32; 7] = [4, 5, 6, 7, 8, 11, 31];
-    const LIBCS: core::ops::RangeInclusive<u32> = 32..=34;
     if crate::confined::is_confined() {
         return crate::confined::handlers_restart();
     }
-    (1..=64u32).filter(|signal| !FAULTS.contains(signal) && !LIBCS.contains(signal)).all(|signal| {
-        let mut action = SigAction::default();
-        // SAFETY: asking for a disposition writes one kernel sigaction with an 8-byte mask.
-        unsafe { syscall!(nr::__NR_rt_sigaction, signal, 0, &raw mut action, 8) };
-        action.handler <= 1 || action.flags & SA_RESTART != 0
-    })
+    crate::signals::all_handlers_restart()
 }
 
 /// Ends the process by SIGABRT without running any handler of libc.

@@ -6,8 +6,8 @@
 
 use crate::mem::Scratch;
 use crate::net::{TcpInput, tcp_input};
-use crate::poll::{PollFd, bits, libc_errno, wait_raw};
 use crate::raw::{nr, syscall};
+use crate::raw_poll::{PollFd, bits, libc_errno, wait_raw};
 use crate::{Errno, Result, check};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering};

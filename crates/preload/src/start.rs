@@ -44,7 +44,7 @@ extern "C" fn constructor() {
 fn adopt_inherited() {
     const MOST: usize = 1024;
     // (Not on the stack: a library may be loaded by a thread that has little of it.)
-    let most = os::process::descriptor_limit();
+    let most = os::limits::descriptor_limit();
     os::poll::note_descriptor_limit(most as u64);
     let most = most.min(MOST);
     let Ok(mut scratch) = os::mem::Scratch::for_poll(MOST) else { return };

@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_own_limit_is_read() {
-        assert_eq!(limit(std::process::id()), Some(os::process::descriptor_limit()));
+        assert_eq!(limit(std::process::id()), Some(os::limits::descriptor_limit()));
     }
 
     #[test]

@@ -182,7 +182,9 @@ fn follow(tree: &Tree, at: Id, path: &[String], steps: usize) -> Option<Spot> {
         return Some(Spot { module: at, item: Some(first.clone()) });
     }
     // (`use clap;` stands for itself.)
-    if let Some(target) = module.imported.get(first).filter(|target| target != &&[first.clone()]) {
+    if let Some(target) =
+        module.imported.get(first).filter(|target| target.as_slice() != std::slice::from_ref(first))
+    {
         let whole: Vec<String> = target.iter().chain(rest).cloned().collect();
         return resolve(tree, at, &whole, steps);
     }

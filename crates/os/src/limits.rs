@@ -1,0 +1,60 @@
+//! Limits of this process (prlimit(2)). Owns: that the soft limit of descriptors is lifted for an instant only, and put back.
+
+use crate::raw::{nr, syscall};
+use crate::{Result, check};
+
+/// Lowest number an internal descriptor gets where the limit leaves a choice; programs that use `select` or count descriptors stay
+/// below.
+const INTERNAL_FLOOR: i32 = 512;
+
+/// RLIMIT_FSIZE in bytes.
+pub(crate) fn file_size_limit() -> u64 {
+    let mut limit = nr::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct has the kernel's layout and outlives the call.
+    let asked = check(unsafe { syscall!(nr::__NR_prlimit64, 0, nr::RLIMIT_FSIZE, 0, &raw mut limit) });
+    asked.map_or(0, |_| limit.rlim_cur)
+}
+
+/// The soft limit of descriptors (RLIMIT_NOFILE); 0 if it cannot be told.
+pub fn descriptor_limit() -> usize {
+    nofile(None).map_or(0, |limit| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
+}
+
+fn nofile(new: Option<nr::rlimit64>) -> Result<nr::rlimit64> {
+    let mut old = nr::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let new_ptr = new.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: both structs outlive the call and have the kernel's layout.
+    check(unsafe { syscall!(nr::__NR_prlimit64, 0, nr::RLIMIT_NOFILE, new_ptr, &raw mut old) })?;
+    Ok(old)
+}
+
+/// Where internal descriptors begin at most.
+const HIGHEST_FLOOR: i32 = 65_536;
+
+/// A limit below which a program is left all of its numbers but one.
+const FEW_NUMBERS: i32 = 64;
+
+/// Runs `duplicate(floor)` with the descriptor limit lifted to its hard value if that makes room above the soft one.
+///
+/// The kernel checks the limit only when a number is handed out, so descriptors made here stay valid after the
+/// soft limit is back, and the program can still open as many of its own as before.
+pub(crate) fn with_room_above_soft_limit<T>(duplicate: impl FnOnce(i32) -> Result<T>) -> Result<T> {
+    let limit = nofile(None)?;
+    let soft = i32::try_from(limit.rlim_cur).unwrap_or(i32::MAX);
+    let above = soft.max(INTERNAL_FLOOR);
+    // Tables beyond a million entries are not looked up (the descriptor table of `socket`), and cost the kernel memory.
+    if above < 500_000 && limit.rlim_max > limit.rlim_cur && limit.rlim_max > above as u64 + 16 {
+        let lifted = nr::rlimit64 { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+        nofile(Some(lifted))?;
+        let outcome = duplicate(above);
+        // Put back what was there; if the program changed the limit meanwhile its value is kept.
+        if nofile(None).is_ok_and(|now| now.rlim_cur == lifted.rlim_cur) {
+            let _ = nofile(Some(limit));
+        }
+        return outcome;
+    }
+    // The upper half is ours as well as the program's. (Half of a million would make the kernel keep a table of that size for
+    // every process. Of a few numbers the program needs all.)
+    let floor = if soft < FEW_NUMBERS { soft - 1 } else { (soft / 2).min(HIGHEST_FLOOR) };
+    duplicate(floor.max(0))
+}

@@ -1,0 +1,59 @@
+//! poll(2) by itself: its words, and the call without libc. What waits by way of libc stands above it, in `poll` and `select`.
+
+use crate::raw::{nr, syscall};
+use crate::{Errno, Result, check};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+pub use linux_raw_sys::general::pollfd as PollFd;
+
+/// `POLL*` bits (`asm-generic/poll.h`).
+#[allow(missing_docs)]
+pub mod bits {
+    pub const IN: i16 = 0x001;
+    pub const PRI: i16 = 0x002;
+    pub const OUT: i16 = 0x004;
+    pub const ERR: i16 = 0x008;
+    pub const HUP: i16 = 0x010;
+    pub const NVAL: i16 = 0x020;
+    pub const RDNORM: i16 = 0x040;
+    pub const RDBAND: i16 = 0x080;
+    pub const WRNORM: i16 = 0x100;
+    pub const WRBAND: i16 = 0x200;
+    pub const RDHUP: i16 = 0x2000;
+}
+
+/// Signature of `__errno_location`.
+pub type ErrnoLocation = unsafe extern "C" fn() -> *mut i32;
+
+static LIBC_ERRNO: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Installs libc's `__errno_location`.
+pub(crate) fn use_errno(errno: ErrnoLocation) {
+    LIBC_ERRNO.store(errno as *mut (), Ordering::Relaxed);
+}
+
+/// What libc's function that has just failed left in errno. To be called after [`use_errno`] only.
+pub(crate) fn libc_errno() -> Errno {
+    let location = LIBC_ERRNO.load(Ordering::Relaxed);
+    // SAFETY: stored together with the poll pointer by `use_libc`.
+    let location = unsafe { core::mem::transmute::<*mut (), ErrnoLocation>(location) };
+    // SAFETY: `__errno_location` returns the calling thread's errno.
+    Errno(unsafe { *location() })
+}
+
+/// As `poll::wait`, by a raw system call: not a cancellation point.
+pub fn wait_raw(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
+    if crate::confined::is_strict() {
+        // Nothing can be told, and nobody can sleep: the rings are looked at again soon.
+        crate::confined::pause();
+        fds.iter_mut().for_each(|entry| entry.revents = 0);
+        return Ok(0);
+    }
+    let limit = nr::__kernel_timespec {
+        tv_sec: i64::from(timeout_ms) / 1000,
+        tv_nsec: (i64::from(timeout_ms) % 1000) * 1_000_000,
+    };
+    let limit_ptr = if timeout_ms < 0 { core::ptr::null() } else { &raw const limit };
+    // SAFETY: the slice and the timespec outlive the call; no signal mask is passed.
+    check(unsafe { syscall!(nr::__NR_ppoll, fds.as_mut_ptr(), fds.len(), limit_ptr, 0, 8) })
+}

@@ -1,0 +1,27 @@
+//! Signal handlers of this process, as the kernel has them. Owns: which of them count for the question whether a call goes on.
+
+use crate::raw::{nr, syscall};
+
+/// `struct kernel_sigaction` of x86-64 and aarch64.
+#[repr(C)]
+#[derive(Default)]
+struct SigAction {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+/// What [`crate::process::all_handlers_restart`] says, asked of the kernel now.
+pub(crate) fn all_handlers_restart() -> bool {
+    const SA_RESTART: u64 = 0x1000_0000;
+    /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS.
+    const FAULTS: [u32; 7] = [4, 5, 6, 7, 8, 11, 31];
+    const LIBCS: core::ops::RangeInclusive<u32> = 32..=34;
+    (1..=64u32).filter(|signal| !FAULTS.contains(signal) && !LIBCS.contains(signal)).all(|signal| {
+        let mut action = SigAction::default();
+        // SAFETY: asking for a disposition writes one kernel sigaction with an 8-byte mask.
+        unsafe { syscall!(nr::__NR_rt_sigaction, signal, 0, &raw mut action, 8) };
+        action.handler <= 1 || action.flags & SA_RESTART != 0
+    })
+}
