@@ -2,7 +2,7 @@
 //!
 //! Text: a numbered line per counter, 30 lines per role (server first) with reason and count of fallbacks, two totals.
 
-use super::stats::{Fallbacks, Stats};
+use super::counts::{Fallbacks, Stats};
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use std::fmt::Write as _;
 use std::fs::{File, Permissions};

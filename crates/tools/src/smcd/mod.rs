@@ -2,6 +2,7 @@
 
 mod abbreviation;
 mod cache;
+mod counts;
 mod device;
 mod eid;
 mod info;

@@ -1,9 +1,9 @@
 //! Numbers out of registries: the totals of closed connections and what living ones have moved so far.
 //! Owns: what our counters mean in SMC's words.
 
-use super::{Direction, Stats};
 use crate::live::{self, Live};
 use crate::registry::Registry;
+use crate::smcd::counts::{Direction, Stats};
 use fabric::observe::{Calls, Slot, SlotSide, Totals, Verdict};
 
 /// How often the registries are read anew while programs end.

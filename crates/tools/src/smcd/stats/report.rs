@@ -1,7 +1,7 @@
 //! The text of smcd stats. Owns: labels, columns and percentages of smc-tools 1.8.5.
 
-use super::{Direction, Fallbacks, Stats};
 use crate::smcd::abbreviation::abbreviated;
+use crate::smcd::counts::{Direction, Fallbacks, Stats};
 use std::fmt::Write;
 
 /// Reasons shown per role.

@@ -1,7 +1,8 @@
 //! Golden reports, the 65 keys, and the arithmetic of reset.
 
 use super::read::{add_buffers, add_totals, add_traffic};
-use super::{Direction, Stats, report};
+use super::report;
+use crate::smcd::counts::{Direction, Stats};
 use fabric::observe::{Calls, Slot, SlotSide, Totals};
 use wire::Reason;
 
