@@ -2,7 +2,7 @@
 //! (Descriptors that are unknown here never get this far, or find no connection.)
 
 use crate::hook::descriptor_hooks;
-use crate::pointers::{self, MOST, is_near_null, is_outside};
+use crate::pointers::{self, MOST, address, is_near_null, is_outside};
 use crate::real::Buf;
 use core::ffi::c_int;
 use core::iter::once;
@@ -185,17 +185,6 @@ crate::hook::hooks! {
                 _ => transmit_from(fd, buf, len.min(MOST), flags),
             }
         }
-    }
-}
-
-/// TCP ignores the address of a connected socket, but the kernel reads it.
-pub(crate) fn address(addr: Buf, addr_len: u32) -> Result<(), Errno> {
-    /// `struct sockaddr_storage`.
-    const LONGEST: u32 = 128;
-    match (addr.is_null(), addr_len) {
-        (true, _) | (_, 0) => Ok(()),
-        (false, 1..=LONGEST) => pointers::readable(addr, addr_len as usize),
-        _ => Err(Errno::EINVAL),
     }
 }
 

@@ -1,32 +1,7 @@
-//! From outcomes to C: errno, and the macro that writes a hook. Owns: errno is set on failure and untouched on success.
+//! From outcomes to C: the macros that write a hook. Owns: a hook is one outcome, and libc's function where that says so.
 
-use socket::{Errno, Outcome};
-
-unsafe extern "C" {
-    fn __errno_location() -> *mut i32;
-}
-
-pub(crate) use libc_errno as errno_location;
-
-/// libc's own errno accessor.
-pub(crate) unsafe extern "C" fn libc_errno() -> *mut i32 {
-    // SAFETY: glibc and musl export it; it has no precondition.
-    unsafe { __errno_location() }
-}
-
-/// Sets errno and returns -1.
-#[cold]
-pub(crate) fn fail(errno: Errno) -> isize {
-    // SAFETY: the location is the calling thread's own.
-    unsafe { *__errno_location() = errno.0 };
-    -1
-}
-
-/// The calling thread's errno.
-pub(crate) fn last() -> Errno {
-    // SAFETY: as in `fail`.
-    Errno(unsafe { *__errno_location() })
-}
+pub(crate) use crate::errno::{errno_location, fail, from_raw, last};
+use socket::Outcome;
 
 /// The value a C function returns for a finished outcome; `None` for "call libc".
 #[inline]
@@ -36,12 +11,6 @@ pub(crate) fn finish(outcome: Outcome) -> Option<isize> {
         Outcome::Fail(errno) => Some(fail(errno)),
         Outcome::Forward => None,
     }
-}
-
-/// The result of a raw system call as a C function returns it.
-#[inline]
-pub(crate) fn from_raw(ret: isize) -> isize {
-    if ret < 0 { fail(Errno(-ret as i32)) } else { ret }
 }
 
 /// Declares exported functions on a descriptor that are libc's at once if the descriptor is unknown here: a look at the

@@ -5,7 +5,7 @@
 //! could inherit locked, never resolve symbols lazily; before the constructor has run they make the raw system call.
 //! Does not own: any decision about a connection (`socket`).
 //!
-//! Files: `real` (libc's functions), `hook` (the macro and errno), one file per group of symbols, `start` (constructor).
+//! Files: `real` (libc's functions), `errno`, `hook` (the macros), one file per group of symbols, `start` (constructor).
 #![no_std]
 #![allow(
     clippy::missing_safety_doc,
@@ -17,6 +17,7 @@
 mod credentials;
 mod data;
 mod epoll;
+mod errno;
 mod hook;
 mod lifecycle;
 mod message;

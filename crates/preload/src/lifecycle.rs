@@ -92,7 +92,7 @@ fn is_dissolving(addr: Buf, addr_len: u32) -> bool {
 }
 
 fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
-    if addr.is_null() || crate::data::address(addr, addr_len).is_err() {
+    if addr.is_null() || crate::pointers::address(addr, addr_len).is_err() {
         return Outcome::Forward;
     }
     if is_active() && matches!(table::get(fd), Entry::Conn(_)) && is_dissolving(addr, addr_len) {

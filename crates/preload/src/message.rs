@@ -84,7 +84,8 @@ fn transmit_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
     }
     // SAFETY: the program passed a msghdr.
     let header = unsafe { &*msg.cast::<MsgHdr>() };
-    let count = crate::data::address(header.name, header.name_len.min(128)).and_then(|()| iov_count(header));
+    let count =
+        crate::pointers::address(header.name, header.name_len.min(128)).and_then(|()| iov_count(header));
     match count {
         Ok(count) => transmit_vectors(fd, header.iov, count, flags),
         Err(errno) => Outcome::Fail(errno),

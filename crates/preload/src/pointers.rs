@@ -97,3 +97,14 @@ pub(crate) fn time(at: crate::real::Time) -> Result<Option<[i64; 2]>, Errno> {
 pub(crate) fn mask(at: *const c_void) -> Result<(), Errno> {
     if at.is_null() { Ok(()) } else { readable(at, 8) }
 }
+
+/// TCP ignores the address of a connected socket, but the kernel reads it.
+pub(crate) fn address(addr: *mut c_void, addr_len: u32) -> Result<(), Errno> {
+    /// `struct sockaddr_storage`.
+    const LONGEST: u32 = 128;
+    match (addr.is_null(), addr_len) {
+        (true, _) | (_, 0) => Ok(()),
+        (false, 1..=LONGEST) => readable(addr, addr_len as usize),
+        _ => Err(Errno::EINVAL),
+    }
+}

@@ -67,7 +67,7 @@ macro_rules! reals {
                 pub(super) unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
                     // SAFETY: the program's arguments for the very call it made.
                     let ret = unsafe { os::raw::call(os::raw::nr::$nr, &[$($raw as usize),*]) };
-                    $crate::hook::from_raw(ret) as $ret
+                    $crate::errno::from_raw(ret) as $ret
                 }
             )*
         }
