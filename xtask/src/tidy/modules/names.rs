@@ -142,8 +142,11 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_path(&mut self, path: &'ast Path) {
-        if let Some(first) = path.segments.first().filter(|_| path.leading_colon.is_none()) {
-            let words: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        let words: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        // (One word in an expression is no module, whatever else bears the name.)
+        let is_variable =
+            words.len() == 1 && self.tree.modules[self.from.module].children.contains_key(&words[0]);
+        if let Some(first) = path.segments.first().filter(|_| path.leading_colon.is_none() && !is_variable) {
             self.note(&words, first.ident.span());
         }
         visit::visit_path(self, path);
