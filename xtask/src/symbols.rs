@@ -3,6 +3,7 @@
 //! It names no library of its own (no DT_NEEDED), so the same file serves glibc and musl programs; what it asks of the
 //! program's libc is a short list that both have, and text is never relocated.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, bail};
@@ -10,29 +11,12 @@ use object::read::elf::{Dyn, ElfFile64, FileHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
 
 use crate::dist::LIBRARY;
+use crate::tidy::hooks;
 use crate::workspace::Workspace;
 
 /// What may be undefined: found in every libc, or made up by the compiler (memory and string functions).
 const MAY_BE_UNDEFINED: [&str; 9] =
     ["dlsym", "__errno_location", "sched_getcpu", "memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen"];
-
-/// Without these the library would load and do nothing.
-const MUST_BE_DEFINED: [&str; 14] = [
-    "listen",
-    "accept4",
-    "connect",
-    "read",
-    "write",
-    "recv",
-    "send",
-    "poll",
-    "epoll_wait",
-    "shutdown",
-    "close",
-    "setuid",
-    "setresuid",
-    "capset",
-];
 
 /// Checks the library that `dist` laid out.
 pub(crate) fn symbols(ws: &Workspace) -> anyhow::Result<()> {
@@ -50,14 +34,17 @@ pub(crate) fn symbols(ws: &Workspace) -> anyhow::Result<()> {
             foreign.join(", ")
         );
     }
-    let absent = not_exported(&file);
-    if !absent.is_empty() {
+    let (exported, listed) =
+        (exported(&file), hooks::table(&ws.root())?.into_keys().collect::<BTreeSet<_>>());
+    let not_the_same: Vec<&String> = exported.symmetric_difference(&listed).collect();
+    if !not_the_same.is_empty() {
         bail!(
-            "{LIBRARY} does not export {}.\n   How to fix it: see crates/preload; is its export list lost?",
-            absent.join(", ")
+            "{LIBRARY} and {} do not agree on {not_the_same:?}.\n   How to fix it: a symbol that is missing has lost its hook in \
+             crates/preload, or the library is an old one (`cargo xtask dist`); one that is new needs a test and a line",
+            hooks::TABLE
         );
     }
-    println!("{LIBRARY}: needs no library, {} dynamic symbols", file.dynamic_symbols().count());
+    println!("{LIBRARY}: needs no library, exports {} functions, each with a test", exported.len());
     Ok(())
 }
 
@@ -86,11 +73,7 @@ fn undefined<'data>(file: &ElfFile64<'data, Endianness>) -> Vec<&'data str> {
     strong.filter_map(|s| s.name().ok()).filter(|n| !n.is_empty() && !MAY_BE_UNDEFINED.contains(n)).collect()
 }
 
-fn not_exported(file: &ElfFile64<'_, Endianness>) -> Vec<&'static str> {
-    let exported: Vec<_> = file
-        .dynamic_symbols()
-        .filter(|symbol| symbol.is_definition())
-        .filter_map(|s| s.name().ok())
-        .collect();
-    MUST_BE_DEFINED.into_iter().filter(|name| !exported.contains(name)).collect()
+fn exported(file: &ElfFile64<'_, Endianness>) -> BTreeSet<String> {
+    let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+    defined.filter_map(|symbol| symbol.name().ok().map(str::to_string)).collect()
 }

@@ -18,6 +18,7 @@ mod cases_interest;
 mod cases_limit;
 mod cases_locks;
 mod cases_move;
+mod cases_names;
 mod cases_nap;
 mod cases_options;
 mod cases_pointers;
@@ -36,7 +37,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 25] = [
+    let groups: [&[Case]; 26] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -62,6 +63,7 @@ fn all() -> Vec<Case> {
         cases_locks::CASES,
         cases_queue::CASES,
         cases_stack::CASES,
+        cases_names::CASES,
     ];
     groups.concat()
 }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+mod by_name;
 mod credentials;
 mod io;
 mod names;
@@ -16,6 +17,7 @@ mod stdio;
 mod torture;
 mod transfer;
 
+pub use by_name::*;
 pub use credentials::*;
 pub use io::*;
 pub use names::*;

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules of the house that no compiler checks. All findings are printed, then the task fails.
 
 mod arrows;
+pub(crate) mod hooks;
 mod manifests;
 mod modules;
 mod sources;
@@ -15,6 +16,7 @@ pub(crate) fn tidy(ws: &Workspace) -> anyhow::Result<()> {
     let document =
         std::fs::read_to_string(ws.root().join("ARCHITECTURE.md")).context("ARCHITECTURE.md is gone")?;
     findings.extend(arrows::check_document(&document));
+    findings.extend(hooks::check(&ws.root())?);
     findings.extend(manifests::check(&ws.metadata)?);
     findings.extend(modules::check(&ws.metadata)?);
     findings.extend(sources::check(&ws.root())?);
@@ -24,6 +26,8 @@ pub(crate) fn tidy(ws: &Workspace) -> anyhow::Result<()> {
     if !findings.is_empty() {
         bail!("tidy found {}; each line above says how to mend it", findings.len());
     }
-    println!("tidy: arrows, file heads, sizes and unsafe are as ARCHITECTURE.md says");
+    println!(
+        "tidy: arrows, modules, hooks, manifests, file heads, sizes and unsafe are as ARCHITECTURE.md says"
+    );
     Ok(())
 }
