@@ -3,17 +3,18 @@
 use std::time::Instant;
 
 use crate::workspace::Workspace;
-use crate::{checks, dist, exec, ordinary_user, packages, symbols, tidy};
+use crate::{checks, cross, dist, exec, ordinary_user, packages, symbols, tidy};
 
 type Step = (&'static str, fn(&Workspace) -> anyhow::Result<()>);
 
 /// In order; each is also a task of its own.
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     ("fmt", checks::fmt),
     ("tidy", tidy::tidy),
     ("lint", checks::lint),
     ("doc", checks::doc),
     ("deny", checks::deny),
+    ("cross", cross::cross),
     ("dist", dist::dist),
     ("symbols", symbols::symbols),
     ("packages", packages::packages),

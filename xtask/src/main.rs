@@ -6,6 +6,7 @@
 
 mod checks;
 mod ci;
+mod cross;
 mod demo;
 mod dist;
 mod exec;
@@ -60,6 +61,8 @@ enum Task {
     Packages,
     /// Model-check the shared memory room with loom
     Loom,
+    /// The library compiles for aarch64; with qemu-user and a cross compiler, unit tests run there
+    Cross,
     /// Licences, sources and duplicates of dependencies, where cargo-deny is installed
     Deny,
     /// All tests, as the calling user
@@ -109,6 +112,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Symbols => symbols::symbols(ws),
         Task::Packages => packages::packages(ws),
         Task::Loom => checks::loom(ws),
+        Task::Cross => cross::cross(ws),
         Task::Deny => checks::deny(ws),
         Task::Test => checks::test(ws),
         Task::Bars => checks::bars(ws),

@@ -57,6 +57,12 @@ fn options_of_a_page_are_those_of_the_table() {
         let end = section.find("\n.SH ").map_or(section.len(), |at| at + 1);
         // (smcd's page goes on with a paragraph of its own.)
         assert!(section[..end].starts_with(&wanted) && wanted.len() > 200, "{tool}.8: put in\n{wanted}");
+        // Nor has the page an option that the table lacks, here or anywhere else.
+        let elsewhere = page.replacen(&wanted, "", 1);
+        let head = elsewhere.lines().zip(elsewhere.lines().skip(1)).find(|(before, line)| {
+            *before == ".TP" && line.split_whitespace().nth(1).is_some_and(|word| word.starts_with('-'))
+        });
+        assert_eq!(head, None, "{tool}.8: an option that is not in the tool's table");
     }
 }
 
