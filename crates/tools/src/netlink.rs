@@ -1,26 +1,23 @@
-//! Dumps by sock_diag(7). Owns: the conversation with the kernel and the frames of its answers (`linux/netlink.h`); what is
-//! in them belongs to whoever asks.
+//! Dumps by sock_diag(7). Owns: the conversation with the kernel; frames are those of rust-netlink, and what is in them belongs
+//! to whoever asks.
 
-use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket, sockopt,
+use netlink_packet_core::{
+    NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NetlinkSerializable,
 };
+use netlink_sys::protocols::NETLINK_SOCK_DIAG;
+use netlink_sys::{Socket, SocketAddr};
+use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeVal;
+use std::convert::Infallible;
 use std::fmt;
-use std::os::fd::AsRawFd;
 
-/// Bytes of `struct nlmsghdr`.
-const HEADER: usize = 16;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// NLM_F_REQUEST, NLM_F_ROOT and NLM_F_MATCH: all that there are.
-const REQUEST_ALL: u16 = 0x301;
+/// `linux/netlink.h`.
 const NLM_F_DUMP_INTR: u16 = 0x10;
-const NLMSG_NOOP: u16 = 1;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
 /// Most answers read, each with several sockets: an end for a kernel that never says "done".
 const ANSWERS_MAX: usize = 1 << 20;
-const BUFFER: usize = 32 * 1024;
 
 /// Why a dump is not complete.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +25,6 @@ pub(crate) enum Failure {
     /// There is no netlink (a sandbox).
     Unavailable,
     Receive(Errno),
-    Truncated,
     /// Sockets came and went meanwhile; or the answer is broken.
     Interrupted,
     Refused(Errno),
@@ -40,42 +36,70 @@ impl fmt::Display for Failure {
         match self {
             Failure::Unavailable => write!(f, "Error: Cannot open netlink socket"),
             Failure::Receive(errno) => write!(f, "Error: Netlink receive error {}", errno.desc()),
-            Failure::Truncated => write!(f, "Error: Message truncated"),
             Failure::Interrupted => write!(f, "Error: Dump interrupted"),
             Failure::Refused(errno) => write!(f, "RTNETLINK answers: {}", errno.desc()),
         }
     }
 }
 
+/// What lies behind the header, of whatever family.
+struct Bytes(Vec<u8>);
+
+impl NetlinkSerializable for Bytes {
+    fn message_type(&self) -> u16 {
+        SOCK_DIAG_BY_FAMILY
+    }
+
+    fn buffer_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        buffer.copy_from_slice(&self.0);
+    }
+}
+
+impl NetlinkDeserializable for Bytes {
+    type Error = Infallible;
+
+    fn deserialize(_: &NetlinkHeader, payload: &[u8]) -> Result<Self, Infallible> {
+        Ok(Bytes(payload.to_vec()))
+    }
+}
+
 /// Asks for everything that `request`, the structure behind the header, describes; `take` gets each payload.
-pub(crate) fn dump(request: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), Failure> {
-    let netlink =
-        socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkSockDiag)
-            .map_err(|_| Failure::Unavailable)?;
-    setsockopt(&netlink, sockopt::ReceiveTimeout, &TimeVal::new(5, 0))
-        .and_then(|()| send(netlink.as_raw_fd(), &framed(request), MsgFlags::empty()))
-        .map_err(|_| Failure::Unavailable)?;
-    let mut buffer = vec![0; BUFFER];
+pub(crate) fn dump(request: Vec<u8>, take: &mut dyn FnMut(&[u8])) -> Result<(), Failure> {
+    let netlink = asked(request).map_err(|_| Failure::Unavailable)?;
     for _ in 0..ANSWERS_MAX {
-        let len = match recv(netlink.as_raw_fd(), &mut buffer, MsgFlags::MSG_TRUNC) {
-            Ok(len) => len,
-            Err(Errno::EINTR) => continue,
-            Err(errno) => return Err(Failure::Receive(errno)),
+        let datagram = match netlink.recv_from_full() {
+            Ok((datagram, _)) => datagram,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Failure::Receive(Errno::from_raw(error.raw_os_error().unwrap_or(0)))),
         };
-        if answer(buffer.get(..len).ok_or(Failure::Truncated)?, take)? == Then::Done {
+        if answer(&datagram, take)? == Then::Done {
             return Ok(());
         }
     }
     Err(Failure::Interrupted)
 }
 
-fn framed(request: &[u8]) -> Vec<u8> {
-    let mut bytes = ((HEADER + request.len()) as u32).to_ne_bytes().to_vec();
-    bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    bytes.extend(REQUEST_ALL.to_ne_bytes());
-    // The only request of its socket: number and sender do not matter.
-    bytes.extend([0; 8]);
-    bytes.extend(request);
+/// A socket that has put the question.
+fn asked(request: Vec<u8>) -> std::io::Result<Socket> {
+    let mut netlink = Socket::new(NETLINK_SOCK_DIAG)?;
+    setsockopt(&netlink, sockopt::ReceiveTimeout, &TimeVal::new(5, 0))?;
+    netlink.bind_auto()?;
+    netlink.connect(&SocketAddr::new(0, 0))?;
+    netlink.send(&framed(request), 0)?;
+    Ok(netlink)
+}
+
+fn framed(request: Vec<u8>) -> Vec<u8> {
+    let mut message =
+        NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::InnerMessage(Bytes(request)));
+    message.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
     bytes
 }
 
@@ -88,22 +112,21 @@ pub(crate) enum Then {
 
 /// Hands the payloads of one answer to `take`.
 pub(crate) fn answer(mut bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<Then, Failure> {
-    while let (Some(len), Some(kind), Some(flags)) = (u32_at(bytes, 0), u16_at(bytes, 4), u16_at(bytes, 6)) {
-        let len = len as usize;
-        let payload = bytes.get(HEADER..len).ok_or(Failure::Interrupted)?;
-        if flags & NLM_F_DUMP_INTR != 0 {
+    while !bytes.is_empty() {
+        let message = NetlinkMessage::<Bytes>::deserialize(bytes).map_err(|_| Failure::Interrupted)?;
+        if message.header.flags & NLM_F_DUMP_INTR != 0 {
             return Err(Failure::Interrupted);
         }
-        match kind {
-            NLMSG_DONE => return Ok(Then::Done),
-            NLMSG_ERROR => {
-                let code = u32_at(payload, 0).unwrap_or_default() as i32;
-                return Err(Failure::Refused(Errno::from_raw(code.wrapping_neg())));
+        match message.payload {
+            NetlinkPayload::Done(_) => return Ok(Then::Done),
+            NetlinkPayload::Error(error) => {
+                return Err(Failure::Refused(Errno::from_raw(error.raw_code().wrapping_neg())));
             }
-            NLMSG_NOOP => {}
-            _ => take(payload),
+            NetlinkPayload::InnerMessage(Bytes(payload)) => take(&payload),
+            _ => {}
         }
-        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        // Messages begin at multiples of four.
+        bytes = bytes.get((message.header.length as usize).next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(Then::More)
 }
@@ -147,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_request_is_as_long_as_it_says() {
-        let request = framed(&[7; 52]);
+        let request = framed(vec![7; 52]);
         assert_eq!((request.len(), request[0], request[4], request[16]), (68, 68, 20, 7));
     }
 

@@ -1,13 +1,13 @@
-//! The TCP sockets of our own network namespace, by sock_diag (`linux/inet_diag.h`). Owns: its request and its answer.
+//! The TCP sockets of our own network namespace, by sock_diag (`linux/inet_diag.h`). Owns: what is asked for; the words are rust-netlink's.
 //! The kernel leaves out what is not asked for: ten thousands of connections in TIME_WAIT cost nothing.
 
 use super::table::{Socket, state};
-use crate::netlink::{self, Failure, u16_at, u32_at};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use crate::netlink::{self, Failure};
+use netlink_packet_core::{Emitable, Parseable};
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags};
+use std::net::SocketAddr;
 
-const AF_INET: u8 = 2;
-const AF_INET6: u8 = 10;
-const IPPROTO_TCP: u8 = 6;
 /// States 1 to 12 but for TIME_WAIT and CLOSE, which no descriptor refers to.
 const STATES: u32 = 0x1ffe & !(1 << state::TIME_WAIT) & !(1 << state::CLOSE);
 
@@ -15,44 +15,41 @@ const STATES: u32 = 0x1ffe & !(1 << state::TIME_WAIT) & !(1 << state::CLOSE);
 pub(super) fn sockets(namespace: u64) -> Result<Vec<Socket>, Failure> {
     let mut sockets = vec![];
     let mut take = |payload: &[u8]| sockets.extend(socket(payload, namespace));
-    netlink::dump(&request(AF_INET), &mut take)?;
+    netlink::dump(request(AF_INET, SocketId::new_v4()), &mut take)?;
     // A host without IPv6 refuses, and has none.
-    match netlink::dump(&request(AF_INET6), &mut take) {
+    match netlink::dump(request(AF_INET6, SocketId::new_v6()), &mut take) {
         Ok(()) | Err(Failure::Refused(_)) => Ok(sockets),
         Err(failure) => Err(failure),
     }
 }
 
-/// `struct inet_diag_req_v2` (56 bytes).
-fn request(family: u8) -> [u8; 56] {
-    let mut bytes = [0; 56];
-    bytes[..2].copy_from_slice(&[family, IPPROTO_TCP]);
-    bytes[4..8].copy_from_slice(&STATES.to_ne_bytes());
+/// `struct inet_diag_req_v2`.
+fn request(family: u8, any: SocketId) -> Vec<u8> {
+    let request = InetRequest {
+        family,
+        protocol: IPPROTO_TCP,
+        extensions: ExtensionFlags::empty(),
+        states: StateFlags::from_bits_retain(STATES),
+        socket_id: any,
+    };
+    let mut bytes = vec![0; request.buffer_len()];
+    request.emit(&mut bytes);
     bytes
 }
 
 /// `struct inet_diag_msg`.
 fn socket(bytes: &[u8], namespace: u64) -> Option<Socket> {
-    let (family, state) = (*bytes.first()?, *bytes.get(1)?);
+    let header = InetResponse::parse(bytes).ok()?.header;
+    let id = header.socket_id;
     Some(Socket {
         namespace,
-        state,
-        uid: u32_at(bytes, 64)?,
-        inode: u32_at(bytes, 68)?.into(),
-        interface: u32_at(bytes, 40)?,
-        local: address(family, bytes.get(8..24)?, u16_at(bytes, 4)?),
-        remote: address(family, bytes.get(24..40)?, u16_at(bytes, 6)?),
+        state: header.state,
+        uid: header.uid,
+        inode: header.inode.into(),
+        interface: id.interface_id,
+        local: SocketAddr::new(id.source_address.to_canonical(), id.source_port),
+        remote: SocketAddr::new(id.destination_address.to_canonical(), id.destination_port),
     })
-}
-
-fn address(family: u8, bytes: &[u8], port_be: u16) -> SocketAddr {
-    let mut words = [0; 16];
-    words.copy_from_slice(bytes);
-    let ip: IpAddr = match family {
-        AF_INET6 => Ipv6Addr::from(words).to_canonical(),
-        _ => Ipv4Addr::new(words[0], words[1], words[2], words[3]).into(),
-    };
-    SocketAddr::new(ip, u16::from_be(port_be))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 /// The kernel's SMC sockets; the error is a sentence for stderr.
 pub(super) fn rows() -> Result<Vec<Row>, String> {
     let mut rows = vec![];
-    match netlink::dump(&message::request(), &mut |payload| rows.extend(message::row(payload))) {
+    match netlink::dump(message::request().to_vec(), &mut |payload| rows.extend(message::row(payload))) {
         // Without netlink nothing is known about the kernel's sockets; Isthmus' own are shown all the same.
         Ok(()) | Err(Failure::Unavailable) => Ok(rows),
         Err(Failure::Refused(errno)) if rows.is_empty() && is_absence(errno) => Ok(rows),
