@@ -28,6 +28,7 @@ mod cases_sets;
 mod cases_signal;
 mod cases_slots;
 mod cases_stack;
+mod cases_stack_all;
 mod cases_stall;
 mod cases_turns;
 mod cases_values;
@@ -37,7 +38,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 26] = [
+    let groups: [&[Case]; 27] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -63,6 +64,7 @@ fn all() -> Vec<Case> {
         cases_locks::CASES,
         cases_queue::CASES,
         cases_stack::CASES,
+        cases_stack_all::CASES,
         cases_names::CASES,
     ];
     groups.concat()

@@ -6,21 +6,33 @@ use std::ffi::{CStr, CString, c_char};
 
 type Function = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
 
-/// Calls a function that returns a `long`. To be used as `syscall(2)` by [`super::call`]: addresses are those of live locals,
-/// of the type and size that the function wants.
+/// A function that was found.
+#[derive(Clone, Copy)]
+pub struct Named(Function);
+
+impl Named {
+    /// The function of this name, if libc or a library before it has one.
+    pub fn find(name: &str) -> Option<Named> {
+        find(name).map(Named)
+    }
+
+    /// What it returns, before anybody looks at errno. To be used as `syscall(2)` by [`super::call`]: addresses are those of
+    /// live locals, of the type and size that the function wants.
+    pub fn call(self, args: &[usize]) -> isize {
+        let arg = |i: usize| args.get(i).copied().unwrap_or(0);
+        // SAFETY: the tests pass what the function of this name wants; arguments too many are not looked at.
+        unsafe { self.0(arg(0), arg(1), arg(2), arg(3), arg(4), arg(5), arg(6)) }
+    }
+}
+
+/// Calls a function that returns a `long`, as [`Named::call`].
 pub fn long_by_name(name: &str, args: &[usize]) -> Ret {
-    let Some(function) = find(name) else { return Err(Errno(libc::ENOSYS)) };
-    let arg = |i: usize| args.get(i).copied().unwrap_or(0);
-    // SAFETY: the tests pass what the function of this name wants; arguments too many are not looked at.
-    ret(unsafe { function(arg(0), arg(1), arg(2), arg(3), arg(4), arg(5), arg(6)) })
+    Named::find(name).map_or(Err(Errno(libc::ENOSYS)), |function| ret(function.call(args)))
 }
 
 /// The same of a function that returns an `int`.
 pub fn int_by_name(name: &str, args: &[usize]) -> Ret {
-    let Some(function) = find(name) else { return Err(Errno(libc::ENOSYS)) };
-    let arg = |i: usize| args.get(i).copied().unwrap_or(0);
-    // SAFETY: as above.
-    ret32(unsafe { function(arg(0), arg(1), arg(2), arg(3), arg(4), arg(5), arg(6)) } as i32)
+    Named::find(name).map_or(Err(Errno(libc::ENOSYS)), |function| ret32(function.call(args) as i32))
 }
 
 fn find(name: &str) -> Option<Function> {
@@ -61,4 +73,13 @@ pub fn spawn_shell(text: &str, fd: super::Fd) -> Ret {
         libc::posix_spawn_file_actions_destroy(&mut actions);
         if failure == 0 { Ok(pid as usize) } else { Err(Errno(failure)) }
     }
+}
+
+/// A message of one vector, as the first of a row.
+pub fn message_of(vector: &mut libc::iovec) -> libc::mmsghdr {
+    // SAFETY: null pointers and zeros are a message without an address and control data.
+    let mut row: libc::mmsghdr = unsafe { std::mem::zeroed() };
+    row.msg_hdr.msg_iov = vector;
+    row.msg_hdr.msg_iovlen = 1;
+    row
 }
