@@ -1,5 +1,6 @@
-//! Processes that are closed to others of their own user: daemons that changed their ids, and whatever made itself undumpable.
-//! Memory cannot be had from them: TCP, and the code says that it is the program's own doing.
+//! Processes that are closed to others of their own user: daemons that changed their ids, and whatever made
+//! itself undumpable. Memory cannot be had from them: TCP, and the code says that it is the program's own
+//! doing.
 
 use crate::{LIMIT, PROGRAM, good, load, server};
 use isthmus_tests::{Bed, Mode, free_port, sys};

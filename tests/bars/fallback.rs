@@ -1,5 +1,5 @@
-//! Whatever fails, the program runs on TCP: each surrounding here takes something away that the library wants, and
-//! the loads must end as well as ever. Which carrier they find is not asserted.
+//! Whatever fails, the program runs on TCP: each surrounding here takes something away that the library
+//! wants, and the loads must end as well as ever. Which carrier they find is not asserted.
 
 use crate::{LIMIT, PROGRAM, good, load, server};
 use isthmus_tests::{Bed, Mode, free_port, sys};
@@ -23,7 +23,8 @@ fn churn(bed: &Bed, what: &str, adapt: impl Fn(&mut Command, bool)) {
     good(bed, what, s.finish(Duration::from_secs(20)));
 }
 
-/// A bed with both ends enabled, or a plain one when only that is wanted: the loads must bear the surroundings too.
+/// A bed with both ends enabled, or a plain one when only that is wanted: the loads must bear the
+/// surroundings too.
 fn bed(name: &str) -> Bed {
     let mode = if Mode::wanted().contains(&Mode::Smc) { Mode::Smc } else { Mode::Plain };
     Bed::new(name, mode)
@@ -70,7 +71,8 @@ fn registry_holds_something_else() {
     }
 }
 
-/// An update finds the registry of another version: nothing is shared while its programs run, and it is replaced then.
+/// An update finds the registry of another version: nothing is shared while its programs run, and it is
+/// replaced then.
 #[test]
 fn registry_of_another_version() {
     let bed = bed("other-version");

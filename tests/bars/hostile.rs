@@ -1,9 +1,11 @@
-//! A peer that scribbles over every shared word: neither process crashes nor hangs, its connections end, and those of
-//! other peers go on with every byte right. Invariant: what is written is reproducible from the seed that a failure
-//! shows; only the segment of the victim client (or the registry of this bed) is ever written to.
+//! A peer that scribbles over every shared word: neither process crashes nor hangs, its connections end, and
+//! those of other peers go on with every byte right. Invariant: what is written is reproducible from the seed
+//! that a failure shows; only the segment of the victim client (or the registry of this bed) is ever written
+//! to.
 //!
-//! The layouts are those of `crates/shm/src/layout.rs` and `registry.rs`; a test that no longer finds the words where
-//! it looks for them fails. `BARS_SCRIBBLE_MS` is the time per strategy, `BARS_SCRIBBLE_SEED` the first seed.
+//! The layouts are those of `crates/shm/src/layout.rs` and `registry.rs`; a test that no longer finds the
+//! words where it looks for them fails. `BARS_SCRIBBLE_MS` is the time per strategy, `BARS_SCRIBBLE_SEED` the
+//! first seed.
 
 use crate::{LIMIT, PROGRAM, assert_nothing_left, good, load, serve, setting, shared_files};
 use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, within};
@@ -282,8 +284,8 @@ fn all_strategies(name: &str, (serving, how): ([&str; 2], &str)) {
     assert_nothing_left(&bed, &before);
 }
 
-/// New connections find their doorbells, cookies and the segment's nonce changed. Some strategies leave the header's
-/// numbers as they were at last, so the clients that come afterwards are looked at after each.
+/// New connections find their doorbells, cookies and the segment's nonce changed. Some strategies leave the
+/// header's numbers as they were at last, so the clients that come afterwards are looked at after each.
 fn opening_while_scribbled(name: &str, (serving, how): ([&str; 2], &str)) {
     if !Mode::wanted().contains(&Mode::Smc) {
         return;
@@ -369,7 +371,8 @@ fn scribbler_against_epoll() {
     all_strategies("scribble-epoll", EPOLL);
 }
 
-/// The registry's tables: first byte, bytes of a row, number of rows. A row is in use if its first word is not zero.
+/// The registry's tables: first byte, bytes of a row, number of rows. A row is in use if its first word is
+/// not zero.
 #[derive(Clone, Copy)]
 struct Table {
     at: u64,
@@ -467,8 +470,8 @@ fn registry_file(bed: &Bed, port: u64) -> File {
     file
 }
 
-/// The registry under a scribbler while connections open and close: established ones do not notice, new ones may go
-/// wrong as long as it lasts, and later ones work, over TCP at worst.
+/// The registry under a scribbler while connections open and close: established ones do not notice, new ones
+/// may go wrong as long as it lasts, and later ones work, over TCP at worst.
 fn registry_scribbled(name: &str, (serving, how): ([&str; 2], &str)) {
     if !Mode::wanted().contains(&Mode::Smc) {
         return;

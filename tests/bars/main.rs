@@ -1,5 +1,6 @@
-//! The bars of the data path: integrity, death of either end, flat use of descriptors and memory, many connections at
-//! once, and the same verdict at both ends. Invariant: every bound is on counts and bytes, none on time.
+//! The bars of the data path: integrity, death of either end, flat use of descriptors and memory, many
+//! connections at once, and the same verdict at both ends. Invariant: every bound is on counts and bytes,
+//! none on time.
 //!
 //! Sizes are small by default; the full bars: BARS_BYTES=1073741824 BARS_KILLS=1000 BARS_CHURN=10000
 //! BARS_CHURN_ROUNDS=20 BARS_MANY=1000 BARS_VERDICTS=100000.
@@ -52,7 +53,8 @@ fn good(bed: &Bed, what: &str, outcome: Outcome) -> String {
     outcome.out
 }
 
-/// Every program of the bed has ended: nothing may be left of their connections, no rows (over TCP either), no new files.
+/// Every program of the bed has ended: nothing may be left of their connections, no rows (over TCP either),
+/// no new files.
 fn assert_nothing_left(bed: &Bed, before: &[String]) {
     let rows = || bed.connections().lines().skip(1).filter(|l| !l.trim().is_empty()).count();
     assert!(within(Duration::from_secs(5), || rows() == 0), "rows are left:\n{}", bed.connections());
@@ -177,7 +179,8 @@ fn killed_servers() {
     }
 }
 
-/// The "fds N resident KIB" lines of a load: after the first third, no growth beyond `slack` descriptors and 2 MiB.
+/// The "fds N resident KIB" lines of a load: after the first third, no growth beyond `slack` descriptors and
+/// 2 MiB.
 fn assert_flat(text: &str, slack: u64) {
     let value = |line: &str, key: &str| {
         let mut words = line.split_whitespace().skip_while(|w| *w != key).skip(1);
@@ -211,9 +214,9 @@ fn connections_opened_and_closed() {
     }
 }
 
-/// Descriptors of two slots. The client does not wait for the end of connections that it closes unused, so how many the
-/// server is behind at the most is the scheduler's to say, and may show late (in 150 000 connections it never did after
-/// the first 50 000).
+/// Descriptors of two slots. The client does not wait for the end of connections that it closes unused, so
+/// how many the server is behind at the most is the scheduler's to say, and may show late (in 150 000
+/// connections it never did after the first 50 000).
 const SLOTS_BEHIND: u64 = 4;
 
 #[test]

@@ -1,5 +1,5 @@
-//! A port that a listener with the library shares with one without it: an offer to the wrong one is waited for, and that
-//! may happen now and then, but not every time.
+//! A port that a listener with the library shares with one without it: an offer to the wrong one is waited
+//! for, and that may happen now and then, but not every time.
 
 use crate::{LIMIT, PROGRAM, assert_nothing_left, good, load, server, shared_files};
 use isthmus_tests::{Bed, Mode, free_port, within};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Connections that the listener without the library gets.
 const WRONG: u64 = 16;
-/// Offers that it may get: after each, nothing is offered for twice as long as before, two seconds at first. So many take
-/// more than a minute.
+/// Offers that it may get: after each, nothing is offered for twice as long as before, two seconds at first.
+/// So many take more than a minute.
 const IN_VAIN: u64 = 5;
 
 /// Offers made in this bed, whatever came of them.
@@ -45,8 +45,8 @@ fn meet(order: [&str; 2]) -> (u64, u64) {
     ends
 }
 
-/// Asked who listens, the kernel names one of the two, of late the one that came last: where it is the one without the
-/// library nothing is ever offered.
+/// Asked who listens, the kernel names one of the two, of late the one that came last: where it is the one
+/// without the library nothing is ever offered.
 #[test]
 fn a_port_with_both_kinds_of_listener_is_not_waited_for_every_time() {
     if !Mode::wanted().contains(&Mode::Smc) {

@@ -1,5 +1,6 @@
-//! Where the registry belongs in a folder that everybody may write to, another user has been first: with a file, a FIFO, a file
-//! that makes whoever opens it wait, a link, a folder. The library takes another name, and both ends find the same one.
+//! Where the registry belongs in a folder that everybody may write to, another user has been first: with a
+//! file, a FIFO, a file that makes whoever opens it wait, a link, a folder. The library takes another name,
+//! and both ends find the same one.
 
 use crate::{LIMIT, PROGRAM, good, load, server};
 use isthmus_tests::{Bed, Mode, Running, free_port, sys, within};
@@ -75,7 +76,8 @@ fn a_name_that_is_free_again_is_taken_up() {
     drop(early);
 }
 
-/// A /dev/shm that takes no writes, with and without a registry of before: the programs run, and smcss says why they use TCP.
+/// A /dev/shm that takes no writes, with and without a registry of before: the programs run, and smcss says
+/// why they use TCP.
 #[test]
 fn a_folder_that_takes_no_writes() {
     for is_old in [false, true] {

@@ -1,5 +1,6 @@
-//! Processes that give up what they were: nothing of root's remains with them but their own connections, which go on, and
-//! neither the client nor root's other connections notice. Changing users needs root; others say so and pass.
+//! Processes that give up what they were: nothing of root's remains with them but their own connections,
+//! which go on, and neither the client nor root's other connections notice. Changing users needs root; others
+//! say so and pass.
 
 use crate::{LIMIT, PROGRAM, assert_nothing_left, good, load, serve, shared_files};
 use isthmus_tests::{Bed, Mode, free_port, sys};
@@ -78,8 +79,8 @@ fn who_can_come_back_has_given_nothing_up() {
     assert_eq!((number(&found, "registries"), upgraded), (1, 5), "{found}");
 }
 
-/// A helper that a server starts as another user takes the listener's announcement with it; the server gives it anew as soon as
-/// it accepts.
+/// A helper that a server starts as another user takes the listener's announcement with it; the server gives
+/// it anew as soon as it accepts.
 #[test]
 fn a_helper_of_another_user_does_not_switch_its_server_off() {
     if !Mode::wanted().contains(&Mode::Smc) || sys::euid() != 0 {

@@ -1,6 +1,6 @@
-//! Guards of the hot paths: instructions per operation, counted by valgrind's callgrind, which no neighbour on the machine
-//! can disturb. Invariant: a bound is a count, never a time; a path that became a fifth cheaper must be told here too, or
-//! its guard guards nothing.
+//! Guards of the hot paths: instructions per operation, counted by valgrind's callgrind, which no neighbour
+//! on the machine can disturb. Invariant: a bound is a count, never a time; a path that became a fifth
+//! cheaper must be told here too, or its guard guards nothing.
 
 use isthmus_tests::{Bed, Mode, installed};
 use std::time::Duration;
@@ -14,7 +14,8 @@ const SLACK: u64 = 20;
 fn instructions(bed: &Bed, kind: &str, count: u64, is_enabled: bool) -> u64 {
     let mut command = bed.plain("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", PROGRAM, kind, &count.to_string()]);
-    // Callgrind takes each byte of a `rep movsb` for an instruction; which processors glibc believes it of differs.
+    // Callgrind takes each byte of a `rep movsb` for an instruction; which processors glibc believes it of
+    // differs.
     command.env("GLIBC_TUNABLES", "glibc.cpu.x86_rep_movsb_threshold=1000000000");
     if let Some(library) = bed.library().filter(|_| is_enabled) {
         command.env("LD_PRELOAD", library);
@@ -25,8 +26,8 @@ fn instructions(bed: &Bed, kind: &str, count: u64, is_enabled: bool) -> u64 {
     collected.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no count in {outcome}"))
 }
 
-/// The library's instructions per operation: what `count` more operations cost with it and without, so that neither the
-/// program itself nor its start and end matter. (What the kernel does is not counted.)
+/// The library's instructions per operation: what `count` more operations cost with it and without, so that
+/// neither the program itself nor its start and end matter. (What the kernel does is not counted.)
 fn per_operation(bed: &Bed, kind: &str, count: u64) -> u64 {
     let [with, without] = [true, false].map(|is_enabled| {
         let [few, many] = [count, 2 * count].map(|count| instructions(bed, kind, count, is_enabled));

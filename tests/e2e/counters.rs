@@ -1,4 +1,5 @@
-//! The counters of `smcd stats` only grow: whoever is killed, closes or half-closes, what was moved stays counted, once.
+//! The counters of `smcd stats` only grow: whoever is killed, closes or half-closes, what was moved stays
+//! counted, once.
 
 use crate::support::{python, script, serve};
 use isthmus_tests::{Bed, Mode, Running, free_port, within};

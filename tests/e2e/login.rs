@@ -1,5 +1,5 @@
-//! sshd, whose child before the login limits its descriptors to one and installs a filter that kills for every call it does not
-//! know: login, exit status, copies and forwarded ports.
+//! sshd, whose child before the login limits its descriptors to one and installs a filter that kills for
+//! every call it does not know: login, exit status, copies and forwarded ports.
 
 use crate::support::{LIMIT, content, listening, output, programs, python, same_in_all_modes, serve, sum};
 use isthmus_tests::{Bed, Mode, free_port, sys, within};

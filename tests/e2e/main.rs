@@ -1,5 +1,6 @@
-//! Real programs, unchanged, at both ends: the results equal those over TCP, and the bytes move through shared memory
-//! when both ends are enabled, over TCP otherwise. Each test runs one pair of programs in all modes.
+//! Real programs, unchanged, at both ends: the results equal those over TCP, and the bytes move through
+//! shared memory when both ends are enabled, over TCP otherwise. Each test runs one pair of programs in all
+//! modes.
 //!
 //! A program that is not installed is skipped with a word, or fails the test when CI_REQUIRE_PROGRAMS is set.
 

@@ -1,4 +1,5 @@
-//! Small native programs built on the spot: glibc, musl and static C, and Go, which makes its system calls itself.
+//! Small native programs built on the spot: glibc, musl and static C, and Go, which makes its system calls
+//! itself.
 
 use crate::support::{LIMIT, output, programs, python, same_in_all_modes, script, serve};
 use isthmus_tests::{Bed, Mode, free_port, scratch::Scratch};

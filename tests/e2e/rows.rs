@@ -1,5 +1,6 @@
-//! smcss tells why a connection is not faster: an end with the library has a row, whoever is at the other end, with the
-//! code that is true. The programs themselves are the ones that smcss must find; nothing is written down for it.
+//! smcss tells why a connection is not faster: an end with the library has a row, whoever is at the other
+//! end, with the code that is true. The programs themselves are the ones that smcss must find; nothing is
+//! written down for it.
 
 use crate::support::{python, script, serve};
 use isthmus_tests::{Bed, Mode, Running, free_port, installed, sys, within};
@@ -24,8 +25,8 @@ fn as_user(mut c: Command, uid: Option<u32>) -> Command {
     c
 }
 
-/// What `smcss ARGS` prints for `uid` about `port`: state, local and peer port if told, and everything behind the
-/// interface. Sorted, since the rows of two ends come in no order of their ports.
+/// What `smcss ARGS` prints for `uid` about `port`: state, local and peer port if told, and everything behind
+/// the interface. Sorted, since the rows of two ends come in no order of their ports.
 fn rows(bed: &Bed, uid: Option<u32>, args: &[&str], port: u16) -> Vec<String> {
     let tool = bed.tool_command("smcss").expect("this bed has tools");
     read(as_user(tool, uid).args(args), port)
@@ -114,7 +115,8 @@ fn a_client_without_a_registry_has_a_row_with_its_program_and_socket() {
     assert!(bed.tool("smcss", &["--json"]).contains("\"reason_text\": \"Peer does not support SMC\""));
 }
 
-/// A socket that has asked for what only TCP can do is never announced as a listener, so its clients find nobody.
+/// A socket that has asked for what only TCP can do is never announced as a listener, so its clients find
+/// nobody.
 #[test]
 fn a_listener_that_clients_do_not_find_is_shown_as_such() {
     let (Some(python), true) = (python(), Mode::wanted().contains(&Mode::Smc)) else { return };
@@ -144,7 +146,8 @@ fn two_users_see_that_they_do_not_support_each_other() {
     assert_rows(&bed, Some(NOBODY), &["-a"], port, &[of_client]);
 }
 
-/// A process that closes its /proc even to its user. Its listener is in the registry, its connection is nowhere.
+/// A process that closes its /proc even to its user. Its listener is in the registry, its connection is
+/// nowhere.
 #[test]
 fn what_cannot_be_looked_at_is_named_to_those_who_want_details() {
     let (Some(python), true) = (python(), Mode::wanted().contains(&Mode::ServerOnly)) else { return };

@@ -46,7 +46,8 @@ fn python_children_beside_connections() {
     });
 }
 
-/// SMC_DISABLE switches everything off, and nothing of the program: it forks and starts others as it does without us.
+/// SMC_DISABLE switches everything off, and nothing of the program: it forks and starts others as it does
+/// without us.
 #[test]
 fn python_children_with_the_library_switched_off() {
     let Some(python) = python() else { return };
@@ -64,8 +65,8 @@ fn python_children_with_the_library_switched_off() {
     assert_eq!(text[0], text[1]);
 }
 
-/// The listener is an enabled program's, but one without the library accepts: whichever way a client waits, it comes to
-/// speak TCP, also if the server speaks first.
+/// The listener is an enabled program's, but one without the library accepts: whichever way a client waits,
+/// it comes to speak TCP, also if the server speaks first.
 #[test]
 fn python_clients_of_a_borrowed_listener() {
     let Some(python) = python() else { return };
@@ -149,7 +150,8 @@ fn java_nio_server_with_blocking_client() {
     java_pair("java-mixed", "Sockets", ["nioserver", "client"], SOCKETS);
 }
 
-/// Threads of a pool take turns at one epoll set, with EPOLLONESHOT; each connection is new to the set after its first read.
+/// Threads of a pool take turns at one epoll set, with EPOLLONESHOT; each connection is new to the set after
+/// its first read.
 #[test]
 fn java_asynchronous_channels() {
     let pair = ["server", "client"];

@@ -1,5 +1,5 @@
-//! What the program tests share: running a scenario in every mode against the oracle, waiting for servers, and
-//! looking at `smcss` while connections live.
+//! What the program tests share: running a scenario in every mode against the oracle, waiting for servers,
+//! and looking at `smcss` while connections live.
 
 use isthmus_tests::{Bed, Mode, Outcome, Running, installed, within};
 use std::fmt::Debug;
@@ -31,8 +31,8 @@ pub(crate) fn script(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/programs")).join(name)
 }
 
-/// Runs a scenario plainly, then in every wanted mode, and compares the results. If only the plain mode is wanted it
-/// runs twice, which tells whether the scenario itself is reproducible.
+/// Runs a scenario plainly, then in every wanted mode, and compares the results. If only the plain mode is
+/// wanted it runs twice, which tells whether the scenario itself is reproducible.
 pub(crate) fn same_in_all_modes<T: PartialEq + Debug>(name: &str, scenario: impl Fn(&mut Bed) -> T) {
     let oracle = scenario(&mut Bed::new(name, Mode::Plain));
     let wanted = Mode::wanted();
@@ -64,7 +64,8 @@ pub(crate) fn listening(port: u16) -> bool {
     has("/proc/thread-self/net/tcp") || has("/proc/thread-self/net/tcp6")
 }
 
-/// Runs a client to its end while looking at `smcss`; returns the last output that showed SMC-D, or the last one.
+/// Runs a client to its end while looking at `smcss`; returns the last output that showed SMC-D, or the last
+/// one.
 pub(crate) fn watch(bed: &Bed, command: &mut Command, name: &str) -> (Outcome, String) {
     let mut client = bed.start(command, name);
     let (mut seen, begin) = (String::new(), Instant::now());

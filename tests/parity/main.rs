@@ -1,8 +1,9 @@
-//! Parity: each case of `parity-case` runs over plain TCP, which is the oracle, and with both ends, only the case's
-//! end, or only the other end enabled, as client and as server. Invariant: all transcripts are equal, and where the
-//! case says so, data moved through shared memory exactly when both ends were enabled.
+//! Parity: each case of `parity-case` runs over plain TCP, which is the oracle, and with both ends, only the
+//! case's end, or only the other end enabled, as client and as server. Invariant: all transcripts are equal,
+//! and where the case says so, data moved through shared memory exactly when both ends were enabled.
 //!
-//! `cargo test -p isthmus-tests --test parity -- [--list] [NAME...]`; ISTHMUS_MODES=plain checks the oracle alone.
+//! `cargo test -p isthmus-tests --test parity -- [--list] [NAME...]`; ISTHMUS_MODES=plain checks the oracle
+//! alone.
 
 use isthmus_tests::dist::Dist;
 use isthmus_tests::{Bed, Mode, Outcome};

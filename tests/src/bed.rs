@@ -1,6 +1,6 @@
-//! The bed a test runs in: which ends are enabled, a registry of its own, and, as root, a network of its own whose
-//! loopback counter tells how many bytes really crossed TCP. Invariant: two beds share nothing, and a bed leaves
-//! nothing behind.
+//! The bed a test runs in: which ends are enabled, a registry of its own, and, as root, a network of its own
+//! whose loopback counter tells how many bytes really crossed TCP. Invariant: two beds share nothing, and a
+//! bed leaves nothing behind.
 
 use crate::dist::Dist;
 use crate::process::{Outcome, Running, within};
@@ -39,8 +39,8 @@ impl Mode {
         matches!(self, Mode::Smc | Mode::ClientOnly)
     }
 
-    /// The modes this run asks for: `$ISTHMUS_MODES`, a comma-separated list of plain, smc, server, client; else all.
-    /// "plain" alone checks the tests themselves and needs no product.
+    /// The modes this run asks for: `$ISTHMUS_MODES`, a comma-separated list of plain, smc, server, client;
+    /// else all. "plain" alone checks the tests themselves and needs no product.
     pub fn wanted() -> Vec<Mode> {
         let names = std::env::var("ISTHMUS_MODES").unwrap_or_default();
         if names.is_empty() {
@@ -128,7 +128,8 @@ impl Bed {
         &self.registry
     }
 
-    /// Runs a command to its end, or to `limit`; what hangs is shown with its connections before it is killed.
+    /// Runs a command to its end, or to `limit`; what hangs is shown with its connections before it is
+    /// killed.
     pub fn run(&self, command: &mut Command, name: &str, limit: Duration) -> Outcome {
         let mut child = self.start(command, name);
         if within(limit, || !child.alive()) {
@@ -174,16 +175,17 @@ impl Bed {
         self.own_network.then(|| loopback_bytes() - self.loopback)
     }
 
-    /// SMC-D handshakes that `smcd stats json` counts for clients in this bed; its counters outlive the processes.
+    /// SMC-D handshakes that `smcd stats json` counts for clients in this bed; its counters outlive the
+    /// processes.
     pub fn handshakes(&self) -> u64 {
         let text = self.tool("smcd", &["stats", "json"]);
         let number = text.split("\"SMC_CLNT_V2_SUCC_CNT\":").nth(1).unwrap_or_default();
         number.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)
     }
 
-    /// Asserts that `payload` bytes moved the way the mode says: through shared memory when both ends are enabled,
-    /// over TCP otherwise. Bytes are counted in a network of our own, handshakes always; `seen` is an `smcss` output
-    /// to show on failure.
+    /// Asserts that `payload` bytes moved the way the mode says: through shared memory when both ends are
+    /// enabled, over TCP otherwise. Bytes are counted in a network of our own, handshakes always; `seen` is
+    /// an `smcss` output to show on failure.
     pub fn assert_carrier(&self, payload: u64, seen: &str) {
         let handshakes = self.handshakes();
         if self.mode != Mode::Smc {
@@ -213,8 +215,8 @@ fn loopback_bytes() -> u64 {
     line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// A port nobody listens on now, below the range that the kernel takes clients' ports from: there a connection of
-/// another test could be faster than the server that is meant to listen.
+/// A port nobody listens on now, below the range that the kernel takes clients' ports from: there a
+/// connection of another test could be faster than the server that is meant to listen.
 pub fn free_port() -> u16 {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     const FIRST: u32 = 10_000;

@@ -1,5 +1,5 @@
-//! Where the product under test lies: what `cargo xtask dist` laid out. Invariant: without it a test fails with one
-//! sentence that says what to run; it never passes by testing nothing.
+//! Where the product under test lies: what `cargo xtask dist` laid out. Invariant: without it a test fails
+//! with one sentence that says what to run; it never passes by testing nothing.
 
 use std::path::{Path, PathBuf};
 

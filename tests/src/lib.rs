@@ -1,5 +1,5 @@
-//! Shared helpers of the black-box tests: beds with chosen ends enabled, programs under test with limits, and thin
-//! wrappers over the socket calls. Nothing here links to the product; it is only ever run.
+//! Shared helpers of the black-box tests: beds with chosen ends enabled, programs under test with limits, and
+//! thin wrappers over the socket calls. Nothing here links to the product; it is only ever run.
 
 pub mod bed;
 pub mod dist;

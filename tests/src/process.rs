@@ -1,5 +1,6 @@
-//! Programs under test as child processes. Invariant: every child leads a process group of its own that is killed
-//! when its handle is dropped, and nothing waits without a limit: a hang is a failure with the output shown.
+//! Programs under test as child processes. Invariant: every child leads a process group of its own that is
+//! killed when its handle is dropped, and nothing waits without a limit: a hang is a failure with the output
+//! shown.
 
 use crate::sys;
 use std::fs::File;
@@ -55,7 +56,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts `command` with stdin from /dev/null and output into files of `dir` whose names start with `name`.
+    /// Starts `command` with stdin from /dev/null and output into files of `dir` whose names start with
+    /// `name`.
     pub fn start(command: &mut Command, dir: &Path, name: &str) -> Running {
         let (out, err) = (dir.join(format!("{name}.out")), dir.join(format!("{name}.err")));
         let create = |p: &Path| File::create(p).expect("make an output file");

@@ -1,17 +1,17 @@
-//! Random styles of TCP programs against checksums: over plain TCP, where a run must be clean, and with both ends enabled,
-//! with spinning and without. Invariant: a round passes only if its program found no fault and, where both ends are
-//! enabled, most connections used shared memory.
+//! Random styles of TCP programs against checksums: over plain TCP, where a run must be clean, and with both
+//! ends enabled, with spinning and without. Invariant: a round passes only if its program found no fault and,
+//! where both ends are enabled, most connections used shared memory.
 //!
-//! TORTURE_SECONDS is the time of a round (20), TORTURE_SEED a comma-separated list of seeds, TORTURE_ROUNDS a list of plain,
-//! spin, nospin, TORTURE_PATIENCE the seconds without progress that are a hang (30).
+//! TORTURE_SECONDS is the time of a round (20), TORTURE_SEED a comma-separated list of seeds, TORTURE_ROUNDS
+//! a list of plain, spin, nospin, TORTURE_PATIENCE the seconds without progress that are a hang (30).
 
 use isthmus_tests::{Bed, Mode};
 use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_torture-load");
 
-/// Percent of the connections that must use shared memory. All could, but a client whose server is busy for more than a
-/// second goes on over TCP, and so many are on a machine that has other things to do, too.
+/// Percent of the connections that must use shared memory. All could, but a client whose server is busy for
+/// more than a second goes on over TCP, and so many are on a machine that has other things to do, too.
 const LEAST_SHARE: u64 = 70;
 
 /// A kind of round.

@@ -6,10 +6,12 @@ use crate::exec::Run;
 use crate::leftovers;
 use crate::workspace::{PRELOAD, Workspace};
 
-/// Loom explores schedules until this many preemptions per run; two find every ordering bug known to the ring's tests.
+/// Loom explores schedules until this many preemptions per run; two find every ordering bug known to the
+/// ring's tests.
 const LOOM_PREEMPTIONS: &str = "2";
 
-/// No crate is published, and private items are documented for those who work here: links to them are welcome.
+/// No crate is published, and private items are documented for those who work here: links to them are
+/// welcome.
 const RUSTDOCFLAGS: &str = "-D warnings -A rustdoc::private-intra-doc-links";
 
 /// `cargo fmt --check`.
@@ -55,7 +57,8 @@ pub(crate) fn loom(ws: &Workspace) -> anyhow::Result<()> {
         .go()
 }
 
-/// cargo-deny, where it is installed. Advisories need the network: `cargo deny check advisories` is for the release.
+/// cargo-deny, where it is installed. Advisories need the network: `cargo deny check advisories` is for the
+/// release.
 pub(crate) fn deny(ws: &Workspace) -> anyhow::Result<()> {
     let installed = std::process::Command::new("cargo-deny").arg("--version").output();
     if !installed.is_ok_and(|run| run.status.success()) {
@@ -79,7 +82,8 @@ pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
     leftovers::none_after(|| run.go())
 }
 
-/// What `tests/bars` does in small with every change, in full: bytes, kills, connections opened, at once, and verdicts.
+/// What `tests/bars` does in small with every change, in full: bytes, kills, connections opened, at once, and
+/// verdicts.
 const FULL_BARS: [(&str, &str); 6] = [
     ("BARS_BYTES", "1073741824"),
     ("BARS_KILLS", "1000"),
@@ -99,7 +103,8 @@ pub(crate) fn bars(ws: &Workspace) -> anyhow::Result<()> {
         .go()
 }
 
-/// The torture at length, round after round: a round is one seed, with spinning or without, or over plain TCP.
+/// The torture at length, round after round: a round is one seed, with spinning or without, or over plain
+/// TCP.
 pub(crate) fn torture(ws: &Workspace, seconds: u64, seeds: &[u64], plain: bool) -> anyhow::Result<()> {
     if !plain {
         crate::dist::dist(ws)?;

@@ -1,4 +1,5 @@
-//! `cargo xtask ci`: everything a change must pass, cheapest first. The tests come last, so the last words are theirs.
+//! `cargo xtask ci`: everything a change must pass, cheapest first. The tests come last, so the last words
+//! are theirs.
 
 use std::time::Instant;
 
@@ -41,7 +42,8 @@ pub(crate) fn ci(ws: &Workspace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tests that leave a process behind have failed, whatever they say. What was there `before` is a compiler's daemon.
+/// Tests that leave a process behind have failed, whatever they say. What was there `before` is a compiler's
+/// daemon.
 fn no_stray(step: &str, before: &[i32]) -> anyhow::Result<()> {
     let strays = exec::end_descendants_but(before);
     if strays.is_empty() {

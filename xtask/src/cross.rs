@@ -1,5 +1,5 @@
-//! `cargo xtask cross`: the other architecture. The preload library and all below it compile for it, and where an emulator and a
-//! linker are here, the unit tests of the rooms that know the machine run.
+//! `cargo xtask cross`: the other architecture. The preload library and all below it compile for it, and
+//! where an emulator and a linker are here, the unit tests of the rooms that know the machine run.
 
 use std::path::Path;
 use std::process::Command;

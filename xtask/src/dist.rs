@@ -1,7 +1,8 @@
 //! `cargo xtask dist`: builds what is shipped and lays it out as an installation would be.
 //!
-//! `target/isthmus/{bin,lib,share}`, a folder that cargo has nothing in. Programs may be running from that very place with the library mapped, so a file is
-//! never written over: the new one is written beside it and renamed.
+//! `target/isthmus/{bin,lib,share}`, a folder that cargo has nothing in. Programs may be running from that
+//! very place with the library mapped, so a file is never written over: the new one is written beside it and
+//! renamed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
 //! Child programs: said aloud, bounded in time, and never left behind.
 //!
-//! This process adopts orphans (PR_SET_CHILD_SUBREAPER), so a daemon started by a test can be found and ended even
-//! after its parent is gone. Only descendants are ever signalled, each by its id.
+//! This process adopts orphans (PR_SET_CHILD_SUBREAPER), so a daemon started by a test can be found and ended
+//! even after its parent is gone. Only descendants are ever signalled, each by its id.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,8 +22,8 @@ const GRACE: Duration = Duration::from_millis(300);
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Adopts orphans and turns Ctrl-C into "end every descendant, then fail in the ordinary way", so that temporary
-/// files are removed by their owners.
+/// Adopts orphans and turns Ctrl-C into "end every descendant, then fail in the ordinary way", so that
+/// temporary files are removed by their owners.
 pub(crate) fn supervise() {
     // Refused only by kernels older than 3.4; then orphans go to init and the check below finds none.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -142,7 +142,8 @@ pub(crate) fn end_descendants_but(spared: &[i32]) -> Vec<String> {
     strays
 }
 
-/// Does `act` to each descendant but the spared, and collects the dead, until none is left or `patience` ends.
+/// Does `act` to each descendant but the spared, and collects the dead, until none is left or `patience`
+/// ends.
 fn await_end_of(spared: &[i32], patience: Duration, act: fn(&Descendant)) {
     let deadline = Instant::now() + patience;
     loop {

@@ -1,5 +1,5 @@
-//! What tests may leave in /dev/shm: nothing. Processes are the business of [`crate::exec`], files elsewhere that of
-//! the temporary folders.
+//! What tests may leave in /dev/shm: nothing. Processes are the business of [`crate::exec`], files elsewhere
+//! that of the temporary folders.
 
 use std::fs;
 use std::path::{Path, PathBuf};

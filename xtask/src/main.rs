@@ -1,7 +1,8 @@
-//! Project tasks, run as `cargo xtask TASK`. This file owns the command line only; each task has a file of its own.
+//! Project tasks, run as `cargo xtask TASK`. This file owns the command line only; each task has a file of
+//! its own.
 //!
-//! A task either succeeds, or fails with a message that says how to mend it (exit status 1). No task leaves a process
-//! behind: see [`exec`].
+//! A task either succeeds, or fails with a message that says how to mend it (exit status 1). No task leaves a
+//! process behind: see [`exec`].
 #![forbid(unsafe_code)]
 
 mod checks;
@@ -69,7 +70,8 @@ enum Task {
     Test,
     /// The bars of the data path at their full sizes; minutes, so no part of ci
     Bars,
-    /// TCP programs of random styles, each byte checked: three seeds, with spinning and without; no part of ci
+    /// TCP programs of random styles, each byte checked: three seeds, with spinning and without; no part of
+    /// ci
     Torture {
         /// Seconds of each round
         #[arg(long, default_value_t = 600)]

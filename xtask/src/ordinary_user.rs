@@ -1,7 +1,8 @@
 //! `cargo xtask test-user`: the black-box tests once more, without privilege.
 //!
-//! Root builds, an ordinary user runs. The tests are built from a copy of the checkout in a folder that everybody may
-//! read, since a root's checkout often stands where nobody else may look, and tests carry the paths they were built in.
+//! Root builds, an ordinary user runs. The tests are built from a copy of the checkout in a folder that
+//! everybody may read, since a root's checkout often stands where nobody else may look, and tests carry the
+//! paths they were built in.
 
 use std::ffi::OsString;
 use std::fs;
@@ -36,7 +37,8 @@ pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
     leftovers::none_after(|| programs.iter().try_for_each(|program| stage.run(program)))
 }
 
-/// A folder with `src`, `dist`, `target`, all readable, and a `home` that belongs to the ordinary user. Removed at the end.
+/// A folder with `src`, `dist`, `target`, all readable, and a `home` that belongs to the ordinary user.
+/// Removed at the end.
 struct Stage {
     folder: tempfile::TempDir,
 }

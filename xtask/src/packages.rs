@@ -1,7 +1,7 @@
 //! `cargo xtask packages`: the real programs that the tests run.
 //!
-//! As root on Debian the missing ones are installed, without starting their services; otherwise one line names them.
-//! Nothing here can fail a build: a test that lacks its program says so.
+//! As root on Debian the missing ones are installed, without starting their services; otherwise one line
+//! names them. Nothing here can fail a build: a test that lacks its program says so.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! `cargo xtask symbols`: the promise that one libsmc-preload.so loads in every program.
 //!
-//! It names no library of its own (no DT_NEEDED), so the same file serves glibc and musl programs; what it asks of the
-//! program's libc is a short list that both have, and text is never relocated.
+//! It names no library of its own (no DT_NEEDED), so the same file serves glibc and musl programs; what it
+//! asks of the program's libc is a short list that both have, and text is never relocated.
 
 use std::collections::BTreeSet;
 use std::fs;

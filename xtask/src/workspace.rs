@@ -36,7 +36,8 @@ impl Workspace {
         self.metadata.target_directory.clone().into()
     }
 
-    /// Where `dist` lays out bin, lib and share. Not `target/dist`: that is where cargo works on the profile `dist`.
+    /// Where `dist` lays out bin, lib and share. Not `target/dist`: that is where cargo works on the profile
+    /// `dist`.
     pub(crate) fn dist(&self) -> PathBuf {
         self.target().join("isthmus")
     }

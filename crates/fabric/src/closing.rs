@@ -1,13 +1,13 @@
-//! The SMC state of a side. Nobody writes it down while a connection closes, for TCP is the truth then: each side only
-//! notes what it has closed. Owns: which events those notes are to the machine in [`proto::conn`], whose table says what
-//! follows from them.
+//! The SMC state of a side. Nobody writes it down while a connection closes, for TCP is the truth then: each
+//! side only notes what it has closed. Owns: which events those notes are to the machine in [`proto::conn`],
+//! whose table says what follows from them.
 
 pub use proto::conn::State;
 use proto::conn::{Conn, Event};
 use shm::ClosedBy;
 
-/// The state that a side has `written` down or, while that is ACTIVE or none, the one that follows from what `own` side
-/// and `peer` have closed since (bits of [`ClosedBy`]).
+/// The state that a side has `written` down or, while that is ACTIVE or none, the one that follows from what
+/// `own` side and `peer` have closed since (bits of [`ClosedBy`]).
 pub fn state(written: u32, own: u32, peer: u32) -> State {
     match u8::try_from(written).ok().and_then(State::from_number) {
         None | Some(State::Active) => following(own, peer),

@@ -1,8 +1,10 @@
-//! Addresses where an offer was waited for in vain: a port that a listener with the library shares with one without it
-//! (SO_REUSEPORT), or whose connections are served by a program without it. Owns: for how long nothing is offered there.
+//! Addresses where an offer was waited for in vain: a port that a listener with the library shares with one
+//! without it (SO_REUSEPORT), or whose connections are served by a program without it. Owns: for how long
+//! nothing is offered there.
 //!
-//! All processes of the user learn from one's wait, since many programs make one connection only. Two seconds after the
-//! first time, twice as long after each further one; whoever gives no cause for long enough begins anew.
+//! All processes of the user learn from one's wait, since many programs make one connection only. Two seconds
+//! after the first time, twice as long after each further one; whoever gives no cause for long enough begins
+//! anew.
 
 use crate::door::Tier;
 use crate::fabric::Fabric;

@@ -1,7 +1,9 @@
-//! A process gives its user up: what it shares beyond its own connections is let go, before the kernel makes the change.
+//! A process gives its user up: what it shares beyond its own connections is let go, before the kernel makes
+//! the change.
 //!
-//! Owns: what stays. Slots of connections that this process has stay mapped, with their doorbells; of the segments around
-//! them, of the registry, and of the descriptors to any of these nothing remains. The addresses stay valid and read as zero.
+//! Owns: what stays. Slots of connections that this process has stay mapped, with their doorbells; of the
+//! segments around them, of the registry, and of the descriptors to any of these nothing remains. The
+//! addresses stay valid and read as zero.
 
 use crate::bells;
 use crate::door::Tier;

@@ -1,8 +1,8 @@
 //! The fabric as its observers see it: rows and slots as plain values, read and never written.
 //!
-//! Owns: the checks between what other processes wrote and what a tool may believe. Every word is read once; rows that
-//! are free, half written or of another version do not appear; whether a process lives is what the kernel says.
-//! Does not own: files and mappings (the caller brings the words, see [`View::over`]).
+//! Owns: the checks between what other processes wrote and what a tool may believe. Every word is read once;
+//! rows that are free, half written or of another version do not appear; whether a process lives is what the
+//! kernel says. Does not own: files and mappings (the caller brings the words, see [`View::over`]).
 
 pub use crate::closing::{State, state};
 use crate::process::LOCK_BASE;
@@ -164,8 +164,8 @@ pub struct Totals {
 }
 
 impl View {
-    /// A view of `words`, a registry file's content or mapping. `asking_fd` is an open file description of the file
-    /// that holds no lock: locks of others are seen through it.
+    /// A view of `words`, a registry file's content or mapping. `asking_fd` is an open file description of
+    /// the file that holds no lock: locks of others are seen through it.
     pub fn over(words: Shared, asking_fd: i32) -> Result<View, Unreadable> {
         let map = RegistryMap::over(words).ok_or(Unreadable::Foreign)?;
         if map.magic.load(Acquire) != rows::MAGIC {
@@ -226,7 +226,8 @@ impl View {
         }
     }
 
-    /// Every process that has taken a row, the dead included. A client has none before it meets an enabled listener.
+    /// Every process that has taken a row, the dead included. A client has none before it meets an enabled
+    /// listener.
     pub fn processes(&self) -> impl Iterator<Item = Process> + '_ {
         (0u32..)
             .zip(&self.map.processes)
@@ -274,8 +275,8 @@ impl View {
     }
 }
 
-/// Reads the slot of `connection` out of its mapped segment. `None` if the segment is another one, has another version,
-/// or the slot has gone to another connection.
+/// Reads the slot of `connection` out of its mapped segment. `None` if the segment is another one, has
+/// another version, or the slot has gone to another connection.
 pub fn slot(memory: Shared, connection: &Connection) -> Option<Slot> {
     let segment = shm::Segment::attach(memory, connection.nonce).ok()?;
     let header = segment.slot(connection.slot)?;

@@ -5,8 +5,8 @@ pub use shm::lock::Guard;
 use shm::lock::{Owner, Patience, YIELDS};
 use shm::mutex::{Mutex, Waiter};
 
-/// A yield lets nobody on who has a lower priority: if that is the owner, only a sleep does. Each is twice as long as the one
-/// before it, from 32 us up to a millisecond.
+/// A yield lets nobody on who has a lower priority: if that is the owner, only a sleep does. Each is twice as
+/// long as the one before it, from 32 us up to a millisecond.
 fn give_way(times: u32) {
     match times.checked_sub(YIELDS) {
         None => os::process::yield_now(),

@@ -1,5 +1,5 @@
-//! The verdict word in shared memory: atomic loads and swaps around the machine in [`proto::verdict`], which says what
-//! the word means and what may become of it.
+//! The verdict word in shared memory: atomic loads and swaps around the machine in [`proto::verdict`], which
+//! says what the word means and what may become of it.
 //!
 //! Owns: the orderings, and what is read out of a word that speaks of another connection or of none: TCP, by
 //! synchronization error. The first swap wins, and a row that serves another connection does so under another
@@ -56,8 +56,8 @@ const fn role(side: Side) -> Role {
     }
 }
 
-/// The verdict as it stands, `None` while there is none: the client writes into the offered ring then, and nobody writes
-/// to TCP. A row that serves another connection by now says "TCP".
+/// The verdict as it stands, `None` while there is none: the client writes into the offered ring then, and
+/// nobody writes to TCP. A row that serves another connection by now says "TCP".
 #[inline]
 pub fn read(word: &AtomicU64, generation: Generation) -> Option<Verdict> {
     let word = Word::from_bits(word.load(Ordering::Acquire));

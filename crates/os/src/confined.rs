@@ -1,8 +1,10 @@
-//! A process that has installed a filter of system calls. Owns: the answer to "may we make a call that the plain program would not?"
+//! A process that has installed a filter of system calls. Owns: the answer to "may we make a call that the
+//! plain program would not?"
 //!
-//! The filter of a sandbox knows the program, not this library: a call outside its list is refused at best, and kills the process
-//! more often. From then on we make do with what nearly every such list has: read, write, the poll family, futex, mmap of
-//! private memory, clocks, getpid. Everything else in this room answers from memory, or says that it cannot be told.
+//! The filter of a sandbox knows the program, not this library: a call outside its list is refused at best,
+//! and kills the process more often. From then on we make do with what nearly every such list has: read,
+//! write, the poll family, futex, mmap of private memory, clocks, getpid. Everything else in this room
+//! answers from memory, or says that it cannot be told.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -21,7 +23,8 @@ pub enum Calls {
 static CALLS: AtomicU8 = AtomicU8::new(Calls::All as u8);
 static HANDLERS_RESTART: AtomicBool = AtomicBool::new(true);
 
-/// From now on, in this process and its children, only `calls` are made. `All` takes it back: the filter was refused.
+/// From now on, in this process and its children, only `calls` are made. `All` takes it back: the filter was
+/// refused.
 pub fn confine(calls: Calls) {
     if calls != Calls::All && !is_confined() {
         HANDLERS_RESTART.store(crate::signals::all_handlers_restart(), Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! sock_diag: which socket owns an address pair (`linux/inet_diag.h`, no privilege needed for an exact look-up).
-//! Owns: the netlink socket, one per process, lent to one caller at a time without a lock.
+//! sock_diag: which socket owns an address pair (`linux/inet_diag.h`, no privilege needed for an exact
+//! look-up). Owns: the netlink socket, one per process, lent to one caller at a time without a lock.
 
 use crate::net::{AF_INET6, Endpoint, LOOPBACK};
 use crate::raw::{Errno, nr, syscall};
@@ -81,7 +81,8 @@ fn borrow_socket() -> Result<i32> {
     let cached = CACHED.swap(0, Ordering::AcqRel);
     if cached != 0 {
         let fd = (cached as u32) as i32 - 1;
-        // (A vfork child has the parent's memory and a copy of its descriptors: it asks while the parent waits.)
+        // (A vfork child has the parent's memory and a copy of its descriptors: it asks while the parent
+        // waits.)
         if (cached >> 32) as u32 == crate::process::cached_pid() {
             return Ok(fd);
         }
@@ -117,8 +118,9 @@ pub fn cached_fd() -> Option<i32> {
     }
 }
 
-/// Finds the TCP socket whose local end is `local` and remote end is `remote`, or the listener that would take a
-/// connection from `remote` to `local` if there is none. ENOENT if neither exists in this network namespace.
+/// Finds the TCP socket whose local end is `local` and remote end is `remote`, or the listener that would
+/// take a connection from `remote` to `local` if there is none. ENOENT if neither exists in this network
+/// namespace.
 pub fn lookup(local: Endpoint, remote: Endpoint) -> Result<Found> {
     let fd = borrow_socket()?;
     let found = ask(fd, local, remote);
@@ -144,7 +146,8 @@ fn ask(fd: i32, local: Endpoint, remote: Endpoint) -> Result<Found> {
             dport_be: remote.port.to_be_bytes(),
             src: local.addr,
             dst: remote.addr,
-            // Where a local connection arrives: so sockets bound to that device are found as well as those bound to none.
+            // Where a local connection arrives: so sockets bound to that device are found as well as those
+            // bound to none.
             interface: if local.family == AF_INET6 && remote.scope != 0 { remote.scope } else { LOOPBACK },
             cookie: [u32::MAX; 2],
         },

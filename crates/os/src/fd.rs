@@ -1,12 +1,13 @@
-//! File descriptors: close, duplicate to a high number, flags, identity.
-//! Owns: the rule that internal descriptors live out of the application's way, and the list of their numbers, which
-//! close loops and close_range() spare (see [`raise`]).
+//! File descriptors: close, duplicate to a high number, flags, identity. Owns: the rule that internal
+//! descriptors live out of the application's way, and the list of their numbers, which close loops and
+//! close_range() spare (see [`raise`]).
 
 use crate::raw::{nr, syscall};
 use crate::{Result, check};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers up to this one can be remembered; internal descriptors above it are closed by close loops like any other.
+/// Numbers up to this one can be remembered; internal descriptors above it are closed by close loops like any
+/// other.
 const NUMBERS: usize = 1 << 20;
 
 static INTERNAL: [AtomicU64; NUMBERS / 64] = [const { AtomicU64::new(0) }; NUMBERS / 64];
@@ -73,9 +74,9 @@ fn fcntl(fd: i32, cmd: u32, arg: usize) -> Result<usize> {
 
 /// Moves `fd` to a high number with close-on-exec and closes the low one.
 ///
-/// The number lies above the program's soft descriptor limit when the hard limit leaves room (the limit is lifted
-/// for the instant of the duplication, so the program's own numbers are not used up), else in the upper half
-/// below it. Errors: whatever the kernel says; `fd` is closed then too.
+/// The number lies above the program's soft descriptor limit when the hard limit leaves room (the limit is
+/// lifted for the instant of the duplication, so the program's own numbers are not used up), else in the
+/// upper half below it. Errors: whatever the kernel says; `fd` is closed then too.
 pub fn raise(fd: i32) -> Result<i32> {
     let moved =
         crate::limits::with_room_above_soft_limit(|floor| fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize));

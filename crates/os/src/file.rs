@@ -1,6 +1,6 @@
-//! Files by path and the open-file-description locks that tell the living from the dead.
-//! Owns: the byte-lock protocol: a byte is locked for as long as any process that shares the locking description lives
-//! and has not exec'ed (the descriptor is close-on-exec; fork shares it).
+//! Files by path and the open-file-description locks that tell the living from the dead. Owns: the byte-lock
+//! protocol: a byte is locked for as long as any process that shares the locking description lives and has
+//! not exec'ed (the descriptor is close-on-exec; fork shares it).
 
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
@@ -62,7 +62,8 @@ pub fn open(path: &CStr, how: How) -> Result<i32> {
         .map(|fd| fd as i32)
 }
 
-/// Bytes that an unprivileged user may still write in the file system of `path`; [`u64::MAX`] if it has no bound.
+/// Bytes that an unprivileged user may still write in the file system of `path`; [`u64::MAX`] if it has no
+/// bound.
 pub fn room(path: &CStr) -> Result<u64> {
     // SAFETY: all-zero bytes are a valid `statfs`.
     let mut about: nr::statfs = unsafe { core::mem::zeroed() };
@@ -94,8 +95,8 @@ pub fn rename_noreplace(from: &CStr, to: &CStr) -> Result<()> {
         .map(drop)
 }
 
-/// Calls `each` with the names in a folder. Names beyond some ten thousand are passed over: another user may make as many as
-/// he likes.
+/// Calls `each` with the names in a folder. Names beyond some ten thousand are passed over: another user may
+/// make as many as he likes.
 #[inline(never)]
 pub fn names_in(folder: &CStr, mut each: impl FnMut(&[u8])) -> Result<()> {
     const MOST_READS: usize = 400;
@@ -137,7 +138,8 @@ fn each_descriptor_in(folder: &CStr, mut each: impl FnMut(i32)) -> Result<()> {
     })
 }
 
-/// `struct linux_dirent64`: inode and offset of 8 bytes, length of the record of 2, type of 1, the name with a NUL.
+/// `struct linux_dirent64`: inode and offset of 8 bytes, length of the record of 2, type of 1, the name with
+/// a NUL.
 fn names_of(mut entries: &[u8], each: &mut impl FnMut(&[u8])) {
     while let Some(entry) = entries.get(16..18).map(|len| u16::from_ne_bytes([len[0], len[1]]) as usize)
         && let Some((this, rest)) = entries.split_at_checked(entry.max(19))
@@ -216,8 +218,8 @@ pub(crate) fn file_system(fd: i32) -> Result<u64> {
 
 /// Takes one byte for this open file description, which may be for reading only; EAGAIN if another holds it.
 ///
-/// The lock is a shared one, since an exclusive one needs a description that can write. So whoever sets it looks
-/// whether somebody else has, and then gives way; of two that come at once both may.
+/// The lock is a shared one, since an exclusive one needs a description that can write. So whoever sets it
+/// looks whether somebody else has, and then gives way; of two that come at once both may.
 pub fn lock_byte(fd: i32, at: u64) -> Result<()> {
     if is_byte_locked(fd, at) {
         return Err(Errno::EAGAIN);
@@ -240,12 +242,14 @@ fn set_lock(fd: i32, lock: Flock) -> Result<()> {
     check(unsafe { syscall!(nr::__NR_fcntl, fd, F_OFD_SETLK, &raw const lock) }).map(drop)
 }
 
-/// Whether some other open file description holds the byte. An error counts as "held": nothing is taken from the living.
+/// Whether some other open file description holds the byte. An error counts as "held": nothing is taken from
+/// the living.
 pub fn is_byte_locked(fd: i32, at: u64) -> bool {
     is_locked(fd, at, 1)
 }
 
-/// Whether another open file description holds a lock anywhere from `from` on. `true` if the kernel cannot say.
+/// Whether another open file description holds a lock anywhere from `from` on. `true` if the kernel cannot
+/// say.
 pub fn is_locked_from(fd: i32, from: u64) -> bool {
     is_locked(fd, from, 0)
 }

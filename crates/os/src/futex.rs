@@ -4,8 +4,8 @@ use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
 use core::sync::atomic::AtomicU32;
 
-/// Sleeps while `word` has the value `seen`, for at most `timeout_ms`. Ok: woken, by a wake or for no reason. Errors: EAGAIN
-/// (another value), ETIMEDOUT, EINTR (a signal handler ran). Not a cancellation point.
+/// Sleeps while `word` has the value `seen`, for at most `timeout_ms`. Ok: woken, by a wake or for no reason.
+/// Errors: EAGAIN (another value), ETIMEDOUT, EINTR (a signal handler ran). Not a cancellation point.
 pub fn wait(word: &AtomicU32, seen: u32, timeout_ms: u32) -> Result<()> {
     let limit = nr::__kernel_timespec {
         tv_sec: i64::from(timeout_ms / 1000),
@@ -25,7 +25,8 @@ pub fn wake(word: &AtomicU32) {
     unsafe { syscall!(nr::__NR_futex, word.as_ptr(), nr::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
 }
 
-/// Whether the kernel can read the word at `word` (a multiple of four): it compares it, and sleeps for no time at all.
+/// Whether the kernel can read the word at `word` (a multiple of four): it compares it, and sleeps for no
+/// time at all.
 pub fn is_readable(word: usize) -> bool {
     const UNLIKELY: u32 = 0x5a17_e0d3;
     let limit = nr::__kernel_timespec { tv_sec: 0, tv_nsec: 0 };
@@ -35,10 +36,12 @@ pub fn is_readable(word: usize) -> bool {
         != Err(Errno::EFAULT)
 }
 
-/// Whether the kernel can write to the word at `word` (a multiple of four): it adds nothing to it, in one step.
+/// Whether the kernel can write to the word at `word` (a multiple of four): it adds nothing to it, in one
+/// step.
 pub fn is_writable(word: usize) -> bool {
     static NOBODY_SLEEPS_HERE: AtomicU32 = AtomicU32::new(0);
-    // FUTEX_OP_ADD of 0; who may sleep at the word is woken if it holds 0x5a1, and then for no reason, as sleepers must expect.
+    // FUTEX_OP_ADD of 0; who may sleep at the word is woken if it holds 0x5a1, and then for no reason, as
+    // sleepers must expect.
     const ADD_NOTHING: u32 = 1 << 28 | 0x5a1;
     let what = nr::FUTEX_WAKE_OP | nr::FUTEX_PRIVATE_FLAG;
     // SAFETY: whatever the address, the kernel touches it at its own risk, and changes nothing there.

@@ -1,9 +1,9 @@
 //! Linux system calls as small safe functions: the second of the three unsafe rooms.
 //!
-//! Owns: every raw system call of the project. The preload library exports the socket symbols of libc, so nothing
-//! here may call libc: calls go straight to the kernel and errors come back as values, never through `errno`.
-//! (But for `sched_getcpu`, which every libc has and answers without the kernel, and the `poll` it is handed.)
-//! Does not own: policy. No function here retries, waits or falls back.
+//! Owns: every raw system call of the project. The preload library exports the socket symbols of libc, so
+//! nothing here may call libc: calls go straight to the kernel and errors come back as values, never through
+//! `errno`. (But for `sched_getcpu`, which every libc has and answers without the kernel, and the `poll` it
+//! is handed.) Does not own: policy. No function here retries, waits or falls back.
 #![cfg_attr(not(test), no_std)]
 
 pub mod confined;

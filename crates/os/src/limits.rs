@@ -1,10 +1,11 @@
-//! Limits of this process (prlimit(2)). Owns: that the soft limit of descriptors is lifted for an instant only, and put back.
+//! Limits of this process (prlimit(2)). Owns: that the soft limit of descriptors is lifted for an instant
+//! only, and put back.
 
 use crate::raw::{nr, syscall};
 use crate::{Result, check};
 
-/// Lowest number an internal descriptor gets where the limit leaves a choice; programs that use `select` or count descriptors stay
-/// below.
+/// Lowest number an internal descriptor gets where the limit leaves a choice; programs that use `select` or
+/// count descriptors stay below.
 const INTERNAL_FLOOR: i32 = 512;
 
 /// RLIMIT_FSIZE in bytes.
@@ -34,15 +35,17 @@ const HIGHEST_FLOOR: i32 = 65_536;
 /// A limit below which a program is left all of its numbers but one.
 const FEW_NUMBERS: i32 = 64;
 
-/// Runs `duplicate(floor)` with the descriptor limit lifted to its hard value if that makes room above the soft one.
+/// Runs `duplicate(floor)` with the descriptor limit lifted to its hard value if that makes room above the
+/// soft one.
 ///
-/// The kernel checks the limit only when a number is handed out, so descriptors made here stay valid after the
-/// soft limit is back, and the program can still open as many of its own as before.
+/// The kernel checks the limit only when a number is handed out, so descriptors made here stay valid after
+/// the soft limit is back, and the program can still open as many of its own as before.
 pub(crate) fn with_room_above_soft_limit<T>(duplicate: impl FnOnce(i32) -> Result<T>) -> Result<T> {
     let limit = nofile(None)?;
     let soft = i32::try_from(limit.rlim_cur).unwrap_or(i32::MAX);
     let above = soft.max(INTERNAL_FLOOR);
-    // Tables beyond a million entries are not looked up (the descriptor table of `socket`), and cost the kernel memory.
+    // Tables beyond a million entries are not looked up (the descriptor table of `socket`), and cost the
+    // kernel memory.
     if above < 500_000 && limit.rlim_max > limit.rlim_cur && limit.rlim_max > above as u64 + 16 {
         let lifted = nr::rlimit64 { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
         nofile(Some(lifted))?;
@@ -53,8 +56,8 @@ pub(crate) fn with_room_above_soft_limit<T>(duplicate: impl FnOnce(i32) -> Resul
         }
         return outcome;
     }
-    // The upper half is ours as well as the program's. (Half of a million would make the kernel keep a table of that size for
-    // every process. Of a few numbers the program needs all.)
+    // The upper half is ours as well as the program's. (Half of a million would make the kernel keep a table
+    // of that size for every process. Of a few numbers the program needs all.)
     let floor = if soft < FEW_NUMBERS { soft - 1 } else { (soft / 2).min(HIGHEST_FLOOR) };
     duplicate(floor.max(0))
 }

@@ -31,8 +31,8 @@ pub fn sealed_memfd(name: &core::ffi::CStr, len: u64) -> Result<i32> {
     Ok(fd)
 }
 
-/// Memory as memfd_create makes it (`linux/magic.h`). Another kind may seal as well and still fault when it is touched:
-/// huge pages that the system has run out of.
+/// Memory as memfd_create makes it (`linux/magic.h`). Another kind may seal as well and still fault when it
+/// is touched: huge pages that the system has run out of.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// Whether what `fd` refers to (or only names) is memory of the ordinary kind.
@@ -69,14 +69,16 @@ pub fn file_len(fd: i32) -> Result<u64> {
     Ok(stat.st_size as u64)
 }
 
-/// Memory shared with whoever else maps the file; a static slice, because it is never unmapped (see [`retire`]).
+/// Memory shared with whoever else maps the file; a static slice, because it is never unmapped (see
+/// [`retire`]).
 pub type Shared = &'static [AtomicU64];
 
 fn map(at: usize, len: usize, prot: u32, flags: u32, fd: i32) -> Result<Shared> {
-    // SAFETY: `at` is 0 (the kernel chooses an unused range) or the start of a mapping made here, replaced as a whole.
+    // SAFETY: `at` is 0 (the kernel chooses an unused range) or the start of a mapping made here, replaced as
+    // a whole.
     let at = check(unsafe { syscall!(nr::__NR_mmap, at, len, prot, flags, fd, 0) })?;
-    // SAFETY: `len` bytes from `at` are mapped readable and are never unmapped; atomics allow concurrent change, and the
-    // callers map writable or hand the slice out as read-only by contract.
+    // SAFETY: `len` bytes from `at` are mapped readable and are never unmapped; atomics allow concurrent
+    // change, and the callers map writable or hand the slice out as read-only by contract.
     Ok(unsafe { core::slice::from_raw_parts(at as *const AtomicU64, len / 8) })
 }
 
@@ -127,7 +129,8 @@ pub fn remap_shared(memory: Shared, fd: i32) -> Result<()> {
     map(memory.as_ptr().addr(), size_of_val(memory), RW, flags, fd).map(drop)
 }
 
-/// Reserves file space so that storing into a mapping cannot fault on a full file system. ENOSPC if there is none.
+/// Reserves file space so that storing into a mapping cannot fault on a full file system. ENOSPC if there is
+/// none.
 pub fn allocate(fd: i32, len: u64) -> Result<()> {
     // SAFETY: allocation touches no memory of ours.
     check(unsafe { syscall!(nr::__NR_fallocate, fd, 0, 0, len) }).map(drop)
@@ -154,7 +157,8 @@ impl Scratch {
     /// The entries.
     pub fn poll_entries(&mut self) -> &mut [crate::raw_poll::PollFd] {
         let count = size_of_val(self.memory) / size_of::<crate::raw_poll::PollFd>();
-        // SAFETY: nobody else has this mapping, `&mut self` makes the slice unique, and integers allow any bytes.
+        // SAFETY: nobody else has this mapping, `&mut self` makes the slice unique, and integers allow any
+        // bytes.
         unsafe { core::slice::from_raw_parts_mut(self.memory.as_ptr().cast_mut().cast(), count) }
     }
 }
@@ -171,7 +175,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // SAFETY: the mapping is private to this value, and no slice of it outlives the borrow of `poll_entries`.
+        // SAFETY: the mapping is private to this value, and no slice of it outlives the borrow of
+        // `poll_entries`.
         unsafe { syscall!(nr::__NR_munmap, self.memory.as_ptr(), size_of_val(self.memory)) };
     }
 }

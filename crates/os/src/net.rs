@@ -190,8 +190,8 @@ fn int_option(fd: i32, name: i32) -> i32 {
     getsockopt(fd, opt::SOL_SOCKET, name, &mut value).map_or(-1, |_| value)
 }
 
-/// Whether the peer has ended its stream, by the state of the connection: our own shutdown for reading looks the same to poll.
-/// (`false` behind a filter of calls, where it may not be asked.)
+/// Whether the peer has ended its stream, by the state of the connection: our own shutdown for reading looks
+/// the same to poll. (`false` behind a filter of calls, where it may not be asked.)
 pub fn has_received_fin(fd: i32) -> bool {
     /// `tcp_states.h`: TIME_WAIT, CLOSE, CLOSE_WAIT, LAST_ACK, CLOSING.
     const ENDED: [u8; 5] = [6, 7, 8, 9, 11];
@@ -248,7 +248,8 @@ pub fn set_deferral(fd: i32, seconds: i32) -> Result<()> {
     setsockopt(fd, opt::IPPROTO_TCP, opt::TCP_DEFER_ACCEPT, &seconds)
 }
 
-/// The loopback device's index in every network namespace: local connections arrive by it, whatever their address.
+/// The loopback device's index in every network namespace: local connections arrive by it, whatever their
+/// address.
 pub const LOOPBACK: u32 = 1;
 
 /// `SO_RCVLOWAT`, at least 1.

@@ -1,8 +1,8 @@
 //! Doorbells: pipes whose bytes mean nothing but "look again".
 //!
 //! A pipe and not an eventfd, because a pipe can be opened by another process of the same user through
-//! `/proc/PID/fd/N` at any time, without the owner's help. Owns: the fact that a doorbell is opened read-write at both
-//! ends, so that neither side ever sees EOF, EPIPE or SIGPIPE from it, whoever dies.
+//! `/proc/PID/fd/N` at any time, without the owner's help. Owns: the fact that a doorbell is opened
+//! read-write at both ends, so that neither side ever sees EOF, EPIPE or SIGPIPE from it, whoever dies.
 
 use crate::decimal::decimal;
 use crate::file::{self, How, open};
@@ -22,32 +22,35 @@ pub fn create() -> Result<i32> {
     crate::fd::close(ends[0]);
     crate::fd::close(ends[1]);
     if let Ok(bell) = both_ways {
-        // A page is enough, and all pipes of a user share a quota (pipe-user-pages-soft) of which this would take sixteen.
+        // A page is enough, and all pipes of a user share a quota (pipe-user-pages-soft) of which this would
+        // take sixteen.
         crate::fd::shrink_pipe(bell);
     }
     crate::fd::raise(both_ways?)
 }
 
-/// Opens the doorbell that is descriptor `fd` of process `pid`. Errors: EACCES or ENOENT where /proc does not let us (another
-/// user, another pid namespace, hidepid); EINVAL if it is no doorbell, since the number comes from memory that the peer writes.
+/// Opens the doorbell that is descriptor `fd` of process `pid`. Errors: EACCES or ENOENT where /proc does not
+/// let us (another user, another pid namespace, hidepid); EINVAL if it is no doorbell, since the number comes
+/// from memory that the peer writes.
 pub fn open_bell_of(pid: u32, fd: i32) -> Result<i32> {
     open_if(pid, fd, is_pipe)
 }
 
-/// Opens the memory that is descriptor `fd` of process `pid`. Errors: as [`open_bell_of`]; EINVAL if it is anything but memory.
+/// Opens the memory that is descriptor `fd` of process `pid`. Errors: as [`open_bell_of`]; EINVAL if it is
+/// anything but memory.
 pub fn open_memory_of(pid: u32, fd: i32) -> Result<i32> {
     open_if(pid, fd, crate::mem::is_plain_memory)
 }
 
-/// Opens the memory that is descriptor `fd` of this process anew, at a high number, only to read. Under that number nobody finds
-/// it by [`open_memory_of`] or [`identity_of`].
+/// Opens the memory that is descriptor `fd` of this process anew, at a high number, only to read. Under that
+/// number nobody finds it by [`open_memory_of`] or [`identity_of`].
 pub fn reopen_memory_to_read(fd: i32) -> Result<i32> {
     let how = How { flags: nr::O_RDONLY, ..How::MAGIC_LINK };
     open(link(b"self", fd, &mut [0u8; PATH_LEN])?, how).and_then(crate::fd::raise)
 }
 
-/// Opens memory that is descriptor `fd` of process `pid` anew, at a high number and to write, however that process has opened
-/// it; what it is used for proves itself by what lies in it.
+/// Opens memory that is descriptor `fd` of process `pid` anew, at a high number and to write, however that
+/// process has opened it; what it is used for proves itself by what lies in it.
 pub fn open_held_memory(pid: u32, fd: i32) -> Result<i32> {
     let (mut path, mut digits) = ([0u8; PATH_LEN], [0u8; 10]);
     let link = link(decimal(pid, &mut digits), fd, &mut path)?;
@@ -57,8 +60,9 @@ pub fn open_held_memory(pid: u32, fd: i32) -> Result<i32> {
     crate::fd::raise(low)
 }
 
-/// Opens memory that is descriptor `fd` of this process anew, at a high number and to write, if it is memory that a program
-/// before this one has handed on over exec; what it is used for proves itself by what lies in it.
+/// Opens memory that is descriptor `fd` of this process anew, at a high number and to write, if it is memory
+/// that a program before this one has handed on over exec; what it is used for proves itself by what lies in
+/// it.
 pub fn open_inherited_memory(fd: i32) -> Result<i32> {
     if crate::fd::is_internal(fd) || crate::fd::is_cloexec(fd) || !crate::mem::is_plain_memory(fd) {
         return Err(Errno::EINVAL);
@@ -66,7 +70,8 @@ pub fn open_inherited_memory(fd: i32) -> Result<i32> {
     open_link(b"self", fd).and_then(crate::fd::raise)
 }
 
-/// What descriptor `fd` of process `pid` refers to, by device and inode, if it can read and write. Errors: as [`open_bell_of`].
+/// What descriptor `fd` of process `pid` refers to, by device and inode, if it can read and write. Errors: as
+/// [`open_bell_of`].
 pub fn identity_of(pid: u32, fd: i32) -> Result<(u64, u64)> {
     let mut path = [0u8; PATH_LEN];
     let mut digits = [0u8; 10];
@@ -75,8 +80,9 @@ pub fn identity_of(pid: u32, fd: i32) -> Result<(u64, u64)> {
     file::look(link, How::LOOK, crate::fd::identity)
 }
 
-/// Opens descriptor `fd` of process `pid` anew, read-write and non-blocking, at a high number, if it is `wanted` by what it
-/// leads to, and can read and write. Nothing else is ever opened: opening alone can start a device, or wake a FIFO's writer.
+/// Opens descriptor `fd` of process `pid` anew, read-write and non-blocking, at a high number, if it is
+/// `wanted` by what it leads to, and can read and write. Nothing else is ever opened: opening alone can start
+/// a device, or wake a FIFO's writer.
 fn open_if(pid: u32, fd: i32, wanted: impl FnOnce(i32) -> bool) -> Result<i32> {
     let mut path = [0u8; PATH_LEN];
     let mut digits = [0u8; 10];
@@ -88,8 +94,8 @@ fn open_if(pid: u32, fd: i32, wanted: impl FnOnce(i32) -> bool) -> Result<i32> {
     crate::fd::raise(low)
 }
 
-/// EINVAL unless a descriptor, by its link under /proc, was opened to read and to write. Doorbells and their memory are; no
-/// end of a program's pipe is.
+/// EINVAL unless a descriptor, by its link under /proc, was opened to read and to write. Doorbells and their
+/// memory are; no end of a program's pipe is.
 fn require_both_ways(link: &CStr) -> Result<()> {
     let about = file::look(link, How::LOOK_AT_NAME, file::about)?;
     if about.mode & 0o600 == 0o600 { Ok(()) } else { Err(Errno::EINVAL) }

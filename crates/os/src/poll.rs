@@ -1,7 +1,8 @@
 //! Waiting on descriptors. Owns: the one door through which every blocking wait of the data path goes.
 //!
-//! A wait must be libc's own `ppoll`, so that signals, SA_RESTART rules and pthread cancellation behave as in the
-//! call the program made. The preload library hands its resolved pointer in; until then the raw call serves.
+//! A wait must be libc's own `ppoll`, so that signals, SA_RESTART rules and pthread cancellation behave as in
+//! the call the program made. The preload library hands its resolved pointer in; until then the raw call
+//! serves.
 
 use crate::raw::{nr, syscall};
 use crate::raw_poll::libc_errno;
@@ -21,7 +22,8 @@ pub fn use_libc(poll: LibcPoll, errno: ErrnoLocation) {
     LIBC_POLL.store(poll as *mut (), Ordering::Release);
 }
 
-/// Whether the descriptor limit of this process is known to be so low that poll may refuse to name what a program asks for.
+/// Whether the descriptor limit of this process is known to be so low that poll may refuse to name what a
+/// program asks for.
 static IS_NARROW: AtomicBool = AtomicBool::new(false);
 /// A limit that no set looked at by its rings alone exceeds.
 const WIDE: u64 = 64;

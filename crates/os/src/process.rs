@@ -111,7 +111,8 @@ pub struct Life {
     pub is_zombie: bool,
 }
 
-/// The life of process `pid`; `None` if there is no such process, or nobody may look (nor this one, behind a filter of calls).
+/// The life of process `pid`; `None` if there is no such process, or nobody may look (nor this one, behind a
+/// filter of calls).
 #[inline(never)]
 pub fn life(pid: u32) -> Option<Life> {
     if crate::confined::is_confined() {
@@ -132,8 +133,8 @@ pub fn life(pid: u32) -> Option<Life> {
     parse_stat(text.get(..got.ok()?)?)
 }
 
-/// State is the first field after the name, which ends at the last parenthesis; the number of threads is the 18th after that,
-/// the start the 20th.
+/// State is the first field after the name, which ends at the last parenthesis; the number of threads is the
+/// 18th after that, the start the 20th.
 fn parse_stat(text: &[u8]) -> Option<Life> {
     let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
     let mut fields = text[after_name..].split(|byte| *byte == b' ').filter(|field| !field.is_empty());
@@ -148,7 +149,8 @@ fn number(digits: &[u8]) -> Option<u64> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Sends `signal` to the calling thread only (SIGPIPE belongs to the thread that wrote); not behind a filter of calls.
+/// Sends `signal` to the calling thread only (SIGPIPE belongs to the thread that wrote); not behind a filter
+/// of calls.
 pub fn raise_on_self(signal: u32) {
     if crate::confined::is_confined() {
         return;
@@ -171,7 +173,8 @@ pub fn yield_now() {
 #[inline]
 pub fn current_cpu() -> u32 {
     unsafe extern "C" {
-        // In every libc; a read of the thread's own memory where the kernel keeps it up to date (rseq), else vDSO.
+        // In every libc; a read of the thread's own memory where the kernel keeps it up to date (rseq), else
+        // vDSO.
         safe fn sched_getcpu() -> i32;
     }
     u32::try_from(sched_getcpu()).unwrap_or(0)
@@ -214,10 +217,10 @@ mod linux_raw_sys_prctl {
 
 /// Whether every signal handler installed has SA_RESTART.
 ///
-/// poll(2) fails with EINTR whatever the handler said; a blocking read or write would have gone on. The kernel does not
-/// tell which handler ran, so one without SA_RESTART makes its program responsible for EINTR everywhere. Signals that
-/// the thread's own faults raise do not count: they cannot arrive while it sleeps. Neither do libc's own (older glibc installs
-/// the one for cancellation in every threaded program).
+/// poll(2) fails with EINTR whatever the handler said; a blocking read or write would have gone on. The
+/// kernel does not tell which handler ran, so one without SA_RESTART makes its program responsible for EINTR
+/// everywhere. Signals that the thread's own faults raise do not count: they cannot arrive while it sleeps.
+/// Neither do libc's own (older glibc installs the one for cancellation in every threaded program).
 pub fn all_handlers_restart() -> bool {
     if crate::confined::is_confined() {
         return crate::confined::handlers_restart();

@@ -33,13 +33,14 @@ impl Errno {
 /// Issues system call `number` with six arguments and returns the kernel's raw answer (`-errno` on failure).
 ///
 /// # Safety
-/// The caller answers for what the kernel does with the arguments: pointers must be valid for the call's reads and
-/// writes, and the call must not break memory that Rust code relies on.
+/// The caller answers for what the kernel does with the arguments: pointers must be valid for the call's
+/// reads and writes, and the call must not break memory that Rust code relies on.
 #[inline]
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn syscall6(number: u32, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
     let ret: isize;
-    // SAFETY: the x86-64 kernel ABI: rcx and r11 are clobbered, all else is preserved; the caller vouches for the arguments.
+    // SAFETY: the x86-64 kernel ABI: rcx and r11 are clobbered, all else is preserved; the caller vouches for
+    // the arguments.
     unsafe {
         asm!("syscall", inlateout("rax") number as usize => ret, in("rdi") a, in("rsi") b, in("rdx") c,
              in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));

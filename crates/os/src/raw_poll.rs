@@ -1,4 +1,5 @@
-//! poll(2) by itself: its words, and the call without libc. What waits by way of libc stands above it, in `poll` and `select`.
+//! poll(2) by itself: its words, and the call without libc. What waits by way of libc stands above it, in
+//! `poll` and `select`.
 
 use crate::raw::{nr, syscall};
 use crate::{Errno, Result, check};

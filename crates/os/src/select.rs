@@ -1,8 +1,10 @@
-//! A wait on more descriptors than poll(2) may name. Owns: that the descriptor limit of a program does not end our sleeps.
+//! A wait on more descriptors than poll(2) may name. Owns: that the descriptor limit of a program does not
+//! end our sleeps.
 //!
-//! poll(2) fails with EINVAL if it names more descriptors than RLIMIT_NOFILE allows, open or not; sshd's sandbox sets that
-//! limit to 1. Our sleeps name a doorbell beside each TCP socket, so where the program's own set fits ours may not. select(2)
-//! knows no such limit. What it cannot tell (RDHUP, HUP, ERR, NVAL) is asked of poll afterwards, in pieces that fit.
+//! poll(2) fails with EINVAL if it names more descriptors than RLIMIT_NOFILE allows, open or not; sshd's
+//! sandbox sets that limit to 1. Our sleeps name a doorbell beside each TCP socket, so where the program's
+//! own set fits ours may not. select(2) knows no such limit. What it cannot tell (RDHUP, HUP, ERR, NVAL) is
+//! asked of poll afterwards, in pieces that fit.
 
 use crate::mem::Scratch;
 use crate::net::{TcpInput, tcp_input};
@@ -34,8 +36,8 @@ pub fn use_libc(pselect: LibcPselect) {
     LIBC_PSELECT.store(pselect as *mut (), Ordering::Release);
 }
 
-/// As ppoll(2), whatever the descriptor limit; `timeout_ns` `None` for ever. Holds nothing that must be dropped while it
-/// sleeps on few descriptors: pthread cancellation may unwind through it.
+/// As ppoll(2), whatever the descriptor limit; `timeout_ns` `None` for ever. Holds nothing that must be
+/// dropped while it sleeps on few descriptors: pthread cancellation may unwind through it.
 #[cold]
 #[inline(never)]
 pub fn wait(fds: &mut [PollFd], timeout_ns: Option<u64>, mask: *const c_void) -> Result<usize> {
@@ -80,8 +82,9 @@ fn deduce(fds: &mut [PollFd]) -> usize {
     ready
 }
 
-/// select(2) by the entries; leaves what it said in them and returns how many it spoke of. If the last one woke for what no
-/// entry asked, those that made it may be left out: it says "readable" for bytes as for an end.
+/// select(2) by the entries; leaves what it said in them and returns how many it spoke of. If the last one
+/// woke for what no entry asked, those that made it may be left out: it says "readable" for bytes as for an
+/// end.
 fn select(fds: &mut [PollFd], timeout_ns: Option<u64>, mask: *const c_void, was_vain: bool) -> Result<usize> {
     let numbers = fds.iter().map(|entry| entry.fd + 1).max().unwrap_or(0).max(0) as usize;
     let words = numbers.div_ceil(64);

@@ -1,4 +1,5 @@
-//! Signal handlers of this process, as the kernel has them. Owns: which of them count for the question whether a call goes on.
+//! Signal handlers of this process, as the kernel has them. Owns: which of them count for the question
+//! whether a call goes on.
 
 use crate::raw::{nr, syscall};
 

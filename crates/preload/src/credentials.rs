@@ -1,10 +1,11 @@
-//! Changes of user, group and capabilities. Owns: when a process has given something up, so that it must let go of what it
-//! shares with processes that have not.
+//! Changes of user, group and capabilities. Owns: when a process has given something up, so that it must let
+//! go of what it shares with processes that have not.
 //!
-//! It has if it cannot come back by itself. While one of its three user ids is the registry's owner's (seteuid for the time of
-//! one file, as servers do), it can, and nothing happens. It has, too, if it loses a group or a capability, though it may join
-//! its user's registry anew then. A change that the kernel is going to refuse is none, and setfsuid
-//! can always be undone. By `syscall(2)` only the calling thread changes; the process lets go as a whole then, too.
+//! It has if it cannot come back by itself. While one of its three user ids is the registry's owner's
+//! (seteuid for the time of one file, as servers do), it can, and nothing happens. It has, too, if it loses a
+//! group or a capability, though it may join its user's registry anew then. A change that the kernel is going
+//! to refuse is none, and setfsuid can always be undone. By `syscall(2)` only the calling thread changes; the
+//! process lets go as a whole then, too.
 
 use crate::hook::{hooks, last};
 use crate::lifecycle::{is_active, is_borrowed};
@@ -112,7 +113,8 @@ fn leaves_groups(count: usize, list: Buf) -> bool {
     has_something() && has(CAP_SETGID) && is_list && Groups::now().lose_any(is_listed)
 }
 
-/// capset: whether a capability goes for good. (`header` is version and process, `sets` has three words per half.)
+/// capset: whether a capability goes for good. (`header` is version and process, `sets` has three words per
+/// half.)
 fn leaves_capabilities(header: Buf, sets: Buf) -> bool {
     const VERSION_1: u32 = 0x1998_0330;
     if !has_something() || header.is_null() || sets.is_null() {
@@ -204,7 +206,8 @@ pub unsafe extern "C-unwind" fn initgroups(user: *const c_char, group: u32) -> c
     let before = has_something().then(Groups::now);
     // SAFETY: the program's own arguments.
     let result = unsafe { real(user, group) };
-    // Which groups they are only libc knows, so this comes after the change: who may make it is its user still.
+    // Which groups they are only libc knows, so this comes after the change: who may make it is its user
+    // still.
     let errno = last();
     let after = Groups::now();
     let has_lost = |before: Groups| before.lose_any(|group| after.ids[..after.count].contains(&group));

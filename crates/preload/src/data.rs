@@ -1,5 +1,5 @@
-//! read, write and their kin on plain buffers and iovecs. Owns: the argument checks that libc or the kernel would make.
-//! (Descriptors that are unknown here never get this far, or find no connection.)
+//! read, write and their kin on plain buffers and iovecs. Owns: the argument checks that libc or the kernel
+//! would make. (Descriptors that are unknown here never get this far, or find no connection.)
 
 use crate::hook::descriptor_hooks;
 use crate::pointers::{self, MOST, address, is_near_null, is_outside};
@@ -36,8 +36,8 @@ pub(crate) fn transmit_from(fd: c_int, buf: Buf, len: usize, flags: c_int) -> Ou
     transmit(fd, once(source), len, flags)
 }
 
-/// Into a buffer that cannot be one: the kernel finds out when it has something to copy, or at once if it `is_beyond` the
-/// user's half.
+/// Into a buffer that cannot be one: the kernel finds out when it has something to copy, or at once if it
+/// `is_beyond` the user's half.
 #[cold]
 fn receive_outside(fd: c_int, is_beyond: bool, flags: c_int) -> Outcome {
     if is_beyond && socket::stream::is_shared(fd) {

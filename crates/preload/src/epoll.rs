@@ -66,8 +66,9 @@ fn wait(
     {
         return Outcome::Fail(Errno::EFAULT);
     }
-    // SAFETY: the program's array of `max` events, its own to be written. (Event is packed on x86-64, so alignment is 1
-    // there; elsewhere the program's array is aligned as C requires.) What is read of it was written before.
+    // SAFETY: the program's array of `max` events, its own to be written. (Event is packed on x86-64, so
+    // alignment is 1 there; elsewhere the program's array is aligned as C requires.) What is read of it was
+    // written before.
     let room = unsafe { core::slice::from_raw_parts_mut(events, room) };
     ours::wait(epfd, room, timeout_ns, &mut LibcWait(libc_wait, !mask.is_null()))
 }

@@ -1,4 +1,5 @@
-//! From outcomes to C: the macros that write a hook. Owns: a hook is one outcome, and libc's function where that says so.
+//! From outcomes to C: the macros that write a hook. Owns: a hook is one outcome, and libc's function where
+//! that says so.
 
 pub(crate) use crate::errno::{errno_location, fail, from_raw, last};
 use socket::Outcome;
@@ -13,8 +14,8 @@ pub(crate) fn finish(outcome: Outcome) -> Option<isize> {
     }
 }
 
-/// Declares exported functions on a descriptor that are libc's at once if the descriptor is unknown here: a look at the
-/// table and a jump. The rest is as with [`hooks!`].
+/// Declares exported functions on a descriptor that are libc's at once if the descriptor is unknown here: a
+/// look at the table and a jump. The rest is as with [`hooks!`].
 macro_rules! descriptor_hooks {
     ($( fn $name:ident [$($alias:ident)*] $args:tt -> $ret:ty $body:block )*) => { $(
         $crate::hook::descriptor_hooks!(@one $name, $args, $ret, $body);

@@ -1,11 +1,12 @@
 //! `libsmc-preload.so`: the ABI edge, third of the three unsafe rooms.
 //!
-//! Owns: the C signatures, errno, and the promise that a call which is not ours reaches libc's own function unchanged
-//! (so cancellation, other preloads and libc's quirks survive). Hooks never allocate, never take a lock that a fork child
-//! could inherit locked, never resolve symbols lazily; before the constructor has run they make the raw system call.
-//! Does not own: any decision about a connection (`socket`).
+//! Owns: the C signatures, errno, and the promise that a call which is not ours reaches libc's own function
+//! unchanged (so cancellation, other preloads and libc's quirks survive). Hooks never allocate, never take a
+//! lock that a fork child could inherit locked, never resolve symbols lazily; before the constructor has run
+//! they make the raw system call. Does not own: any decision about a connection (`socket`).
 //!
-//! Files: `real` (libc's functions), `errno`, `hook` (the macros), one file per group of symbols, `start` (constructor).
+//! Files: `real` (libc's functions), `errno`, `hook` (the macros), one file per group of symbols, `start`
+//! (constructor).
 #![no_std]
 #![allow(
     clippy::missing_safety_doc,
@@ -39,8 +40,9 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     os::process::abort()
 }
 
-// The precompiled `core` names an unwinding personality. Rust frames here have nothing to clean up, so a forced unwind
-// (pthread cancellation) passes through: _URC_CONTINUE_UNWIND. Hidden, or Rust programs would find this one for their own.
+// The precompiled `core` names an unwinding personality. Rust frames here have nothing to clean up, so a
+// forced unwind (pthread cancellation) passes through: _URC_CONTINUE_UNWIND. Hidden, or Rust programs would
+// find this one for their own.
 #[cfg(target_arch = "x86_64")]
 core::arch::global_asm!(
     ".globl rust_eh_personality",

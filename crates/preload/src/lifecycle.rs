@@ -1,4 +1,5 @@
-//! listen, accept, connect, shutdown, close and the dup family. Owns: the table stays in step with the kernel's.
+//! listen, accept, connect, shutdown, close and the dup family. Owns: the table stays in step with the
+//! kernel's.
 
 use crate::hook::{self, hooks};
 use crate::real::{Buf, forward};
@@ -29,8 +30,8 @@ fn may_upgrade() -> bool {
     is_active() && !os::confined::is_confined()
 }
 
-/// Whether we run in a vfork child: it borrows the parent's memory, but its descriptors are its own. What it closes
-/// must not be forgotten here.
+/// Whether we run in a vfork child: it borrows the parent's memory, but its descriptors are its own. What it
+/// closes must not be forgotten here.
 pub(crate) fn is_borrowed() -> bool {
     os::process::pid() != os::process::cached_pid()
 }
@@ -149,7 +150,8 @@ fn closing(fd: c_int) -> Outcome {
     if result == 0 { Outcome::Done(0) } else { Outcome::Fail(hook::last()) }
 }
 
-/// SO_LINGER with a time: the last close waits until the peer's kernel has everything, time is up or a signal comes.
+/// SO_LINGER with a time: the last close waits until the peer's kernel has everything, time is up or a signal
+/// comes.
 fn linger(fd: c_int) {
     let Some(ms) = socket::queue::linger_ms(fd) else { return };
     let before = hook::last();

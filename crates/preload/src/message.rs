@@ -92,8 +92,8 @@ fn transmit_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
     }
 }
 
-/// A socket passed to another process before its first use stays on TCP: the receiver may not have the library. One in use
-/// is not this process's alone any more.
+/// A socket passed to another process before its first use stays on TCP: the receiver may not have the
+/// library. One in use is not this process's alone any more.
 fn keep_passed_sockets_plain(msg: Buf) {
     if !msg.is_null() {
         each_passed(msg, socket::lend::before_passing);

@@ -143,7 +143,8 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
     }
     match name {
         opt::SO_RCVLOWAT => stream::note_rcvlowat(fd),
-        // Connections on this host arrive by the loopback device: bound to that or to none, a socket is found there.
+        // Connections on this host arrive by the loopback device: bound to that or to none, a socket is found
+        // there.
         opt::SO_BINDTODEVICE | opt::SO_BINDTOIFINDEX
             if crate::lifecycle::is_active()
                 && os::net::bound_device(fd).unsigned_abs() > os::net::LOOPBACK =>

@@ -1,7 +1,7 @@
-//! Functions that libc builds on its own execve, clone and write without asking the dynamic linker: the exec lists,
-//! posix_spawn, system, popen, quick_exit, dprintf. We only prepare what they will do to our sockets. Owns: that their arguments, of which
-//! often only the program knows how many there are, reach libc's function as they came: registers and stack stand as they stood
-//! when it is jumped to.
+//! Functions that libc builds on its own execve, clone and write without asking the dynamic linker: the exec
+//! lists, posix_spawn, system, popen, quick_exit, dprintf. We only prepare what they will do to our sockets.
+//! Owns: that their arguments, of which often only the program knows how many there are, reach libc's
+//! function as they came: registers and stack stand as they stood when it is jumped to.
 
 use crate::lifecycle::{is_active, is_borrowed};
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -54,7 +54,8 @@ fn lends(fd: usize) {
 /// Whether dprintf writes past stdio's tables: 1 for yes, 2 for no, 0 while nobody has looked.
 static PRINTS_BARE: AtomicU8 = AtomicU8::new(0);
 
-/// glibc has made dprintf a FILE, which `stdio` sees, until 2.36; later ones and musl write to the descriptor itself.
+/// glibc has made dprintf a FILE, which `stdio` sees, until 2.36; later ones and musl write to the descriptor
+/// itself.
 fn learn_how_dprintf_writes() {
     let version = crate::real::next(c"gnu_get_libc_version");
     let is_bare = if version.is_null() {
@@ -143,7 +144,8 @@ macro_rules! pass_on {
             }
         )*
 
-        /// Finds libc's functions, for they are hooked even where the library is switched off. Called by the constructor.
+        /// Finds libc's functions, for they are hooked even where the library is switched off. Called by the
+        /// constructor.
         pub(crate) fn resolve() {
             $( $pointer.store(
                 crate::real::next(concat_name(concat!(stringify!($name), "\0"))),

@@ -1,15 +1,18 @@
-//! The program's pointers: whether the kernel would answer EFAULT. Owns: the numbers of pages that were found in order.
+//! The program's pointers: whether the kernel would answer EFAULT. Owns: the numbers of pages that were found
+//! in order.
 //!
-//! An address outside of the user's half, or a range that wraps, is a comparison. Whether a page is there is the kernel's to say, by a
-//! call that does nothing (`os::futex`); the answer is kept, so that small structures, which lie on the same few pages again and
-//! again, cost a look at a table. (A page that was in order and is not any more is a SIGSEGV.)
+//! An address outside of the user's half, or a range that wraps, is a comparison. Whether a page is there is
+//! the kernel's to say, by a call that does nothing (`os::futex`); the answer is kept, so that small
+//! structures, which lie on the same few pages again and again, cost a look at a table. (A page that was in
+//! order and is not any more is a SIGSEGV.)
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use os::Errno;
 
 const PAGE: usize = 4096;
-/// Where the user's half ends with four levels of page tables. (With five, addresses above are had only by who asks for them.)
+/// Where the user's half ends with four levels of page tables. (With five, addresses above are had only by
+/// who asks for them.)
 const END: usize = 1 << 47;
 /// What the kernel moves in one call at most (MAX_RW_COUNT of linux/fs.h).
 pub(crate) const MOST: usize = 0x7fff_f000;
@@ -56,7 +59,8 @@ impl Pages {
     }
 }
 
-/// Whether `len` bytes at `at` begin on the null page, leave the user's half or wrap. (Says yes to an empty range there, too.)
+/// Whether `len` bytes at `at` begin on the null page, leave the user's half or wrap. (Says yes to an empty
+/// range there, too.)
 #[inline]
 pub(crate) fn is_outside(at: usize, len: usize) -> bool {
     at.wrapping_sub(PAGE) > (END - PAGE).saturating_sub(len)

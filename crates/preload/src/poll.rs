@@ -70,7 +70,8 @@ fn from_ms(timeout: c_int) -> Option<u64> {
     u64::try_from(timeout).ok().map(|ms| ms * 1_000_000)
 }
 
-/// Time limit and mask of ppoll and pselect, as the kernel looks at them first. (libc's own functions read the time before that.)
+/// Time limit and mask of ppoll and pselect, as the kernel looks at them first. (libc's own functions read
+/// the time before that.)
 fn limits(time: Time, mask: Mask) -> Result<Option<u64>, Errno> {
     let time = pointers::time(time)?;
     pointers::mask(mask)?;
@@ -163,8 +164,8 @@ impl Sets {
 
     fn select(&self, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
         let Ok(count) = usize::try_from(self.count) else { return Outcome::Forward };
-        // Beyond that a program has sets of its own making, or names its limit of descriptors with ordinary ones: only the
-        // kernel knows where to stop reading.
+        // Beyond that a program has sets of its own making, or names its limit of descriptors with ordinary
+        // ones: only the kernel knows where to stop reading.
         if count > FD_SETSIZE || !self.are_there(count) {
             return Outcome::Forward;
         }

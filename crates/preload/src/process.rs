@@ -121,7 +121,8 @@ crate::hook::hooks! {
     }
 }
 
-/// Connections that go on into the next program are made ready for it; should there be none, all is as it was.
+/// Connections that go on into the next program are made ready for it; should there be none, all is as it
+/// was.
 fn trying_to_exec(exec: impl FnOnce() -> c_int) -> Outcome {
     before_exec();
     exec();

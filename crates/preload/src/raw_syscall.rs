@@ -1,5 +1,6 @@
-//! `syscall(2)`, the function: libuv closes descriptors with it, and asks for io_uring. Owns: the list of numbers that
-//! reach our hooks; every other number passes as it is (a default of "deny" breaks programs every year).
+//! `syscall(2)`, the function: libuv closes descriptors with it, and asks for io_uring. Owns: the list of
+//! numbers that reach our hooks; every other number passes as it is (a default of "deny" breaks programs
+//! every year).
 
 use crate::{credentials, data, epoll, lifecycle, message, options, poll, process, sandbox, transfer};
 use core::ffi::c_int;

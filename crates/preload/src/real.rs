@@ -14,17 +14,20 @@ const NEXT: *mut c_void = -1isize as *mut c_void;
 
 /// The next definition of `name` after this library's, or null.
 pub(crate) fn next(name: &CStr) -> *mut c_void {
-    // SAFETY: dlsym with a NUL-terminated name; called from the constructor, or for a fork or exec that comes before it.
+    // SAFETY: dlsym with a NUL-terminated name; called from the constructor, or for a fork or exec that comes
+    // before it.
     unsafe { dlsym(NEXT, name.as_ptr()) }
 }
 
-/// The definition of `name` that the program itself uses, or null: for data, which the program may hold a copy of.
+/// The definition of `name` that the program itself uses, or null: for data, which the program may hold a
+/// copy of.
 pub(crate) fn global(name: &CStr) -> *mut c_void {
     // SAFETY: as in `next`; a null handle is `RTLD_DEFAULT`.
     unsafe { dlsym(core::ptr::null_mut(), name.as_ptr()) }
 }
 
-/// The clock in the object that the kernel maps into the process; `None` where the dynamic linker does not show it.
+/// The clock in the object that the kernel maps into the process; `None` where the dynamic linker does not
+/// show it.
 pub(crate) fn kernel_clock() -> Option<os::time::KernelClock> {
     const LAZY_AND_ONLY_IF_LOADED: c_int = 1 | 4;
     #[cfg(target_arch = "x86_64")]
@@ -39,7 +42,8 @@ pub(crate) fn kernel_clock() -> Option<os::time::KernelClock> {
     let dlopen = unsafe {
         core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void>(dlopen)
     };
-    // SAFETY: a NUL-terminated name; what is loaded already runs no constructor. The handle is kept: the object stays.
+    // SAFETY: a NUL-terminated name; what is loaded already runs no constructor. The handle is kept: the
+    // object stays.
     let object = unsafe { dlopen(c"linux-vdso.so.1".as_ptr(), LAZY_AND_ONLY_IF_LOADED) };
     if object.is_null() {
         return None;
@@ -93,7 +97,8 @@ macro_rules! reals {
                 #[inline]
                 pub(crate) unsafe fn $name($($arg: $ty),*) -> $ret {
                     let real = pointers::$name.load(Ordering::Acquire);
-                    // SAFETY: it is ours of this type, or dlsym returned the function of this name, whose C type this is.
+                    // SAFETY: it is ours of this type, or dlsym returned the function of this name, whose C
+                    // type this is.
                     let real = unsafe {
                         core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($ty),*) -> $ret>(real)
                     };

@@ -1,4 +1,5 @@
-//! What a process does to confine itself: limits, filters of system calls. Owns: that we know of them before they hold.
+//! What a process does to confine itself: limits, filters of system calls. Owns: that we know of them before
+//! they hold.
 
 use crate::hook::hooks;
 use crate::real::{Buf, forward};
@@ -20,7 +21,8 @@ fn limiting(pid: c_int, resource: c_int, new: Buf) -> Outcome {
 
 const PR_SET_SECCOMP: c_int = 22;
 
-/// The call that installs a filter: what comes after it is prepared before, and taken back if the kernel refuses.
+/// The call that installs a filter: what comes after it is prepared before, and taken back if the kernel
+/// refuses.
 fn filtering(calls: Calls, has_filter: bool, install: impl FnOnce() -> isize) -> Outcome {
     // Programs ask with a null filter whether there would be any.
     let is_meant = has_filter || calls == Calls::Fewest;

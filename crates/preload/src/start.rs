@@ -1,6 +1,8 @@
-//! Constructor and destructor. Owns: the order of things before the program's main: environment, symbols, hooks live.
+//! Constructor and destructor. Owns: the order of things before the program's main: environment, symbols,
+//! hooks live.
 //!
-//! Cost for a program that never opens a socket: symbol look-ups and two page protections, no descriptor, no mapping.
+//! Cost for a program that never opens a socket: symbol look-ups and two page protections, no descriptor, no
+//! mapping.
 
 use crate::{hook, lifecycle, process, real, stdio};
 use core::ffi::{CStr, c_char};
@@ -39,8 +41,9 @@ extern "C" fn constructor() {
     adopt_inherited();
 }
 
-/// Sockets inherited over exec: inetd children, a shell's redirections, servers that restart themselves. One poll tells which
-/// of the first thousand descriptors are open; a socket nobody knows costs one system call more.
+/// Sockets inherited over exec: inetd children, a shell's redirections, servers that restart themselves. One
+/// poll tells which of the first thousand descriptors are open; a socket nobody knows costs one system call
+/// more.
 fn adopt_inherited() {
     const MOST: usize = 1024;
     // (Not on the stack: a library may be loaded by a thread that has little of it.)

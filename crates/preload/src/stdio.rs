@@ -1,7 +1,9 @@
-//! stdio on sockets: glibc's FILE layer jumps straight to its internal read, write and close, past every hook.
+//! stdio on sockets: glibc's FILE layer jumps straight to its internal read, write and close, past every
+//! hook.
 //!
-//! Owns: three slots in each of the exported tables `_IO_file_jumps` and `_IO_wfile_jumps`. A slot is replaced only if it
-//! holds exactly the exported function it should; otherwise nothing is touched. musl has no such tables.
+//! Owns: three slots in each of the exported tables `_IO_file_jumps` and `_IO_wfile_jumps`. A slot is
+//! replaced only if it holds exactly the exported function it should; otherwise nothing is touched. musl has
+//! no such tables.
 
 use crate::real::next;
 use core::ffi::{c_int, c_void};
@@ -52,7 +54,8 @@ fn patch_table(jumps: *mut *mut c_void) {
         return;
     }
     for slot in 0..SLOTS {
-        // SAFETY: the table has this many words and was just made writable; nobody else runs yet (constructor).
+        // SAFETY: the table has this many words and was just made writable; nobody else runs yet
+        // (constructor).
         let place = unsafe { jumps.add(slot) };
         for (old, new) in pairs {
             // SAFETY: as above.
@@ -67,7 +70,8 @@ fn patch_table(jumps: *mut *mut c_void) {
 }
 
 fn protect(start: usize, len: usize, how: usize) -> bool {
-    // SAFETY: whole pages of libc's relocated read-only data; a refusal (SELinux) leaves everything as it was.
+    // SAFETY: whole pages of libc's relocated read-only data; a refusal (SELinux) leaves everything as it
+    // was.
     unsafe { os::raw::call(os::raw::nr::__NR_mprotect, &[start, len, how]) == 0 }
 }
 

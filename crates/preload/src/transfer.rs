@@ -1,5 +1,6 @@
-//! sendfile and splice with one of our sockets at an end: a file is read straight into the ring, a pipe's bytes bounce
-//! through a buffer. Owns: the file's or pipe's position, which moves exactly by what the socket took.
+//! sendfile and splice with one of our sockets at an end: a file is read straight into the ring, a pipe's
+//! bytes bounce through a buffer. Owns: the file's or pipe's position, which moves exactly by what the socket
+//! took.
 
 use crate::data::{receive_into, transmit_from};
 use crate::hook::{self, hooks};
@@ -186,7 +187,8 @@ fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     Outcome::Done(moved)
 }
 
-/// Whether the pipe can be written to, after a wait if that is allowed. (A pipe without readers says so when written to.)
+/// Whether the pipe can be written to, after a wait if that is allowed. (A pipe without readers says so when
+/// written to.)
 fn has_room(pipe: c_int, may_wait: bool) -> bool {
     let mut entry = os::poll::PollFd { fd: pipe, events: bits::OUT, revents: 0 };
     // SAFETY: one entry; our own hook.

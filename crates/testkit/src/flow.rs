@@ -1,9 +1,9 @@
-//! A model of flow control: how many bytes a peer's cursor entitles a side to read or write. Cursors are monotonic u64
-//! byte counts. The ring in `shm` clamps by itself, with cached cursors and as few loads as it can; this is what it must
-//! come to, in plain arithmetic. The simulation of `proto` moves its bytes by it.
+//! A model of flow control: how many bytes a peer's cursor entitles a side to read or write. Cursors are
+//! monotonic u64 byte counts. The ring in `shm` clamps by itself, with cached cursors and as few loads as it
+//! can; this is what it must come to, in plain arithmetic. The simulation of `proto` moves its bytes by it.
 //!
-//! Owns: the answer never exceeds the ring, whatever the peer wrote; a cursor that runs backwards or too far is a lie,
-//! not a length.
+//! Owns: the answer never exceeds the ring, whatever the peer wrote; a cursor that runs backwards or too far
+//! is a lie, not a length.
 
 use wire::Cursor;
 

@@ -1,5 +1,6 @@
-//! Development only: what tests of several rooms share. Invariant: everything here is reproducible from a seed; no
-//! clock, no system randomness. `flow` is a model: no product code calls it, tests hold product code against it.
+//! Development only: what tests of several rooms share. Invariant: everything here is reproducible from a
+//! seed; no clock, no system randomness. `flow` is a model: no product code calls it, tests hold product code
+//! against it.
 
 #![forbid(unsafe_code)]
 

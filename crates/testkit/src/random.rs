@@ -1,4 +1,5 @@
-//! A small reproducible generator (SplitMix64, Steele, Lea and Flood 2014). Invariant: equal seeds give equal runs.
+//! A small reproducible generator (SplitMix64, Steele, Lea and Flood 2014). Invariant: equal seeds give equal
+//! runs.
 
 /// A generator of numbers from a seed.
 #[derive(Clone, Debug)]

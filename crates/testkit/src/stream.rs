@@ -1,5 +1,6 @@
-//! An endless reproducible byte stream, so that a reader can check every byte without being told what was sent.
-//! Invariant: the byte at an offset depends on the seed and the offset alone, never on how the stream was cut.
+//! An endless reproducible byte stream, so that a reader can check every byte without being told what was
+//! sent. Invariant: the byte at an offset depends on the seed and the offset alone, never on how the stream
+//! was cut.
 
 use crate::random::mix;
 

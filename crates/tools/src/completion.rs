@@ -1,4 +1,5 @@
-//! `smc completion SHELL TOOL`: what bash, zsh and fish have to know of a tool, out of its table. Owns: their languages.
+//! `smc completion SHELL TOOL`: what bash, zsh and fish have to know of a tool, out of its table. Owns: their
+//! languages.
 
 use crate::tool::{Object, Opt, Tool};
 use crate::{output, smc_run, smcd, smcss};

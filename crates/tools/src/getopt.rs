@@ -1,4 +1,5 @@
-//! Options as getopt_long(3) reads them, with its messages. Owns: clusters, attached values, abbreviated long names.
+//! Options as getopt_long(3) reads them, with its messages. Owns: clusters, attached values, abbreviated long
+//! names.
 
 use crate::tool::Tool;
 use std::ffi::{OsStr, OsString};

@@ -1,5 +1,6 @@
-//! What this process was started with, looked at before the runtime changes it: Rust's start ignores SIGPIPE and opens
-//! /dev/null for closed standard descriptors. Owns: those two facts; smc_run hands them on unchanged.
+//! What this process was started with, looked at before the runtime changes it: Rust's start ignores SIGPIPE
+//! and opens /dev/null for closed standard descriptors. Owns: those two facts; smc_run hands them on
+//! unchanged.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

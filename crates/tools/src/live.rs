@@ -1,12 +1,13 @@
-//! What of a registry is true now: connections and listeners whose sockets exist. Owns: that judgement, and the ISM names
-//! (GID, link group id) under which smcss and smcd show them.
+//! What of a registry is true now: connections and listeners whose sockets exist. Owns: that judgement, and
+//! the ISM names (GID, link group id) under which smcss and smcd show them.
 
 use crate::registry::Registry;
 use crate::segments::Segments;
 use fabric::observe::{Connection, End, Listener, Process, Slot};
 use os::net::Endpoint;
 
-/// Asks the kernel for the cookie of the open socket between two addresses (or of the listener, if there is none).
+/// Asks the kernel for the cookie of the open socket between two addresses (or of the listener, if there is
+/// none).
 type Ask<'a> = &'a dyn Fn(Endpoint, Endpoint) -> Option<u64>;
 
 /// A connection with at least one living end.
@@ -71,8 +72,8 @@ fn live(connection: Connection, uid: u32, segments: &mut Segments, ask: Ask<'_>)
     })
 }
 
-/// An end lives while its process does. If that is gone, another may hold the socket (fork, descriptor passing): the
-/// kernel knows.
+/// An end lives while its process does. If that is gone, another may hold the socket (fork, descriptor
+/// passing): the kernel knows.
 fn is_alive(end: &End, peer: &End, ask: Ask<'_>) -> bool {
     let of_process = end.process.is_some_and(|process| process.is_alive);
     end.is_open && (of_process || (end.cookie != 0 && ask(end.at, peer.at) == Some(end.cookie)))

@@ -1,7 +1,7 @@
 //! `smc`: one program that answers to several names. Owns: which applet runs.
 //!
-//! The name it was started under decides (`smc_run`, `smcss`, `smcd` are links to it); started as `smc`, its first
-//! argument does. Every applet takes its arguments and answers with an exit code.
+//! The name it was started under decides (`smc_run`, `smcss`, `smcd` are links to it); started as `smc`, its
+//! first argument does. Every applet takes its arguments and answers with an exit code.
 #![deny(unsafe_code)]
 
 mod completion;

@@ -1,5 +1,5 @@
-//! Dumps by sock_diag(7). Owns: the conversation with the kernel; frames are those of rust-netlink, and what is in them belongs
-//! to whoever asks.
+//! Dumps by sock_diag(7). Owns: the conversation with the kernel; frames are those of rust-netlink, and what
+//! is in them belongs to whoever asks.
 
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload,

@@ -1,7 +1,7 @@
 //! The registries on this machine that we may read: our own, and as root everybody's.
 //!
-//! Owns: the proof that a file is its user's registry. Files are copied, not mapped: another user may cut his file short
-//! at any time, and a copy cannot fault.
+//! Owns: the proof that a file is its user's registry. Files are copied, not mapped: another user may cut his
+//! file short at any time, and a copy cannot fault.
 
 use fabric::Reason;
 use fabric::local::{PATH_LEN, unforeseen_number};
@@ -39,7 +39,8 @@ pub(crate) fn folder() -> PathBuf {
     directory(std::env::var_os("SMC_REGISTRY_DIR").map(PathBuf::from))
 }
 
-/// The registry of a user: under its usual name, or where another user has taken that, under the one that the library chose.
+/// The registry of a user: under its usual name, or where another user has taken that, under the one that the
+/// library chose.
 pub(crate) fn file(folder: &Path, uid: u32) -> PathBuf {
     let usual = usual(folder, uid);
     if is_taken(&usual, uid) { unforeseen(folder, uid).unwrap_or(usual) } else { usual }
@@ -71,8 +72,9 @@ pub(crate) fn user_of(name: &str) -> Option<u32> {
     unforeseen.filter(|uid| unforeseen_number(name.as_bytes(), *uid).is_some()).or_else(|| user.parse().ok())
 }
 
-/// Why the library can make no use of the registry of `uid`, or make one, if that can be seen from outside. Reasons as
-/// the library gives them: NOSMCDDEV (no folder, or a closed one), MEM (a full one), CNFERR (not the user's own, or out of reach).
+/// Why the library can make no use of the registry of `uid`, or make one, if that can be seen from outside.
+/// Reasons as the library gives them: NOSMCDDEV (no folder, or a closed one), MEM (a full one), CNFERR (not
+/// the user's own, or out of reach).
 pub(crate) fn fault(folder: &Path, uid: u32) -> Option<Reason> {
     let path = file(folder, uid);
     match fs::symlink_metadata(&path) {

@@ -1,7 +1,7 @@
 //! The memory behind connections, opened out of the descriptors of the process that made it, read-only.
 //!
-//! Owns: the proof that what is opened is sealed memory of the registry's own user. A row may name any process and any
-//! descriptor; only a memfd of that user that cannot shrink is ever opened and mapped.
+//! Owns: the proof that what is opened is sealed memory of the registry's own user. A row may name any
+//! process and any descriptor; only a memfd of that user that cannot shrink is ever opened and mapped.
 
 use fabric::observe::{self, Connection, Slot};
 use os::file::How;
@@ -28,8 +28,8 @@ impl Segments {
         Segments { uid, known: HashMap::new(), held: HashMap::new() }
     }
 
-    /// The slot of a connection, if its memory is within reach. A forked child serves as well as its parent: both have
-    /// the descriptor under the same number.
+    /// The slot of a connection, if its memory is within reach. A forked child serves as well as its parent:
+    /// both have the descriptor under the same number.
     pub(crate) fn slot(&mut self, connection: &Connection) -> Option<Slot> {
         let holders = connection.ends.iter().filter_map(|end| end.process.map(|process| process.pid));
         let pids: Vec<u32> = std::iter::once(connection.owner_pid).chain(holders).collect();

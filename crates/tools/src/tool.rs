@@ -1,5 +1,5 @@
-//! One table per tool: its options and commands. Owns: that the parser, the usage, the OPTIONS of the manual page and the
-//! completions of shells (`completion`) say the same, since all of them read the table.
+//! One table per tool: its options and commands. Owns: that the parser, the usage, the OPTIONS of the manual
+//! page and the completions of shells (`completion`) say the same, since all of them read the table.
 
 /// A tool.
 pub(crate) struct Tool {
@@ -15,7 +15,8 @@ pub(crate) struct Tool {
     pub(crate) objects: &'static [Object],
     /// Dashes before a long name.
     pub(crate) dashes: &'static str,
-    /// Whether options may stand behind other arguments. If not, what follows is a command of its own or an object.
+    /// Whether options may stand behind other arguments. If not, what follows is a command of its own or an
+    /// object.
     pub(crate) permutes: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The manual pages say what the programs do. smc_chk looks reasons up in the page of smcss, so its table is an interface.
+//! The manual pages say what the programs do. smc_chk looks reasons up in the page of smcss, so its table is
+//! an interface.
 
 use std::fs;
 use std::path::Path;

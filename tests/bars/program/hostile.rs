@@ -1,6 +1,6 @@
-//! Hostile: an echo server and its clients, to be run while somebody scribbles over their shared words. Invariant: a
-//! client tells what it saw (sent, received, the first wrong byte, how it ended) and judges nothing; it always ends by
-//! itself, because after its time it shuts the TCP connection down.
+//! Hostile: an echo server and its clients, to be run while somebody scribbles over their shared words.
+//! Invariant: a client tells what it saw (sent, received, the first wrong byte, how it ended) and judges
+//! nothing; it always ends by itself, because after its time it shuts the TCP connection down.
 
 use crate::{connect, listen};
 use isthmus_tests::sys;
@@ -60,7 +60,8 @@ pub(crate) fn server(port: u16) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Talks for `ms` milliseconds on all its connections; one line each. At most `window` bytes wait for their echo.
+/// Talks for `ms` milliseconds on all its connections; one line each. At most `window` bytes wait for their
+/// echo.
 pub(crate) fn client(port: u16, ms: u64, seed: u64, window: u64) -> Result<String, String> {
     let end = Instant::now() + Duration::from_millis(ms);
     let conns: Vec<TcpStream> = (0..CONNECTIONS).map(|_| connect(port)).collect::<Result<_, _>>()?;
@@ -145,8 +146,8 @@ fn read_until_end(fd: i32, stream: &mut Stream, seed: u64, got: &AtomicU64) -> S
     }
 }
 
-/// Opens one connection after the other for `ms` milliseconds, twenty at a time, and exchanges a message on each.
-/// Nothing waits longer than its time limit; the line says how many exchanges went well.
+/// Opens one connection after the other for `ms` milliseconds, twenty at a time, and exchanges a message on
+/// each. Nothing waits longer than its time limit; the line says how many exchanges went well.
 pub(crate) fn opener(port: u16, ms: u64, seed: u64) -> Result<String, String> {
     let end = Instant::now() + Duration::from_millis(ms);
     let mut random = Random::new(seed);

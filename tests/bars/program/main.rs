@@ -1,5 +1,6 @@
-//! The loads behind the bars: each is a server or a client that checks every byte it reads and says on its last
-//! line what it found. Invariant: a wrong byte, a lost connection or a missing end is a line with "BAD" and exit 1.
+//! The loads behind the bars: each is a server or a client that checks every byte it reads and says on its
+//! last line what it found. Invariant: a wrong byte, a lost connection or a missing end is a line with "BAD"
+//! and exit 1.
 //!
 //! `bar-load integrity|pump|churn|many|idle|verdict server|client PORT [COUNT] [SEED]`,
 //! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`, `bar-load busy server|client PORT CHANGES`,

@@ -1,4 +1,5 @@
-//! Many: one process holds many connections at once, served by one epoll loop. The client raises its own soft limit.
+//! Many: one process holds many connections at once, served by one epoll loop. The client raises its own soft
+//! limit.
 
 use crate::{connect, listen, open_fds};
 use isthmus_tests::sys;

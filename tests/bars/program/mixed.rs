@@ -1,5 +1,5 @@
-//! Mixed: several processes listen on one port (SO_REUSEPORT), and each says who it is. Invariant: the client counts the
-//! answers and judges nothing.
+//! Mixed: several processes listen on one port (SO_REUSEPORT), and each says who it is. Invariant: the client
+//! counts the answers and judges nothing.
 
 use crate::connect;
 use isthmus_tests::sys;

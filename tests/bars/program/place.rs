@@ -2,7 +2,8 @@
 
 use isthmus_tests::sys;
 
-/// Takes a name in a folder that everybody may write to, as `kind` says, and keeps it until this process is killed.
+/// Takes a name in a folder that everybody may write to, as `kind` says, and keeps it until this process is
+/// killed.
 pub(crate) fn squat(kind: &str) -> Result<String, String> {
     let path = std::env::var("BAR_PATH").map_err(|e| format!("BAR_PATH: {e}"))?;
     let made = match kind {

@@ -1,5 +1,5 @@
-//! Pump: both ends stream as fast as they can until one is killed; the survivor must have read a correct prefix, then
-//! EOF or a reset. Invariant: the survivor always comes to an end by itself.
+//! Pump: both ends stream as fast as they can until one is killed; the survivor must have read a correct
+//! prefix, then EOF or a reset. Invariant: the survivor always comes to an end by itself.
 
 use crate::{connect, listen, open_fds, resident};
 use isthmus_tests::sys;

@@ -1,5 +1,6 @@
-//! Trust: a server of root's whose worker gives something up, and then looks for whatever of root's it still has. Invariant:
-//! the worker judges nothing; it says what it found, and serves its connections to their ends.
+//! Trust: a server of root's whose worker gives something up, and then looks for whatever of root's it still
+//! has. Invariant: the worker judges nothing; it says what it found, and serves its connections to their
+//! ends.
 
 use crate::{connect, listen};
 use isthmus_tests::sys::{self, Change};
@@ -43,8 +44,8 @@ fn plan(word: &str) -> Option<(Worker, Vec<Change>)> {
     }
 }
 
-/// Serves four connections: one that was used by both before the change, one that nobody has looked at by then, and two
-/// that come after it.
+/// Serves four connections: one that was used by both before the change, one that nobody has looked at by
+/// then, and two that come after it.
 pub(crate) fn server(port: u16, how: &str) -> Result<String, String> {
     let (worker, changes) = plan(how).ok_or("what change?")?;
     // (Root in a container may have no group that it could lose.)
@@ -192,7 +193,8 @@ fn ask(conn: &mut TcpStream, round: u8) -> Result<(), String> {
     if answer == question { Ok(()) } else { Err("a wrong answer".into()) }
 }
 
-/// A server of root's that starts a helper as another user, between the first and the second of three connections.
+/// A server of root's that starts a helper as another user, between the first and the second of three
+/// connections.
 pub(crate) fn helped_server(port: u16) -> Result<String, String> {
     let listener = listen(port)?;
     let mut first = accept(&listener)?;

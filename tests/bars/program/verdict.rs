@@ -1,6 +1,6 @@
-//! Verdict stress: short connections of many shapes with random delays. Each end derives from the client's port what
-//! the other will send, so a foreign, lost or doubled byte is seen at once, by whichever end it reaches.
-//! Invariant: both ends of one connection name the same carrier: all bytes over TCP, or none.
+//! Verdict stress: short connections of many shapes with random delays. Each end derives from the client's
+//! port what the other will send, so a foreign, lost or doubled byte is seen at once, by whichever end it
+//! reaches. Invariant: both ends of one connection name the same carrier: all bytes over TCP, or none.
 
 use crate::{connect, listen};
 use isthmus_tests::sys;
@@ -161,7 +161,8 @@ fn expect_end(conn: &mut TcpStream) -> Result<(), String> {
     }
 }
 
-/// "tcp" when the client's bytes crossed the kernel's TCP, "shm" when none did (FIN may count as one), else "mixed".
+/// "tcp" when the client's bytes crossed the kernel's TCP, "shm" when none did (FIN may count as one), else
+/// "mixed".
 fn carrier(conn: &TcpStream, to_server: usize) -> String {
     let (received, acked) = sys::tcp_bytes(conn.as_raw_fd()).unwrap_or_default();
     let most = received.max(acked);

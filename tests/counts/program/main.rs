@@ -1,5 +1,5 @@
-//! What is counted: N equal operations in one thread, which is both ends of its connections, so that nothing waits and a
-//! run executes the same instructions every time.
+//! What is counted: N equal operations in one thread, which is both ends of its connections, so that nothing
+//! waits and a run executes the same instructions every time.
 //!
 //! `count-load exchange|stream|epoll|interest|poll|setup|pipe N`
 

@@ -1,5 +1,6 @@
-//! Last bytes: whatever way a process ends, every byte that its write() had returned for arrives, and then the end that TCP tells.
-//! (Killed by a signal before the other end's first look, a client loses what it had written: LIMITATIONS names it.)
+//! Last bytes: whatever way a process ends, every byte that its write() had returned for arrives, and then
+//! the end that TCP tells. (Killed by a signal before the other end's first look, a client loses what it had
+//! written: LIMITATIONS names it.)
 
 use crate::context::{Case, Cx, got, pattern, read_all, say, settle};
 use isthmus_tests::sys::{self, Fd, Way, show};

@@ -1,6 +1,6 @@
-//! The table of ends: every way in which the other end can go, times what this end has done before, times the calls
-//! that learn of it. Invariant: a row is one connection with a puppet of its own, and rows say only what TCP decides: no
-//! sizes, no times.
+//! The table of ends: every way in which the other end can go, times what this end has done before, times the
+//! calls that learn of it. Invariant: a row is one connection with a puppet of its own, and rows say only
+//! what TCP decides: no sizes, no times.
 
 use crate::context::{Case, Cx, Pair, Role, fill, say, settle};
 use isthmus_tests::sys::{self, Errno, Fd, Ret, poll1, show, so_error};
@@ -52,7 +52,8 @@ const GONE: &[&str] = &[
 ];
 /// The same while somebody may read: what would wait for ever is left out.
 const HELD: &[&str] = &["rrww", "wwrr", "poll"];
-/// For an end that is held by somebody who said that he will not read: what is queued already stays where it is.
+/// For an end that is held by somebody who said that he will not read: what is queued already stays where it
+/// is.
 const STILL: &[&str] = &["rrww", "wwrr", "poll", "write_on", "poll_on", "epoll_on"];
 
 /// Runs all rows of a kind of end, several at a time, and prints them in order.
@@ -188,7 +189,8 @@ fn write_on(fd: Fd) -> String {
     until_error(|| sys::send(fd, &block, MSG_NOSIGNAL))
 }
 
-/// Says it if a wait was not answered. (What it says of an end that comes at this very moment is a matter of luck.)
+/// Says it if a wait was not answered. (What it says of an end that comes at this very moment is a matter of
+/// luck.)
 fn waited(answer: &str) -> &'static str {
     if matches!(answer, "-" | "[]") { " after a wait without answer" } else { "" }
 }

@@ -1,4 +1,5 @@
-//! exec: which connections go on into the next program, under whatever number, and that one which fails changes nothing.
+//! exec: which connections go on into the next program, under whatever number, and that one which fails
+//! changes nothing.
 
 use crate::context::{Case, Cx, got, say, settle};
 use isthmus_tests::sys::{self, Exec, Fd, show};

@@ -1,5 +1,5 @@
-//! A process that installs a filter of system calls, made for what it does itself, goes on with its connections: whatever we did
-//! beside that before, we do no more.
+//! A process that installs a filter of system calls, made for what it does itself, goes on with its
+//! connections: whatever we did beside that before, we do no more.
 
 use crate::context::{Case, Cx, got, pattern, say, write_all};
 use isthmus_tests::sys::{self, Fd, Select, show};

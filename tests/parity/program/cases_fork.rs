@@ -313,7 +313,8 @@ fn pass_used_then_close(cx: &mut Cx) {
     cx.watch(q.fd);
 }
 
-/// As inetd does it, by posix_spawn: the connection is the program's standard input, and the parent lets go of it at once.
+/// As inetd does it, by posix_spawn: the connection is the program's standard input, and the parent lets go
+/// of it at once.
 fn spawn_then_close(cx: &mut Cx) {
     let (p, q) = (cx.warm(), cx.warm());
     let input = std::process::Stdio::from(sys::owned(p.fd));
@@ -340,7 +341,8 @@ fn child_exits_without_close(cx: &mut Cx) {
     cx.watch(q.fd);
 }
 
-/// A list of arguments reaches the next program as it is, and so does the connection: here its standard output.
+/// A list of arguments reaches the next program as it is, and so does the connection: here its standard
+/// output.
 fn execl(cx: &mut Cx) {
     let p = cx.warm();
     let pid = sys::fork(|| {

@@ -1,5 +1,5 @@
-//! Interest that comes and goes: event loops that take sockets out of a set and put them back with every message. What
-//! the kernel is told of it later, or never, must not show.
+//! Interest that comes and goes: event loops that take sockets out of a set and put them back with every
+//! message. What the kernel is told of it later, or never, must not show.
 
 use crate::context::{Case, Cx, say, settle, until_queued, until_ready};
 use isthmus_tests::sys::{self, Fd, ep_add, ep_del, ep_mod, ep_show, ep_wait, show};
@@ -25,7 +25,8 @@ pub(crate) const CASES: &[Case] = &[
     case("interest.blocked_reader_beside", blocked_reader_beside),
 ];
 
-/// An echo client as redis-benchmark is one: for every message the socket is put in for output, then for input.
+/// An echo client as redis-benchmark is one: for every message the socket is put in for output, then for
+/// input.
 fn back_and_forth(cx: &mut Cx) {
     let p = cx.warm();
     sys::nonblocking(p.fd, true);

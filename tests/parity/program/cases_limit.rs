@@ -1,5 +1,5 @@
-//! A program whose limit of descriptors is lower than what we wait for on its behalf (sshd's sandbox sets it to 1): every call
-//! works as before, and poll refuses what the kernel refuses, no more.
+//! A program whose limit of descriptors is lower than what we wait for on its behalf (sshd's sandbox sets it
+//! to 1): every call works as before, and poll refuses what the kernel refuses, no more.
 
 use crate::context::{Case, Cx, got, read_all, say};
 use isthmus_tests::sys::{self, Fd, Select, show};

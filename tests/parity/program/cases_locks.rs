@@ -1,5 +1,5 @@
-//! Threads that take turns on one socket, and what telling the time costs: nobody waits by burning the core that the
-//! other needs.
+//! Threads that take turns on one socket, and what telling the time costs: nobody waits by burning the core
+//! that the other needs.
 
 use crate::cases_signal::Nagger;
 use crate::context::{Case, Cx, say};
@@ -13,7 +13,8 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "locks.clock_without_a_call", shm: false, run: clock_without_a_call },
 ];
 
-/// A thread that is never preempted by the other of its core writes where that one was interrupted in the middle of it.
+/// A thread that is never preempted by the other of its core writes where that one was interrupted in the
+/// middle of it.
 fn first_in_first_out(cx: &mut Cx) {
     let fd = cx.warm().fd;
     cx.tell("discard 0");
@@ -62,7 +63,8 @@ fn clock_without_a_call(cx: &mut Cx) {
     say!("select -> {}", sys::select(sys::Select::Plain, &[fd], &[], &[], 3000));
 }
 
-/// A handler writes on the blocking socket on which its thread is writing: never refused, and nothing lost or doubled.
+/// A handler writes on the blocking socket on which its thread is writing: never refused, and nothing lost or
+/// doubled.
 fn handler_within_a_write(cx: &mut Cx) {
     const BLOCKS: usize = 2000;
     let fd = cx.warm().fd;

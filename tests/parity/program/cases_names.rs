@@ -1,5 +1,5 @@
-//! The hooks by their other names: what fortified programs, older libcs and rarer callers say for the same thing. Each is
-//! called under exactly that name (`tests/parity/hooks.txt` says where every hook is).
+//! The hooks by their other names: what fortified programs, older libcs and rarer callers say for the same
+//! thing. Each is called under exactly that name (`tests/parity/hooks.txt` says where every hook is).
 
 use crate::context::{Case, Cx, Pair, got, say, until_queued};
 use isthmus_tests::sys::{self, Fd, Ret, int_by_name, long_by_name, show, strings};

@@ -1,5 +1,5 @@
-//! What ends a blocked call on a connection where short sleeps follow each other: there a waiter may look at less than a
-//! sleeper would, and everything but data has to reach it all the same.
+//! What ends a blocked call on a connection where short sleeps follow each other: there a waiter may look at
+//! less than a sleeper would, and everything but data has to reach it all the same.
 
 use crate::cases_signal::Nagger;
 use crate::context::{Case, Cx, got, say};

@@ -1,5 +1,6 @@
-//! Socket options and ways of connecting that need care or TCP itself: deferred accept, fast open, signal-driven
-//! input, zero copy, shared ports, a socket connected to itself, and sockets that are connected twice.
+//! Socket options and ways of connecting that need care or TCP itself: deferred accept, fast open,
+//! signal-driven input, zero copy, shared ports, a socket connected to itself, and sockets that are connected
+//! twice.
 
 use crate::context::{Case, Cx, got, read_all, say, settle, until, until_queued};
 use isthmus_tests::sys::{self, Fd, poll1, show};
@@ -253,8 +254,8 @@ fn listener_reopened(cx: &mut Cx) {
     let _ = cx;
 }
 
-/// Buffers far smaller than a message: everything still arrives.
-/// (Not the least the kernel allows: with a window smaller than a segment plain TCP itself stops for good now and then.)
+/// Buffers far smaller than a message: everything still arrives. (Not the least the kernel allows: with a
+/// window smaller than a segment plain TCP itself stops for good now and then.)
 fn small_buffers(cx: &mut Cx) {
     let (l, port) = listener_with(SOL_SOCKET, libc::SO_RCVBUF, 16_384);
     cx.ask(&format!("connect 7 {port}"));

@@ -1,4 +1,5 @@
-//! Pointers that point to nothing: EFAULT from every call, as from the kernel, and nothing sent, received or lost.
+//! Pointers that point to nothing: EFAULT from every call, as from the kernel, and nothing sent, received or
+//! lost.
 
 use crate::context::{Case, Cx, got, say, until_queued};
 use isthmus_tests::sys::{self, Fd, call, show};

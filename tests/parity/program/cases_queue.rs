@@ -1,5 +1,5 @@
-//! What waits between the two programs: the queues that ioctl tells, closes that linger, and connections that nobody has
-//! accepted yet.
+//! What waits between the two programs: the queues that ioctl tells, closes that linger, and connections that
+//! nobody has accepted yet.
 
 use crate::context::{Case, Cx, fill, got, say, settle, until, until_queued};
 use isthmus_tests::sys::{self, Fd, show};
@@ -29,7 +29,8 @@ fn told(fd: Fd, request: u64) -> i32 {
     if r.is_ok() { value } else { -2 }
 }
 
-/// The peer's kernel has it, whether its program reads or not: who waits for an empty queue before a close goes on.
+/// The peer's kernel has it, whether its program reads or not: who waits for an empty queue before a close
+/// goes on.
 fn unread_message(cx: &mut Cx) {
     let fd = cx.warm().fd;
     say!("write -> {}", show(sys::write(fd, &[5; 5000])));

@@ -1,5 +1,5 @@
-//! Sets that others watch too: duplicates, sets around sets, several threads. Who sleeps where must not matter for who is
-//! woken, whatever has become quiet before.
+//! Sets that others watch too: duplicates, sets around sets, several threads. Who sleeps where must not
+//! matter for who is woken, whatever has become quiet before.
 
 use crate::context::{Case, Cx, Pair, say, settle, until_queued};
 use isthmus_tests::sys::{self, Fd, Wait, ep_add, ep_mod, ep_show, ep_wait, ep_wait_by, show};
@@ -133,7 +133,8 @@ fn rings_beside_a_loud_pipe(cx: &mut Cx) {
     say!("without the connection {starved}, without the pipe {alone}");
 }
 
-/// One thread sleeps for an edge while another keeps asking for space: an edge is told once, and not to nobody.
+/// One thread sleeps for an edge while another keeps asking for space: an edge is told once, and not to
+/// nobody.
 fn edge_beside_a_poll(cx: &mut Cx) {
     let p = cx.warm();
     let ep = sys::epoll();
@@ -159,7 +160,8 @@ fn edge_beside_a_poll(cx: &mut Cx) {
     say!("edges lost {lost}");
 }
 
-/// Two threads wait on one set; what one closes while the other has it in hand, later members must not pay for.
+/// Two threads wait on one set; what one closes while the other has it in hand, later members must not pay
+/// for.
 fn closed_while_reported(cx: &mut Cx) {
     let keep = cx.warm();
     let ep = sys::epoll();
@@ -183,7 +185,8 @@ fn closed_while_reported(cx: &mut Cx) {
     cx.watch(keep.fd);
 }
 
-/// The child's idea of a registration is as old as the fork: it must not undo what its parent asked for since.
+/// The child's idea of a registration is as old as the fork: it must not undo what its parent asked for
+/// since.
 fn interest_over_fork(cx: &mut Cx) {
     let p = cx.warm();
     let ep = sys::epoll();

@@ -1,5 +1,5 @@
-//! What a connection leaves behind when it is reset, and who gets it next. Invariant: no byte that is written on an old
-//! descriptor reaches another connection, however long its owner keeps it.
+//! What a connection leaves behind when it is reset, and who gets it next. Invariant: no byte that is written
+//! on an old descriptor reaches another connection, however long its owner keeps it.
 
 use crate::context::{Case, Cx, Pair, Role, got, say, settle, until_ready};
 use isthmus_tests::sys::{self, show};
@@ -19,7 +19,8 @@ pub(crate) const CASES: &[Case] = &[
 /// More than a link group lends before it looks for used ones.
 const MANY: usize = 140;
 
-/// The client resets many connections; the server keeps its descriptors and writes on them when others have come.
+/// The client resets many connections; the server keeps its descriptors and writes on them when others have
+/// come.
 fn reset_and_kept(cx: &mut Cx, by_unread: bool) {
     let old: Vec<Pair> = (0..MANY).map(|_| cx.warm()).collect();
     old.iter().for_each(|pair| reset(cx, *pair, by_unread));
@@ -113,7 +114,8 @@ fn reset_by_a_child_and_kept(cx: &mut Cx) {
     check(cx, &new);
 }
 
-/// A child keeps copies of this end, the other end resets, this process closes its own: who writes last is the child.
+/// A child keeps copies of this end, the other end resets, this process closes its own: who writes last is
+/// the child.
 fn kept_by_a_child(cx: &mut Cx) {
     let old: Vec<Pair> = (0..MANY).map(|_| cx.warm()).collect();
     let (go, tell) = sys::pipe(0);

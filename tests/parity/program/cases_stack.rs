@@ -1,5 +1,5 @@
-//! Small stacks: what a call takes on a connection. Programs call from handlers with alternate stacks of 8 KiB and from threads
-//! with 16 KiB.
+//! Small stacks: what a call takes on a connection. Programs call from handlers with alternate stacks of 8
+//! KiB and from threads with 16 KiB.
 
 use crate::context::{Case, Cx, fill, say};
 use isthmus_tests::sys::{self, Fd};
@@ -17,7 +17,8 @@ pub(crate) const CASES: &[Case] = &[
 const SMALL: usize = 2048;
 const LARGE: usize = 4096;
 
-/// The first use of an accepted socket answers the handshake, in the machine that also speaks to peers elsewhere.
+/// The first use of an accepted socket answers the handshake, in the machine that also speaks to peers
+/// elsewhere.
 const HANDSHAKE: usize = 8192;
 /// What the callers here take themselves, unoptimised as they are.
 const OWN: usize = 800;

@@ -1,5 +1,6 @@
-//! What each hook takes of the stack, called by its name with nothing around it: 2 KiB on the way of data and of a small wait,
-//! 4 KiB anywhere else. What a call takes that sleeps, connects or answers a handshake is in `cases_stack`.
+//! What each hook takes of the stack, called by its name with nothing around it: 2 KiB on the way of data and
+//! of a small wait, 4 KiB anywhere else. What a call takes that sleeps, connects or answers a handshake is in
+//! `cases_stack`.
 
 use crate::context::{Case, Cx, say};
 use isthmus_tests::sys::{self, Named};

@@ -1,5 +1,5 @@
-//! Edge-triggered writers that find no space before, while and after they ask: whoever was told that there is none is told
-//! once there is, though nothing is sent in between.
+//! Edge-triggered writers that find no space before, while and after they ask: whoever was told that there is
+//! none is told once there is, though nothing is sent in between.
 
 use crate::context::{Case, Cx, Pair, fill, say};
 use isthmus_tests::sys::{self, ep_add, ep_del, ep_mod, ep_show, show};
@@ -62,7 +62,8 @@ fn under_a_sleeper(cx: &mut Cx) {
     say!("room is an edge {}", waiter.join().expect("waiter"));
 }
 
-/// What the set had been told of the first connection says nothing about the second, which has stalled as often.
+/// What the set had been told of the first connection says nothing about the second, which has stalled as
+/// often.
 fn after_another_connection(cx: &mut Cx) {
     let (p, q) = (cx.warm(), cx.warm());
     let ep = sys::epoll();

@@ -1,5 +1,6 @@
-//! Threads that take turns at one set, as Java's asynchronous channels do: one waits and hands the set on before it reads until
-//! EAGAIN and asks again. Whatever another thread asks, drains or closes meanwhile, nobody may be left asleep.
+//! Threads that take turns at one set, as Java's asynchronous channels do: one waits and hands the set on
+//! before it reads until EAGAIN and asks again. Whatever another thread asks, drains or closes meanwhile,
+//! nobody may be left asleep.
 
 use crate::context::{Case, Cx, Pair, say};
 use isthmus_tests::sys::{self, Fd, ep_add, ep_del, ep_mod, ep_wait};
@@ -212,7 +213,8 @@ fn asked_again(cx: &mut Cx) {
     on_one_connection(cx, once);
 }
 
-/// Two numbers of one socket in the set, each with its own record: what one drains the other must still hear of.
+/// Two numbers of one socket in the set, each with its own record: what one drains the other must still hear
+/// of.
 fn duplicates(cx: &mut Cx) {
     let (crew, threads) = Crew::start(None, once);
     let p = nonblocking(cx.warm());

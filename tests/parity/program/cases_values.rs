@@ -1,5 +1,5 @@
-//! Options judged by their values: one that asks for nothing that only TCP can do, or for an optimisation that needs no
-//! kernel, leaves the connection in shared memory.
+//! Options judged by their values: one that asks for nothing that only TCP can do, or for an optimisation
+//! that needs no kernel, leaves the connection in shared memory.
 
 use crate::context::{Case, Cx, got, say, until};
 use isthmus_tests::sys::{self, Fd, show};
@@ -203,7 +203,8 @@ fn fast_open_off(cx: &mut Cx) {
     });
 }
 
-/// A daemon that limits itself for good (PulseAudio to 256) still has numbers for its connections and for ours.
+/// A daemon that limits itself for good (PulseAudio to 256) still has numbers for its connections and for
+/// ours.
 fn few_descriptors(cx: &mut Cx) {
     sys::limit_fds_for_good(256);
     for _ in 0..8 {

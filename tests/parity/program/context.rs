@@ -1,6 +1,6 @@
-//! What a case works with: its own end of the connection as a bare descriptor, and the other end as a puppet in
-//! another process. Invariant: a puppet's answer arrives after its call returned, so cases need no sleeps to order
-//! the two ends.
+//! What a case works with: its own end of the connection as a bare descriptor, and the other end as a puppet
+//! in another process. Invariant: a puppet's answer arrives after its call returned, so cases need no sleeps
+//! to order the two ends.
 
 use isthmus_tests::sys::{self, Fd, Ret};
 use std::io::{BufRead, BufReader, Write};

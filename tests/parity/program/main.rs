@@ -1,9 +1,11 @@
-//! The program that is run over TCP and over SMC: it performs one named case and prints what every call returned.
-//! Invariant: a transcript contains nothing that depends on timing, addresses or buffer sizes, so two runs over
-//! plain TCP print the same text. Lines that start with '#' are remarks and not part of the transcript.
+//! The program that is run over TCP and over SMC: it performs one named case and prints what every call
+//! returned. Invariant: a transcript contains nothing that depends on timing, addresses or buffer sizes, so
+//! two runs over plain TCP print the same text. Lines that start with '#' are remarks and not part of the
+//! transcript.
 //!
-//! `parity-case --list`, `parity-case CASE client|server`, and inside a case `parity-case --peer` (the other end,
-//! driven through its stdin) and `parity-case --inherited FD` (a program that was exec'ed with a connection).
+//! `parity-case --list`, `parity-case CASE client|server`, and inside a case `parity-case --peer` (the other
+//! end, driven through its stdin) and `parity-case --inherited FD` (a program that was exec'ed with a
+//! connection).
 
 mod cases_close;
 mod cases_data;

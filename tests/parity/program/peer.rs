@@ -1,5 +1,5 @@
-//! The puppet: the other end of every connection, in a process of its own, one command per line on stdin and one
-//! answer per line on stdout. Invariant: the answer says only what its calls returned.
+//! The puppet: the other end of every connection, in a process of its own, one command per line on stdin and
+//! one answer per line on stdout. Invariant: the answer says only what its calls returned.
 
 use crate::context::{digest, fill, got, pattern, read_all, write_all};
 use isthmus_tests::sys::{self, Fd, show};

@@ -1,5 +1,6 @@
-//! Functions of libc by their names in the dynamic symbol table: those that no header declares (`__read_chk`, which a fortified
-//! program calls for `read`) and those that the `libc` crate lacks. What the dynamic linker finds is what such a program calls.
+//! Functions of libc by their names in the dynamic symbol table: those that no header declares (`__read_chk`,
+//! which a fortified program calls for `read`) and those that the `libc` crate lacks. What the dynamic linker
+//! finds is what such a program calls.
 
 use super::{Errno, Ret, ret, ret32};
 use std::ffi::{CStr, CString, c_char};
@@ -16,8 +17,8 @@ impl Named {
         find(name).map(Named)
     }
 
-    /// What it returns, before anybody looks at errno. To be used as `syscall(2)` by [`super::call`]: addresses are those of
-    /// live locals, of the type and size that the function wants.
+    /// What it returns, before anybody looks at errno. To be used as `syscall(2)` by [`super::call`]:
+    /// addresses are those of live locals, of the type and size that the function wants.
     pub fn call(self, args: &[usize]) -> isize {
         let arg = |i: usize| args.get(i).copied().unwrap_or(0);
         // SAFETY: the tests pass what the function of this name wants; arguments too many are not looked at.

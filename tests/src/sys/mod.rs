@@ -1,6 +1,7 @@
-//! Thin wrappers over the C library's socket calls, one symbol each, so that a test says exactly which call it
-//! makes and the preload library sees exactly that call. Invariant: this folder holds all unsafe code of the
-//! black-box tests, and every wrapper returns the call's own result and errno, unretried and untranslated.
+//! Thin wrappers over the C library's socket calls, one symbol each, so that a test says exactly which call
+//! it makes and the preload library sees exactly that call. Invariant: this folder holds all unsafe code of
+//! the black-box tests, and every wrapper returns the call's own result and errno, unretried and
+//! untranslated.
 
 use std::fmt;
 

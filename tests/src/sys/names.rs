@@ -13,7 +13,8 @@ pub fn mkfifo(path: &str) -> Ret {
     }
 }
 
-/// Takes a write lease on a file of this user's, and breaks it for nobody: whoever opens the file meanwhile waits.
+/// Takes a write lease on a file of this user's, and breaks it for nobody: whoever opens the file meanwhile
+/// waits.
 pub fn lease(path: &str) -> Result<std::fs::File, super::Errno> {
     use std::os::fd::AsRawFd;
     super::ignore(libc::SIGIO, true);

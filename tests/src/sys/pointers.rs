@@ -1,8 +1,10 @@
-//! System calls with pointers that point to nothing, by `syscall(2)` and so past whatever libc's own wrappers look at.
+//! System calls with pointers that point to nothing, by `syscall(2)` and so past whatever libc's own wrappers
+//! look at.
 
 use super::{Ret, ret};
 
-/// Addresses that cannot be a structure's: their names, and whether a data buffer there is told from a good one as well.
+/// Addresses that cannot be a structure's: their names, and whether a data buffer there is told from a good
+/// one as well.
 pub fn nowhere() -> [(&'static str, usize, bool); 5] {
     [
         ("null", 0, true),

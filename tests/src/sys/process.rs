@@ -1,5 +1,5 @@
-//! Processes, signals, cancellable threads, limits and network namespaces for tests.
-//! Invariant: fork is only called while the calling process has one thread, or the child only makes libc calls.
+//! Processes, signals, cancellable threads, limits and network namespaces for tests. Invariant: fork is only
+//! called while the calling process has one thread, or the child only makes libc calls.
 
 use super::{Errno, Fd, Ret, ret32};
 use libc::{c_int, c_void};
@@ -198,8 +198,8 @@ extern "C-unwind" fn epoll_forever(_: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-/// Starts a thread blocked in `what` on `fd` (an epoll set for EpollWait), cancels it after `ms`, and says whether
-/// it ended as "cancelled", "returned", or not within five seconds ("stuck").
+/// Starts a thread blocked in `what` on `fd` (an epoll set for EpollWait), cancels it after `ms`, and says
+/// whether it ended as "cancelled", "returned", or not within five seconds ("stuck").
 pub fn cancel_in(what: Blocking, fd: Fd, ms: u64) -> &'static str {
     CANCEL_FD.store(fd, Ordering::SeqCst);
     let f: extern "C-unwind" fn(*mut c_void) -> *mut c_void = match what {
@@ -209,7 +209,8 @@ pub fn cancel_in(what: Blocking, fd: Fd, ms: u64) -> &'static str {
         Blocking::Poll => poll_forever,
         Blocking::EpollWait => epoll_forever,
     };
-    // SAFETY: "C" and "C-unwind" functions share one calling convention; the thread is joined or abandoned below.
+    // SAFETY: "C" and "C-unwind" functions share one calling convention; the thread is joined or abandoned
+    // below.
     unsafe {
         let f: extern "C" fn(*mut c_void) -> *mut c_void = std::mem::transmute(f);
         let mut t: libc::pthread_t = zeroed();
@@ -251,8 +252,8 @@ pub fn limit_fds(n: u64) {
     }
 }
 
-/// Ties the calling thread to the first CPU it may run on. With a `priority` it is SCHED_FIFO from then on, which an ordinary user
-/// may not ask for (EPERM).
+/// Ties the calling thread to the first CPU it may run on. With a `priority` it is SCHED_FIFO from then on,
+/// which an ordinary user may not ask for (EPERM).
 pub fn on_one_cpu(priority: Option<i32>) -> Ret {
     // SAFETY: the sets and the parameter are live locals.
     unsafe {
@@ -322,7 +323,8 @@ impl Drop for SmallFolder {
     }
 }
 
-/// Mounts one over `folder`, in a mount namespace of the calling thread. Fails with EPERM for an ordinary user.
+/// Mounts one over `folder`, in a mount namespace of the calling thread. Fails with EPERM for an ordinary
+/// user.
 pub fn own_small_folder(folder: &std::path::Path) -> Result<SmallFolder, super::Errno> {
     let path = std::ffi::CString::new(folder.to_string_lossy().into_owned()).map_err(|_| super::Errno(0))?;
     let (none, options) = (std::ptr::null(), c"size=64k,mode=1777".as_ptr().cast());
@@ -367,7 +369,8 @@ pub enum Denied {
     Socket(i32),
 }
 
-/// Makes the kernel answer EPERM to some system calls from here on, as sandboxes do (seccomp, strict BPF filter).
+/// Makes the kernel answer EPERM to some system calls from here on, as sandboxes do (seccomp, strict BPF
+/// filter).
 pub fn deny(list: &[Denied]) -> Ret {
     let stmt = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let equal = |k: u32, jf: u8| libc::sock_filter { code: 0x15, jt: 0, jf, k };
@@ -452,7 +455,8 @@ pub fn exec(how: Exec, path: &str, args: &[&str]) -> String {
     unsafe extern "C" {
         static environ: *const *const libc::c_char;
     }
-    // SAFETY: strings and lists that end in null and outlive the calls; tests change no environment while they exec.
+    // SAFETY: strings and lists that end in null and outlive the calls; tests change no environment while
+    // they exec.
     unsafe {
         match how {
             Exec::Execve => libc::execve(path, argv, environ),
@@ -576,7 +580,8 @@ pub fn end(way: Way) -> ! {
     }
 }
 
-/// Kills the process for every system call but those of `allowed` from here on, as the strictest sandboxes do.
+/// Kills the process for every system call but those of `allowed` from here on, as the strictest sandboxes
+/// do.
 pub fn allow_only(allowed: &[i64], by_prctl: bool) -> Ret {
     let stmt = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let mut program = vec![stmt(0x20, 0)];

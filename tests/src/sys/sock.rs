@@ -4,8 +4,8 @@ use super::{Fd, Ret, ret32};
 use libc::{c_int, c_void, socklen_t};
 use std::mem::zeroed;
 
-/// The addresses a run of the tests uses: `$PARITY_FAMILY` is 4 (the default), 6, or dual (listeners on IPv6 that also
-/// take the IPv4 connections the clients make).
+/// The addresses a run of the tests uses: `$PARITY_FAMILY` is 4 (the default), 6, or dual (listeners on IPv6
+/// that also take the IPv4 connections the clients make).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
     V4,

@@ -1,4 +1,5 @@
-//! How much stack a call takes: it runs in a thread whose stack is painted, and the paint is looked at afterwards.
+//! How much stack a call takes: it runs in a thread whose stack is painted, and the paint is looked at
+//! afterwards.
 
 use std::ffi::c_void;
 

@@ -1,5 +1,6 @@
-//! What the torture needs beyond the other tests: words shared by all its processes, and the rougher ways to leave,
-//! replace and start processes. Invariant: the shared words are atomics in a mapping that is never removed.
+//! What the torture needs beyond the other tests: words shared by all its processes, and the rougher ways to
+//! leave, replace and start processes. Invariant: the shared words are atomics in a mapping that is never
+//! removed.
 
 use super::{Fd, Ret, ret32};
 use libc::c_int;
@@ -16,7 +17,8 @@ pub fn shared_words(path: &Path, words: usize) -> std::io::Result<&'static [Atom
     if (file.metadata()?.len() as usize) < bytes {
         file.set_len(bytes as u64)?;
     }
-    // SAFETY: a new shared mapping of a file that is at least that long and that nobody shortens; it is never unmapped.
+    // SAFETY: a new shared mapping of a file that is at least that long and that nobody shortens; it is never
+    // unmapped.
     unsafe {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let at = libc::mmap(null_mut(), bytes, protection, libc::MAP_SHARED, file.as_raw_fd(), 0);
@@ -62,7 +64,8 @@ pub fn abort_now() -> ! {
     }
 }
 
-/// A child that has ended, and its wait status; `None` while all of them run or if there is none. -1 asks for any.
+/// A child that has ended, and its wait status; `None` while all of them run or if there is none. -1 asks for
+/// any.
 pub fn reap(pid: i32, options: c_int) -> Option<(i32, c_int)> {
     let mut status = 0;
     loop {

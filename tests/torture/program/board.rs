@@ -1,6 +1,7 @@
-//! The board: a table in a file that all processes of a run share, one entry per connection, where each end says what
-//! it is doing and how far it is. Invariant: an end counts bytes after its call returned, and says that it may break the
-//! connection before it does so; so an orderly end with fewer bytes than the board's is a loss.
+//! The board: a table in a file that all processes of a run share, one entry per connection, where each end
+//! says what it is doing and how far it is. Invariant: an end counts bytes after its call returned, and says
+//! that it may break the connection before it does so; so an orderly end with fewer bytes than the board's is
+//! a loss.
 
 use crate::script::{CLIENTS, Side};
 use isthmus_tests::sys;

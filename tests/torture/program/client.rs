@@ -1,5 +1,5 @@
-//! The connecting end: processes that make a thread or a process per connection, and one that resets volleys of them.
-//! Invariant: which process makes a connection follows from its number.
+//! The connecting end: processes that make a thread or a process per connection, and one that resets volleys
+//! of them. Invariant: which process makes a connection follows from its number.
 
 use crate::connection::{Connection, rest};
 use crate::drive;
@@ -125,7 +125,8 @@ fn connected(fd: Fd, port: u16) -> Result<(), String> {
 
 static VOLLEY: AtomicU64 = AtomicU64::new(0);
 
-/// Many connections are made and reset, then honest ones follow while the server writes to the old descriptors.
+/// Many connections are made and reset, then honest ones follow while the server writes to the old
+/// descriptors.
 fn volleys(ports: &[u16]) {
     let mut random = testkit::Random::new(run().seed ^ 0x766f_6c6c);
     while !run().board.stopped() {

@@ -1,5 +1,5 @@
-//! Starts the servers and clients of a run, disturbs and watches them, and tells what came of it. Invariant: when it ends,
-//! so has every process that it started, directly or not.
+//! Starts the servers and clients of a run, disturbs and watches them, and tells what came of it. Invariant:
+//! when it ends, so has every process that it started, directly or not.
 
 use crate::board::{BEGUN, CUT, DONE, JUDGED};
 use crate::disturb::Disturber;

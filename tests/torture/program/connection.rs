@@ -1,5 +1,5 @@
-//! One end of a connection, driven step by step until it would block. Invariant: what is sent and checked depends on the
-//! board's counts alone, so any process that has the descriptor can go on with it.
+//! One end of a connection, driven step by step until it would block. Invariant: what is sent and checked
+//! depends on the board's counts alone, so any process that has the descriptor can go on with it.
 
 use crate::board::{BEGUN, CUT, DONE, ERROR, End, JUDGED, OVER_TCP, SHARED};
 use crate::ends;

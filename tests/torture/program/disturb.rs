@@ -1,5 +1,5 @@
-//! Kills and stops ends that have a process of their own, at any moment. Invariant: a kill is on the board before it
-//! happens, and who was stopped goes on.
+//! Kills and stops ends that have a process of their own, at any moment. Invariant: a kill is on the board
+//! before it happens, and who was stopped goes on.
 
 use crate::board::{BEGUN, CUT, DONE};
 use crate::run::run;

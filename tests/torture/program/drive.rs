@@ -1,5 +1,5 @@
-//! Drives one end of a connection to its end with threads of its own. Invariant: after this the end is said to be over on
-//! the board, by this process or by the one that went on with it.
+//! Drives one end of a connection to its end with threads of its own. Invariant: after this the end is said
+//! to be over on the board, by this process or by the one that went on with it.
 
 use crate::connection::{Connection, FINALE, Flow};
 use crate::style::Waiter;

@@ -1,4 +1,5 @@
-//! One thread for all connections, by poll, select, epoll level or epoll edge. Invariant: it waits without a limit.
+//! One thread for all connections, by poll, select, epoll level or epoll edge. Invariant: it waits without a
+//! limit.
 
 use crate::machine::Machine;
 use crate::style::{Want, modify_or_add};

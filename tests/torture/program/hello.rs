@@ -1,5 +1,5 @@
-//! The first bytes of a connection: who it is. Invariant: they are sent by one call, and whoever reads something else
-//! in their place tells it as a fault.
+//! The first bytes of a connection: who it is. Invariant: they are sent by one call, and whoever reads
+//! something else in their place tells it as a fault.
 
 use crate::run::fault;
 use isthmus_tests::sys::{self, Fd};

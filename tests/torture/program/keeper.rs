@@ -1,5 +1,6 @@
-//! The server that keeps descriptors of connections that were reset, and writes to them while honest connections run.
-//! Invariant: what it writes names the old connection, so a reader that gets it says whose it is.
+//! The server that keeps descriptors of connections that were reset, and writes to them while honest
+//! connections run. Invariant: what it writes names the old connection, so a reader that gets it says whose
+//! it is.
 
 use crate::connection::Connection;
 use crate::drive;

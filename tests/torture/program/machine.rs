@@ -1,5 +1,5 @@
-//! An accepted connection driven by readiness: says what it waits for and never blocks. Invariant: it tries before it
-//! says that it would wait, so edges are enough for it.
+//! An accepted connection driven by readiness: says what it waits for and never blocks. Invariant: it tries
+//! before it says that it would wait, so edges are enough for it.
 
 use crate::connection::{Connection, FINALE, Flow};
 use crate::hello::{self, Hello};

@@ -1,8 +1,8 @@
-//! The torture: servers and clients of random styles that check every byte. Invariant: over TCP a run is clean, whatever the
-//! seed, so over shared memory every fault is the library's.
+//! The torture: servers and clients of random styles that check every byte. Invariant: over TCP a run is
+//! clean, whatever the seed, so over shared memory every fault is the library's.
 //!
-//! `torture-load run FOLDER SEED SECONDS` conducts a run and exits with 0 if it was clean; `torture-load explain FOLDER SEED
-//! NUMBER` prints the script of a connection. The other tasks are what `run` starts.
+//! `torture-load run FOLDER SEED SECONDS` conducts a run and exits with 0 if it was clean; `torture-load
+//! explain FOLDER SEED NUMBER` prints the script of a connection. The other tasks are what `run` starts.
 
 mod board;
 mod client;

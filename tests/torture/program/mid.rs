@@ -1,5 +1,5 @@
-//! What happens to descriptor and process in the middle of a connection. Invariant: exactly one process acts for an end
-//! at a time, and who starts a process collects it.
+//! What happens to descriptor and process in the middle of a connection. Invariant: exactly one process acts
+//! for an end at a time, and who starts a process collects it.
 
 use crate::board::{CUT, DONE};
 use crate::connection::{Connection, Flow};

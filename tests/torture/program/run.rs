@@ -1,5 +1,5 @@
-//! What all processes of a run know: its seed, its folder with the board, and where faults are told. Invariant: a fault is
-//! one line of the file "faults", written by one call, and counted on the board.
+//! What all processes of a run know: its seed, its folder with the board, and where faults are told.
+//! Invariant: a fault is one line of the file "faults", written by one call, and counted on the board.
 
 use crate::board::{Board, CUT, JUDGED};
 use crate::script::{Script, Side};

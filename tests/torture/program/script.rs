@@ -1,5 +1,6 @@
-//! What happens on a connection, derived from the seed and its number alone, so that both ends know it without a word
-//! and one connection can be repeated. Invariant: the two ends' steps fit together: on TCP every script comes to its end.
+//! What happens on a connection, derived from the seed and its number alone, so that both ends know it
+//! without a word and one connection can be repeated. Invariant: the two ends' steps fit together: on TCP
+//! every script comes to its end.
 
 use crate::style::{Calls, Wait};
 use std::sync::OnceLock;

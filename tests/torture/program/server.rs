@@ -1,5 +1,5 @@
-//! The serving end: processes of all the usual kinds. Invariant: a server runs until it is killed, and collects what it
-//! starts.
+//! The serving end: processes of all the usual kinds. Invariant: a server runs until it is killed, and
+//! collects what it starts.
 
 use crate::board::CUT;
 use crate::connection::Connection;

@@ -1,5 +1,6 @@
-//! The byte streams: each byte tells its connection, direction and offset. Invariant: eight bytes at a multiple of eight
-//! are a bijection of (run, connection, direction, index), so whatever is read in a wrong place names where it belongs.
+//! The byte streams: each byte tells its connection, direction and offset. Invariant: eight bytes at a
+//! multiple of eight are a bijection of (run, connection, direction, index), so whatever is read in a wrong
+//! place names where it belongs.
 
 use crate::script::Side;
 

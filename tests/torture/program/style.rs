@@ -1,5 +1,5 @@
-//! Styles: how a program waits, reads and writes. Invariant: no wait has a time limit, so that a wake-up that is lost
-//! stays lost and is seen.
+//! Styles: how a program waits, reads and writes. Invariant: no wait has a time limit, so that a wake-up that
+//! is lost stays lost and is seen.
 
 use isthmus_tests::sys::{self, Errno, Fd, Ret, Select};
 use testkit::Random;

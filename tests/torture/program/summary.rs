@@ -1,5 +1,5 @@
-//! What came of a run. Invariant: the last line names every class of fault with its number, and "CLEAN" stands there only
-//! if there was none.
+//! What came of a run. Invariant: the last line names every class of fault with its number, and "CLEAN"
+//! stands there only if there was none.
 
 use crate::board::{BEGUN, CUT, ERROR, OVER_TCP, SHARED};
 use crate::run::run;

@@ -1,5 +1,5 @@
-//! One call that writes, one that reads, in all their spellings. Invariant: nothing is kept between two calls; what a pipe
-//! still holds after a partial splice is made anew from the stream.
+//! One call that writes, one that reads, in all their spellings. Invariant: nothing is kept between two
+//! calls; what a pipe still holds after a partial splice is made anew from the stream.
 
 use crate::connection::Connection;
 use crate::stream::Stream;

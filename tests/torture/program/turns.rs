@@ -1,6 +1,6 @@
-//! Threads that take turns in one epoll set, as asynchronous channels do: one waits, hands the turn on, works until it would
-//! block, and arms again by EPOLL_CTL_MOD, by EPOLL_CTL_ADD on ENOENT. Everything is one-shot, the listener too.
-//! Invariant: a fresh connection is tried before it is in the set for the first time.
+//! Threads that take turns in one epoll set, as asynchronous channels do: one waits, hands the turn on, works
+//! until it would block, and arms again by EPOLL_CTL_MOD, by EPOLL_CTL_ADD on ENOENT. Everything is one-shot,
+//! the listener too. Invariant: a fresh connection is tried before it is in the set for the first time.
 
 use crate::machine::Machine;
 use crate::style::{Want, modify_or_add};
@@ -58,7 +58,8 @@ impl Set {
         self.work(fd as Fd);
     }
 
-    /// The machine leaves the table before its descriptor is closed: another thread may be given the number at once.
+    /// The machine leaves the table before its descriptor is closed: another thread may be given the number
+    /// at once.
     fn work(&self, fd: Fd) {
         let Some(machine) = self.machines.lock().expect("no panic").remove(&fd) else { return };
         let mut locked = machine.lock().expect("no panic");

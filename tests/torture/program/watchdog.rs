@@ -1,5 +1,6 @@
-//! Finds connections that do not get on. Invariant: a connection on the board always can, so one where neither end has
-//! moved for long enough hangs; it is told with what both ends were doing, and its processes are ended.
+//! Finds connections that do not get on. Invariant: a connection on the board always can, so one where
+//! neither end has moved for long enough hangs; it is told with what both ends were doing, and its processes
+//! are ended.
 
 use crate::board::{BEGUN, DONE, End, JUDGED};
 use crate::conductor::{Role, excuse};

@@ -1,5 +1,5 @@
-//! Every hook is called by a test under its own name: `tests/parity/hooks.txt` says by which, and is held here against what
-//! `crates/preload` declares and against the tests that there are.
+//! Every hook is called by a test under its own name: `tests/parity/hooks.txt` says by which, and is held
+//! here against what `crates/preload` declares and against the tests that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,5 @@
-//! One version of each dependency: it stands in `[workspace.dependencies]`, and every crate's manifest inherits it.
+//! One version of each dependency: it stands in `[workspace.dependencies]`, and every crate's manifest
+//! inherits it.
 
 use std::fs;
 

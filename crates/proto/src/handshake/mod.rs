@@ -41,8 +41,9 @@ pub enum Input<'a> {
 }
 
 impl Input<'_> {
-    /// The message, if it is of type `kind`, which `parse` reads; everything else is a refusal. A DECLINE may come in
-    /// place of any message. (Each type by itself: a value of [`Message`] is as large as the largest, and moves.)
+    /// The message, if it is of type `kind`, which `parse` reads; everything else is a refusal. A DECLINE may
+    /// come in place of any message. (Each type by itself: a value of [`Message`] is as large as the largest,
+    /// and moves.)
     fn expect<T>(
         self,
         kind: Kind,

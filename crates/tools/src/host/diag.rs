@@ -1,5 +1,6 @@
-//! The TCP sockets of our own network namespace, by sock_diag (`linux/inet_diag.h`). Owns: what is asked for; the words are rust-netlink's.
-//! The kernel leaves out what is not asked for: ten thousands of connections in TIME_WAIT cost nothing.
+//! The TCP sockets of our own network namespace, by sock_diag (`linux/inet_diag.h`). Owns: what is asked for;
+//! the words are rust-netlink's. The kernel leaves out what is not asked for: ten thousands of connections in
+//! TIME_WAIT cost nothing.
 
 use super::table::{Socket, state};
 use crate::netlink::{self, Failure};

@@ -1,8 +1,8 @@
 //! The TCP sockets of this host and the processes that hold them, as far as /proc shows them to us.
 //!
-//! Owns: the snapshot and its indices; every look-up takes constant time, so a table of connections is one pass. The
-//! socket tables are read before the descriptors, and both before a registry is: a connection that is made meanwhile is
-//! missed, and none is taken for one without a row because its row came later.
+//! Owns: the snapshot and its indices; every look-up takes constant time, so a table of connections is one
+//! pass. The socket tables are read before the descriptors, and both before a registry is: a connection that
+//! is made meanwhile is missed, and none is taken for one without a row because its row came later.
 
 mod diag;
 mod process;
@@ -47,7 +47,8 @@ impl Held<'_> {
 }
 
 impl Host {
-    /// Looks at all processes and their network namespaces. A process is enabled if it uses the registries in `folder`.
+    /// Looks at all processes and their network namespaces. A process is enabled if it uses the registries in
+    /// `folder`.
     pub(crate) fn look(folder: &Path) -> Host {
         let pids = process::all();
         let mut host = Host::over(sockets(&pids));

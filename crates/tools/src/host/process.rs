@@ -1,5 +1,5 @@
-//! A process as proc(5) shows it. Owns: whether the library is in it, and which registry it uses. Nothing is asked of the
-//! process itself, and nothing in it changes.
+//! A process as proc(5) shows it. Owns: whether the library is in it, and which registry it uses. Nothing is
+//! asked of the process itself, and nothing in it changes.
 
 use crate::{live, registry};
 use std::fs::{self, File};
@@ -54,7 +54,8 @@ pub(super) fn namespace(pid: u32) -> io::Result<u64> {
     fs::metadata(path(pid, "ns/net")).map(|about| about.ino())
 }
 
-/// A table of TCP sockets of the namespace of `pid`; empty if there is none (no IPv6), `None` if the process is gone.
+/// A table of TCP sockets of the namespace of `pid`; empty if there is none (no IPv6), `None` if the process
+/// is gone.
 pub(super) fn tables(pid: u32) -> Option<[String; 2]> {
     let read = |file| fs::read_to_string(path(pid, file));
     Some([read("net/tcp").ok()?, read("net/tcp6").unwrap_or_default()])
@@ -128,7 +129,8 @@ fn limit(pid: u32) -> Option<usize> {
         .ok()
 }
 
-/// The library keeps the registry that it has mapped open: its descriptor tells, whatever the path means over there.
+/// The library keeps the registry that it has mapped open: its descriptor tells, whatever the path means over
+/// there.
 fn with_registry(pid: u32, open: &[(u32, u32)], folder: &Path) -> Option<u32> {
     let is_ours = |(fd, uid): &(u32, u32)| {
         let theirs = identity(&path(pid, &format!("fd/{fd}")));
@@ -137,8 +139,8 @@ fn with_registry(pid: u32, open: &[(u32, u32)], folder: &Path) -> Option<u32> {
     open.iter().find(|one| is_ours(one)).map(|(_, uid)| *uid)
 }
 
-/// A client that has never met an enabled listener has mapped no registry: the library in it tells, and its environment
-/// where that would look.
+/// A client that has never met an enabled listener has mapped no registry: the library in it tells, and its
+/// environment where that would look.
 fn without_registry(pid: u32, folder: &Path) -> Option<u32> {
     if !has_library(pid) {
         return None;
@@ -168,8 +170,8 @@ fn variable<'a>(environment: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     entries.filter_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"=")).next_back()
 }
 
-/// Whether `theirs`, as process `pid` understands it, is the folder that is `ours` here. Folders that are not there are
-/// the same if they are called the same.
+/// Whether `theirs`, as process `pid` understands it, is the folder that is `ours` here. Folders that are not
+/// there are the same if they are called the same.
 fn is_same_folder(pid: u32, theirs: &Path, ours: &Path) -> bool {
     let seen = match theirs.strip_prefix("/") {
         Ok(below) => path(pid, "root").join(below),

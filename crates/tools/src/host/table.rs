@@ -1,5 +1,5 @@
-//! A TCP socket, and the tables of them that proc(5) has for every network namespace, `net/tcp` and `net/tcp6`.
-//! Owns: the reading of their lines; a line that is not understood is passed over.
+//! A TCP socket, and the tables of them that proc(5) has for every network namespace, `net/tcp` and
+//! `net/tcp6`. Owns: the reading of their lines; a line that is not understood is passed over.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -1,4 +1,5 @@
-//! Where libsmc-preload.so lies and how LD_PRELOAD names it. Owns: the rule that only a path the loader can take is used.
+//! Where libsmc-preload.so lies and how LD_PRELOAD names it. Owns: the rule that only a path the loader can
+//! take is used.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -32,7 +33,8 @@ fn usable(path: &Path) -> Result<PathBuf, String> {
     if !path.is_file() {
         return Err(format!("cannot use {}: not a file", path.display()));
     }
-    // ld.so(8): the list is separated by blanks or colons, and '$' starts a token; none of them can be escaped.
+    // ld.so(8): the list is separated by blanks or colons, and '$' starts a token; none of them can be
+    // escaped.
     if path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b'$' | b'\t' | b'\n')) {
         return Err(format!(
             "cannot use {}: LD_PRELOAD takes no blank, ':' or '$' in a path",

@@ -1,4 +1,5 @@
-//! smc_run: starts a program with the preload library. Owns: the promise that the program starts whatever is wrong here.
+//! smc_run: starts a program with the preload library. Owns: the promise that the program starts whatever is
+//! wrong here.
 
 mod library;
 mod options;
@@ -48,8 +49,9 @@ fn run(start: &Start) -> u8 {
     code
 }
 
-/// A program built with AddressSanitizer ends at once if another library than its runtime comes first, unless it is told that this is
-/// meant. Our hooks call on to the runtime's, which look at the buffers as ever. Nobody else reads the variable.
+/// A program built with AddressSanitizer ends at once if another library than its runtime comes first, unless
+/// it is told that this is meant. Our hooks call on to the runtime's, which look at the buffers as ever.
+/// Nobody else reads the variable.
 fn beside_a_sanitizer(options: Option<OsString>) -> OsString {
     let mut options = options.unwrap_or_default();
     if !options.is_empty() {
@@ -59,8 +61,8 @@ fn beside_a_sanitizer(options: Option<OsString>) -> OsString {
     options
 }
 
-/// Whether there is such a program at all. The error of exec does not tell: it is "permission denied" as well when a
-/// folder on the path cannot be searched.
+/// Whether there is such a program at all. The error of exec does not tell: it is "permission denied" as well
+/// when a folder on the path cannot be searched.
 fn is_there(program: &OsStr) -> bool {
     if program.as_bytes().contains(&b'/') {
         return Path::new(program).exists();

@@ -1,6 +1,8 @@
-//! What the numbers were at the last `smcd stats reset`. Owns: a file of this user alone, never reached through a link.
+//! What the numbers were at the last `smcd stats reset`. Owns: a file of this user alone, never reached
+//! through a link.
 //!
-//! Text: a numbered line per counter, 30 lines per role (server first) with reason and count of fallbacks, two totals.
+//! Text: a numbered line per counter, 30 lines per role (server first) with reason and count of fallbacks,
+//! two totals.
 
 use super::counts::{Fallbacks, Stats};
 use nix::fcntl::{Flock, FlockArg, OFlag};

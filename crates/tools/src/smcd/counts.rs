@@ -63,7 +63,8 @@ pub(super) struct Stats {
 pub(super) enum Kind {
     /// Never shrinks: if it does, the registry is a new one.
     Total,
-    /// Totals of closed connections and what living ones have moved so far: killing a program takes its part away.
+    /// Totals of closed connections and what living ones have moved so far: killing a program takes its part
+    /// away.
     Traffic,
     /// What there is now: not to be subtracted from.
     Gauge,

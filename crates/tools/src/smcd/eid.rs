@@ -1,5 +1,5 @@
-//! Enterprise ids. Owns: the two that the local tier has; they cannot be changed, since two ends on one kernel need no
-//! other.
+//! Enterprise ids. Owns: the two that the local tier has; they cannot be changed, since two ends on one
+//! kernel need no other.
 
 use super::syntax::Command;
 

@@ -1,4 +1,5 @@
-//! smcd linkgroup: pairs of processes with the connections between them. Owns: the table, and the block of -d.
+//! smcd linkgroup: pairs of processes with the connections between them. Owns: the table, and the block of
+//! -d.
 
 use super::eid::UEID;
 use super::info;

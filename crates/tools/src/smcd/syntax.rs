@@ -1,5 +1,5 @@
-//! Arguments of smcd(8), in the manner of ip(8): options, object, command, each abbreviated to any prefix; the first match
-//! in table order counts. Owns: which complaint has which exit code.
+//! Arguments of smcd(8), in the manner of ip(8): options, object, command, each abbreviated to any prefix;
+//! the first match in table order counts. Owns: which complaint has which exit code.
 
 use super::MINUS_ONE;
 use crate::tool::{Object, Opt, Tool};

@@ -15,7 +15,8 @@ pub(super) fn text(address: &Address, wide: bool) -> String {
     format!("{}..:{port}", &ip[..WIDTH - 3 - port.len()])
 }
 
-/// The original tells the families apart by the address words behind the first: all zero means IPv4, `::` included.
+/// The original tells the families apart by the address words behind the first: all zero means IPv4, `::`
+/// included.
 fn shown(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) if v6.octets()[4..] == [0; 12] => {

@@ -1,4 +1,5 @@
-//! Isthmus' sockets as rows of smcss. Owns: how a connection's two sides become two rows, with SMC's words for rings.
+//! Isthmus' sockets as rows of smcss. Owns: how a connection's two sides become two rows, with SMC's words
+//! for rings.
 
 use super::row::{Address, Cursor, Details, Dmb, Mode, Program, Row, State};
 use crate::live::{self, Live};

@@ -1,4 +1,5 @@
-//! smcss: lists SMC sockets, those of Isthmus, those that Isthmus left on TCP, and those of a kernel that has SMC. Owns: which rows a user wants to see.
+//! smcss: lists SMC sockets, those of Isthmus, those that Isthmus left on TCP, and those of a kernel that has
+//! SMC. Owns: which rows a user wants to see.
 
 mod address;
 mod isthmus;

@@ -1,4 +1,5 @@
-//! Who has a socket, as `ss -p` writes it. Owns: that all are named whom /proc shows, and else whom the registry knows.
+//! Who has a socket, as `ss -p` writes it. Owns: that all are named whom /proc shows, and else whom the
+//! registry knows.
 
 use super::row::Row;
 use crate::host::Host;

@@ -20,7 +20,8 @@ impl Installed {
         let folder = Folder::new(name);
         let bin = folder.0.join("bin");
         std::fs::create_dir(&bin).expect("a folder");
-        // By another process: while this one writes a program, a test beside it may fork, and nobody could start it.
+        // By another process: while this one writes a program, a test beside it may fork, and nobody could
+        // start it.
         let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_smc")).arg(bin.join("smc")).status();
         assert!(copied.is_ok_and(|status| status.success()), "cp");
         std::os::unix::fs::symlink("smc", bin.join("smc_run")).expect("a link");

@@ -37,8 +37,8 @@ pub(super) fn knots(tree: &Tree, names: &[Naming]) -> Vec<Knot> {
     levels.iter().flat_map(|(level, edges)| of_level(tree, *level, edges)).collect()
 }
 
-/// The level where two items part, and what they belong to there. `None` if one is the parent as such: a `use` of its own
-/// says nothing until an item of it uses the name.
+/// The level where two items part, and what they belong to there. `None` if one is the parent as such: a
+/// `use` of its own says nothing until an item of it uses the name.
 fn place(tree: &Tree, naming: &Naming) -> Option<(Id, String, String)> {
     let (from, to) = (tree.line(naming.from.module), tree.line(naming.to.module));
     let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();

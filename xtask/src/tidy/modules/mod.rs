@@ -1,11 +1,11 @@
 //! The modules of a crate form floors, as the crates do: no module reaches itself through others.
 //!
-//! The rule holds at every level of the module tree by itself. The nodes of a level are the children of one module, each
-//! with all below it, and the items that the parent defines itself, one by one. An edge is a name: whoever's source names
-//! an item depends on where it is defined, through every `use` and re-export in between; a re-export alone is a sign on a
-//! door and no edge. So a parent may use its children, and children may use what their parent defines, as long as that
-//! does not lead back to them. Code for tests does not count. Methods have no path: what is reached through a value alone
-//! is not seen.
+//! The rule holds at every level of the module tree by itself. The nodes of a level are the children of one
+//! module, each with all below it, and the items that the parent defines itself, one by one. An edge is a
+//! name: whoever's source names an item depends on where it is defined, through every `use` and re-export in
+//! between; a re-export alone is a sign on a door and no edge. So a parent may use its children, and children
+//! may use what their parent defines, as long as that does not lead back to them. Code for tests does not
+//! count. Methods have no path: what is reached through a value alone is not seen.
 
 mod graph;
 mod names;
@@ -42,7 +42,8 @@ pub(super) fn check(metadata: &Metadata) -> anyhow::Result<Vec<String>> {
     Ok(findings)
 }
 
-/// What is compiled into a library or a program; a `tests/*.rs` is one file, or a folder that is seen at a glance.
+/// What is compiled into a library or a program; a `tests/*.rs` is one file, or a folder that is seen at a
+/// glance.
 fn is_checked(target: &Target) -> bool {
     let kinds = [TargetKind::Lib, TargetKind::Bin, TargetKind::CDyLib];
     target.kind.iter().any(|kind| kinds.contains(kind))

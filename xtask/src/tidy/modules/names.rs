@@ -84,7 +84,8 @@ impl Reader<'_> {
                 TokenTree::Group(group) => self.tokens(group.stream()),
                 TokenTree::Ident(first) => {
                     let (path, next) = path_at(&trees, at);
-                    // One word may be a field or a variable as well; what the module defines itself, it rather is.
+                    // One word may be a field or a variable as well; what the module defines itself, it
+                    // rather is.
                     if path.len() > 1 || self.tree.modules[self.from.module].defined.contains(&path[0]) {
                         self.note(&path, first.span());
                     }
@@ -169,8 +170,8 @@ fn resolve(tree: &Tree, from: Id, path: &[String], steps: usize) -> Option<Spot>
     }
 }
 
-/// Goes down from module `at`. A name that it does not know ends at the module as such: it is of another crate, or made by
-/// a macro.
+/// Goes down from module `at`. A name that it does not know ends at the module as such: it is of another
+/// crate, or made by a macro.
 fn follow(tree: &Tree, at: Id, path: &[String], steps: usize) -> Option<Spot> {
     let as_such = Spot { module: at, item: None };
     let (Some((first, rest)), module) = (path.split_first(), &tree.modules[at]) else { return Some(as_such) };

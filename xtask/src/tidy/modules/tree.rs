@@ -1,4 +1,5 @@
-//! The module tree of a crate as its sources declare it: files, inline modules, and what each module defines and imports.
+//! The module tree of a crate as its sources declare it: files, inline modules, and what each module defines
+//! and imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,5 @@
-//! smcd stats: how much went over SMC-D, and why the rest did not. Owns: that a reset is remembered, and by whom.
+//! smcd stats: how much went over SMC-D, and why the rest did not. Owns: that a reset is remembered, and by
+//! whom.
 
 mod read;
 mod report;

@@ -9,8 +9,8 @@ use fabric::observe::{Calls, Slot, SlotSide, Totals, Verdict};
 /// How often the registries are read anew while programs end.
 const TRIES: usize = 5;
 
-/// Sums over all registries. A connection that ends between a look at the totals and one at its slot would be missed, or
-/// counted twice: the totals have to be the same before and after.
+/// Sums over all registries. A connection that ends between a look at the totals and one at its slot would be
+/// missed, or counted twice: the totals have to be the same before and after.
 pub(super) fn steady(registries: &[Registry]) -> Stats {
     let totals = |registries: &[Registry]| registries.iter().map(|one| one.view.totals()).collect::<Vec<_>>();
     let (mut stats, mut before) = (all(registries), totals(registries));
@@ -93,7 +93,8 @@ pub(super) fn add_buffers(stats: &mut Stats, slot: &Slot) {
     }
 }
 
-/// A sender that had to wait found the ring full. That ring is its own buffer and the peer's at once; it counts as ours.
+/// A sender that had to wait found the ring full. That ring is its own buffer and the peer's at once; it
+/// counts as ours.
 fn add_sent(into: &mut Direction, from: &Calls) {
     add_calls(into, from);
     into.full += from.stalls;

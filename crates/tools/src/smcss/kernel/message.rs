@@ -1,4 +1,5 @@
-//! sock_diag messages of AF_SMC. Owns: their layout, `linux/smc_diag.h`; a newer kernel may append fields to each part.
+//! sock_diag messages of AF_SMC. Owns: their layout, `linux/smc_diag.h`; a newer kernel may append fields to
+//! each part.
 
 use crate::netlink::{u16_at, u32_at, u64_at};
 use crate::smcss::row::{Address, Cursor, Details, Dmb, Link, Mode, Row, State};

@@ -1,6 +1,6 @@
-//! TCP sockets of enabled programs that have no row in a registry: those that never found an enabled peer, and listeners
-//! that were not announced. Owns: which of them are shown. A program writes down why it refused a socket of its own; everything
-//! else /proc tells.
+//! TCP sockets of enabled programs that have no row in a registry: those that never found an enabled peer,
+//! and listeners that were not announced. Owns: which of them are shown. A program writes down why it refused
+//! a socket of its own; everything else /proc tells.
 
 mod reason;
 
@@ -27,7 +27,8 @@ struct Known {
     refusals: HashMap<u64, Reason>,
     /// Why users can have no registry.
     faults: HashMap<u32, Reason>,
-    /// Users whose registries stand and could not be read (they are of another version): nothing is known of them.
+    /// Users whose registries stand and could not be read (they are of another version): nothing is known of
+    /// them.
     unread: HashSet<u32>,
     /// Those of them whose registry is of another version: programs that have not mapped it cannot use it.
     of_another_version: HashSet<u32>,
@@ -69,8 +70,8 @@ impl Known {
     }
 }
 
-/// Rows for the sockets of `host` that `shown` does not have yet: listeners by port, then connections by age. `host` must
-/// be older than `registries`, which lie in `folder`.
+/// Rows for the sockets of `host` that `shown` does not have yet: listeners by port, then connections by age.
+/// `host` must be older than `registries`, which lie in `folder`.
 pub(super) fn rows(host: &Host, registries: &[Registry], folder: &Path, shown: &[Row]) -> Vec<Row> {
     let known = Known::of(registries, host.users().collect(), folder);
     let mut rows = rows_by(host, &known, shown);
@@ -95,7 +96,8 @@ fn rows_by<'a>(host: &'a Host, known: &Known, shown: &[Row]) -> Vec<(Held<'a>, R
     rows
 }
 
-/// `None` for a connection that is SMC-D and not to be shown at this end: closed, or claimed this very moment.
+/// `None` for a connection that is SMC-D and not to be shown at this end: closed, or claimed this very
+/// moment.
 fn row(judge: &Judge<'_>, held: &Held<'_>) -> Option<Row> {
     let socket = held.socket;
     let row = Row {
@@ -128,7 +130,8 @@ fn address(at: SocketAddr) -> Address {
     Address { ip: at.ip(), port: at.port() }
 }
 
-/// A sentence about living programs of the registries whose descriptors are closed to us; empty if there are none.
+/// A sentence about living programs of the registries whose descriptors are closed to us; empty if there are
+/// none.
 pub(super) fn hidden(host: &Host, registries: &[Registry]) -> String {
     let processes = registries.iter().flat_map(|one| one.view.processes());
     let hidden = processes.filter(|process| host.is_hidden(process.pid) && process.is_alive);

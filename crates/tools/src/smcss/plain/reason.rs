@@ -1,5 +1,6 @@
-//! Why a socket of an enabled program is on TCP: what its process wrote down, else what follows from its other end.
-//! Owns: that conclusion. What does not follow from what is seen is [`UNKNOWN`]; nothing is guessed.
+//! Why a socket of an enabled program is on TCP: what its process wrote down, else what follows from its
+//! other end. Owns: that conclusion. What does not follow from what is seen is [`UNKNOWN`]; nothing is
+//! guessed.
 
 use super::Known;
 use crate::host::table::{Socket, state};
@@ -27,7 +28,8 @@ enum Peer {
 }
 
 impl Judge<'_> {
-    /// What a registry says about the connection of `socket`, whichever end noted it: `Some(None)` while undecided.
+    /// What a registry says about the connection of `socket`, whichever end noted it: `Some(None)` while
+    /// undecided.
     pub(super) fn verdict(&self, socket: &Socket) -> Option<Option<Verdict>> {
         let of = |inode: u64| self.known.verdicts.get(&inode).copied();
         of(socket.inode).or_else(|| of(self.host.peer(socket)?.inode))
@@ -50,8 +52,8 @@ impl Judge<'_> {
         self.known.refusals.get(&socket.inode).copied()
     }
 
-    /// What the process at the other end has written down: of its socket, or of the listener that the connection came to.
-    /// One without descriptors could not.
+    /// What the process at the other end has written down: of its socket, or of the listener that the
+    /// connection came to. One without descriptors could not.
     pub(super) fn refusal_of_peer(&self, socket: &Socket) -> Option<Reason> {
         let of_listener = || {
             let mut listeners = self.host.listeners(socket.namespace, socket.remote);
@@ -109,7 +111,8 @@ impl Judge<'_> {
         if holders.any(|holder| holder.enabled_as.is_some() && holder.enabled_as == uid) {
             return Peer::Enabled;
         }
-        // Of other users' processes their sockets are all that an ordinary user sees; nobody holds those of the kernel.
+        // Of other users' processes their sockets are all that an ordinary user sees; nobody holds those of
+        // the kernel.
         let is_known = is_seen || Some(socket.uid) != uid || self.host.is_complete();
         if is_known { Peer::NotEnabled } else { Peer::Unknown }
     }
