@@ -1,10 +1,12 @@
-//! `cargo xtask tidy`: the rules of the house that no compiler checks. All findings are printed, then the task fails.
+//! `cargo xtask tidy`: the rules of the house that no compiler checks. All findings are printed, then the
+//! task fails.
 
 mod arrows;
 pub(crate) mod hooks;
 mod manifests;
 mod modules;
 mod sources;
+mod width;
 
 use anyhow::{Context, bail};
 

@@ -1,5 +1,5 @@
-//! What every source file must be: headed, of a bounded size, finished, without paths of the machine it was written on,
-//! and without `unsafe` outside the three rooms made for it.
+//! What every source file must be: headed, of a bounded size, finished, without paths of the machine it was
+//! written on, and without `unsafe` outside the three rooms made for it.
 
 use std::fs;
 use std::path::Path;
@@ -7,20 +7,22 @@ use std::path::Path;
 use anyhow::Context;
 use proc_macro2::{TokenStream, TokenTree};
 
+use super::width;
 use crate::workspace::walk_sources;
 
 /// Longest file, in lines. Above 500 ask yourself whether the file has two subjects.
 const MAX_LINES: usize = 800;
 /// Files that may be longer, each with its reason.
 const LONG_FILES: [(&str, &str); 0] = [];
-/// Where `unsafe` may stand: the three rooms, and the black-box tests' door to the libc calls that they compare.
+/// Where `unsafe` may stand: the three rooms, and the black-box tests' door to the libc calls that they
+/// compare.
 const UNSAFE_ROOMS: [&str; 4] = ["crates/shm/", "crates/os/", "crates/preload/", "tests/src/sys/"];
 /// Words for work put off. Spelled in halves, since this file is checked as well.
 const PUT_OFF: [&str; 2] = [concat!("FIX", "ME"), concat!("XX", "X:")];
 
 /// All findings in all files that git would track.
 pub(super) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
-    let mut findings = vec![];
+    let (mut findings, mut rust) = (vec![], vec![]);
     for entry in walk_sources(root).build() {
         let path = entry.context("cannot walk the checkout")?.into_path();
         let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
@@ -29,8 +31,10 @@ pub(super) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
         findings.extend(absolute_paths(&name, &text, root));
         if name.ends_with(".rs") {
             findings.extend(check_rust(&name, &text));
+            rust.push((name, text));
         }
     }
+    findings.extend(width::check_exceptions(&rust));
     Ok(findings)
 }
 
@@ -45,6 +49,7 @@ fn check_rust(name: &str, text: &str) -> Vec<String> {
             "{name}: {lines} lines: split it by subject (a table may be named in LONG_FILES, with a reason)"
         ));
     }
+    findings.extend(width::check(name, text));
     findings.extend(put_off(name, text));
     match text.parse::<TokenStream>() {
         Ok(tokens) => check_tokens(name, tokens, &mut findings),
