@@ -52,6 +52,20 @@ fn every_option_is_described() {
 }
 
 #[test]
+fn nothing_is_described_that_is_no_option() {
+    let helps = COMMANDS.map(help);
+    let known: BTreeSet<&str> = helps.iter().flat_map(|help| options(help)).collect();
+    let page = page();
+    let heads = page.lines().zip(page.lines().skip(1)).filter(|(before, _)| *before == ".TP");
+    let words = heads.flat_map(|(_, head)| head.split(|c: char| c.is_whitespace() || c == ',' || c == '"'));
+    let described: Vec<&str> = words.filter(|word| word.starts_with('-')).collect();
+    assert!(described.len() > 20, "{described:?}");
+    for option in described {
+        assert!(known.contains(option), "the page describes {option}, which no command has");
+    }
+}
+
+#[test]
 fn every_command_is_described_and_every_one_of_them_is_looked_at() {
     let page = page();
     let help = help(&[]);
