@@ -151,23 +151,10 @@ fn raise_descriptors() {
     }
 }
 
-/// uperf's times: seconds, or with a letter; `m` are milliseconds.
+/// uperf's times, which its profiles have, too.
 fn interval(text: &str) -> Result<Duration, String> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let scale = match unit.to_ascii_lowercase().as_str() {
-        "" | "s" => 1.0,
-        "m" | "ms" => 1e-3,
-        "u" | "us" => 1e-6,
-        "n" | "ns" => 1e-9,
-        _ => return Err(format!("`{unit}` is no unit of time; s, ms, us and ns are")),
-    };
-    let seconds =
-        number.parse::<f64>().map_err(|_| "a number and a unit are wanted, as in 500ms".to_owned())?;
-    match Duration::try_from_secs_f64(seconds * scale) {
-        Ok(interval) if interval >= Duration::from_millis(1) => Ok(interval),
-        _ => Err("a time of a millisecond or more is wanted".into()),
-    }
+    let interval = Some(profile::time(text)?).filter(|interval| *interval >= Duration::from_millis(1));
+    interval.ok_or_else(|| "a time of a millisecond or more is wanted".into())
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

@@ -20,6 +20,11 @@ mod slave;
 mod strand;
 mod wire;
 
+/// What the command line calls a value; so do files and reports.
+pub fn named(value: impl clap::ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
 pub use cli::{STATUSES, UperfArgs};
 pub use exit::Exit;
 pub use strand::workers::Server;

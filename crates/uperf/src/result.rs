@@ -4,7 +4,12 @@
 //! measures and nothing prints. Serialised as the JSON of `--json`; times are nanoseconds, sizes bytes.
 
 use std::collections::BTreeMap;
+use std::iter::Sum;
+use std::ops::{Add, Sub};
 
+use hdrhistogram::Histogram;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use serde::{Deserialize, Serialize};
 
 /// One run. All numbers but `connections` and `errors` are of the measured transaction only: the one that is named
@@ -58,6 +63,13 @@ pub struct Latency {
     pub told_ns: Vec<(u16, u64)>,
 }
 
+impl From<&Histogram<u64>> for Latency {
+    fn from(histogram: &Histogram<u64>) -> Self {
+        let counts = histogram.iter_recorded().map(|one| (one.value_iterated_to(), one.count_at_value()));
+        Self { counts_ns: counts.collect(), told_ns: vec![] }
+    }
+}
+
 /// What a group of processes or threads used during the measured transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
@@ -69,6 +81,52 @@ pub struct Usage {
     pub voluntary_switches: u64,
     /// Switches because somebody else had to run: ru_nivcsw.
     pub involuntary_switches: u64,
+}
+
+impl Usage {
+    /// Since the process or thread began: getrusage(2). Zeros if that fails, which it cannot for ourselves.
+    pub fn now(who: UsageWho) -> Self {
+        let Ok(usage) = getrusage(who) else { return Self::default() };
+        let count = |value: i64| u64::try_from(value).unwrap_or(0);
+        let ns = |time: TimeVal| count(time.tv_sec()) * 1_000_000_000 + count(time.tv_usec()) * 1000;
+        Self {
+            cpu_ns: ns(usage.user_time()) + ns(usage.system_time()),
+            system_ns: ns(usage.system_time()),
+            voluntary_switches: count(usage.voluntary_context_switches()),
+            involuntary_switches: count(usage.involuntary_context_switches()),
+        }
+    }
+
+    fn with(self, other: Self, both: fn(u64, u64) -> u64) -> Self {
+        Self {
+            cpu_ns: both(self.cpu_ns, other.cpu_ns),
+            system_ns: both(self.system_ns, other.system_ns),
+            voluntary_switches: both(self.voluntary_switches, other.voluntary_switches),
+            involuntary_switches: both(self.involuntary_switches, other.involuntary_switches),
+        }
+    }
+}
+
+impl Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+}
+
+impl Sub for Usage {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        self.with(earlier, u64::saturating_sub)
+    }
+}
+
+impl Sum for Usage {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
 }
 
 /// /proc/stat over the measured transaction, all CPUs added up.

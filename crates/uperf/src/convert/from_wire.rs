@@ -5,8 +5,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::ValueEnum;
 
-use super::{BUSY, CANFAIL, KINDS, NON_BLOCKING, PROCESSES, RANDOM_SIZE, TCP_NODELAY, WorkOrder};
+use super::{BUSY, CANFAIL, NON_BLOCKING, PROCESSES, RANDOM_SIZE, TCP_NODELAY, WorkOrder};
 use crate::profile::model::{Flowop, FlowopKind, Group, Place, StrandKind, Transaction, Until};
 use crate::profile::options::{Options, Protocol, Size};
 use crate::wire::{GroupHead, RawFlowop, TransactionHead};
@@ -90,7 +91,7 @@ fn transaction_from_wire(
 
 fn flowop_from_wire(raw: &RawFlowop, place: Place, master: &str) -> anyhow::Result<Flowop> {
     let number = usize::try_from(raw.kind).ok().and_then(|kind| kind.checked_sub(1));
-    let kind = number.and_then(|kind| KINDS.get(kind)).copied();
+    let kind = number.and_then(|kind| FlowopKind::value_variants().get(kind)).copied();
     let kind = kind.with_context(|| format!("there is no flowop {}", raw.kind))?;
     // Done zero times: nothing.
     let kind = if raw.count == 0 { FlowopKind::Nop } else { kind };

@@ -22,21 +22,6 @@ const IDLE: u32 = 1 << 4;
 const BUSY: u32 = 1 << 5;
 const RANDOM_SIZE: u32 = 1 << 6;
 
-/// flowops.h, FLOWOP_*: the place is the number.
-const KINDS: [FlowopKind; 11] = [
-    FlowopKind::Read,
-    FlowopKind::Write,
-    FlowopKind::Connect,
-    FlowopKind::Disconnect,
-    FlowopKind::Accept,
-    FlowopKind::Nop,
-    FlowopKind::Think,
-    FlowopKind::Send,
-    FlowopKind::Recv,
-    FlowopKind::Sendfilev,
-    FlowopKind::Sendfile,
-];
-
 /// uperf's number of a protocol. AF_UNIX has that of uDAPL, which no uperf ever had: it refuses, as it should.
 pub(crate) fn protocol_number(protocol: Protocol) -> u32 {
     match protocol {
@@ -117,7 +102,7 @@ fn flowop_to_wire(flowop: &Flowop, host: &str) -> RawFlowop {
         dir: options.dir.clone().unwrap_or_default(),
         remotehost: options.remotehost.clone().unwrap_or_default(),
         localhost: options.localhost.clone().unwrap_or_default(),
-        kind: (1..).zip(KINDS).find(|&(_, k)| k == kind).map_or(0, |(number, _)| number),
+        kind: kind as u32 + 1,
         conn: options.conn.map_or(0, NonZeroU32::get),
     }
 }

@@ -7,7 +7,7 @@ use super::host;
 use crate::exit::Exit;
 use crate::profile::model::{Flowop, Group, StrandKind, Transaction};
 use crate::result::{HostUsage, Latency, Run, Usage};
-use crate::strand::{Counts, StrandReport, Timing, TransactionReport, together};
+use crate::strand::{Counts, StrandReport, Timing, TransactionReport};
 use crate::wire::Goodbye;
 
 /// The name of the transaction that counts.
@@ -80,7 +80,7 @@ impl TransactionSum {
         self.begin_ns = self.begin_ns.min(report.begin_ns);
         self.end_ns = self.end_ns.max(report.end_ns);
         self.counts = self.counts.plus(report.counts);
-        self.usage = together(self.usage, report.usage);
+        self.usage = self.usage + report.usage;
         self.passes.merge(&report.passes);
         for &(ns, count) in &report.latency.counts_ns {
             *self.latency.entry(ns).or_default() += count;
@@ -173,7 +173,7 @@ pub(super) fn run(
         bytes_sent: counts.sent,
         bytes_received: counts.received,
         latency: Latency { counts_ns: latency.into_iter().collect(), ..Latency::default() },
-        client: Some(parts.iter().fold(Usage::default(), |sum, part| together(sum, part.usage))),
+        client: Some(parts.iter().map(|part| part.usage).sum()),
         server: server(slaves),
         host: host::between(host(measured), host(measured + 1)),
         connections: None,
@@ -185,9 +185,7 @@ pub(super) fn run(
 fn server(slaves: &[SlaveLink]) -> Option<Usage> {
     let told = slaves.iter().map(|slave| serde_json::from_str(&slave.goodbye.as_ref()?.detail).ok());
     let usages: Option<Vec<Usage>> = told.collect();
-    usages
-        .filter(|usages| !usages.is_empty())
-        .map(|usages| usages.into_iter().fold(Usage::default(), together))
+    usages.filter(|usages| !usages.is_empty()).map(|usages| usages.into_iter().sum())
 }
 
 /// How many threads and processes the strands are.

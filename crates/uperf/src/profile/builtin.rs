@@ -57,73 +57,43 @@ pub fn find(name: &str) -> Option<&'static Builtin> {
     BUILTINS.iter().find(|builtin| builtin.name == name)
 }
 
+/// One of `crates/uperf/profiles`.
+macro_rules! builtin {
+    ($name:literal, $about:literal $(, $variable:literal = $value:literal)*) => {
+        Builtin {
+            name: $name,
+            about: $about,
+            text: include_str!(concat!("../../profiles/", $name, ".xml")),
+            own: &[$(($variable, $value)),*],
+        }
+    };
+}
+
 static BUILTINS: [Builtin; 11] = [
-    Builtin {
-        name: "rr1c-1x1",
-        about: "1 byte there and 1 back: latency",
-        text: include_str!("../../profiles/rr1c-1x1.xml"),
-        own: &[],
-    },
-    Builtin {
-        name: "rr1c-200x1000",
-        about: "200 bytes there and 1000 back: an interactive transaction",
-        text: include_str!("../../profiles/rr1c-200x1000.xml"),
-        own: &[],
-    },
-    Builtin {
-        name: "rr1c-200x30k",
-        about: "200 bytes there and 30 KiB back: a query and its result",
-        text: include_str!("../../profiles/rr1c-200x30k.xml"),
-        own: &[],
-    },
-    Builtin {
-        name: "str-readx30k",
-        about: "pieces of 30 KiB from the slave, $count to a flowop",
-        text: include_str!("../../profiles/str-readx30k.xml"),
-        own: &[("count", "640")],
-    },
-    Builtin {
-        name: "str-writex30k",
-        about: "pieces of 30 KiB to the slave, $count to a flowop",
-        text: include_str!("../../profiles/str-writex30k.xml"),
-        own: &[("count", "640")],
-    },
-    Builtin {
-        name: "crr-200x1000",
-        about: "connect, 200 bytes there and 1000 back, disconnect",
-        text: include_str!("../../profiles/crr-200x1000.xml"),
-        own: &[],
-    },
-    Builtin {
-        name: "ping",
-        about: "$size bytes there and back",
-        text: include_str!("../../profiles/ping.xml"),
-        own: &[("size", "64")],
-    },
-    Builtin {
-        name: "stream",
-        about: "writes of $size bytes",
-        text: include_str!("../../profiles/stream.xml"),
-        own: &[("size", "64k")],
-    },
-    Builtin {
-        name: "paced",
-        about: "writes of $size bytes, at most $rate times per second and connection",
-        text: include_str!("../../profiles/paced.xml"),
-        own: &[("size", "64k"), ("rate", "1000")],
-    },
-    Builtin {
-        name: "both-ways",
-        about: "pieces of $size bytes in both directions at once, each over connections of its own",
-        text: include_str!("../../profiles/both-ways.xml"),
-        own: &[("size", "64k")],
-    },
-    Builtin {
-        name: "rate-200x1000",
-        about: "200 bytes there and 1000 back, at most $rate times per second and connection",
-        text: include_str!("../../profiles/rate-200x1000.xml"),
-        own: &[("rate", "1000")],
-    },
+    builtin!("rr1c-1x1", "1 byte there and 1 back: latency"),
+    builtin!("rr1c-200x1000", "200 bytes there and 1000 back: an interactive transaction"),
+    builtin!("rr1c-200x30k", "200 bytes there and 30 KiB back: a query and its result"),
+    builtin!("str-readx30k", "pieces of 30 KiB from the slave, $count to a flowop", "count" = "640"),
+    builtin!("str-writex30k", "pieces of 30 KiB to the slave, $count to a flowop", "count" = "640"),
+    builtin!("crr-200x1000", "connect, 200 bytes there and 1000 back, disconnect"),
+    builtin!("ping", "$size bytes there and back", "size" = "64"),
+    builtin!("stream", "writes of $size bytes", "size" = "64k"),
+    builtin!(
+        "paced",
+        "writes of $size bytes, at most $rate times per second and connection",
+        "size" = "64k",
+        "rate" = "1000"
+    ),
+    builtin!(
+        "both-ways",
+        "pieces of $size bytes in both directions at once, each over connections of its own",
+        "size" = "64k"
+    ),
+    builtin!(
+        "rate-200x1000",
+        "200 bytes there and 1000 back, at most $rate times per second and connection",
+        "rate" = "1000"
+    ),
 ];
 
 /// The same, or what is wrong with the name.

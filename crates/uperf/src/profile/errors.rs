@@ -2,7 +2,6 @@
 //! that a profile is mended in one go.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use super::model::Place;
 use super::suggest::suggest;
@@ -20,7 +19,8 @@ pub(super) struct Problem {
 }
 
 /// Everything that is wrong with one profile.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.sentences())]
 pub struct Errors {
     /// The file, or the name of the built-in profile.
     pub(super) profile: String,
@@ -57,6 +57,16 @@ impl Errors {
         self.problems.is_empty()
     }
 
+    fn sentences(&self) -> String {
+        let sentence = |Problem { place, sentence }: &Problem| match place {
+            Some(place) => format!("{}:{place}: {sentence}", self.profile),
+            None => format!("{}: {sentence}", self.profile),
+        };
+        let more =
+            self.more.then(|| format!("{}: more than {MOST} errors; the rest is not shown", self.profile));
+        self.problems.iter().map(sentence).chain(more).collect::<Vec<_>>().join("\n")
+    }
+
     /// `value` if nothing is wrong.
     pub(super) fn or<T>(mut self, value: T) -> Result<T, Self> {
         // What is wrong with the form of a tag is found before what is wrong with the values that it has.
@@ -65,30 +75,14 @@ impl Errors {
     }
 }
 
-impl fmt::Display for Errors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Problem { place, sentence }) in self.problems.iter().enumerate() {
-            let end = if index == 0 { "" } else { "\n" };
-            match place {
-                Some(place) => write!(f, "{end}{}:{place}: {sentence}", self.profile)?,
-                None => write!(f, "{end}{}: {sentence}", self.profile)?,
-            }
-        }
-        if self.more {
-            write!(f, "\n{}: more than {MOST} errors; the rest is not shown", self.profile)?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Errors {}
-
 /// Why a profile is not run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It cannot be read, or is wrong.
-    Profile(Errors),
+    #[error(transparent)]
+    Profile(#[from] Errors),
     /// The command line does not fit it: one sentence.
+    #[error("{0}")]
     Usage(String),
 }
 
@@ -107,22 +101,5 @@ impl Refusal {
         };
         let right = if known.is_empty() { "there is none".to_owned() } else { suggest(name, &known) };
         Self::Usage(format!("{who} variable `{name}`: {right}"))
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Profile(errors) => errors.fmt(f),
-            Self::Usage(sentence) => f.write_str(sentence),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-impl From<Errors> for Refusal {
-    fn from(errors: Errors) -> Self {
-        Self::Profile(errors)
     }
 }

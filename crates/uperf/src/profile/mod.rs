@@ -25,6 +25,7 @@ use self::errors::Errors;
 pub use self::errors::Refusal;
 use self::model::{Flowop, FlowopKind, Profile};
 use self::options::Size;
+pub(crate) use self::parse::numbers::time;
 use self::parse::variables::{Variables, unused};
 
 /// No profile is longer; whoever names a log file or a device by mistake gets an answer, too.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::options::{Options, Size};
+use crate::named;
 
 /// Bytes that the peer of a sendfile flowop takes per read at most: it cannot know how long the file is.
 const SENDFILE_READ: u32 = 64 * 1024;
@@ -106,7 +107,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a flowop does, seen from the end that runs it.
+/// What a flowop does, seen from the end that runs it; in the order of uperf's numbers (flowops.h, FLOWOP_*), from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FlowopKind {
@@ -128,10 +129,10 @@ pub(crate) enum FlowopKind {
     Send,
     /// recv(2) until the size has come.
     Recv,
-    /// sendfile(2) of one file.
-    Sendfile,
     /// sendfile(2) of several files.
     Sendfilev,
+    /// sendfile(2) of one file.
+    Sendfile,
 }
 
 impl FlowopKind {
@@ -166,19 +167,7 @@ impl FlowopKind {
 
 impl fmt::Display for FlowopKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Connect => "connect",
-            Self::Disconnect => "disconnect",
-            Self::Accept => "accept",
-            Self::Nop => "nop",
-            Self::Think => "think",
-            Self::Send => "send",
-            Self::Recv => "recv",
-            Self::Sendfile => "sendfile",
-            Self::Sendfilev => "sendfilev",
-        })
+        f.pad(&named(*self))
     }
 }
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::named;
+
 /// Everything that `options=` can say. What was not given has the default that is told here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Options {
     /// Bytes of one read or write; always given for read, write, send and recv. For sendfile and sendfilev the bytes
     /// of a chunk; without it whole files.
@@ -105,7 +107,7 @@ impl Size {
 }
 
 /// What a connection is. The others that uperf knows (rds, sctp, ssl, vsock) are refused by the parser.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Protocol {
     /// A TCP connection.
@@ -119,10 +121,6 @@ pub(crate) enum Protocol {
 
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-            Self::Unix => "unix",
-        })
+        f.pad(&named(*self))
     }
 }

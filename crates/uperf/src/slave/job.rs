@@ -7,9 +7,9 @@ use anyhow::bail;
 
 use crate::link::Link;
 use crate::profile::model::{Group, Until};
-use crate::result::{Run, Usage};
+use crate::result::Run;
 use crate::strand::workers::{Event, Workers};
-use crate::strand::{Counts, End, Peer, StrandReport, TransactionReport, now_ns, together};
+use crate::strand::{Counts, End, Peer, StrandReport, TransactionReport, now_ns};
 use crate::wire::{Command, Goodbye, Verdict};
 
 /// How long strands may take to end by themselves when all is done: uperf's.
@@ -197,7 +197,7 @@ impl Job {
             transactions: self.parts(number).map(|part| part.passes.count).sum(),
             bytes_sent: counts.sent,
             bytes_received: counts.received,
-            server: Some(self.parts(number).fold(Usage::default(), |sum, part| together(sum, part.usage))),
+            server: Some(self.parts(number).map(|part| part.usage).sum()),
             errors: self.total().errors,
             ..Run::default()
         }

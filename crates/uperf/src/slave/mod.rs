@@ -9,6 +9,7 @@ mod session;
 
 use std::io;
 use std::net::TcpStream;
+use std::ops::Add;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -17,8 +18,8 @@ use anyhow::anyhow;
 
 use crate::exit::Exit;
 use crate::result::Run;
+use crate::strand::listen_tcp;
 use crate::strand::workers::Server;
-use crate::strand::{listen_tcp, together};
 use job::Outcome;
 use session::Session;
 
@@ -153,10 +154,6 @@ fn write(path: &Path, run: &Run) -> std::io::Result<()> {
 
 /// Two groups of one master, each of which has a session.
 fn both(one: Run, other: Run) -> Run {
-    let server = match (one.server, other.server) {
-        (Some(one), Some(other)) => Some(together(one, other)),
-        (one, other) => one.or(other),
-    };
     Run {
         strands: one.strands + other.strands,
         elapsed_ns: one.elapsed_ns.max(other.elapsed_ns),
@@ -165,7 +162,7 @@ fn both(one: Run, other: Run) -> Run {
         bytes_sent: one.bytes_sent + other.bytes_sent,
         bytes_received: one.bytes_received + other.bytes_received,
         client: None,
-        server,
+        server: one.server.into_iter().chain(other.server).reduce(Add::add),
         errors: one.errors + other.errors,
         ..other
     }

@@ -2,24 +2,25 @@
 
 use std::sync::Arc;
 
+use socket2::Socket;
+
 use super::control::Control;
 use super::network::Network;
 use super::plan::Peer;
 use super::run::Strand;
-use super::socket::Stream;
 use super::steps::{Action, Call, Step};
 
 /// A strand's connections by their slots. Those of one name lie upon each other: the last one opened is used and closed.
-pub(crate) struct Connections<S> {
-    slots: Vec<Vec<Connection<S>>>,
+pub(crate) struct Connections {
+    slots: Vec<Vec<Connection>>,
     /// Slots whose last connection was made beyond the last common turn: the next transaction's first.
     made_ahead: Vec<usize>,
     next_id: u64,
 }
 
 /// One of them.
-pub(super) struct Connection<S> {
-    pub(super) stream: Arc<S>,
+pub(super) struct Connection {
+    pub(super) socket: Arc<Socket>,
     id: u64,
     /// Bytes that came beyond the last common pass: the next transaction's first.
     read_ahead: u64,
@@ -27,7 +28,7 @@ pub(super) struct Connection<S> {
     written_ahead: u64,
 }
 
-impl<S> Connection<S> {
+impl Connection {
     /// How many of the `size` bytes of a call have been moved already, in the transaction before.
     pub(super) fn take_ahead(&mut self, call: Call, size: usize) -> usize {
         let ahead = if call.reads() { &mut self.read_ahead } else { &mut self.written_ahead };
@@ -40,7 +41,7 @@ impl<S> Connection<S> {
     }
 }
 
-impl<S: Stream> Connections<S> {
+impl Connections {
     /// None yet.
     pub(crate) fn new(slots: usize) -> Self {
         let slots = std::iter::repeat_with(Vec::new).take(slots).collect();
@@ -48,12 +49,12 @@ impl<S: Stream> Connections<S> {
     }
 
     /// One more in `slot`.
-    pub(super) fn open(&mut self, slot: usize, stream: S, control: &Control) {
-        let (id, stream) = (self.next_id, Arc::new(stream));
+    pub(super) fn open(&mut self, slot: usize, socket: Socket, control: &Control) {
+        let (id, socket) = (self.next_id, Arc::new(socket));
         self.next_id += 1;
-        control.opened(id, stream.clone());
+        control.opened(id, socket.clone());
         if let Some(slot) = self.slots.get_mut(slot) {
-            slot.push(Connection { stream, id, read_ahead: 0, written_ahead: 0 });
+            slot.push(Connection { socket, id, read_ahead: 0, written_ahead: 0 });
         }
     }
 
@@ -83,7 +84,7 @@ impl<S: Stream> Connections<S> {
     }
 
     /// The one in `slot` that is used.
-    pub(super) fn last(&mut self, slot: usize) -> Option<&mut Connection<S>> {
+    pub(super) fn last(&mut self, slot: usize) -> Option<&mut Connection> {
         self.slots.get_mut(slot)?.last_mut()
     }
 }

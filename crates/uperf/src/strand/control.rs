@@ -6,10 +6,11 @@
 //! one atomic number per turn and per call that moved bytes; all else happens between transactions.
 
 use std::collections::HashMap;
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::socket::Stream;
+use socket2::Socket;
 
 /// No end in sight.
 pub(crate) const UNLIMITED: u64 = u64::MAX;
@@ -99,7 +100,7 @@ pub(crate) struct Control {
     sent: AtomicU64,
     received: AtomicU64,
     operations: AtomicU64,
-    streams: Mutex<HashMap<u64, Arc<dyn Stream>>>,
+    sockets: Mutex<HashMap<u64, Arc<Socket>>>,
 }
 
 impl Control {
@@ -151,7 +152,8 @@ impl Control {
 
     /// Ends all connections, so that a blocked strand notices that it was stopped.
     pub(crate) fn shut(&self) {
-        self.streams().values().for_each(|stream| stream.shut());
+        // Fails on a connection that has ended already, which is as good.
+        self.sockets().values().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
     }
 
     /// After how many turns the current transaction ends.
@@ -183,21 +185,21 @@ impl Control {
     }
 
     /// Remembers a connection under a number of the strand's choice.
-    pub(crate) fn opened(&self, id: u64, stream: Arc<dyn Stream>) {
-        self.streams().insert(id, stream);
+    pub(crate) fn opened(&self, id: u64, socket: Arc<Socket>) {
+        self.sockets().insert(id, socket);
     }
 
     /// Forgets it, so that it can close.
     pub(crate) fn closed(&self, id: u64) {
-        self.streams().remove(&id);
+        self.sockets().remove(&id);
     }
 
     fn gates(&self) -> MutexGuard<'_, Gates> {
         self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn streams(&self) -> MutexGuard<'_, HashMap<u64, Arc<dyn Stream>>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sockets(&self) -> MutexGuard<'_, HashMap<u64, Arc<Socket>>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use super::flowop::missing;
 use super::network::Network;
 use super::run::{Stop, Strand};
-use super::socket::Stream;
 use super::steps::{Call, Step};
+use nix::sys::sendfile::sendfile64;
 
 /// Regular files of a folder and all below it, open.
 pub(crate) struct Files {
@@ -72,12 +72,12 @@ impl<N: Network> Strand<N> {
             }
             let count = left.min(chunk.map_or(left, u64::from));
             let Some(connection) = self.connections.last(step.slot) else { return Err(missing(step)) };
-            match connection.stream.send_file(file, &mut offset, usize::try_from(count).unwrap_or(usize::MAX))
-            {
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            match sendfile64(&*connection.socket, file, Some(&mut offset), count) {
                 // The file has become shorter since.
                 Ok(0) => return Ok(()),
                 Ok(bytes) => self.recorder.counts.sent += bytes as u64,
-                Err(error) => self.obstacle(step, Call::Write, error)?,
+                Err(error) => self.obstacle(step, Call::Write, error.into())?,
             }
             if self.is_over() {
                 return Err(Stop::Ended);

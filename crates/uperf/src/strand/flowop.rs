@@ -3,12 +3,14 @@
 use std::io;
 use std::time::Duration;
 
+use nix::poll::PollFlags;
+
 use super::clock::{now_ns, thread_cpu_ns};
 use super::network::{LOOK_AROUND, Network};
 use super::run::{Stop, Strand};
-use super::socket::{Readiness, Stream};
-use super::steps::{Action, Call, Opening, Step};
-use crate::profile::options::Size;
+use super::socket::wait;
+use super::steps::{Action, Call, Step};
+use crate::profile::options::{Options, Size};
 
 /// How long a master waits for a connection: uperf's time for everything.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -77,18 +79,11 @@ impl<N: Network> Strand<N> {
         let mut done = connection.take_ahead(call, wanted);
         while done < wanted && !(at_once && done > 0) {
             let Some(connection) = self.connections.last(step.slot) else { return Err(missing(step)) };
-            let piece = &mut self.buffer[done..wanted];
-            let counts = &mut self.recorder.counts;
-            let (moved, counter) = match call {
-                Call::Read => (connection.stream.read(piece), &mut counts.received),
-                Call::Receive => (connection.stream.receive(piece), &mut counts.received),
-                Call::Write => (connection.stream.write(piece), &mut counts.sent),
-                Call::Send => (connection.stream.send(piece), &mut counts.sent),
-            };
-            match moved {
+            match call.make(&connection.socket, &mut self.buffer[done..wanted]) {
                 Ok(0) => return Err(self.trouble(step, io::ErrorKind::UnexpectedEof.into())),
                 Ok(bytes) => {
-                    *counter += bytes as u64;
+                    let counts = &mut self.recorder.counts;
+                    *(if call.reads() { &mut counts.received } else { &mut counts.sent }) += bytes as u64;
                     done += bytes;
                 }
                 Err(error) => {
@@ -111,9 +106,9 @@ impl<N: Network> Strand<N> {
                 if self.is_over() || now_ns() >= self.deadline_ns {
                     return Err(Stop::Ended);
                 }
-                let readiness = if call.reads() { Readiness::Readable } else { Readiness::Writable };
+                let what = if call.reads() { PollFlags::POLLIN } else { PollFlags::POLLOUT };
                 let Some(connection) = self.connections.last(step.slot) else { return Err(missing(step)) };
-                let waited = connection.stream.wait(readiness, LOOK_AROUND);
+                let waited = wait(&*connection.socket, what, LOOK_AROUND);
                 waited.map(|_| ()).map_err(|error| self.trouble(step, error))
             }
             _ => Err(self.trouble(step, error)),
@@ -136,7 +131,7 @@ impl<N: Network> Strand<N> {
 
     fn wait_for_bytes(&mut self, step: &Step, timeout: Duration) -> Result<(), Stop> {
         let Some(connection) = self.connections.last(step.slot) else { return Err(missing(step)) };
-        match connection.stream.wait(Readiness::Readable, timeout) {
+        match wait(&*connection.socket, PollFlags::POLLIN, timeout) {
             Ok(true) => Ok(()),
             Ok(false) if self.is_over() => Err(Stop::Ended),
             Ok(false) => Err(failed(step, &format!("nothing came within {timeout:?}"))),
@@ -144,26 +139,26 @@ impl<N: Network> Strand<N> {
         }
     }
 
-    fn connect(&mut self, step: &Step, opening: &Opening) -> Result<(), Stop> {
+    fn connect(&mut self, step: &Step, opening: &Options) -> Result<(), Stop> {
         if self.connections.take_made(step.slot) {
             return Ok(());
         }
         match self.network.connect(opening) {
-            Ok(stream) => self.connections.open(step.slot, stream, &self.control),
+            Ok(socket) => self.connections.open(step.slot, socket, &self.control),
             Err(error) => return Err(self.trouble(step, error)),
         }
         Ok(())
     }
 
-    fn accept(&mut self, step: &Step, opening: &Opening) -> Result<(), Stop> {
+    fn accept(&mut self, step: &Step, opening: &Options) -> Result<(), Stop> {
         if self.connections.take_made(step.slot) {
             return Ok(());
         }
         let begin_ns = now_ns();
         loop {
             match self.network.accept(opening) {
-                Ok(Some(stream)) => {
-                    self.connections.open(step.slot, stream, &self.control);
+                Ok(Some(socket)) => {
+                    self.connections.open(step.slot, socket, &self.control);
                     if !self.is_over() {
                         return Ok(());
                     }

@@ -10,8 +10,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::network::{configure, unix_address};
 use super::plan::Ports;
-use super::steps::Opening;
-use crate::profile::options::Protocol;
+use crate::profile::options::{Options, Protocol};
 
 /// uperf's; the kernel cuts it to net.core.somaxconn.
 const BACKLOG: i32 = 10_240;
@@ -32,7 +31,7 @@ struct Listener {
 
 impl Listeners {
     /// Listens for `opening`, unless something of that protocol does already. `shared`: the same port for all strands.
-    pub(crate) fn listen(&mut self, opening: &Opening, shared: &mut Self) -> io::Result<()> {
+    pub(crate) fn listen(&mut self, opening: &Options, shared: &mut Self) -> io::Result<()> {
         let protocol = opening.protocol;
         if self.0.contains_key(&protocol) {
             return Ok(());
@@ -89,7 +88,7 @@ impl Listeners {
 }
 
 impl Listener {
-    fn new(opening: &Opening) -> io::Result<Self> {
+    fn new(opening: &Options) -> io::Result<Self> {
         let wanted = opening.port.unwrap_or(0);
         let (socket, port) = match opening.protocol {
             Protocol::Unix => unix_listener(opening)?,
@@ -103,11 +102,11 @@ impl Listener {
 
 /// A listener for control connections, and its port.
 pub(crate) fn listen_tcp(port: u16) -> io::Result<(Socket, u16)> {
-    tcp_listener(port, &Opening::default())
+    tcp_listener(port, &Options::default())
 }
 
 /// All addresses of both families, as uperf; or of IPv4, where there is no IPv6.
-fn tcp_listener(port: u16, opening: &Opening) -> io::Result<(Socket, u16)> {
+fn tcp_listener(port: u16, opening: &Options) -> io::Result<(Socket, u16)> {
     let both = || -> io::Result<Socket> {
         let socket = Socket::new(Domain::IPV6, Type::STREAM, None)?;
         socket.set_only_v6(false)?;
@@ -124,7 +123,7 @@ fn tcp_listener(port: u16, opening: &Opening) -> io::Result<(Socket, u16)> {
     Ok((socket, port))
 }
 
-fn bind_and_listen(socket: Socket, address: SocketAddr, opening: &Opening) -> io::Result<Socket> {
+fn bind_and_listen(socket: Socket, address: SocketAddr, opening: &Options) -> io::Result<Socket> {
     socket.set_reuse_address(true)?;
     configure(&socket, opening)?;
     socket.bind(&address.into())?;
@@ -133,7 +132,7 @@ fn bind_and_listen(socket: Socket, address: SocketAddr, opening: &Opening) -> io
 }
 
 /// At the name of the wanted port, or of any that is free.
-fn unix_listener(opening: &Opening) -> io::Result<(Socket, u16)> {
+fn unix_listener(opening: &Options) -> io::Result<(Socket, u16)> {
     let any = std::iter::repeat_with(|| fastrand::u16(1024..)).take(ATTEMPTS);
     let ports: Vec<u16> = opening.port.map_or_else(|| any.collect(), |port| vec![port]);
     let mut taken = io::Error::from(io::ErrorKind::AddrInUse);

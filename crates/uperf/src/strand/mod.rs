@@ -22,7 +22,7 @@ mod steps;
 mod tests;
 pub(crate) mod workers;
 
-pub(crate) use clock::{now_ns, together, wall_ns};
+pub(crate) use clock::{now_ns, wall_ns};
 pub(crate) use control::{Counts, End};
 pub(crate) use listeners::listen_tcp;
 pub(crate) use plan::{Detail, Peer, Plan, Ports, Role};

@@ -6,25 +6,23 @@ use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::poll::PollFlags;
 use socket2::{SockAddr, Socket, Type};
 
 use super::listeners::Listeners;
 use super::plan::{Peer, Ports};
-use super::socket::{Readiness, Stream, wait};
-use super::steps::Opening;
-use crate::profile::options::Protocol;
+use super::socket::wait;
+use crate::profile::options::{Options, Protocol};
 
 /// How long a strand that talks to uperf stays in one call before it looks whether it should stop.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(50);
 
 /// What makes connections. A test makes them of nothing.
 pub(crate) trait Network {
-    /// What it makes.
-    type Stream: Stream;
     /// Opens a connection to the other end.
-    fn connect(&mut self, opening: &Opening) -> io::Result<Self::Stream>;
+    fn connect(&mut self, opening: &Options) -> io::Result<Socket>;
     /// The next connection of the other end; None if there was none for as long as [`LOOK_AROUND`].
-    fn accept(&mut self, opening: &Opening) -> io::Result<Option<Self::Stream>>;
+    fn accept(&mut self, opening: &Options) -> io::Result<Option<Socket>>;
 }
 
 /// The kernel's sockets.
@@ -42,23 +40,24 @@ impl Kernel {
         Self { peer, listeners: listeners.sockets(), ports, addresses: HashMap::new() }
     }
 
-    fn address(&mut self, opening: &Opening) -> io::Result<SockAddr> {
-        let key = (opening.host.clone(), opening.protocol);
+    fn address(&mut self, opening: &Options) -> io::Result<SockAddr> {
+        let host = opening.remotehost.as_deref().unwrap_or_default();
+        let key = (host.to_owned(), opening.protocol);
         if let Some(address) = self.addresses.get(&key) {
             return Ok(address.clone());
         }
-        let port = self.ports.iter().find(|ports| ports.host == opening.host || self.ports.len() == 1);
+        let port = self.ports.iter().find(|ports| ports.host == host || self.ports.len() == 1);
         let port = port.and_then(|ports| ports.of(opening.protocol)).ok_or_else(|| {
-            let what = format!("{} told no port for {} connections", opening.host, opening.protocol);
+            let what = format!("{host} told no port for {} connections", opening.protocol);
             io::Error::new(io::ErrorKind::NotFound, what)
         })?;
-        let address = resolve(&opening.host, port, opening.protocol)?;
+        let address = resolve(host, port, opening.protocol)?;
         self.addresses.insert(key, address.clone());
         Ok(address)
     }
 
     /// A new connection, as it should be.
-    fn ready(&self, socket: Socket, opening: &Opening) -> io::Result<Socket> {
+    fn ready(&self, socket: Socket, opening: &Options) -> io::Result<Socket> {
         if self.peer == Peer::Uperf {
             socket.set_read_timeout(Some(LOOK_AROUND))?;
             socket.set_write_timeout(Some(LOOK_AROUND))?;
@@ -71,29 +70,27 @@ impl Kernel {
 }
 
 impl Network for Kernel {
-    type Stream = Socket;
-
-    fn connect(&mut self, opening: &Opening) -> io::Result<Socket> {
+    fn connect(&mut self, opening: &Options) -> io::Result<Socket> {
         let address = self.address(opening)?;
         let socket = Socket::new(address.domain(), Type::STREAM, None)?;
         configure(&socket, opening)?;
-        if let Some(from) = &opening.from {
+        if let Some(from) = &opening.localhost {
             socket.bind(&resolve(from, 0, opening.protocol)?)?;
         }
         socket.connect(&address)?;
         self.ready(socket, opening)
     }
 
-    fn accept(&mut self, opening: &Opening) -> io::Result<Option<Socket>> {
+    fn accept(&mut self, opening: &Options) -> io::Result<Option<Socket>> {
         let Some(listener) = self.listeners.get(&opening.protocol) else {
             return Err(io::Error::other("nothing listens for it"));
         };
-        if !wait(listener, Readiness::Readable, LOOK_AROUND)? {
+        if !wait(listener, PollFlags::POLLIN, LOOK_AROUND)? {
             return Ok(None);
         }
         match listener.accept() {
             Ok((socket, _)) => {
-                if opening.nodelay && opening.protocol == Protocol::Tcp {
+                if opening.tcp_nodelay && opening.protocol == Protocol::Tcp {
                     socket.set_tcp_nodelay(true)?;
                 }
                 self.ready(socket, opening).map(Some)
@@ -110,17 +107,17 @@ impl Network for Kernel {
 }
 
 /// Before connect and listen, or the sizes of windows come too late.
-pub(super) fn configure(socket: &Socket, opening: &Opening) -> io::Result<()> {
+pub(super) fn configure(socket: &Socket, opening: &Options) -> io::Result<()> {
     if let Some(bytes) = opening.wndsz {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         socket.set_send_buffer_size(bytes)?;
         socket.set_recv_buffer_size(bytes)?;
     }
     if opening.protocol == Protocol::Tcp {
-        if opening.nodelay {
+        if opening.tcp_nodelay {
             socket.set_tcp_nodelay(true)?;
         }
-        if let Some(congestion) = &opening.congestion {
+        if let Some(congestion) = &opening.cc {
             socket.set_tcp_congestion(congestion.as_bytes())?;
         }
     }

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::clock::{now_ns, thread_usage, used};
+use super::clock::{now_ns, thread_usage};
 use super::control::Counts;
 use super::report::{Timing, TransactionReport};
 use crate::result::{Latency, Usage};
@@ -74,7 +74,7 @@ impl Recorder {
     /// The transaction has ended.
     pub(crate) fn end(&mut self) -> TransactionReport {
         let end_ns = now_ns();
-        let usage = used(self.usage_before, thread_usage());
+        let usage = thread_usage() - self.usage_before;
         self.passes.cpu_ns = usage.cpu_ns;
         TransactionReport {
             begin_ns: self.begin_ns,
@@ -82,15 +82,9 @@ impl Recorder {
             counts: self.counts.since(self.counts_before),
             usage,
             passes: self.passes,
-            latency: self.latency(),
+            latency: self.histogram.as_ref().map(Latency::from).unwrap_or_default(),
             flowops: std::mem::take(&mut self.flowops),
         }
-    }
-
-    fn latency(&self) -> Latency {
-        let entries = self.histogram.iter().flat_map(|histogram| histogram.iter_recorded());
-        let counts_ns = entries.map(|entry| (entry.value_iterated_to(), entry.count_at_value())).collect();
-        Latency { counts_ns, ..Latency::default() }
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Strand<N: Network> {
     program: Program,
     pub(super) control: Arc<Control>,
     pub(super) network: N,
-    pub(super) connections: Connections<N::Stream>,
+    pub(super) connections: Connections,
     pub(super) buffer: Vec<u8>,
     pub(super) recorder: Recorder,
     pub(super) history: Option<History>,

@@ -1,9 +1,12 @@
 //! A transaction made ready to run: names looked up, sizes and connections resolved to what the loop needs per call.
 
+use std::io;
 use std::time::Duration;
 
+use socket2::Socket;
+
 use crate::profile::model::{Flowop, FlowopKind, Place, Transaction};
-use crate::profile::options::{Options, Protocol, Size};
+use crate::profile::options::{Options, Size};
 
 /// Which libc call moves the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,41 +26,14 @@ impl Call {
     pub(crate) fn reads(self) -> bool {
         matches!(self, Self::Read | Self::Receive)
     }
-}
 
-/// How a connection is made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Opening {
-    /// What it is.
-    pub(crate) protocol: Protocol,
-    /// The other end's host.
-    pub(crate) host: String,
-    /// The own address to bind to.
-    pub(crate) from: Option<String>,
-    /// The port that the profile fixes.
-    pub(crate) port: Option<u16>,
-    /// SO_SNDBUF and SO_RCVBUF.
-    pub(crate) wndsz: Option<u32>,
-    /// TCP_NODELAY.
-    pub(crate) nodelay: bool,
-    /// TCP_CONGESTION.
-    pub(crate) congestion: Option<String>,
-    /// O_NONBLOCK.
-    pub(crate) non_blocking: bool,
-}
-
-impl Opening {
-    /// What a connect or accept says about the connection that it makes.
-    pub(crate) fn of(options: &Options) -> Self {
-        Self {
-            protocol: options.protocol,
-            host: options.remotehost.clone().unwrap_or_default(),
-            from: options.localhost.clone(),
-            port: options.port,
-            wndsz: options.wndsz,
-            nodelay: options.tcp_nodelay,
-            congestion: options.cc.clone(),
-            non_blocking: options.non_blocking,
+    /// Moves as many bytes of `buffer` as one call does. A preloaded library tells read(2) from recv(2), as flowops do.
+    pub(crate) fn make(self, socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Read => Ok(nix::unistd::read(socket, buffer)?),
+            Self::Receive => io::Read::read(&mut &*socket, buffer),
+            Self::Write => Ok(nix::unistd::write(socket, buffer)?),
+            Self::Send => socket.send(buffer),
         }
     }
 }
@@ -84,9 +60,9 @@ pub(crate) enum Action {
         chunk: Option<u32>,
     },
     /// connect(2)
-    Connect(Opening),
+    Connect(Box<Options>),
     /// accept(2)
-    Accept(Opening),
+    Accept(Box<Options>),
     /// close(2)
     Close,
     /// Time goes by; `busy` on a CPU.
@@ -147,7 +123,7 @@ pub(crate) fn turns(steps: &[Step]) -> u64 {
 
 fn action(flowop: &Flowop, non_blocking: bool) -> Action {
     let options = &flowop.options;
-    let opening = || Opening { non_blocking, ..Opening::of(options) };
+    let opening = || Box::new(Options { non_blocking, ..options.clone() });
     let call = match flowop.kind {
         FlowopKind::Read => Call::Read,
         FlowopKind::Recv => Call::Receive,

@@ -1,119 +1,39 @@
-//! Strands over connections that a test makes up: what both ends move is what the plan says, however it ends.
+//! Strands over pairs of sockets that a test gives them: what both ends move is what the plan says, however it ends.
 
-use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
 
 use super::control::{Control, End};
 use super::network::Network;
 use super::plan::{Detail, Peer, Plan, Role};
 use super::report::StrandReport;
 use super::run::{Observer, Strand};
-use super::socket::{Readiness, Stream};
-use super::steps::Opening;
 use crate::profile::model::{Flowop, FlowopKind, Place, Transaction, Until};
 use crate::profile::options::{Options, Size};
 
-/// Bytes on their way, and whether more can come.
-#[derive(Default)]
-struct Pipe {
-    state: Mutex<(VecDeque<u8>, bool)>,
-    changed: Condvar,
-}
-
-impl Pipe {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let mut state = self.state.lock().expect("no test panicked");
-        if state.1 {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        state.0.extend(bytes);
-        self.changed.notify_all();
-        Ok(bytes.len())
-    }
-
-    /// Blocks, and brings less than was asked for.
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let state = self.state.lock().expect("no test panicked");
-        let mut state =
-            self.changed.wait_while(state, |state| state.0.is_empty() && !state.1).expect("no test panicked");
-        let size = state.0.len().min(buffer.len()).min(7);
-        for (byte, arrived) in buffer.iter_mut().zip(state.0.drain(..size)) {
-            *byte = arrived;
-        }
-        Ok(size)
-    }
-
-    fn end(&self) {
-        self.state.lock().expect("no test panicked").1 = true;
-        self.changed.notify_all();
-    }
-}
-
-/// One end of a pair of pipes.
-struct Fake {
-    to: Arc<Pipe>,
-    from: Arc<Pipe>,
-}
-
-impl Stream for Fake {
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.from.read(buffer)
-    }
-
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.to.write(bytes)
-    }
-
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.from.read(buffer)
-    }
-
-    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.to.write(bytes)
-    }
-
-    fn send_file(&self, _: &File, _: &mut i64, _: usize) -> io::Result<usize> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn wait(&self, _: Readiness, _: Duration) -> io::Result<bool> {
-        Ok(true)
-    }
-
-    fn shut(&self) {
-        self.to.end();
-        self.from.end();
-    }
-}
-
-impl Drop for Fake {
-    fn drop(&mut self) {
-        self.shut();
-    }
-}
-
 /// Has one connection to give.
-struct Once(Option<Fake>);
+struct Once(Option<Socket>);
 
 impl Network for Once {
-    type Stream = Fake;
-
-    fn connect(&mut self, _: &Opening) -> io::Result<Fake> {
+    fn connect(&mut self, _: &Options) -> io::Result<Socket> {
         self.0.take().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
     }
 
-    fn accept(&mut self, _: &Opening) -> io::Result<Option<Fake>> {
+    fn accept(&mut self, _: &Options) -> io::Result<Option<Socket>> {
         Ok(self.0.take())
     }
 }
 
+/// With so little room that a call moves less than it was asked for.
 fn pair() -> (Once, Once) {
-    let pipes = [Arc::new(Pipe::default()), Arc::new(Pipe::default())];
-    let end = |to: usize| Once(Some(Fake { to: pipes[to].clone(), from: pipes[1 - to].clone() }));
-    (end(0), end(1))
+    let (near, far) = Socket::pair(Domain::UNIX, Type::STREAM, None).expect("a pair");
+    for end in [&near, &far] {
+        end.set_send_buffer_size(1).expect("the least that there is");
+    }
+    (Once(Some(near)), Once(Some(far)))
 }
 
 fn flowop(kind: FlowopKind, size: u32, count: u64) -> Flowop {
@@ -218,8 +138,8 @@ fn after_a_duration_both_ends_go_on_at_the_same_byte() {
     );
     let plans = [
         rr(SHORT),
-        transaction(SHORT, vec![flowop(FlowopKind::Write, 30, 640)]),
-        transaction(SHORT, vec![flowop(FlowopKind::Recv, 30, 40)]),
+        transaction(SHORT, vec![flowop(FlowopKind::Write, 30_000, 64)]),
+        transaction(SHORT, vec![flowop(FlowopKind::Recv, 30_000, 4)]),
     ];
     for timed in plans {
         let (master, slave) = both_ends(&[opening(), timed.clone(), odd.clone(), rr(SHORT), closing()]);

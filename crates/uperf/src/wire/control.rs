@@ -1,6 +1,6 @@
 //! The messages of a run: the master's commands and the slave's goodbye.
 
-use super::fields::{Order, Reader, Writer, before_nul};
+use super::fields::{Fields, Order, before_nul};
 use super::{Malformed, Message};
 
 /// How long either magic is: the first bytes of a message tell which one it is.
@@ -13,7 +13,7 @@ const GOODBYE_MAGIC: &str = "So Long, and Thanks for All the Fish";
 const MESSAGE: usize = 512;
 
 /// What the master wants; from a slave of ours to a master of ours: what it has done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Begin transaction `.0`, from 0.
     NextTransaction(u32),
@@ -22,6 +22,7 @@ pub(crate) enum Command {
     /// All is done: say goodbye. A master of ours tells which transaction was the measured one; uperf says 0.
     SendStats(u32),
     /// Something went wrong. Nobody sends it.
+    #[default]
     Error,
 }
 
@@ -39,45 +40,40 @@ impl Command {
 impl Message for Command {
     const SIZE: usize = 72;
 
-    fn decode(bytes: &[u8], order: Order) -> Result<Self, Malformed> {
-        let mut fields = Reader::new(bytes, order);
-        if before_nul(fields.bytes(MAGIC_SIZE)) != COMMAND_MAGIC.as_bytes() {
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Result<(), Malformed> {
+        if !fields.is(COMMAND_MAGIC, MAGIC_SIZE) {
             return Err(Malformed("what should be a command is none"));
         }
-        match (fields.u32(), fields.u32()) {
-            (0, transaction) => Ok(Self::NextTransaction(transaction)),
-            (1, _) => Ok(Self::Abort),
-            (2, measured) => Ok(Self::SendStats(measured)),
-            (3, _) => Ok(Self::Error),
-            _ => Err(Malformed("a command that uperf does not have")),
-        }
-    }
-
-    fn encode(&self, order: Order) -> Vec<u8> {
-        let mut fields = Writer::new(order);
-        let (command, value) = self.number();
-        fields.text(COMMAND_MAGIC, MAGIC_SIZE);
-        fields.u32(command);
-        fields.u32(value);
-        fields.finish()
+        let (mut command, mut value) = self.number();
+        fields.u32(&mut command);
+        fields.u32(&mut value);
+        *self = match command {
+            0 => Self::NextTransaction(value),
+            1 => Self::Abort,
+            2 => Self::SendStats(value),
+            3 => Self::Error,
+            _ => return Err(Malformed("a command that uperf does not have")),
+        };
+        Ok(())
     }
 }
 
 /// How the run was for the slave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It says why.
-    Error,
+    Error = 0xaa,
     /// It says what was not as ordered.
-    Warning,
+    Warning = 0xbb,
     /// All went well.
-    Info,
+    Info = 0xcc,
     /// Nothing to say.
-    Silent,
+    #[default]
+    Silent = 0xdd,
 }
 
 /// The slave's last message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Goodbye {
     /// How it was.
     pub(crate) verdict: Verdict,
@@ -98,39 +94,22 @@ pub(crate) struct Goodbye {
 impl Message for Goodbye {
     const SIZE: usize = 616;
 
-    fn decode(bytes: &[u8], order: Order) -> Result<Self, Malformed> {
-        let mut fields = Reader::new(bytes, order);
-        if before_nul(fields.bytes(MAGIC_SIZE)) != GOODBYE_MAGIC.as_bytes() {
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Result<(), Malformed> {
+        if !fields.is(GOODBYE_MAGIC, MAGIC_SIZE) {
             return Err(Malformed("what should be a goodbye is none"));
         }
-        let verdict = match fields.u64() {
-            0xaa => Verdict::Error,
-            0xbb => Verdict::Warning,
-            0xcc => Verdict::Info,
-            _ => Verdict::Silent,
-        };
-        let (elapsed_ns, errors, bytes, operations) =
-            (fields.u64(), fields.u64(), fields.u64(), fields.u64());
-        let mut texts = fields.bytes(MESSAGE).split(|&byte| byte == 0);
-        let mut text = || String::from_utf8_lossy(texts.next().unwrap_or_default()).into_owned();
-        Ok(Self { verdict, elapsed_ns, errors, bytes, operations, message: text(), detail: text() })
-    }
-
-    fn encode(&self, order: Order) -> Vec<u8> {
-        let mut fields = Writer::new(order);
-        fields.text(GOODBYE_MAGIC, MAGIC_SIZE);
-        fields.u64(match self.verdict {
-            Verdict::Error => 0xaa,
-            Verdict::Warning => 0xbb,
-            Verdict::Info => 0xcc,
-            Verdict::Silent => 0xdd,
-        });
-        for value in [self.elapsed_ns, self.errors, self.bytes, self.operations] {
-            fields.u64(value);
-        }
+        let mut verdict = self.verdict as u64;
+        fields.u64(&mut verdict);
+        let known = [Verdict::Error, Verdict::Warning, Verdict::Info];
+        self.verdict = known.into_iter().find(|one| *one as u64 == verdict).unwrap_or_default();
+        let numbers = [&mut self.elapsed_ns, &mut self.errors, &mut self.bytes, &mut self.operations];
+        numbers.into_iter().for_each(|value| fields.u64(value));
         let texts = [self.message.as_bytes(), &[0], self.detail.as_bytes()].concat();
-        fields.field(&texts, MESSAGE);
-        fields.finish()
+        let texts = fields.field(texts, MESSAGE);
+        let mut texts = texts.split(|&byte| byte == 0);
+        let mut text = || String::from_utf8_lossy(texts.next().unwrap_or_default()).into_owned();
+        (self.message, self.detail) = (text(), text());
+        Ok(())
     }
 }
 

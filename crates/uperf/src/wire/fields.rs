@@ -1,5 +1,6 @@
-//! The fields of a C struct, one after the other, in either byte order. Owns that no length of a peer is believed: a
-//! field that the bytes do not reach reads as zero, and a text that is too long for its field is cut.
+//! The fields of a C struct, one after the other, in either byte order: taken from a peer's bytes or put into ours, so that a
+//! struct is described once. Owns that no length of a peer is believed: a field that the bytes do not reach reads as zero,
+//! and a text that is too long for its field is cut.
 
 /// What a peer's `endian` field holds: uperf.h, UPERF_ENDIAN_VALUE.
 const ENDIAN_MARKER: u32 = 0xBADC;
@@ -13,64 +14,84 @@ pub(crate) enum Order {
     Swapped,
 }
 
-impl Order {
-    /// What an `endian` field, read as if it were ours, says; None if it is no marker at all.
-    pub(crate) fn of_marker(marker: u32) -> Option<Self> {
-        match marker {
-            ENDIAN_MARKER => Some(Self::Native),
-            _ if marker == ENDIAN_MARKER.swap_bytes() => Some(Self::Swapped),
-            _ => None,
-        }
-    }
-}
-
-/// Takes fields off the front of a struct.
-pub(super) struct Reader<'a> {
-    rest: &'a [u8],
+/// Goes through a struct.
+pub(crate) struct Fields<'a> {
+    /// What is left of a peer's bytes; None where ours are made.
+    rest: Option<&'a [u8]>,
+    made: Vec<u8>,
     order: Order,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8], order: Order) -> Self {
-        Self { rest: bytes, order }
+impl<'a> Fields<'a> {
+    /// Takes fields off the front of `bytes`.
+    pub(super) fn taken(bytes: &'a [u8], order: Order) -> Self {
+        Self { rest: Some(bytes), made: vec![], order }
     }
 
-    /// Everything before `offset` is taken; what follows is in `order`.
-    pub(super) fn skip(&mut self, bytes: usize) {
-        self.take(bytes);
+    /// Appends fields to nothing.
+    pub(super) fn made(order: Order) -> Self {
+        Self { rest: None, made: vec![], order }
     }
 
-    pub(super) fn u32(&mut self) -> u32 {
-        let value = u32::from_ne_bytes(self.array());
-        if self.order == Order::Swapped { value.swap_bytes() } else { value }
+    /// What was made.
+    pub(super) fn finish(self) -> Vec<u8> {
+        self.made
     }
 
-    pub(super) fn u64(&mut self) -> u64 {
-        let value = u64::from_ne_bytes(self.array());
-        if self.order == Order::Swapped { value.swap_bytes() } else { value }
+    /// `bytes` that mean nothing.
+    pub(super) fn gap(&mut self, bytes: usize) {
+        self.field(vec![], bytes);
     }
 
-    /// A field of `size` bytes up to its first NUL; what is no UTF-8 in it is replaced.
-    pub(super) fn text(&mut self, size: usize) -> String {
-        String::from_utf8_lossy(before_nul(self.take(size))).into_owned()
+    /// The marker that tells the receiver the order of the rest; None if it is no marker.
+    pub(super) fn endian(&mut self) -> Option<Order> {
+        let mut marker = ENDIAN_MARKER;
+        self.u32(&mut marker);
+        let orders = [(ENDIAN_MARKER, Order::Native), (ENDIAN_MARKER.swap_bytes(), Order::Swapped)];
+        orders.into_iter().find(|(one, _)| *one == marker).map(|(_, order)| order)
     }
 
-    /// A field of `size` bytes as it is.
-    pub(super) fn bytes(&mut self, size: usize) -> &'a [u8] {
-        self.take(size)
+    pub(super) fn u32(&mut self, value: &mut u32) {
+        let order = self.order;
+        let swap = |value: u32| if order == Order::Swapped { value.swap_bytes() } else { value };
+        *value = swap(u32::from_ne_bytes(self.array(swap(*value).to_ne_bytes())));
     }
 
-    fn take(&mut self, size: usize) -> &'a [u8] {
-        let (field, rest) = self.rest.split_at(size.min(self.rest.len()));
-        self.rest = rest;
-        field
+    pub(super) fn u64(&mut self, value: &mut u64) {
+        let order = self.order;
+        let swap = |value: u64| if order == Order::Swapped { value.swap_bytes() } else { value };
+        *value = swap(u64::from_ne_bytes(self.array(swap(*value).to_ne_bytes())));
     }
 
-    fn array<const N: usize>(&mut self) -> [u8; N] {
-        let mut value = [0; N];
-        let field = self.take(N);
-        value[..field.len()].copy_from_slice(field);
-        value
+    /// A text up to its first NUL in a field of `size` bytes, the last of which is one. What is no UTF-8 in it is replaced.
+    pub(super) fn text(&mut self, value: &mut String, size: usize) {
+        let field = self.field(before_nul(value.as_bytes()).to_vec(), size);
+        *value = String::from_utf8_lossy(before_nul(&field)).into_owned();
+    }
+
+    /// Whether the text in a field of `size` bytes is this one.
+    pub(super) fn is(&mut self, text: &str, size: usize) -> bool {
+        before_nul(&self.field(text.as_bytes().to_vec(), size)) == text.as_bytes()
+    }
+
+    /// A field of `size` bytes as it is; the last byte of one that is made is a NUL.
+    pub(super) fn field(&mut self, value: Vec<u8>, size: usize) -> Vec<u8> {
+        let Some(rest) = &mut self.rest else {
+            let end = self.made.len() + size;
+            self.made.extend(&value[..value.len().min(size.saturating_sub(1))]);
+            self.made.resize(end, 0);
+            return value;
+        };
+        rest.split_off(..size.min(rest.len())).unwrap_or_default().to_vec()
+    }
+
+    fn array<const N: usize>(&mut self, value: [u8; N]) -> [u8; N] {
+        let Some(rest) = &mut self.rest else {
+            self.made.extend(value);
+            return value;
+        };
+        let field = rest.split_off(..N.min(rest.len())).unwrap_or_default();
+        std::array::from_fn(|i| field.get(i).copied().unwrap_or(0))
     }
 }
 
@@ -79,77 +100,37 @@ pub(super) fn before_nul(field: &[u8]) -> &[u8] {
     field.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// Appends fields.
-pub(super) struct Writer {
-    bytes: Vec<u8>,
-    order: Order,
-}
-
-impl Writer {
-    pub(super) fn new(order: Order) -> Self {
-        Self { bytes: vec![], order }
-    }
-
-    /// The marker that tells the receiver the order of the rest.
-    pub(super) fn endian(&mut self) {
-        self.u32(ENDIAN_MARKER);
-    }
-
-    pub(super) fn u32(&mut self, value: u32) {
-        let value = if self.order == Order::Swapped { value.swap_bytes() } else { value };
-        self.bytes.extend(value.to_ne_bytes());
-    }
-
-    pub(super) fn u64(&mut self, value: u64) {
-        let value = if self.order == Order::Swapped { value.swap_bytes() } else { value };
-        self.bytes.extend(value.to_ne_bytes());
-    }
-
-    pub(super) fn zeros(&mut self, count: usize) {
-        self.bytes.resize(self.bytes.len() + count, 0);
-    }
-
-    /// `text` in a field of `size` bytes, always with a NUL at its end.
-    pub(super) fn text(&mut self, text: &str, size: usize) {
-        self.field(before_nul(text.as_bytes()), size);
-    }
-
-    /// `value` in a field of `size` bytes; the last byte is a NUL.
-    pub(super) fn field(&mut self, value: &[u8], size: usize) {
-        let length = value.len().min(size.saturating_sub(1));
-        self.bytes.extend(&value[..length]);
-        self.zeros(size - length);
-    }
-
-    pub(super) fn finish(self) -> Vec<u8> {
-        self.bytes
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Order, Reader, Writer};
+    use super::{Fields, Order};
 
     #[test]
     fn both_orders_come_back() {
         for order in [Order::Native, Order::Swapped] {
-            let mut writer = Writer::new(order);
-            writer.endian();
-            writer.u32(0x0102);
-            writer.u64(3);
-            writer.text("abc", 3);
-            let bytes = writer.finish();
-            assert_eq!(Order::of_marker(Reader::new(&bytes, Order::Native).u32()), Some(order));
-            let mut reader = Reader::new(&bytes, order);
-            reader.skip(4);
-            assert_eq!((reader.u32(), reader.u64(), reader.text(3)), (0x0102, 3, "ab".into()));
+            let (mut short, mut long, mut text) = (0x0102, 3, "abc".to_owned());
+            let mut made = Fields::made(order);
+            made.endian();
+            made.u32(&mut short);
+            made.u64(&mut long);
+            made.text(&mut text, 3);
+            let bytes = made.finish();
+            assert_eq!(Fields::taken(&bytes, Order::Native).endian(), Some(order));
+            let mut taken = Fields::taken(&bytes[4..], order);
+            (short, long, text) = (0, 0, String::new());
+            taken.u32(&mut short);
+            taken.u64(&mut long);
+            taken.text(&mut text, 3);
+            assert_eq!((short, long, text.as_str()), (0x0102, 3, "ab"));
         }
     }
 
     #[test]
     fn missing_bytes_are_zeros() {
-        let mut reader = Reader::new(&[1, 1], Order::Native);
-        assert_eq!(reader.u32(), u32::from_ne_bytes([1, 1, 0, 0]));
-        assert_eq!((reader.u64(), reader.text(9)), (0, String::new()));
+        let mut taken = Fields::taken(&[1, 1], Order::Native);
+        let (mut short, mut long, mut text) = (9, 9, "x".to_owned());
+        taken.u32(&mut short);
+        taken.u64(&mut long);
+        taken.text(&mut text, 9);
+        assert_eq!((short, long, text.as_str()), (u32::from_ne_bytes([1, 1, 0, 0]), 0, ""));
     }
 }

@@ -1,6 +1,6 @@
 //! The messages of the handshake but for the work order: who are you, can you, and on which ports.
 
-use super::fields::{Order, Reader, Writer, before_nul};
+use super::fields::{Fields, Order};
 use super::{Malformed, Message};
 
 /// handshake.h, UPERF_MAGIC.
@@ -16,7 +16,7 @@ const OK: &str = "OK";
 const NOT_OK: &str = "Not OK";
 
 /// What the master says first (phase 1: these protocols will be used) and again before the work order (phase 2).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hello {
     /// 1 or 2.
     pub(crate) phase: u32,
@@ -33,13 +33,11 @@ pub(crate) struct Hello {
 impl Hello {
     /// A hello and the byte order of the master that said it.
     pub(crate) fn read(bytes: &[u8]) -> Result<(Self, Order), Malformed> {
-        if before_nul(&bytes[..bytes.len().min(32)]) != MAGIC.as_bytes() {
+        let mut head = Fields::taken(bytes, Order::Native);
+        if !head.is(MAGIC, 32) {
             return Err(Malformed("its first bytes are not those of a uperf master"));
         }
-        let mut marker = Reader::new(bytes, Order::Native);
-        marker.skip(32);
-        let order =
-            Order::of_marker(marker.u32()).ok_or(Malformed("a byte order that neither end can have"))?;
+        let order = head.endian().ok_or(Malformed("a byte order that neither end can have"))?;
         Ok((Self::decode(bytes, order)?, order))
     }
 }
@@ -47,31 +45,25 @@ impl Hello {
 impl Message for Hello {
     const SIZE: usize = 352;
 
-    fn decode(bytes: &[u8], order: Order) -> Result<Self, Malformed> {
-        let mut fields = Reader::new(bytes, order);
-        fields.skip(36);
-        let (phase, slave_infos) = (fields.u32(), fields.u32());
-        fields.skip(4);
-        let protocols = std::array::from_fn(|_| fields.u32() != 0);
-        Ok(Self { phase, slave_infos, protocols, version: fields.text(16), host: fields.text(HOST) })
-    }
-
-    fn encode(&self, order: Order) -> Vec<u8> {
-        let mut fields = Writer::new(order);
-        fields.text(MAGIC, 32);
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Result<(), Malformed> {
+        fields.is(MAGIC, 32);
         fields.endian();
-        fields.u32(self.phase);
-        fields.u32(self.slave_infos);
-        fields.zeros(4);
-        self.protocols.iter().for_each(|&used| fields.u32(used.into()));
-        fields.text(&self.version, 16);
-        fields.text(&self.host, HOST);
-        fields.finish()
+        fields.u32(&mut self.phase);
+        fields.u32(&mut self.slave_infos);
+        fields.gap(4);
+        for used in &mut self.protocols {
+            let mut word = u32::from(*used);
+            fields.u32(&mut word);
+            *used = word != 0;
+        }
+        fields.text(&mut self.version, 16);
+        fields.text(&mut self.host, HOST);
+        Ok(())
     }
 }
 
 /// The slave's answer to a hello. At the end of the handshake both send one more, with nothing in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ack {
     /// "OK", "Not OK" or, at the end of the handshake, empty.
     pub(crate) status: String,
@@ -92,40 +84,27 @@ impl Ack {
 
     /// The handshake is over.
     pub(crate) fn end() -> Self {
-        Self { status: String::new(), message: String::new() }
+        Self::default()
     }
 
     /// Whether the slave agrees.
     pub(crate) fn is_ok(&self) -> bool {
         self.status == OK
     }
-
-    fn take(fields: &mut Reader<'_>) -> Self {
-        Self { status: fields.text(64), message: fields.text(128) }
-    }
-
-    fn put(&self, fields: &mut Writer) {
-        fields.text(&self.status, 64);
-        fields.text(&self.message, 128);
-    }
 }
 
 impl Message for Ack {
     const SIZE: usize = 192;
 
-    fn decode(bytes: &[u8], order: Order) -> Result<Self, Malformed> {
-        Ok(Self::take(&mut Reader::new(bytes, order)))
-    }
-
-    fn encode(&self, order: Order) -> Vec<u8> {
-        let mut fields = Writer::new(order);
-        self.put(&mut fields);
-        fields.finish()
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Result<(), Malformed> {
+        fields.text(&mut self.status, 64);
+        fields.text(&mut self.message, 128);
+        Ok(())
     }
 }
 
 /// The slave's answer to a work order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OrderAck {
     /// Whether it will do it.
     pub(crate) ack: Ack,
@@ -136,16 +115,10 @@ pub(crate) struct OrderAck {
 impl Message for OrderAck {
     const SIZE: usize = 196;
 
-    fn decode(bytes: &[u8], order: Order) -> Result<Self, Malformed> {
-        let mut fields = Reader::new(bytes, order);
-        Ok(Self { ack: Ack::take(&mut fields), slave_infos: fields.u32() })
-    }
-
-    fn encode(&self, order: Order) -> Vec<u8> {
-        let mut fields = Writer::new(order);
-        self.ack.put(&mut fields);
-        fields.u32(self.slave_infos);
-        fields.finish()
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Result<(), Malformed> {
+        self.ack.visit(fields)?;
+        fields.u32(&mut self.slave_infos);
+        Ok(())
     }
 }
 
@@ -159,20 +132,12 @@ pub(crate) struct SlaveInfo {
 impl Message for SlaveInfo {
     const SIZE: usize = 288;
 
-    fn decode(bytes: &[u8], order: Order) -> Result<Self, Malformed> {
-        let mut fields = Reader::new(bytes, order);
-        fields.skip(HOST);
-        let ports: [u32; PROTOCOLS] = std::array::from_fn(|_| fields.u32());
-        if ports.iter().any(|&port| port > u16::MAX.into()) {
-            return Err(Malformed("a port above 65535"));
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Result<(), Malformed> {
+        fields.gap(HOST);
+        self.ports.iter_mut().for_each(|port| fields.u32(port));
+        match self.ports.iter().any(|&port| port > u16::MAX.into()) {
+            true => Err(Malformed("a port above 65535")),
+            false => Ok(()),
         }
-        Ok(Self { ports })
-    }
-
-    fn encode(&self, order: Order) -> Vec<u8> {
-        let mut fields = Writer::new(order);
-        fields.zeros(HOST);
-        self.ports.iter().for_each(|&port| fields.u32(port));
-        fields.finish()
     }
 }

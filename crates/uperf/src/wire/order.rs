@@ -1,10 +1,10 @@
 //! A work order: one group, its transactions, and the flowops of each, as the slave is to do them.
 
-use super::fields::{Order, Reader, Writer};
+use super::fields::{Fields, Order};
 use super::{Malformed, Message};
 
 /// The head of a work order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupHead {
     /// uperf.h, STRAND_TYPE_*: 2 processes, 4 threads, at the master.
     pub(crate) strand_flags: u32,
@@ -17,8 +17,8 @@ pub(crate) struct GroupHead {
 impl GroupHead {
     /// A head and the byte order of everything that follows it.
     pub(crate) fn read(bytes: &[u8]) -> Result<(Self, Order), Malformed> {
-        let marker = Reader::new(bytes, Order::Native).u32();
-        let order = Order::of_marker(marker).ok_or(Malformed("a work order without a byte order"))?;
+        let order = Fields::taken(bytes, Order::Native).endian();
+        let order = order.ok_or(Malformed("a work order without a byte order"))?;
         Ok((Self::decode(bytes, order)?, order))
     }
 }
@@ -26,25 +26,18 @@ impl GroupHead {
 impl Message for GroupHead {
     const SIZE: usize = 24;
 
-    fn decode(bytes: &[u8], order: Order) -> Result<Self, Malformed> {
-        let mut fields = Reader::new(bytes, order);
-        fields.skip(4);
-        Ok(Self { strand_flags: fields.u32(), strands: fields.u32(), transactions: fields.u32() })
-    }
-
-    fn encode(&self, order: Order) -> Vec<u8> {
-        let mut fields = Writer::new(order);
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Result<(), Malformed> {
         fields.endian();
-        fields.u32(self.strand_flags);
-        fields.u32(self.strands);
-        fields.u32(self.transactions);
-        fields.zeros(8);
-        fields.finish()
+        for value in [&mut self.strand_flags, &mut self.strands, &mut self.transactions] {
+            fields.u32(value);
+        }
+        fields.gap(8);
+        Ok(())
     }
 }
 
 /// The head of a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TransactionHead {
     /// How many [`RawFlowop`] follow.
     pub(crate) flowops: u32,
@@ -63,27 +56,16 @@ pub(crate) struct TransactionHead {
 impl Message for TransactionHead {
     const SIZE: usize = 168;
 
-    fn decode(bytes: &[u8], order: Order) -> Result<Self, Malformed> {
-        let mut fields = Reader::new(bytes, order);
-        let (flowops, id) = (fields.u32(), fields.u32());
-        fields.skip(8);
-        let rate = fields.u32();
-        fields.skip(4);
-        let (iterations, duration_ns) = (fields.u64(), fields.u64());
-        Ok(Self { flowops, id, rate, iterations, duration_ns, rate_text: fields.text(128) })
-    }
-
-    fn encode(&self, order: Order) -> Vec<u8> {
-        let mut fields = Writer::new(order);
-        fields.u32(self.flowops);
-        fields.u32(self.id);
-        fields.zeros(8);
-        fields.u32(self.rate);
-        fields.zeros(4);
-        fields.u64(self.iterations);
-        fields.u64(self.duration_ns);
-        fields.text(&self.rate_text, 128);
-        fields.finish()
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Result<(), Malformed> {
+        fields.u32(&mut self.flowops);
+        fields.u32(&mut self.id);
+        fields.gap(8);
+        fields.u32(&mut self.rate);
+        fields.gap(4);
+        fields.u64(&mut self.iterations);
+        fields.u64(&mut self.duration_ns);
+        fields.text(&mut self.rate_text, 128);
+        Ok(())
     }
 }
 
@@ -135,61 +117,27 @@ pub(crate) struct RawFlowop {
 impl Message for RawFlowop {
     const SIZE: usize = 944;
 
-    fn decode(bytes: &[u8], order: Order) -> Result<Self, Malformed> {
-        let mut fields = Reader::new(bytes, order);
-        let mut flowop = Self {
-            size: fields.u32(),
-            size_min: fields.u32(),
-            size_max: fields.u32(),
-            rsize: fields.u32(),
-            protocol: fields.u32(),
-            port: fields.u32(),
-            flags: fields.u32(),
-            nfiles: fields.u32(),
-            duration_ns: fields.u64(),
-            wndsz: fields.u64(),
-            count: fields.u64(),
-            repeat: fields.u64(),
-            batch_size: fields.u64(),
-            timeout_ns: fields.u64(),
-            ..Self::default()
-        };
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Result<(), Malformed> {
+        let sizes = [&mut self.size, &mut self.size_min, &mut self.size_max, &mut self.rsize];
+        let numbers = [&mut self.protocol, &mut self.port, &mut self.flags, &mut self.nfiles];
+        sizes.into_iter().chain(numbers).for_each(|value| fields.u32(value));
+        let long = [&mut self.duration_ns, &mut self.wndsz, &mut self.count, &mut self.repeat];
+        long.into_iter().for_each(|value| fields.u64(value));
+        fields.u64(&mut self.batch_size);
+        fields.u64(&mut self.timeout_ns);
         // UDP encapsulation, black box logging and SCTP.
-        fields.skip(64);
-        flowop.cc = fields.text(32);
+        fields.gap(64);
+        fields.text(&mut self.cc, 32);
         // The TCP stack, which only FreeBSD can choose.
-        fields.skip(32);
-        flowop.dir = fields.text(128);
-        flowop.remotehost = fields.text(256);
-        flowop.localhost = fields.text(256);
+        fields.gap(32);
+        fields.text(&mut self.dir, 128);
+        fields.text(&mut self.remotehost, 256);
+        fields.text(&mut self.localhost, 256);
         // SSL.
-        fields.skip(80);
-        flowop.kind = fields.u32();
-        flowop.conn = fields.u32();
-        Ok(flowop)
-    }
-
-    fn encode(&self, order: Order) -> Vec<u8> {
-        let mut fields = Writer::new(order);
-        for value in [self.size, self.size_min, self.size_max, self.rsize, self.protocol, self.port] {
-            fields.u32(value);
-        }
-        fields.u32(self.flags);
-        fields.u32(self.nfiles);
-        for value in [self.duration_ns, self.wndsz, self.count, self.repeat, self.batch_size] {
-            fields.u64(value);
-        }
-        fields.u64(self.timeout_ns);
-        fields.zeros(64);
-        fields.text(&self.cc, 32);
-        fields.zeros(32);
-        fields.text(&self.dir, 128);
-        fields.text(&self.remotehost, 256);
-        fields.text(&self.localhost, 256);
-        fields.zeros(80);
-        fields.u32(self.kind);
-        fields.u32(self.conn);
-        fields.zeros(8);
-        fields.finish()
+        fields.gap(80);
+        fields.u32(&mut self.kind);
+        fields.u32(&mut self.conn);
+        fields.gap(8);
+        Ok(())
     }
 }

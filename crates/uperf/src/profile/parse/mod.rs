@@ -5,7 +5,7 @@
 
 mod builder;
 mod element;
-mod numbers;
+pub(super) mod numbers;
 mod option;
 mod reader;
 mod source;

@@ -30,7 +30,7 @@ fn scaled(text: &str, noun: &str) -> Result<u32, String> {
 }
 
 /// A time, `300`, `1.5s` or `500ms`: a number and s, ms, us or ns. A single `m` is milliseconds.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let (number, suffix) = split(text);
     let wrong =
         || format!("`{text}` is no time: write digits, and s, ms, us or ns if you like, such as 500ms");

@@ -11,59 +11,25 @@ use super::variables::Variables;
 use crate::profile::options::{Options, Protocol, Size};
 use crate::profile::suggest::suggest;
 
-const FLAGS: [&str; 5] = ["tcp_nodelay", "busy", "idle", "canfail", "non_blocking"];
-
-const VALUES: [&str; 16] = [
-    "size",
-    "rsize",
-    "count",
-    "repeat",
-    "batch_size",
-    "port",
-    "protocol",
-    "conn",
-    "remotehost",
-    "localhost",
-    "wndsz",
-    "timeout",
-    "duration",
-    "nfiles",
-    "dir",
-    "cc",
-];
-
+const FLAGS: &str = "tcp_nodelay busy idle canfail non_blocking";
+const VALUES: &str = "size rsize count repeat batch_size port protocol conn remotehost localhost wndsz timeout duration \
+                      nfiles dir cc";
 /// FreeBSD's, SCTP's and SSL's.
-const UNUSED: [&str; 22] = [
-    "stack",
-    "bblog",
-    "encaps",
-    "engine",
-    "cipher",
-    "method",
-    "sctp_unordered",
-    "sctp_nodelay",
-    "sctp_rto_min",
-    "sctp_rto_max",
-    "sctp_rto_initial",
-    "sctp_sack_delay",
-    "sctp_sack_frequency",
-    "sctp_max_burst_size",
-    "sctp_max_fragment_size",
-    "sctp_hb_interval",
-    "sctp_path_mtu",
-    "sctp_in_streams",
-    "sctp_out_streams",
-    "sctp_stream_id",
-    "sctp_pr_value",
-    "sctp_pr_policy",
-];
+const UNUSED: &str = "stack bblog encaps engine cipher method sctp_unordered sctp_nodelay sctp_rto_min sctp_rto_max \
+                      sctp_rto_initial sctp_sack_delay sctp_sack_frequency sctp_max_burst_size sctp_max_fragment_size \
+                      sctp_hb_interval sctp_path_mtu sctp_in_streams sctp_out_streams sctp_stream_id sctp_pr_value \
+                      sctp_pr_policy";
 
 /// uperf can be built with these.
 const FOREIGN_PROTOCOLS: [&str; 4] = ["rds", "sctp", "ssl", "vsock"];
 
 /// Whether `key` is the name of an option.
 pub(super) fn is_known(key: &str) -> bool {
-    FLAGS.contains(&key) || VALUES.contains(&key) || UNUSED.contains(&key)
+    [FLAGS, VALUES, UNUSED].iter().any(|names| has(names, key))
+}
+
+fn has(names: &str, key: &str) -> bool {
+    names.split(' ').any(|name| name == key)
 }
 
 /// Puts what `word` says into `options`; a variable may stand for several options. The error is a sentence about it.
@@ -81,13 +47,13 @@ fn set(options: &mut Options, word: &str, variables: &Variables<'_>) -> Result<(
     let key = key.to_ascii_lowercase();
     // uperf passes over whatever does not begin with a letter; of that, only commas and the like are meant.
     let is_punctuation = !word.contains(char::is_alphanumeric);
-    if is_punctuation || UNUSED.contains(&key.as_str()) {
+    if is_punctuation || has(UNUSED, &key) {
         return Ok(());
     }
     match value {
         None => set_flag(options, &key),
-        Some(_) if FLAGS.contains(&key.as_str()) => Err(format!("`{key}` takes no value: write {key} alone")),
-        Some(_) if !VALUES.contains(&key.as_str()) => Err(unknown(&key)),
+        Some(_) if has(FLAGS, &key) => Err(format!("`{key}` takes no value: write {key} alone")),
+        Some(_) if !has(VALUES, &key) => Err(unknown(&key)),
         Some("") => Err(format!("`{key}=` has no value: it follows the `=` without a space")),
         Some(value) => set_variable(options, &key, value, variables),
     }
@@ -101,7 +67,7 @@ fn set_flag(options: &mut Options, key: &str) -> Result<(), String> {
         "idle" => {}
         "canfail" => options.canfail = true,
         "non_blocking" => options.non_blocking = true,
-        _ if VALUES.contains(&key) => return Err(format!("`{key}` has no value: write {key}=...")),
+        _ if has(VALUES, key) => return Err(format!("`{key}` has no value: write {key}=...")),
         _ => return Err(unknown(key)),
     }
     Ok(())
@@ -203,6 +169,6 @@ fn some_time(key: &str, value: &str) -> Result<std::time::Duration, String> {
 }
 
 fn unknown(key: &str) -> String {
-    let known = [&VALUES[..], &FLAGS[..]].concat();
+    let known: Vec<&str> = VALUES.split(' ').chain(FLAGS.split(' ')).collect();
     format!("`{key}` is no option of a flowop: {}", suggest(key, &known))
 }

@@ -15,8 +15,8 @@ use super::control::{BeginNs, Counts, End};
 use super::listeners::Listeners;
 use super::plan::{Plan, Ports};
 use super::report::StrandReport;
-use super::steps::Opening;
 use crate::profile::model::FlowopKind;
+use crate::profile::options::Options;
 
 use epoll::Epoll;
 use processes::Processes;
@@ -103,17 +103,17 @@ pub(crate) fn prepare(
 /// Everything that a plan's strands accept at, each strand with ports of its own unless the profile fixes them.
 fn listen(plan: &Plan, shared: &mut Listeners) -> io::Result<Listeners> {
     let mut own = Listeners::default();
-    accepting(plan).try_for_each(|opening| own.listen(&opening, shared))?;
+    accepting(plan).try_for_each(|opening| own.listen(opening, shared))?;
     Ok(own)
 }
 
-fn accepting(plan: &Plan) -> impl Iterator<Item = Opening> {
+fn accepting(plan: &Plan) -> impl Iterator<Item = &Options> {
     let flowops = plan.transactions.iter().flat_map(|transaction| &transaction.flowops);
-    flowops.filter(|flowop| flowop.kind == FlowopKind::Accept).map(|flowop| Opening::of(&flowop.options))
+    flowops.filter(|flowop| flowop.kind == FlowopKind::Accept).map(|flowop| &flowop.options)
 }
 
 /// What processes have to share: the one protocol whose port the profile fixes.
-fn fixed_port(plan: &Plan) -> io::Result<Option<Opening>> {
+fn fixed_port(plan: &Plan) -> io::Result<Option<&Options>> {
     let mut fixed = accepting(plan).filter(|opening| opening.port.is_some());
     let first = fixed.next();
     if let Some(first) = &first

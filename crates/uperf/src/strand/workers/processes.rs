@@ -41,7 +41,7 @@ impl Processes {
     pub(crate) fn prepare(plan: Plan, strands: u32, events: Events) -> io::Result<Self> {
         let mut shared = Listeners::default();
         let opening = fixed_port(&plan)?;
-        if let Some(opening) = &opening {
+        if let Some(opening) = opening {
             Listeners::default().listen(opening, &mut shared)?;
         }
         let protocol = opening.map(|opening| opening.protocol);

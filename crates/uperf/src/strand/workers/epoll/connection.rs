@@ -8,9 +8,8 @@ use mio::{Interest, Registry, Token};
 use socket2::Socket;
 
 use super::task::{Common, Task, Turn};
-use crate::profile::options::{Protocol, Size};
-use crate::strand::socket::Stream;
-use crate::strand::steps::{Call, Opening, Step};
+use crate::profile::options::{Options, Protocol, Size};
+use crate::strand::steps::{Call, Step};
 
 /// An open one.
 pub(super) struct Connection {
@@ -44,7 +43,7 @@ impl Task {
             if !connection.may_read {
                 return Ok(Turn::Blocked);
             }
-            match Stream::read(&connection.socket, buffer) {
+            match Call::Read.make(&connection.socket, buffer) {
                 Ok(0) => return Ok(Turn::Ended),
                 Ok(bytes) => {
                     connection.read_ahead += bytes as u64;
@@ -76,12 +75,7 @@ impl Task {
         self.done += ahead;
         while self.done < wanted {
             let left = usize::try_from(wanted - self.done).unwrap_or(usize::MAX).min(common.buffer.len());
-            let piece = &common.buffer[..left];
-            let written = match call {
-                Call::Send => Stream::send(&connection.socket, piece),
-                _ => Stream::write(&connection.socket, piece),
-            };
-            match written {
+            match call.make(&connection.socket, &mut common.buffer[..left]) {
                 Ok(bytes) => {
                     self.counts.sent += bytes as u64;
                     self.done += bytes as u64;
@@ -98,7 +92,7 @@ impl Task {
         Ok(Turn::Taken)
     }
 
-    pub(super) fn accept(&mut self, step: &Step, opening: &Opening, common: &Common<'_>) -> io::Result<Turn> {
+    pub(super) fn accept(&mut self, step: &Step, opening: &Options, common: &Common<'_>) -> io::Result<Turn> {
         let Some(listener) = self.listeners.get(&opening.protocol) else { return Err(missing()) };
         let socket = match listener.accept() {
             Ok((socket, _)) => socket,
@@ -109,7 +103,7 @@ impl Task {
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return Ok(Turn::Blocked),
             Err(error) => return Err(error),
         };
-        if opening.nodelay && opening.protocol == Protocol::Tcp {
+        if opening.tcp_nodelay && opening.protocol == Protocol::Tcp {
             socket.set_tcp_nodelay(true)?;
         }
         socket.set_nonblocking(true)?;

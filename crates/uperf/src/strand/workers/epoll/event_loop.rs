@@ -2,7 +2,8 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
@@ -12,7 +13,7 @@ use super::task::{Common, Left, Task};
 use super::{Board, Order};
 use crate::profile::model::Until;
 use crate::result::Usage;
-use crate::strand::clock::{thread_usage, used};
+use crate::strand::clock::thread_usage;
 use crate::strand::control::UNLIMITED;
 use crate::strand::listeners::Listeners;
 use crate::strand::plan::Plan;
@@ -31,7 +32,8 @@ const READ: usize = 64 * 1024;
 /// See the module.
 pub(super) struct EventLoop {
     poll: Poll,
-    board: Arc<Board>,
+    orders: Receiver<Order>,
+    board: Board,
     events: Events,
     programs: Vec<Vec<Step>>,
     lengths: Vec<u64>,
@@ -50,7 +52,7 @@ impl EventLoop {
         poll: Poll,
         listeners: Vec<Listeners>,
         events: Events,
-        board: Arc<Board>,
+        (orders, board): (Receiver<Order>, Board),
     ) -> io::Result<Self> {
         let program = Program::new(&plan.transactions);
         let lengths =
@@ -77,6 +79,7 @@ impl EventLoop {
         }
         Ok(Self {
             poll,
+            orders,
             board,
             events,
             usage: vec![None; program.transactions.len()],
@@ -101,7 +104,7 @@ impl EventLoop {
             for (transaction, usage) in
                 report.transactions.iter_mut().zip(&self.usage).filter(|_| strand == 0)
             {
-                transaction.usage = usage.map(|(before, after)| used(before, after)).unwrap_or_default();
+                transaction.usage = usage.map(|(before, after)| after - before).unwrap_or_default();
             }
             (self.events)(Event::Done { strand, report: Box::new(report) });
         }
@@ -134,7 +137,7 @@ impl EventLoop {
     }
 
     fn take_orders(&mut self) {
-        while let Some(order) = self.board.take() {
+        while let Ok(order) = self.orders.try_recv() {
             match order {
                 Order::End { strand, transaction, end } => {
                     self.tasks[strand].end(transaction, end);
@@ -186,6 +189,6 @@ impl EventLoop {
         if let Some(begun) = after.0 {
             self.usage[begun].get_or_insert((now, now));
         }
-        self.board.publish(strand, task.counts());
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)[strand] = task.counts();
     }
 }

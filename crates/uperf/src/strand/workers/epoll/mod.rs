@@ -8,8 +8,8 @@ mod connection;
 mod event_loop;
 mod task;
 
-use std::collections::VecDeque;
 use std::io;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -30,33 +30,13 @@ pub(super) enum Order {
     Shut,
 }
 
-/// Orders that wait for the loop, and what its strands have done, as of their last transaction.
-#[derive(Default)]
-pub(super) struct Board {
-    orders: Mutex<VecDeque<Order>>,
-    counts: Mutex<Vec<Counts>>,
-}
-
-impl Board {
-    fn put(&self, order: Order) {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner).push_back(order);
-    }
-
-    pub(super) fn take(&self) -> Option<Order> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
-    }
-
-    pub(super) fn publish(&self, strand: usize, counts: Counts) {
-        let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = all.get_mut(strand) {
-            *place = counts;
-        }
-    }
-}
+/// What the strands have done, as of their last transaction.
+pub(super) type Board = Arc<Mutex<Vec<Counts>>>;
 
 /// See the module.
 pub(crate) struct Epoll {
-    board: Arc<Board>,
+    board: Board,
+    orders: Sender<Order>,
     waker: Waker,
     ports: Vec<Ports>,
     /// Until it begins.
@@ -77,19 +57,17 @@ impl Epoll {
             (0..strands).map(|_| listen(&plan, &mut shared)).collect();
         let listeners = listeners?;
         let ports = listeners.iter().map(Listeners::ports).collect();
-        let board = Arc::new(Board::default());
-        *board.counts.lock().unwrap_or_else(PoisonError::into_inner) =
-            vec![Counts::default(); listeners.len()];
+        let board = Board::new(Mutex::new(vec![Counts::default(); listeners.len()]));
+        let (orders, taken) = channel();
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
-        let event_loop = EventLoop::new(&plan, poll, listeners, events, board.clone())?;
-        Ok(Self { board, waker, ports, event_loop: Some(event_loop) })
+        let event_loop = EventLoop::new(&plan, poll, listeners, events, (taken, board.clone()))?;
+        Ok(Self { board, orders, waker, ports, event_loop: Some(event_loop) })
     }
 
     fn tell(&self, order: Order) {
-        self.board.put(order);
-        // The loop has ended, and nobody needs the order.
-        let _ = self.waker.wake();
+        // If the loop has ended nobody needs the order.
+        let _ = (self.orders.send(order), self.waker.wake());
     }
 }
 
@@ -126,6 +104,6 @@ impl Workers for Epoll {
     }
 
     fn counts(&self) -> Vec<Counts> {
-        self.board.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.board.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
