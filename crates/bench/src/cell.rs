@@ -1,5 +1,4 @@
-//! One thing to measure, and the seam between planning and doing: whatever plans, counts or prints is tested with an
-//! [`Executor`] that runs nothing.
+//! One thing to measure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +6,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use uperf::Server;
-use uperf::result::Run;
 
 use crate::path::Path;
 
@@ -28,12 +26,6 @@ pub(crate) struct Cell {
     pub(crate) variables: BTreeMap<String, String>,
     /// Environment of both ends: SMC_RCVBUF, SMC_SNDBUF and the like.
     pub(crate) environment: BTreeMap<String, String>,
-}
-
-/// Whatever can measure a cell.
-pub(crate) trait Executor {
-    /// Measures `cell` once. An error ends this cell, not the run.
-    fn run(&mut self, cell: &Cell) -> anyhow::Result<Run>;
 }
 
 /// A length that a run can have: a hundredth of a second to an hour.

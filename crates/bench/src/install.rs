@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::bail;
 
@@ -30,19 +29,13 @@ impl Install {
         }
     }
 
-    /// `program`, to be started so that its TCP sockets may use SMC.
-    pub(crate) fn with_smc(&self, program: &Path) -> anyhow::Result<Command> {
-        if let Some(smc_run) = &self.smc_run {
-            let mut command = Command::new(smc_run);
-            command.arg(program);
-            return Ok(command);
-        }
-        let Some(library) = &self.library else {
+    /// What puts a program's TCP sockets on SMC: smc_run before it, or the library in it.
+    pub(crate) fn with_smc(&self) -> anyhow::Result<(Option<&Path>, Option<&Path>)> {
+        let both = (self.smc_run.as_deref(), self.library.as_deref().filter(|_| self.smc_run.is_none()));
+        if both == (None, None) {
             bail!("neither smc_run nor libsmc-preload.so is here: `cargo xtask dist` makes both")
-        };
-        let mut command = Command::new(program);
-        command.env("LD_PRELOAD", library);
-        Ok(command)
+        }
+        Ok(both)
     }
 
     /// The lister of connections.
@@ -70,13 +63,12 @@ fn folders() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::Install;
-    use std::path::Path;
 
     #[test]
     fn an_absent_installation_is_one_sentence() {
         let install = Install::find_in(&[]);
         assert!(install.smcss().is_none() && install.smcd().is_none());
-        let error = install.with_smc(Path::new("x")).expect_err("nothing was found").to_string();
+        let error = install.with_smc().expect_err("nothing was found").to_string();
         assert!(error.contains("cargo xtask dist"), "{error}");
     }
 }

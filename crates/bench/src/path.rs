@@ -31,15 +31,6 @@ pub(crate) enum Path {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Path::TcpLoopback => "tcp-loopback",
-            Path::TcpVeth => "tcp-veth",
-            Path::Unix => "unix",
-            Path::Smc => "smc",
-            Path::SmcClient => "smc-client",
-            Path::AfSmc => "af-smc",
-            Path::Sockmap => "sockmap",
-            Path::Bare => "bare",
-        })
+        f.pad(&uperf::named(*self))
     }
 }

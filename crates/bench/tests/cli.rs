@@ -75,7 +75,7 @@ fn a_master_says_what_it_does_if_it_is_asked_to() {
 
 #[test]
 fn nonsense_is_refused_with_status_2() {
-    let nonsense: [&[&str]; 11] = [
+    let nonsense: [&[&str]; 15] = [
         &["x"],
         &["rr"],
         &["buffers", "--paths", "unix"],
@@ -87,6 +87,10 @@ fn nonsense_is_refused_with_status_2() {
         &["compare", "--profile", "ping", "--set", "sise=4"],
         &["sweep", "--set", "size=4"],
         &["buffers", "--set", "sise=4"],
+        &["report"],
+        &["compare", "--paths", "pigeon"],
+        &["sweep", "--rounds", "0"],
+        &["buffers", "--conns", "many"],
     ];
     for args in nonsense {
         let output = run(args);

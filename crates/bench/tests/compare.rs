@@ -1,10 +1,7 @@
-//! A comparison as people run it, with real sockets and short runs: what is written, and what Ctrl-C leaves.
+//! A comparison as people run it, with real sockets and short runs. What signals leave is the business of `signals`.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-
-use rustix::process::{Pid, Signal, kill_process};
 
 /// Nothing to configure, no rights to have: both paths work everywhere.
 const BRIEFLY: [&str; 7] = ["compare", "--paths", "tcp-loopback,unix", "--conns", "2", "--seconds", "0.05"];
@@ -43,26 +40,4 @@ fn a_profile_that_is_not_there_is_said_and_fails() {
     let said = String::from_utf8(shown.stderr).expect("text");
     assert!(text.is_empty() && said.lines().count() == 1, "before anything runs, and once: {text}{said}");
     assert!(said.starts_with("smc_bench: dreams: neither a file nor a built-in profile"), "{said}");
-}
-
-#[test]
-fn ctrl_c_ends_it_after_the_current_run_and_keeps_what_was_measured() {
-    let folder = tempfile::tempdir().expect("a folder for tests");
-    let json = folder.path().join("x.json");
-    let mut command = compare(&["--profile", "rr1c-200x1000", "--rounds", "1000", "--json"]);
-    let mut running =
-        command.arg(&json).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut news = BufReader::new(running.stderr.take().expect("piped")).lines().map_while(Result::ok);
-    let told = news.find(|line| line.contains("round 2 of 1000"));
-    kill_process(Pid::from_child(&running), Signal::INT).expect("it runs");
-    let rest: Vec<String> = news.collect();
-    let shown = running.wait_with_output().expect("it ends");
-    assert!(told.is_some(), "{rest:?}");
-    assert_eq!(shown.status.code(), Some(130), "{rest:?}");
-    let text = String::from_utf8(shown.stdout).expect("text");
-    assert!(text.lines().any(|line| line.starts_with("interrupted after ")), "{text}");
-    let saved: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(json).expect("written")).expect("JSON");
-    let samples = saved["study"]["samples"].as_array().map_or(0, Vec::len);
-    assert!((2..1000).contains(&samples), "{samples} runs were kept");
 }

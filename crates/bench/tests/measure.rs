@@ -37,39 +37,12 @@ fn is_measured(path: &str, profile: &str) {
 }
 
 /// A request and its answer, and a stream, which a path may treat differently.
-fn works(path: &str) {
-    is_measured(path, "rr1c-200x1000");
-    is_measured(path, "stream");
-}
-
 #[test]
-fn tcp_over_loopback_is_measured() {
-    works("tcp-loopback");
-}
-
-#[test]
-fn tcp_between_namespaces_is_measured() {
-    works("tcp-veth");
-}
-
-#[test]
-fn unix_streams_are_measured() {
-    works("unix");
-}
-
-#[test]
-fn smc_is_measured() {
-    works("smc");
-}
-
-#[test]
-fn the_kernels_smc_is_measured() {
-    works("af-smc");
-}
-
-#[test]
-fn a_sockmap_is_measured() {
-    works("sockmap");
+fn every_path_is_measured() {
+    // (The server of `smc-client` is plain, so what its client has loaded changes nothing.)
+    for path in ["tcp-loopback", "tcp-veth", "unix", "smc", "smc-client", "af-smc", "sockmap"] {
+        ["rr1c-200x1000", "stream"].map(|profile| is_measured(path, profile));
+    }
 }
 
 /// Nobody could look at a connection of one request in time: all that were made are counted.
@@ -83,12 +56,6 @@ fn connections_of_one_request_are_told_of() {
         let over_memory = if is_smc { seen["total"].as_u64() } else { Some(0) };
         assert_eq!(seen["smcd"].as_u64(), over_memory, "{path}: {seen}");
     }
-}
-
-/// The server is plain, so what its client has loaded changes nothing.
-#[test]
-fn a_plain_peer_is_measured() {
-    works("smc-client");
 }
 
 #[test]

@@ -187,12 +187,10 @@ impl Net {
         let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
         command.args(["inner", "guard", "--", env!("CARGO_BIN_EXE_smc_bench"), "inner", "enter"]);
         command.args(["--user-namespace", &format!("{proc}/ns/user"), "--network", &network, "--"]);
-        command.arg(env!("CARGO_BIN_EXE_smc_bench")).args(arguments).args([
-            "--conns",
-            "1",
-            "--transactions",
-            "1",
-        ]);
+        command
+            .arg(env!("CARGO_BIN_EXE_smc_bench"))
+            .args(arguments)
+            .args("--conns 1 --transactions 1".split(' '));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts")
     }
 }

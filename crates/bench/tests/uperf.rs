@@ -10,25 +10,23 @@ mod trouble;
 
 use ends::{Profile, Slave, master, number};
 
-const BUILT_IN: [&str; 9] = [
-    "rr1c-1x1",
-    "rr1c-200x1000",
-    "rr1c-200x30k",
-    "str-readx30k",
-    "str-writex30k",
-    "crr-200x1000",
-    "rate-200x1000",
-    "stream",
-    "ping",
-];
+/// Names of the profiles that come with the program.
+fn built_in() -> Vec<String> {
+    let output = ends::program().args(["profile", "list"]).output().expect("the program starts");
+    let list = String::from_utf8(output.stdout).expect("text");
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
 
 /// Short, with a warm-up, so that transactions follow each other on the same connections.
 const SHORT: [&str; 6] = ["--var", "duration=100ms", "--var", "warmup=50ms", "--var", "nprocs=2"];
 
 #[test]
 fn every_built_in_profile_runs_with_every_server() {
+    let all = built_in();
+    assert!(all.len() > 9, "{all:?}");
     for server in ["threads", "processes", "epoll"] {
-        for profile in BUILT_IN {
+        for profile in &all {
             let slave = Slave::start(&["--server", server]);
             let run = master(&slave, profile, &[&SHORT[..], &["--var", "?count=4"]].concat());
             assert_eq!(run.status, Some(0), "{profile} {server}: {}", run.errors);

@@ -14,28 +14,16 @@ use std::process::ExitCode;
 /// An end that is told by the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// 0
-    Done,
-    /// 1
-    Failed,
-    /// 130
-    Interrupted,
-}
-
-impl Exit {
-    /// The exit status.
-    pub fn status(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            // 128 and the number of SIGINT, as shells say it.
-            Self::Interrupted => 130,
-        }
-    }
+    /// All is well.
+    Done = 0,
+    /// Something is not.
+    Failed = 1,
+    /// 128 and the number of SIGINT, as shells say it.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit.status())
+        Self::from(exit as u8)
     }
 }

@@ -62,15 +62,9 @@ impl Link {
         self.stream.write_all(bytes)
     }
 
-    /// The next message, which must come within `patience`.
-    pub(crate) fn receive<M: Message>(&mut self, patience: Duration) -> io::Result<M> {
-        let bytes = self.receive_bytes(M::SIZE, Some(patience))?;
-        M::decode(&bytes, self.order).map_err(malformed)
-    }
-
-    /// The next message without a limit of time.
-    pub(crate) fn wait_for<M: Message>(&mut self) -> io::Result<M> {
-        let bytes = self.receive_bytes(M::SIZE, None)?;
+    /// The next message, which must come within `patience`, if there is a limit.
+    pub(crate) fn receive<M: Message>(&mut self, patience: impl Into<Option<Duration>>) -> io::Result<M> {
+        let bytes = self.receive_bytes(M::SIZE, patience.into())?;
         M::decode(&bytes, self.order).map_err(malformed)
     }
 

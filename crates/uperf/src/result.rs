@@ -63,6 +63,12 @@ pub struct Latency {
     pub told_ns: Vec<(u16, u64)>,
 }
 
+/// For nanoseconds of up to an hour, to three significant digits; recording never allocates.
+pub fn histogram() -> Histogram<u64> {
+    // The library accepts these bounds, which are constants.
+    Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap_or_else(|_| unreachable!("they are in range"))
+}
+
 impl From<&Histogram<u64>> for Latency {
     fn from(histogram: &Histogram<u64>) -> Self {
         let counts = histogram.iter_recorded().map(|one| (one.value_iterated_to(), one.count_at_value()));

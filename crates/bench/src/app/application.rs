@@ -48,16 +48,20 @@ impl Load {
     }
 }
 
+/// What an application says of itself.
+pub(crate) struct About {
+    /// The server's version, or all that it prints about it.
+    pub(crate) version: String,
+    /// Connections at once unless somebody asks for another number.
+    pub(crate) connections: u32,
+    /// Names of what is measured, in this order, against one server.
+    pub(crate) tests: &'static [&'static str],
+}
+
 /// A server and its load generator.
 pub(crate) trait Application {
-    /// The server's version, or all that it prints about it.
-    fn version(&self) -> String;
-
-    /// Connections at once unless somebody asks for another number.
-    fn connections(&self) -> u32;
-
-    /// Names of what is measured, in this order, against one server.
-    fn tests(&self) -> &[&'static str];
+    /// What it is.
+    fn about(&self) -> About;
 
     /// How the surroundings of both programs differ from an ordinary user's.
     fn place(&self) -> Place {
@@ -65,7 +69,9 @@ pub(crate) trait Application {
     }
 
     /// Fills `folder` with what the server needs: files to serve, a database.
-    fn prepare(&self, folder: &Path) -> anyhow::Result<()>;
+    fn prepare(&self, _folder: &Path) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// The server at 127.0.0.1 and `port`, in the foreground.
     fn server(&self, folder: &Path, port: u16) -> anyhow::Result<Program>;

@@ -18,8 +18,6 @@ pub(crate) struct Counted {
 /// Latencies as a generator reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {
-    /// Mean.
-    pub(crate) mean_ns: Option<f64>,
     /// Median.
     pub(crate) p50_ns: Option<f64>,
     /// 99th percentile.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use hdrhistogram::Histogram;
+use uperf::result::histogram;
 
 use super::comparison::{Counted, Latency};
 
@@ -18,11 +19,6 @@ pub(super) const KEYS: u32 = 1000;
 pub(super) const VALUE_BYTES: usize = 100;
 /// As memtier_benchmark does unless told otherwise.
 pub(super) const READS_PER_WRITE: u32 = 10;
-
-/// Longest request that is told from a longer one: no run is as long.
-const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Significant ones of a latency.
-const DIGITS: u8 = 3;
 
 /// Where to, how much, how long.
 #[derive(Args)]
@@ -45,7 +41,7 @@ pub(crate) fn load(options: &Options) -> anyhow::Result<()> {
             Ok(thread::spawn(move || client.run(end)))
         })
         .collect::<anyhow::Result<_>>()?;
-    let mut all = latencies()?;
+    let mut all = histogram();
     for client in clients {
         let Ok(histogram) = client.join() else { bail!("a client panicked") };
         all.add(histogram?).context("histograms of one kind")?;
@@ -54,19 +50,9 @@ pub(crate) fn load(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Of a fixed size, so that recording never allocates.
-fn latencies() -> anyhow::Result<Histogram<u64>> {
-    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).context("no histogram of such bounds")
-}
-
 fn counted(all: &Histogram<u64>, elapsed: Duration) -> Counted {
     let at = |quantile| Some(all.value_at_quantile(quantile) as f64);
-    let latency = Latency {
-        mean_ns: Some(all.mean()),
-        p50_ns: at(0.5),
-        p99_ns: at(0.99),
-        max_ns: Some(all.max() as f64),
-    };
+    let latency = Latency { p50_ns: at(0.5), p99_ns: at(0.99), max_ns: Some(all.max() as f64) };
     Counted { requests: all.len(), rate: all.len() as f64 / elapsed.as_secs_f64(), latency }
 }
 
@@ -86,7 +72,7 @@ impl Client {
     }
 
     fn run(mut self, end: Instant) -> anyhow::Result<Histogram<u64>> {
-        let mut histogram = latencies()?;
+        let mut histogram = histogram();
         for turn in 0.. {
             let start = Instant::now();
             if start >= end {

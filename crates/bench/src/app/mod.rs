@@ -17,6 +17,7 @@ mod slice;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use tempfile::TempDir;
+use uperf::named;
 
 use crate::install::Install;
 use crate::path::Path;
@@ -53,11 +54,6 @@ impl Name {
             Name::Memcached => Box::new(memcached::Memcached::find()?),
         })
     }
-
-    /// As the command line has it.
-    pub(crate) fn text(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
 }
 
 /// An application whose data is there. Each slice has a fresh server.
@@ -87,8 +83,8 @@ impl Session {
     ) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("smc_bench-").tempdir();
         let folder = folder.context("no place for the server's data")?;
-        application.prepare(folder.path()).with_context(|| format!("cannot prepare {}", name.text()))?;
-        let connections = connections.unwrap_or(application.connections());
+        application.prepare(folder.path()).with_context(|| format!("cannot prepare {}", named(name)))?;
+        let connections = connections.unwrap_or(application.about().connections);
         let install = Install::find();
         let (ways, notes) = ways(&install);
         let load = Load { connections, seconds, rate: None };
@@ -102,12 +98,12 @@ impl Session {
 
     /// What it says of itself.
     pub(crate) fn version(&self) -> String {
-        self.application.version()
+        self.application.about().version
     }
 
     /// What can be measured of it.
-    pub(crate) fn tests(&self) -> &[&'static str] {
-        self.application.tests()
+    pub(crate) fn tests(&self) -> &'static [&'static str] {
+        self.application.about().tests
     }
 
     /// Connections of the load generator.

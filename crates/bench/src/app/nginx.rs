@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use super::application::{Application, Load, Program};
+use super::application::{About, Application, Load, Program};
 use super::comparison::{Counted, Latency};
 use super::programs::{find, version};
 
@@ -26,16 +26,9 @@ impl Nginx {
 }
 
 impl Application for Nginx {
-    fn version(&self) -> String {
-        version(&self.server, "-v")
-    }
-
-    fn connections(&self) -> u32 {
-        100
-    }
-
-    fn tests(&self) -> &[&'static str] {
-        &["512B", "300KB"]
+    fn about(&self) -> About {
+        let tests = &["512B", "300KB"];
+        About { version: version(&self.server, "-v"), connections: 100, tests }
     }
 
     fn prepare(&self, folder: &Path) -> anyhow::Result<()> {
@@ -105,19 +98,11 @@ fn parse(text: &str) -> anyhow::Result<Counted> {
     let requests = requests.and_then(|number| number.parse().ok()).context("wrk counted no requests")?;
     let rate =
         after("Requests/sec:").and_then(|number| number.parse().ok()).context("wrk printed no rate")?;
-    // The first line of that name is the mean; its third number the longest.
-    let row: Vec<&str> = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("Latency "))
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
-    let latency = Latency {
-        mean_ns: row.first().and_then(|time| ns(time)),
-        p50_ns: after("50%").and_then(ns),
-        p99_ns: after("99%").and_then(ns),
-        max_ns: row.get(2).and_then(|time| ns(time)),
-    };
+    // The third number behind the first line of that name is the longest.
+    let row = text.lines().find_map(|line| line.trim().strip_prefix("Latency "));
+    let longest = row.and_then(|row| row.split_whitespace().nth(2));
+    let (p50_ns, p99_ns) = (after("50%").and_then(ns), after("99%").and_then(ns));
+    let latency = Latency { p50_ns, p99_ns, max_ns: longest.and_then(ns) };
     Ok(Counted { requests, rate, latency })
 }
 
@@ -160,7 +145,7 @@ Transfer/sec:     39.16MB
         let counted = parse(PRINTED).expect("a report");
         assert_eq!((counted.requests, counted.rate), (224_918, 112_194.84));
         let latency = counted.latency;
-        assert_eq!((latency.mean_ns, latency.p50_ns), (Some(970_000.0), Some(640_000.0)));
+        assert_eq!(latency.p50_ns, Some(640_000.0));
         assert_eq!((latency.p99_ns, latency.max_ns), (Some(4_770_000.0), Some(16_320_000.0)));
     }
 
@@ -174,6 +159,6 @@ Transfer/sec:     39.16MB
     #[test]
     fn every_test_has_its_file() {
         let nginx = Nginx { server: "n".into(), wrk: "w".into() };
-        assert_eq!(nginx.tests(), FILES.map(|(name, _)| name));
+        assert_eq!(nginx.about().tests, FILES.map(|(name, _)| name));
     }
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL and pgbench: one row by its key per transaction. pgbench tells the mean latency only.
+//! PostgreSQL and pgbench: one row by its key per transaction. pgbench tells no percentiles.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,12 +7,11 @@ use anyhow::{Context, bail};
 
 use crate::paths::launch::Place;
 
-use super::application::{Application, Load, Program};
+use super::application::{About, Application, Load, Program};
 use super::comparison::{Counted, Latency};
 use super::programs::{postgres, version};
 use super::server::{self, Server};
 
-const NS_PER_MS: f64 = 1e6;
 /// For initdb and filling 100 000 rows; 1 s where nobody else works.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -52,16 +51,9 @@ impl Postgres {
 }
 
 impl Application for Postgres {
-    fn version(&self) -> String {
-        version(&self.folder.join("postgres"), "--version")
-    }
-
-    fn connections(&self) -> u32 {
-        10
-    }
-
-    fn tests(&self) -> &[&'static str] {
-        &["SELECT"]
+    fn about(&self) -> About {
+        let tests = &["SELECT"];
+        About { version: version(&self.folder.join("postgres"), "--version"), connections: 10, tests }
     }
 
     fn place(&self) -> Place {
@@ -125,9 +117,8 @@ fn parse(text: &str) -> anyhow::Result<Counted> {
     let processed = after("number of transactions actually processed:");
     let requests = processed.and_then(|number| number.split('/').next()?.parse().ok());
     let rate = after("tps =").and_then(|number| number.parse().ok()).context("pgbench printed no rate")?;
-    let mean = after("latency average =").and_then(|number| number.parse::<f64>().ok());
-    let latency = Latency { mean_ns: mean.map(|ms| ms * NS_PER_MS), ..Latency::default() };
-    Ok(Counted { requests: requests.context("pgbench counted no transactions")?, rate, latency })
+    let requests = requests.context("pgbench counted no transactions")?;
+    Ok(Counted { requests, rate, latency: Latency::default() })
 }
 
 #[cfg(test)]
@@ -152,11 +143,10 @@ tps = 31021.138262 (without initial connection time)
 ";
 
     #[test]
-    fn rate_and_mean_are_read() {
+    fn counts_and_rate_are_read() {
         let counted = parse(PRINTED).expect("a report");
         assert_eq!((counted.requests, counted.rate), (61_635, 31_021.138_262));
-        assert_eq!(counted.latency.mean_ns.map(f64::round), Some(322_000.0));
-        assert_eq!(counted.latency.p99_ns, None, "pgbench has no percentiles");
+        assert_eq!(counted.latency, Latency::default(), "pgbench has no percentiles");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use super::application::{Application, Load, Program};
+use super::application::{About, Application, Load, Program};
 use super::comparison::{Counted, Latency};
 use super::programs::{find, version};
 
@@ -26,21 +26,10 @@ impl Redis {
 }
 
 impl Application for Redis {
-    fn version(&self) -> String {
-        version(&self.server, "--version")
-    }
-
-    fn connections(&self) -> u32 {
-        50
-    }
-
-    fn tests(&self) -> &[&'static str] {
+    fn about(&self) -> About {
         // SET first: GET shall find something.
-        &["SET", "GET"]
-    }
-
-    fn prepare(&self, _: &Path) -> anyhow::Result<()> {
-        Ok(())
+        let tests = &["SET", "GET"];
+        About { version: version(&self.server, "--version"), connections: 50, tests }
     }
 
     fn server(&self, folder: &Path, port: u16) -> anyhow::Result<Program> {
@@ -73,12 +62,8 @@ fn parse(text: &str, requests: u64) -> anyhow::Result<Counted> {
         values.get(at)?.parse::<f64>().ok()
     };
     let ns = |name: &str| number(name).map(|ms| ms * NS_PER_MS);
-    let latency = Latency {
-        mean_ns: ns("avg_latency_ms"),
-        p50_ns: ns("p50_latency_ms"),
-        p99_ns: ns("p99_latency_ms"),
-        max_ns: ns("max_latency_ms"),
-    };
+    let latency =
+        Latency { p50_ns: ns("p50_latency_ms"), p99_ns: ns("p99_latency_ms"), max_ns: ns("max_latency_ms") };
     Ok(Counted { requests, rate: number("rps").context("redis-benchmark printed no rate")?, latency })
 }
 

@@ -9,7 +9,7 @@ use clap::Args;
 use super::run::{Job, run};
 use super::shared::Common;
 use crate::app::{Name, Session};
-use crate::cell::{Cell, Executor};
+use crate::cell::Cell;
 use crate::compare::World;
 use crate::compare::presets::Choice;
 use crate::compare::probe::{self, Missing, whole_seconds};
@@ -43,7 +43,7 @@ impl Options {
             notes.push("load generators take whole seconds".into());
         }
         let mut server =
-            Server { name: self.name.text(), session: session.warmed_up(whole_seconds(warm_up)) };
+            Server { name: uperf::named(self.name), session: session.warmed_up(whole_seconds(warm_up)) };
         let profiles = server.session.tests().iter().map(|test| format!("{} {test}", server.name)).collect();
         let connections = vec![server.session.connections()];
         let choice = Choice { profiles, connections, duration, warm_up: Some(warm_up), ..choice };
@@ -59,15 +59,13 @@ struct Server {
     session: Session,
 }
 
-impl Executor for Server {
+impl World for Server {
     fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
         let test = self.session.tests().iter().find(|test| cell.profile == format!("{} {test}", self.name));
         let slices = self.session.slices(cell.path, &[*test.context("one of the tests")?])?;
         Ok(slices.first().context("a slice")?.run(&cell.profile, cell.connections))
     }
-}
 
-impl World for Server {
     fn available(&mut self, path: Path) -> Result<(), String> {
         if self.session.paths().contains(&path) { Ok(()) } else { Err(self.session.notes().join("; ")) }
     }

@@ -23,6 +23,9 @@ pub(crate) struct Options {
     /// A list of what has to be reached, with a verdict for each
     #[arg(long, group = "preset", conflicts_with_all = ["profile", "conns", "server", "paths", "set", "env"])]
     suite: Option<Suite>,
+    /// Of that list, what has TEXT in its name
+    #[arg(long, value_name = "TEXT", requires = "suite", default_value = "")]
+    only: String,
     #[command(flatten)]
     own: Own,
     #[command(flatten)]
@@ -43,16 +46,21 @@ impl Options {
     pub(crate) fn run(&self, world: &mut dyn World) -> anyhow::Result<ExitCode> {
         let choice = self.choice()?;
         match self.suite {
-            Some(Suite::Goals) => run(self.goals(&choice), &self.common.shown, world),
+            Some(Suite::Goals) => run(self.goals(&choice)?, &self.common.shown, world),
             None => run(self.comparison(&choice, world)?, &self.common.shown, world),
         }
     }
 
-    fn goals(&self, choice: &Choice) -> Job {
-        let pace =
-            goals::Pace { duration: choice.duration, rounds: choice.rounds, warm_up: choice.warm_up() };
+    fn goals(&self, choice: &Choice) -> Result<Job, profile::Refusal> {
+        let (duration, rounds, only) = (choice.duration, choice.rounds, self.only.clone());
+        let pace = goals::Pace { duration, rounds, warm_up: choice.warm_up(), only };
         let (plan, goals) = goals::suite(&pace, self.paths.baseline.unwrap_or(Path::TcpVeth));
-        Job { goals, probing: choice.duration, ..Job::new("Goals", plan) }
+        if goals.is_empty() {
+            return Err(profile::Refusal::usage(
+                "no goal has this in its name: leave out --only to see them all",
+            ));
+        }
+        Ok(Job { goals, probing: duration, ..Job::new("Goals", plan) })
     }
 
     fn comparison(&self, choice: &Choice, world: &mut dyn World) -> anyhow::Result<Job> {
@@ -119,8 +127,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        let nonsense: [&[&str]; 8] = [
+        let nonsense: [&[&str]; 9] = [
             &["--quick", "--full"],
+            &["--only", "idle"],
             &["--suite", "goals", "--conns", "1"],
             &["--suite", "dreams"],
             &["--conns", "0"],

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use crate::cell::{Cell, Executor};
+use crate::cell::Cell;
 use crate::path::Path;
 use uperf::Server;
 

@@ -102,7 +102,6 @@ pub(crate) fn measure(job: Job, shown: &Shown, world: &mut dyn World) -> anyhow:
         command: command_line(std::env::args()),
         version: env!("CARGO_PKG_VERSION").into(),
         started,
-        seconds: 0.0,
         machine,
         plan: job.plan,
         axis: job.axis,
@@ -112,9 +111,8 @@ pub(crate) fn measure(job: Job, shown: &Shown, world: &mut dyn World) -> anyhow:
         takes: taken.takes,
         lacks: taken.lacks,
         notes: job.notes,
-        cautions: vec![],
         goals: job.goals,
-        extras: vec![],
+        ..Study::default()
     };
     if let Some(settings) = job.idle.filter(|_| study.ending != Ending::Interrupted) {
         add_idle(&mut study, &settings, &mut bench)?;
@@ -221,19 +219,14 @@ mod tests {
 
     #[test]
     fn a_row_below_its_floor_fails() {
-        let pace = goals::Pace {
-            duration: std::time::Duration::from_secs(1),
-            rounds: 1,
-            warm_up: std::time::Duration::ZERO,
-        };
+        let pace = goals::Pace { duration: Duration::from_secs(1), rounds: 1, ..Default::default() };
         let study = suite_study(goals::suite(&pace, Path::TcpVeth), &mut MockExecutor::default());
         assert_eq!(format!("{:?}", status(&study, true)), format!("{:?}", ExitCode::FAILURE));
     }
 
     #[test]
     fn a_program_that_is_not_installed_fails_nothing() {
-        let duration = std::time::Duration::from_secs(1);
-        let pace = goals::Pace { duration, rounds: 1, warm_up: std::time::Duration::ZERO };
+        let pace = goals::Pace { duration: Duration::from_secs(1), rounds: 1, ..Default::default() };
         let status_of = |is_absent| {
             let model = |cell: &crate::cell::Cell, _: usize| match cell.path {
                 Path::Smc => crate::compare::mock::run(200_000.0, 0.1),

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::cell::{Cell, Executor};
+use crate::cell::Cell;
 use crate::compare::World;
 use crate::compare::goals::{self, Goal};
 use crate::compare::machine::Machine;
 use crate::compare::measure::{Bench, Measured};
 use crate::compare::plan::{Contender, Group, Plan, Setting, Turn};
-use crate::compare::probe::{Found, Missing, Session};
-use crate::compare::quantity::{Pair, Probe, Quantity};
+use crate::compare::probe::{Missing, Session};
+use crate::compare::quantity::{Pair, Probe, Quantity, Take};
 use crate::compare::quiet::{Glance, Host};
-use crate::compare::study::{Axis, Ending, Study};
+use crate::compare::study::{Ending, Study};
 use crate::idle::{self, Idle};
 use crate::path::Path;
 use uperf::Server;
@@ -112,6 +112,8 @@ pub(crate) struct MockExecutor {
     failing: Vec<(String, String)>,
     quantities: Rc<QuantityModel>,
     missing: Vec<(Probe, String, bool)>,
+    /// Whether this host has a path.
+    has: fn(Path) -> Result<(), String>,
     stop: Rc<Shared<bool>>,
     stop_after: usize,
 }
@@ -133,6 +135,7 @@ impl MockExecutor {
             failing: vec![],
             quantities: Rc::new(|_, _| Pair { ours: 1.0, theirs: Some(1.0) }),
             missing: vec![],
+            has: |_| Ok(()),
             stop: Rc::default(),
             stop_after: usize::MAX,
         }
@@ -141,6 +144,11 @@ impl MockExecutor {
     /// So long per run, by the mock host's clock.
     pub(crate) fn taking(self, duration: Duration) -> Self {
         Self { takes: duration, ..self }
+    }
+
+    /// On a host with the paths that the function says.
+    pub(crate) fn with_paths(self, has: fn(Path) -> Result<(), String>) -> Self {
+        Self { has, ..self }
     }
 
     /// A host with the same clock.
@@ -179,7 +187,7 @@ impl MockExecutor {
     }
 }
 
-impl Executor for MockExecutor {
+impl World for MockExecutor {
     fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
         let name = format!("{} {} {}", cell.profile, cell.connections, cell.path);
         let mut log = self.log.borrow_mut();
@@ -192,11 +200,9 @@ impl Executor for MockExecutor {
         }
         Ok(Run { profile: cell.profile.clone(), strands: cell.connections, ..(self.model)(cell, before) })
     }
-}
 
-impl World for MockExecutor {
-    fn available(&mut self, _: Path) -> Result<(), String> {
-        Ok(())
+    fn available(&mut self, path: Path) -> Result<(), String> {
+        (self.has)(path)
     }
 
     fn idle(&mut self, _: &idle::Settings, _: &[Path]) -> anyhow::Result<Idle> {
@@ -219,11 +225,10 @@ struct MockSession {
 }
 
 impl Session for MockSession {
-    fn round(&mut self, executor: &mut dyn Executor, round: u16) -> anyhow::Result<Vec<Found>> {
+    fn round(&mut self, world: &mut dyn World, round: u16) -> anyhow::Result<Vec<Take>> {
         let plan = plan(&[&self.probe.to_string()], &[1], &[Path::Smc]);
-        executor.run(&plan.cell(Turn { group: 0, contender: 0 }).context("planned")?)?;
-        let found =
-            |quantity| Found { quantity, pairs: vec![(self.model)(quantity, round)], connections: None };
+        world.run(&plan.cell(Turn { group: 0, contender: 0 }).context("planned")?)?;
+        let found = |quantity| Take::new(quantity, vec![(self.model)(quantity, round)], None);
         Ok(self.probe.quantities().map(found).collect())
     }
 }
@@ -320,15 +325,12 @@ pub(crate) fn suite_on(
         seconds: 54.2,
         machine: Machine { cpu: Some("Example CPU".into()), cpus: 2, ..Machine::default() },
         plan,
-        axis: Axis::Connections,
         samples,
         failures,
         ending: if ending == Ending::Complete { taken.ending } else { ending },
-        notes: vec![],
-        cautions: vec![],
         goals,
         takes: taken.takes,
         lacks: taken.lacks,
-        extras: vec![],
+        ..Study::default()
     }
 }

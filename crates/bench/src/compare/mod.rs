@@ -1,6 +1,6 @@
 //! `smc_bench compare`, `sweep` and `buffers`: several paths side by side, in one run, on one machine.
 //!
-//! [`presets`] and [`goals`] choose, [`plan`] orders, [`measure`] runs by way of an [`Executor`] and of the sessions of
+//! [`presets`] and [`goals`] choose, [`plan`] orders, [`measure`] runs by way of a [`World`] and of the sessions of
 //! [`probe`], [`quiet`] watches the host meanwhile, and the result is a [`study::Study`]. [`summary`] and [`verdict`] read it, `crate::report` shows it.
 //! Nothing below this file starts a process or prints a result, so all of it is tested with an executor that runs nothing.
 
@@ -31,12 +31,13 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use clap::Args;
 
-use crate::cell::Executor;
+use crate::cell::Cell;
 use crate::compare::probe::{Missing, Session};
 use crate::compare::quantity::Probe;
 use crate::idle::{self, Idle};
 use crate::path::Path;
 use crate::paths::Pairs;
+use uperf::result::Run;
 
 /// In the order of a report; whatever does not work here is left out of a preset.
 pub(crate) const ALL_PATHS: [Path; 6] =
@@ -44,8 +45,12 @@ pub(crate) const ALL_PATHS: [Path; 6] =
 /// Those of the quick preset.
 pub(crate) const QUICK_PATHS: [Path; 4] = [Path::TcpVeth, Path::TcpLoopback, Path::Unix, Path::Smc];
 
-/// Whatever can measure, and knows what it can measure here.
-pub(crate) trait World: Executor {
+/// Whatever can measure, and knows what it can measure here: the seam between planning and doing. Whatever plans, counts or
+/// prints is tested with one that runs nothing.
+pub(crate) trait World {
+    /// Measures `cell` once. An error ends this cell, not the run.
+    fn run(&mut self, cell: &Cell) -> anyhow::Result<Run>;
+
     /// Whether this host has `path`; else one sentence why not.
     fn available(&mut self, path: Path) -> Result<(), String>;
 
@@ -57,6 +62,10 @@ pub(crate) trait World: Executor {
 }
 
 impl World for Pairs {
+    fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
+        Pairs::run(self, cell)
+    }
+
     fn available(&mut self, path: Path) -> Result<(), String> {
         Pairs::available(self, path)
     }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::app;
+use crate::app::Name;
 use crate::compare::quiet::Interference;
 use uperf::result::Connections;
 
@@ -46,7 +46,7 @@ pub(crate) enum Probe {
     /// Connections that do nothing.
     Idle,
     /// A real server and its load generator.
-    App(app::Name),
+    App(Name),
 }
 
 /// What a quantity is counted in.
@@ -81,6 +81,14 @@ const fn times(quantity: Quantity, title: &'static str, against: &'static str, p
     About { quantity, title, against, unit: Unit::Times, probe }
 }
 
+const fn served(quantity: Quantity, name: Name, title: &'static str) -> About {
+    times(quantity, title, LOOPBACK, Probe::App(name))
+}
+
+const fn idle(quantity: Quantity, unit: Unit, title: &'static str) -> About {
+    About { quantity, title, against: "", unit, probe: Probe::Idle }
+}
+
 /// Every quantity, in the order of [`Quantity`].
 pub(crate) const ALL: [About; 10] = [
     times(
@@ -91,50 +99,13 @@ pub(crate) const ALL: [About; 10] = [
     ),
     times(Quantity::Pipe, "read, write on a pipe: calls per second", PLAIN, Probe::Descriptors),
     times(Quantity::File, "read, write on a file: calls per second", PLAIN, Probe::Descriptors),
-    About {
-        quantity: Quantity::IdleCpu,
-        title: "1000 idle connections: CPU",
-        against: "",
-        unit: Unit::PercentOfCore,
-        probe: Probe::Idle,
-    },
-    About {
-        quantity: Quantity::IdleMemory,
-        title: "1000 idle connections: memory of each",
-        against: "",
-        unit: Unit::Bytes,
-        probe: Probe::Idle,
-    },
-    times(
-        Quantity::RedisSet,
-        "redis SET, 50 connections: requests per second",
-        LOOPBACK,
-        Probe::App(app::Name::Redis),
-    ),
-    times(
-        Quantity::RedisGet,
-        "redis GET, 50 connections: requests per second",
-        LOOPBACK,
-        Probe::App(app::Name::Redis),
-    ),
-    times(
-        Quantity::Nginx,
-        "nginx 512 bytes, 100 connections: requests per second",
-        LOOPBACK,
-        Probe::App(app::Name::Nginx),
-    ),
-    times(
-        Quantity::Postgres,
-        "pgbench -S, 10 connections: transactions per second",
-        LOOPBACK,
-        Probe::App(app::Name::Postgres),
-    ),
-    times(
-        Quantity::Memcached,
-        "memcached, 50 connections: requests per second",
-        LOOPBACK,
-        Probe::App(app::Name::Memcached),
-    ),
+    idle(Quantity::IdleCpu, Unit::PercentOfCore, "1000 idle connections: CPU"),
+    idle(Quantity::IdleMemory, Unit::Bytes, "1000 idle connections: memory of each"),
+    served(Quantity::RedisSet, Name::Redis, "redis SET, 50 connections: requests per second"),
+    served(Quantity::RedisGet, Name::Redis, "redis GET, 50 connections: requests per second"),
+    served(Quantity::Nginx, Name::Nginx, "nginx 512 bytes, 100 connections: requests per second"),
+    served(Quantity::Postgres, Name::Postgres, "pgbench -S, 10 connections: transactions per second"),
+    served(Quantity::Memcached, Name::Memcached, "memcached, 50 connections: requests per second"),
 ];
 
 impl About {
@@ -162,7 +133,7 @@ impl fmt::Display for Probe {
             Probe::PlainPeer => f.pad("connections to a plain server"),
             Probe::Descriptors => f.pad("pipes and files"),
             Probe::Idle => f.pad("idle connections"),
-            Probe::App(name) => f.pad(&name.text()),
+            Probe::App(name) => f.pad(&uperf::named(*name)),
         }
     }
 }
@@ -204,6 +175,13 @@ pub(crate) struct Take {
     /// What our connections ran over; None where there are none, where nobody could tell, and where another quantity of the
     /// same round has them.
     pub(crate) connections: Option<Connections>,
+}
+
+impl Take {
+    /// Of a round that nobody has numbered yet.
+    pub(crate) fn new(quantity: Quantity, pairs: Vec<Pair>, connections: Option<Connections>) -> Self {
+        Self { quantity, round: 0, interference: None, pairs, connections }
+    }
 }
 
 /// A quantity that was not measured, or not in all rounds.

@@ -13,7 +13,7 @@ use crate::compare::quiet::Interference;
 use uperf::result::Run;
 
 /// One machine, one date, one command line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Study {
     /// What the report is headed with.
     pub(crate) title: String,

@@ -12,33 +12,10 @@ struct Program {
 
 fn chosen(
     args: &[&str],
-    can: fn(Path) -> Result<(), String>,
+    has: fn(Path) -> Result<(), String>,
 ) -> anyhow::Result<(Vec<Path>, Path, Vec<String>)> {
     let program = Program::parse_from(["compare"].iter().chain(args));
-    select(&program.paths, &QUICK_PATHS, &mut Here(MockExecutor::default(), can))
-}
-
-/// A host with the paths that the function says.
-struct Here(MockExecutor, fn(Path) -> Result<(), String>);
-
-impl Executor for Here {
-    fn run(&mut self, cell: &crate::cell::Cell) -> anyhow::Result<uperf::result::Run> {
-        self.0.run(cell)
-    }
-}
-
-impl World for Here {
-    fn available(&mut self, path: Path) -> Result<(), String> {
-        (self.1)(path)
-    }
-
-    fn idle(&mut self, settings: &idle::Settings, paths: &[Path]) -> anyhow::Result<Idle> {
-        self.0.idle(settings, paths)
-    }
-
-    fn open(&mut self, probe: Probe, duration: Duration) -> Result<Box<dyn Session>, Missing> {
-        self.0.open(probe, duration)
-    }
+    select(&program.paths, &QUICK_PATHS, &mut MockExecutor::default().with_paths(has))
 }
 
 fn not_veth(path: Path) -> Result<(), String> {

@@ -2,7 +2,6 @@
 //! differs may be the machine's, or the day's.
 
 use crate::compare::digits::figure;
-use crate::compare::plan::Plan;
 use crate::compare::study::{Extra, Study, connections};
 use crate::compare::summary::{Line, Reading};
 
@@ -44,21 +43,19 @@ pub(crate) fn beside(first: &Study, second: &Study) -> Study {
     let seen = first.seen().chain(second.seen()).collect();
     Study {
         title: format!("{} and {}", first.title, second.title),
-        plan: Plan::default(),
+        command: first.command.clone(),
+        version: first.version.clone(),
+        started: first.started.clone(),
+        machine: first.machine.clone(),
         axis: first.axis,
-        samples: vec![],
-        failures: vec![],
         notes: (missing > 0)
             .then(|| format!("{missing} rows are in one of the two only"))
             .into_iter()
             .collect(),
         cautions: vec![caution],
-        goals: vec![],
-        takes: vec![],
-        lacks: vec![],
         extras: vec![Extra { title: "First and second".into(), header, rows, seen }],
         seconds: first.seconds + second.seconds,
-        ..first.clone()
+        ..Study::default()
     }
 }
 

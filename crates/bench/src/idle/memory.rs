@@ -1,8 +1,10 @@
 //! Memory of processes as proc(5) tells it in smaps_rollup. Files are left out: a program's text is shared with whoever
 //! runs the same program, and says nothing about connections.
 
-use std::fs;
+use std::collections::HashMap;
 use std::iter::Sum;
+
+use procfs::process::Process;
 
 /// Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,17 +19,14 @@ pub(super) struct Memory {
 impl Memory {
     /// Of all these processes.
     pub(super) fn of(pids: &[u32]) -> Self {
-        let texts =
-            pids.iter().filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok());
-        texts.map(|text| Self::read(&text)).sum()
+        let processes = pids.iter().filter_map(|pid| Process::new(pid.cast_signed()).ok());
+        let sums = processes.filter_map(|process| process.smaps_rollup().ok()?.memory_map_rollup.0.pop());
+        sums.map(|all| Self::read(&all.extension.map)).sum()
     }
 
     /// Kernels before 5.4 do not divide Pss by kind; there files count.
-    fn read(text: &str) -> Self {
-        let bytes = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.and_then(|line| line.split_whitespace().next()?.parse::<i64>().ok()).map(|kib| kib * 1024)
-        };
+    fn read(all: &HashMap<String, u64>) -> Self {
+        let bytes = |name: &str| all.get(name).map(|bytes| bytes.cast_signed());
         let kinds = bytes("Pss_Anon").zip(bytes("Pss_Shmem")).map(|(anonymous, shared)| anonymous + shared);
         Self {
             resident: bytes("Rss").unwrap_or_default(),
@@ -58,21 +57,13 @@ impl Sum for Memory {
 mod tests {
     use super::Memory;
 
-    const TEXT: &str = "\
-556ad2c5d000-7fff3b3fe000 ---p 00000000 00:00 0                          [rollup]
-Rss:                5512 kB
-Pss:                1337 kB
-Pss_Dirty:           700 kB
-Pss_Anon:            460 kB
-Pss_File:            637 kB
-Pss_Shmem:           240 kB
-";
-
     #[test]
     fn text_of_programs_does_not_count() {
-        assert_eq!(Memory::read(TEXT), Memory { resident: 5512 * 1024, proportional: 700 * 1024 });
-        let old = TEXT.replace("Pss_Anon", "Other");
-        assert_eq!(Memory::read(&old).proportional, 1337 * 1024, "a kernel that does not divide");
+        let table = [("Rss", 5512), ("Pss", 1337), ("Pss_Anon", 460), ("Pss_File", 637), ("Pss_Shmem", 240)];
+        let mut all = table.map(|(name, bytes)| (name.to_owned(), bytes)).into();
+        assert_eq!(Memory::read(&all), Memory { resident: 5512, proportional: 700 });
+        all.remove("Pss_Anon");
+        assert_eq!(Memory::read(&all).proportional, 1337, "a kernel that does not divide");
     }
 
     #[test]

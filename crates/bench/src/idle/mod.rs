@@ -23,9 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Between the last use and the first look: whatever spins has given up by then.
 const SETTLING: Duration = Duration::from_millis(500);
 
-/// Settings of `smc_bench sweep`: some seconds in all.
-const BRIEF: Settings = Settings { conns: 500, seconds: 1.0, transactions: 100 };
-
 /// How many connections, for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
@@ -38,9 +35,9 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Fewer of them, for a shorter time: beside other measurements.
+    /// Fewer of them, for a shorter time: beside the other measurements of `smc_bench sweep`.
     pub(crate) fn brief() -> Self {
-        BRIEF
+        Self { conns: 500, seconds: 1.0, transactions: 100 }
     }
 
     /// A thousand, as `smc_bench idle` has them, watched for `duration`.

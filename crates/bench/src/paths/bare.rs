@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use hdrhistogram::Histogram;
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::UsageWho;
 use serde::{Deserialize, Serialize};
 use shm::layout::{PAGE, Side};
 use shm::ring::{HAND_OVER_UP_TO, Reader, Ring};
@@ -21,7 +21,7 @@ use shm::segment::{Geometry, Segment};
 use shm::wait::WaitWord;
 use shm::{Consumer, Producer, RxCache, TxCache};
 use uperf::profile::{Piece, pieces};
-use uperf::result::{Latency, Run, Usage};
+use uperf::result::{Latency, Run, Usage, histogram};
 
 use super::launch::Place;
 use crate::cell::Cell;
@@ -37,8 +37,6 @@ const STOP: u64 = 1 << 9;
 const NAP_MS: u32 = 20;
 /// Between two looks at the first word by whoever only watches.
 const PAUSE: Duration = Duration::from_millis(2);
-/// No pass is known to take longer.
-const LONGEST_NS: u64 = 60_000_000_000;
 /// Shortest trial of a way to wait.
 const TRIAL: Duration = Duration::from_millis(10);
 
@@ -129,10 +127,10 @@ fn serve(order: &Order) -> anyhow::Result<Usage> {
     while memory[0].load(Relaxed) & STOP == 0 {
         thread::sleep(PAUSE);
         if memory[0].load(Relaxed) & MEASURING != 0 && before.is_none() {
-            before = Some(used()?);
+            before = Some(used());
         }
     }
-    let usage = since(&before.context("nothing was measured")?, &used()?);
+    let usage = used() - before.context("nothing was measured")?;
     threads.into_iter().for_each(|thread| drop(thread.join()));
     Ok(usage)
 }
@@ -158,12 +156,12 @@ fn ask(order: &Order, memory: &str) -> anyhow::Result<Run> {
     }
     let best = trials.into_iter().max().map_or(0, |(_, wait)| wait);
     memory[0].store(best | MEASURING, Relaxed);
-    let (used_before, moved_before, start) = (used()?, moved(), Instant::now());
+    let (used_before, moved_before, start) = (used(), moved(), Instant::now());
     thread::sleep(order.duration);
     let (operations, elapsed) = (moved() - moved_before, start.elapsed());
     memory[0].store(best | STOP, Relaxed);
-    let client = Some(since(&used_before, &used()?));
-    let mut all = Histogram::<u64>::new_with_max(LONGEST_NS, 3)?;
+    let client = Some(used() - used_before);
+    let mut all = histogram();
     for thread in threads {
         all.add(thread.join().map_err(|_| anyhow!("a thread of bare panicked"))?)?;
     }
@@ -180,37 +178,14 @@ fn ask(order: &Order, memory: &str) -> anyhow::Result<Run> {
         transactions: all.len(),
         bytes_sent: bytes(true),
         bytes_received: bytes(false),
-        latency: Latency {
-            counts_ns: all
-                .iter_recorded()
-                .map(|one| (one.value_iterated_to(), one.count_at_value()))
-                .collect(),
-            ..Latency::default()
-        },
+        latency: Latency::from(&all),
         client,
         ..Run::default()
     })
 }
 
-fn used() -> anyhow::Result<Usage> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-    let ns =
-        |time: nix::sys::time::TimeVal| time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000;
-    Ok(Usage {
-        cpu_ns: ns(usage.user_time()) + ns(usage.system_time()),
-        system_ns: ns(usage.system_time()),
-        voluntary_switches: usage.voluntary_context_switches() as u64,
-        involuntary_switches: usage.involuntary_context_switches() as u64,
-    })
-}
-
-fn since(before: &Usage, after: &Usage) -> Usage {
-    Usage {
-        cpu_ns: after.cpu_ns - before.cpu_ns,
-        system_ns: after.system_ns - before.system_ns,
-        voluntary_switches: after.voluntary_switches - before.voluntary_switches,
-        involuntary_switches: after.involuntary_switches - before.involuntary_switches,
-    }
+fn used() -> Usage {
+    Usage::now(UsageWho::RUSAGE_SELF)
 }
 
 /// One end of one connection.
@@ -240,9 +215,7 @@ impl End {
 
     /// Passes until all is over; those that were measured are timed.
     fn measure(mut self, pieces: &[Piece], count: &AtomicU64) -> Histogram<u64> {
-        // Of three digits at most; that is a constant, and so is the range.
-        let mut times = Histogram::new_with_max(LONGEST_NS, 3)
-            .unwrap_or_else(|_| unreachable!("three digits are allowed"));
+        let mut times = histogram();
         loop {
             let start = Instant::now();
             if self.pass(pieces, count).is_none() {
@@ -319,17 +292,11 @@ fn wake(word: &WaitWord) {
 /// Until `is_ready`, in the way that is tried or was chosen; None if all is over.
 fn wait<E>(state: &AtomicU64, mut is_ready: impl FnMut() -> Result<bool, E>, word: &WaitWord) -> Option<()> {
     let (pauses, yields) = WAITS[(state.load(Relaxed) & 0xff) as usize % WAITS.len()];
-    for _ in 0..pauses {
+    for turn in 0..pauses + yields {
         if is_ready().ok()? {
             return Some(());
         }
-        shm::sync::pause();
-    }
-    for _ in 0..yields {
-        if is_ready().ok()? {
-            return Some(());
-        }
-        os::process::yield_now();
+        if turn < pauses { shm::sync::pause() } else { os::process::yield_now() }
     }
     loop {
         let asked = word.arm_nap();

@@ -1,19 +1,19 @@
 //! Open TCP connections of a network namespace, by sock_diag(7). The kernel leaves out what is not asked for, so that
 //! ten thousands of connections in TIME_WAIT, which /proc/net/tcp would print one by one, cost next to nothing.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, bail};
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use anyhow::Context;
+use netlink_packet_core::NLM_F_DUMP;
 use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
-use netlink_sys::{Socket, SocketAddr};
 use serde::{Deserialize, Serialize};
 
 use super::launch::{Namespaces, Place};
+use super::netlink::Netlink;
 
 /// A socket of an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,9 +61,6 @@ fn here() -> anyhow::Result<Vec<Open>> {
 }
 
 fn of(family: u8, any: SocketId) -> anyhow::Result<Vec<Open>> {
-    let mut socket = Socket::new(NETLINK_SOCK_DIAG).context("cannot ask sock_diag")?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
     let request = InetRequest {
         family,
         protocol: IPPROTO_TCP,
@@ -71,48 +68,12 @@ fn of(family: u8, any: SocketId) -> anyhow::Result<Vec<Open>> {
         states: StateFlags::ESTABLISHED,
         socket_id: any,
     };
-    socket.send(&message(request), 0)?;
-    let mut all = vec![];
-    while !read(&datagram(&socket)?, &mut all)? {}
-    Ok(all)
-}
-
-fn message(request: InetRequest) -> Vec<u8> {
-    let mut message = NetlinkMessage::from(SockDiagMessage::InetRequest(request));
-    message.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    bytes
-}
-
-fn datagram(socket: &Socket) -> anyhow::Result<Vec<u8>> {
-    loop {
-        match socket.recv_from_full() {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            outcome => return Ok(outcome.context("sock_diag does not answer")?.0),
-        }
-    }
-}
-
-/// Adds the answers in a datagram to `all`; true after the last one.
-fn read(mut bytes: &[u8], all: &mut Vec<Open>) -> anyhow::Result<bool> {
-    while !bytes.is_empty() {
-        let answer = NetlinkMessage::<SockDiagMessage>::deserialize(bytes)?;
-        match answer.payload {
-            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
-                let header = &response.header;
-                all.push(Open { inode: header.inode, port: header.socket_id.source_port });
-            }
-            NetlinkPayload::Done(_) => return Ok(true),
-            NetlinkPayload::Error(error) => return Err(error.to_io().into()),
-            other => bail!("sock_diag answered {other:?}"),
-        }
-        // Messages begin at multiples of four.
-        let length = (answer.header.length as usize).next_multiple_of(4);
-        bytes = bytes.get(length..).unwrap_or_default();
-    }
-    Ok(false)
+    let answers = Netlink::open(NETLINK_SOCK_DIAG)?.ask(SockDiagMessage::InetRequest(request), NLM_F_DUMP)?;
+    let opened = answers.into_iter().filter_map(|answer| match answer {
+        SockDiagMessage::InetResponse(response) => Some(response.header),
+        _ => None,
+    });
+    Ok(opened.map(|header| Open { inode: header.inode, port: header.socket_id.source_port }).collect())
 }
 
 #[cfg(test)]

@@ -1,16 +1,25 @@
 //! A process that holds something of the kernel's for us: it says in one line whether it has it, and lets go when the pipe
 //! to it ends, whatever ended this program.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Why something cannot be had. The kernel's BPF verifier, for one, answers with pages; of these the first line.
-pub(super) fn one_line(error: &anyhow::Error) -> String {
-    format!("{error:#}").lines().next().unwrap_or_default().to_owned()
+/// What a holder does: says in its only line where that is which was `made`, or in a sentence why it was not, and holds it
+/// until standard input ends.
+pub(super) fn hold<H, W: Serialize>(made: anyhow::Result<H>, place: fn(&H) -> W) -> anyhow::Result<()> {
+    // The kernel's BPF verifier, for one, answers with pages; of these the first line.
+    let first = |error: &anyhow::Error| format!("{error:#}").lines().next().unwrap_or_default().to_owned();
+    let said = serde_json::to_string(&made.as_ref().map(place).map_err(first))?;
+    writeln!(io::stdout().lock(), "{said}")?;
+    if made.is_ok() {
+        io::stdin().lock().read_to_end(&mut vec![])?;
+    }
+    Ok(())
 }
 
 /// It runs. Dropping it lets go, and waits for that.
@@ -19,21 +28,21 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// Starts `smc_bench inner PART`.
-    pub(super) fn start(part: &str) -> anyhow::Result<Self> {
+    /// Starts `smc_bench inner PART`, and hears where it has what it holds. It speaks or ends: it does nothing that could take
+    /// long.
+    pub(super) fn start<W: DeserializeOwned>(part: &str) -> anyhow::Result<(Self, W)> {
         let mut command = Command::new(std::env::current_exe().context("where is this program?")?);
         command.args(["inner", part]).env_remove("LD_PRELOAD");
         // A group of its own: Ctrl-C is for the program at the top.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
-        Ok(Self { process: command.spawn().context("cannot start a process that holds things")? })
-    }
-
-    /// Its only line. It speaks or ends: it does nothing that could take long.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
-        let out = self.process.stdout.take().context("it has spoken already")?;
+        let mut holder =
+            Self { process: command.spawn().context("cannot start a process that holds things")? };
+        let out = holder.process.stdout.take().context("its output is ours")?;
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line)?;
-        serde_json::from_str(&line).context("a process that holds things ended without a word")
+        let said: Result<W, String> =
+            serde_json::from_str(&line).context("a process that holds things ended without a word")?;
+        Ok((holder, said.map_err(|reason| anyhow!(reason))?))
     }
 
     /// Its process id.

@@ -55,16 +55,9 @@ pub(crate) struct Place {
 impl Place {
     /// Where TCP sockets may use SMC.
     pub(crate) fn with_smc(install: &Install) -> anyhow::Result<Self> {
-        // Of the command only what stands around the program is wanted.
-        let command = install.with_smc(Path::new("program"))?;
-        let words: Vec<OsString> =
-            std::iter::once(command.get_program()).chain(command.get_args()).map(OsStr::to_owned).collect();
-        let preload = command.get_envs().find(|(name, _)| *name == "LD_PRELOAD").and_then(|(_, value)| value);
-        Ok(Self {
-            wrapper: words[..words.len() - 1].to_vec(),
-            preload: preload.map(PathBuf::from),
-            ..Self::default()
-        })
+        let (wrapper, preload) = install.with_smc()?;
+        let wrapper = wrapper.into_iter().map(Into::into).collect();
+        Ok(Self { wrapper, preload: preload.map(Path::to_owned), ..Self::default() })
     }
 
     /// Starts `program` with `arguments`.

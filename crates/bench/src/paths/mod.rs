@@ -11,6 +11,7 @@ pub(crate) mod guard;
 mod holder;
 pub(crate) mod launch;
 pub(crate) mod net;
+mod netlink;
 mod pair;
 mod route;
 pub(crate) mod sockets;
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
-use crate::cell::{Cell, Executor};
+use crate::cell::Cell;
 use crate::install::Install;
 use crate::path::Path;
 use uperf::result::Run;
@@ -100,8 +101,9 @@ fn set_up(path: Path, install: &Install) -> anyhow::Result<Route> {
     }
 }
 
-impl Executor for Pairs {
-    fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
+impl Pairs {
+    /// Measures `cell` once.
+    pub(crate) fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
         if cell.path == Path::Bare {
             return bare::run(cell, pair::warm_up(cell), self.engine.patience);
         }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use clap::ValueEnum;
 use serde::de::DeserializeOwned;
 
 use crate::cell::Cell;
@@ -123,9 +122,9 @@ impl Pair<'_> {
     }
 
     fn for_slave(&self) -> Vec<OsString> {
-        let server = self.cell.server.to_possible_value().map(|value| value.get_name().to_owned());
+        let server = uperf::named(self.cell.server);
         let words = ["-s", "--once", "-P", "0", "--server"].map(OsString::from);
-        words.into_iter().chain(server.map(OsString::from)).chain(self.json("slave")).collect()
+        words.into_iter().chain([server.into()]).chain(self.json("slave")).collect()
     }
 
     fn for_master(&self, port: u16) -> Vec<OsString> {

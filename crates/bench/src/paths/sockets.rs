@@ -2,19 +2,17 @@
 //! a port may be shared with somebody else, an inode is not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use procfs::net::UnixState;
+use procfs::process::{FDTarget, Process};
 use serde::Deserialize;
 
 use uperf::result::Connections;
 
 use super::diag;
 use super::launch::Namespaces;
-
-/// SS_CONNECTED in /proc/net/unix.
-const UNIX_CONNECTED: &str = "03";
 
 /// Which connections of a server's processes count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,20 +74,17 @@ impl Watch<'_> {
 
 /// Inodes of the sockets of a process.
 fn inodes(pid: u32) -> Vec<u64> {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let targets = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
-    targets
-        .filter_map(|target| target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok())
-        .collect()
+    let descriptors = Process::new(pid.cast_signed()).and_then(|process| process.fd()).into_iter().flatten();
+    let sockets = descriptors.flatten().filter_map(|one| match one.target {
+        FDTarget::Socket(inode) => Some(inode),
+        _ => None,
+    });
+    sockets.collect()
 }
 
 fn unix(pid: u32, inodes: &BTreeSet<u64>) -> usize {
-    let text = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
-    let connected = text.lines().filter_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, _, _, _, _, UNIX_CONNECTED, inode, ..] = words[..] else { return None };
-        inode.parse::<u64>().ok()
-    });
+    let all = Process::new(pid.cast_signed()).and_then(|process| process.unix()).unwrap_or_default();
+    let connected = all.into_iter().filter(|one| one.state == UnixState::CONNECTED).map(|one| one.inode);
     connected.filter(|inode| inodes.contains(inode)).collect::<BTreeSet<_>>().len()
 }
 
@@ -119,13 +114,16 @@ impl Row {
 
 /// All sockets that smcss lists; none if it cannot say.
 fn rows(smcss: &Path) -> Vec<Row> {
-    let output = Command::new(smcss).arg("--json").stdin(Stdio::null()).stderr(Stdio::null()).output();
-    output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
+    serde_json::from_str(&said(smcss, "--json")).unwrap_or_default()
 }
 
 /// The sockets as smcss shows them to people; empty if it cannot say.
 pub(super) fn list(smcss: &Path) -> String {
-    let output = Command::new(smcss).arg("-W").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    said(smcss, "-W")
+}
+
+fn said(smcss: &Path, option: &str) -> String {
+    let output = Command::new(smcss).arg(option).stdin(Stdio::null()).stderr(Stdio::null()).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 

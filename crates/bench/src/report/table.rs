@@ -71,6 +71,10 @@ pub(crate) fn tables(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged
     own.into_iter().chain(extras).filter(|table| !table.rows.is_empty()).collect()
 }
 
+fn columns(header: &str) -> Vec<&str> {
+    header.split('|').collect()
+}
+
 fn rows(lines: &[Line<'_>], numbers: impl Fn(&Line<'_>) -> Vec<String>) -> Vec<Row> {
     let row = |line: &Line<'_>| {
         let setting = &line.group.setting;
@@ -107,22 +111,11 @@ fn speed(reading: &Reading<'_>, lines: &[Line<'_>]) -> Table {
         let speed = [number(reading, line, metric), range].into_iter().chain(ratios(line, metric));
         speed.chain(percentiles.map(|metric| number(reading, line, metric))).collect()
     };
-    let header = [
-        "workload",
-        "conns",
-        "over",
-        "rate",
-        "min..max",
-        &versus(lines),
-        "ratio min..max",
-        "mean",
-        "p50",
-        "p90",
-        "p99",
-        "p99.9",
-        "max",
-    ];
-    Table::new("Speed and latency", &header, rows(lines, numbers), NAMES)
+    let header = format!(
+        "workload|conns|over|rate|min..max|{}|ratio min..max|mean|p50|p90|p99|p99.9|max",
+        versus(lines)
+    );
+    Table::new("Speed and latency", &columns(&header), rows(lines, numbers), NAMES)
 }
 
 /// What the ratios are to, where it is the same in all lines.
@@ -146,20 +139,12 @@ fn cost(reading: &Reading<'_>, lines: &[Line<'_>]) -> Table {
         let us = per_gigabit.map(|metric| line.shown(metric).map(grouped).unwrap_or_default());
         [cpu, alone, switches].into_iter().chain(ratios(line, line.cost())).chain(us).collect()
     };
-    let header = [
-        "workload",
-        "conns",
-        "over",
-        "CPU/transaction",
-        "server CPU/transaction",
-        "switches",
-        &format!("CPU {}", versus(lines)),
-        "ratio min..max",
-        "CPU us/Gb",
-        "server us/Gb",
-        "host us/Gb",
-    ];
-    Table::new("Cost", &header, rows(lines, numbers), NAMES)
+    let header = format!(
+        "workload|conns|over|CPU/transaction|server CPU/transaction|switches|CPU {}|ratio min..max|CPU us/Gb|server us/Gb|\
+         host us/Gb",
+        versus(lines)
+    );
+    Table::new("Cost", &columns(&header), rows(lines, numbers), NAMES)
 }
 
 /// Goal and floor, as they are to be reached.

@@ -7,6 +7,8 @@ use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use procfs::process::Process;
+
 use crate::ends::{self, Profile, Slave, finish, master, number, program, start_master};
 
 const LONG: [&str; 6] = ["--var", "duration=60s", "--var", "nprocs=2", "-i", "50ms"];
@@ -34,17 +36,6 @@ fn a_command_line_that_makes_no_sense_is_status_2() {
     let help = run(&["-h"]);
     assert_eq!(help.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&help.stdout).contains("-m, --master <PROFILE>"));
-}
-
-#[test]
-fn a_bad_profile_is_told_with_its_place() {
-    let profile =
-        Profile::new("<profile name=\"p\">\n <group nthreads=\"1\">\n <nonsense>\n </group>\n</profile>");
-    for path in [profile.path(), "no-such-profile"] {
-        let output = run(&["-m", path]);
-        assert_eq!(output.status.code(), Some(1), "{path}");
-        assert!(complaint(&output).starts_with("smc_bench: ") || complaint(&output).contains(path), "{path}");
-    }
 }
 
 #[test]
@@ -205,26 +196,20 @@ fn strands_die_with_their_master_and_slave() {
     master.0.kill().expect("it has not been waited for");
     master.wait();
     let begin = Instant::now();
-    while children.iter().flatten().any(|pid| is_strand(*pid)) {
+    while children.iter().flatten().any(is_strand) {
         assert!(begin.elapsed() < Duration::from_secs(30), "a strand lives on");
         thread::sleep(Duration::from_millis(10));
     }
 }
 
-fn stat(pid: u32) -> Option<Vec<String>> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(text.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
+fn children_of(parent: u32) -> Vec<Process> {
+    let is_child = |one: &Process| one.stat().is_ok_and(|stat| stat.ppid == parent.cast_signed());
+    procfs::process::all_processes().expect("proc").flatten().filter(is_child).collect()
 }
 
-fn children_of(parent: u32) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").expect("proc").flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|&pid| stat(pid).is_some_and(|fields| fields[1] == parent.to_string())).collect()
-}
-
-fn is_strand(pid: u32) -> bool {
-    stat(pid).is_some_and(|fields| fields[0] != "Z")
-        && std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("strand"))
+fn is_strand(process: &Process) -> bool {
+    let lives = process.stat().is_ok_and(|stat| stat.state != 'Z');
+    lives && process.cmdline().is_ok_and(|line| line.iter().any(|word| word == "strand"))
 }
 
 /// Every connect fails: the address that it should come from is nobody's.

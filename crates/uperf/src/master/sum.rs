@@ -41,6 +41,7 @@ pub(crate) struct GroupSum {
 }
 
 /// One transaction of a group, all strands.
+#[derive(Default)]
 pub(crate) struct TransactionSum {
     pub(crate) name: String,
     /// When the first strand began.
@@ -64,16 +65,7 @@ pub(crate) struct Slave {
 
 impl TransactionSum {
     fn new(transaction: &Transaction) -> Self {
-        Self {
-            name: transaction.name.clone(),
-            begin_ns: u64::MAX,
-            end_ns: 0,
-            counts: Counts::default(),
-            usage: Usage::default(),
-            passes: Timing::default(),
-            latency: BTreeMap::new(),
-            flowops: vec![],
-        }
+        Self { name: transaction.name.clone(), begin_ns: u64::MAX, ..Self::default() }
     }
 
     fn add(&mut self, report: &TransactionReport, flowops: &[Flowop]) {

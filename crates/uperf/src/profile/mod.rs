@@ -213,16 +213,11 @@ mod tests {
     #[test]
     fn a_file_is_read_like_a_built_in_profile() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/profiles/ping.xml");
-        let given = [
-            ("h", "there"),
-            ("proto", "unix"),
-            ("nprocs", "2"),
-            ("warmup", "1s"),
-            ("duration", "2s"),
-            ("size", "9"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
+        let given = "h=there proto=unix nprocs=2 warmup=1s duration=2s size=9".split(' ');
+        let given = given
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .collect();
         let profile = load(path, &given).unwrap();
         assert_eq!(profile.groups[0].strands, 2);
         assert_eq!(profile, load("ping", &given).unwrap());

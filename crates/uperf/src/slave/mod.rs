@@ -4,7 +4,6 @@
 //! away, and the next one is served.
 
 mod job;
-mod order;
 mod session;
 
 use std::io;
@@ -145,7 +144,7 @@ impl Slave {
 
 /// The main thread waits for masters and cannot be told to end; the process can.
 fn exit(exit: Exit) -> ! {
-    std::process::exit(exit.status().into())
+    std::process::exit(exit as i32)
 }
 
 fn write(path: &Path, run: &Run) -> std::io::Result<()> {

@@ -10,8 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 
 use super::job::{Happening, Job, Outcome};
-use super::order;
-use crate::convert::from_wire;
+use crate::convert::{WorkOrder, check_head, check_transaction, from_wire};
 use crate::link::{Link, MARK, PATIENCE, explain};
 use crate::master::{accepts, from_info, to_info};
 use crate::profile::model::Group;
@@ -19,7 +18,9 @@ use crate::result::Run;
 use crate::strand::workers::Server;
 use crate::strand::workers::{Events, prepare};
 use crate::strand::{Detail, End, Peer, Plan, Ports, Role};
-use crate::wire::{Ack, Command, Hello, Message, Order, OrderAck, SlaveInfo, VERSION};
+use crate::wire::{
+    Ack, Command, GroupHead, Hello, Message, Order, OrderAck, RawFlowop, SlaveInfo, TransactionHead, VERSION,
+};
 
 /// What starting one strand may take, on a busy machine.
 const PER_STRAND: Duration = Duration::from_millis(20);
@@ -114,7 +115,7 @@ impl Session {
         if hello.phase != 2 {
             bail!("phase 2 of the handshake was expected, not phase {}", hello.phase);
         }
-        let order = order::receive(&mut self.link).map_err(|error| anyhow!("{}", explain(&error)))?;
+        let order = order(&mut self.link).map_err(|error| anyhow!("{}", explain(&error)))?;
         let group = from_wire(&order, &self.master)?;
         if hello.slave_infos != 0 && hello.slave_infos != group.strands {
             bail!("{} ports for {} strands", hello.slave_infos, group.strands);
@@ -153,7 +154,7 @@ fn hello(link: &mut Link) -> io::Result<Hello> {
         Err(error) => {
             // Whether it understands or not.
             let _ = link.send(&Ack::refuse("Wrong magic"));
-            Err(io::Error::new(io::ErrorKind::InvalidData, error))
+            Err(invalid(error))
         }
     }
 }
@@ -174,7 +175,7 @@ fn check(hello: &Hello) -> Result<(), String> {
 
 /// The master's next command, and where `strands` strands end the transaction before it.
 fn command(link: &mut Link, strands: usize) -> io::Result<(Command, Vec<End>)> {
-    let command: Command = link.wait_for()?;
+    let command: Command = link.receive(None)?;
     let follows = matches!(command, Command::NextTransaction(1..) | Command::SendStats(_));
     let bytes = link.receive_bytes(if follows { strands * size_of::<u64>() } else { 0 }, Some(PATIENCE))?;
     let numbers = bytes.as_chunks::<8>().0.iter().map(|&number| match link.order {
@@ -183,4 +184,25 @@ fn command(link: &mut Link, strands: usize) -> io::Result<(Command, Vec<End>)> {
     });
     let ends = numbers.map(|turns| if turns == u64::MAX { End::Soon } else { End::After(turns) });
     Ok((command, ends.collect()))
+}
+
+/// Reads a work order: the group, its transactions and their flowops, bounded before anything is believed.
+fn order(link: &mut Link) -> io::Result<WorkOrder> {
+    let bytes = link.receive_bytes(GroupHead::SIZE, Some(PATIENCE))?;
+    let (head, order) = GroupHead::read(&bytes).map_err(invalid)?;
+    link.order = order;
+    check_head(&head).map_err(|error| invalid(format!("{error:#}")))?;
+    let mut transactions = vec![];
+    for _ in 0..head.transactions {
+        let transaction: TransactionHead = link.receive(PATIENCE)?;
+        check_transaction(&transaction).map_err(|error| invalid(format!("{error:#}")))?;
+        let flowops: io::Result<Vec<RawFlowop>> =
+            (0..transaction.flowops).map(|_| link.receive(PATIENCE)).collect();
+        transactions.push((transaction, flowops?));
+    }
+    Ok(WorkOrder { head, transactions })
+}
+
+fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }

@@ -65,17 +65,8 @@ impl Listeners {
         self.0.iter().map(|(&protocol, listener)| (protocol, listener.socket.clone())).collect()
     }
 
-    /// What listens for this strand alone.
-    pub(crate) fn own_sockets(&self) -> Vec<Arc<Socket>> {
-        self.sockets_that(false)
-    }
-
-    /// What listens for all strands.
-    pub(crate) fn shared_sockets(&self) -> Vec<Arc<Socket>> {
-        self.sockets_that(true)
-    }
-
-    fn sockets_that(&self, are_shared: bool) -> Vec<Arc<Socket>> {
+    /// What listens for all strands, or for this one alone.
+    pub(crate) fn sockets_that(&self, are_shared: bool) -> Vec<Arc<Socket>> {
         let listeners = self.0.values().filter(|listener| listener.is_shared == are_shared);
         listeners.map(|listener| listener.socket.clone()).collect()
     }

@@ -5,14 +5,10 @@ use hdrhistogram::Histogram;
 use super::clock::{now_ns, thread_usage};
 use super::control::Counts;
 use super::report::{Timing, TransactionReport};
-use crate::result::{Latency, Usage};
-
-/// Longest pass that is told from a longer one: an hour.
-const LONGEST_NS: u64 = 3_600_000_000_000;
-/// To three significant digits, as [`Latency`] promises.
-const DIGITS: u8 = 3;
+use crate::result::{Latency, Usage, histogram};
 
 /// See the module.
+#[derive(Default)]
 pub(crate) struct Recorder {
     /// Everything so far, all transactions.
     pub(crate) counts: Counts,
@@ -30,26 +26,15 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// `with_latency`: a slave has none worth telling.
     pub(crate) fn new(with_latency: bool) -> Self {
-        Self {
-            counts: Counts::default(),
-            passes: Timing::default(),
-            flowops: vec![],
-            histogram: None,
-            with_latency,
-            begin_ns: 0,
-            counts_before: Counts::default(),
-            usage_before: Usage::default(),
-        }
+        Self { with_latency, ..Self::default() }
     }
 
     /// A transaction begins, `flowops` of which are timed.
     pub(crate) fn begin(&mut self, flowops: usize) {
         self.passes = Timing::default();
         self.flowops = vec![Timing::default(); flowops];
-        // A new one each time, since only the pages that are counted in become memory. The library accepts the bounds,
-        // which are constants; without a histogram the latency would be empty.
-        self.histogram =
-            self.with_latency.then(|| Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).ok()).flatten();
+        // A new one each time, since only the pages that are counted in become memory.
+        self.histogram = self.with_latency.then(histogram);
         self.counts_before = self.counts;
         self.usage_before = thread_usage();
         self.begin_ns = now_ns();

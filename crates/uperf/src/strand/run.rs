@@ -33,12 +33,6 @@ pub(crate) enum Stop {
     Failed(Box<str>),
 }
 
-/// Where a strand tells that it waits for a transaction, having taken so many turns of the one before.
-pub(crate) trait Observer {
-    /// At the gate of `transaction`.
-    fn at_gate(&mut self, transaction: usize, turns: u64);
-}
-
 /// One strand.
 pub(crate) struct Strand<N: Network> {
     plan: Arc<Plan>,
@@ -88,13 +82,14 @@ impl<N: Network> Strand<N> {
         }
     }
 
-    /// Runs all transactions. Its connections are closed when it returns.
-    pub(crate) fn run(mut self, observer: &mut impl Observer) -> StrandReport {
+    /// Runs all transactions. Its connections are closed when it returns. `at_gate` is told which transaction the strand waits
+    /// for, and how many turns of the one before it has taken.
+    pub(crate) fn run(mut self, mut at_gate: impl FnMut(usize, u64)) -> StrandReport {
         let mut report = StrandReport::default();
         let plan = self.plan.clone();
         let program = std::mem::take(&mut self.program.transactions);
         for (index, (transaction, steps)) in plan.transactions.iter().zip(&program).enumerate() {
-            observer.at_gate(index, self.turns);
+            at_gate(index, self.turns);
             let Some(begin_ns) = self.enter(index, transaction, steps) else { break };
             self.recorder.begin(if self.timed { steps.len() } else { 0 });
             let outcome = self.repeat(transaction, steps, begin_ns);
@@ -105,7 +100,7 @@ impl<N: Network> Strand<N> {
                 break;
             }
         }
-        observer.at_gate(plan.transactions.len(), self.turns);
+        at_gate(plan.transactions.len(), self.turns);
         self.connections.close_all(&self.control);
         if let Some(history) = &mut self.history {
             report.failure = report.failure.or(history.flush());

@@ -10,7 +10,7 @@ use super::control::{Control, End};
 use super::network::Network;
 use super::plan::{Detail, Peer, Plan, Role};
 use super::report::StrandReport;
-use super::run::{Observer, Strand};
+use super::run::Strand;
 use crate::profile::model::{Flowop, FlowopKind, Place, Transaction, Until};
 use crate::profile::options::{Options, Size};
 
@@ -59,14 +59,12 @@ fn closing() -> Transaction {
 #[derive(Clone, Default)]
 struct Gates(Arc<(Mutex<Vec<u64>>, Condvar)>);
 
-impl Observer for Gates {
-    fn at_gate(&mut self, _: usize, turns: u64) {
+impl Gates {
+    fn pass(&self, turns: u64) {
         self.0.0.lock().expect("no test panicked").push(turns);
         self.0.1.notify_all();
     }
-}
 
-impl Gates {
     /// Turns of the transaction before `gate`, once the strand is there.
     fn wait(&self, gate: usize) -> u64 {
         let gates = self.0.0.lock().expect("no test panicked");
@@ -85,9 +83,10 @@ impl Runner {
     fn start(role: Role, transactions: Vec<Transaction>, network: Once) -> Self {
         let plan = Arc::new(Plan { role, peer: Peer::Ours, transactions, detail: Detail::default() });
         let (control, gates) = (Arc::new(Control::default()), Gates::default());
-        let (strand_control, mut observer) = (control.clone(), gates.clone());
-        let thread =
-            std::thread::spawn(move || Strand::new(plan, strand_control, network).run(&mut observer));
+        let (strand_control, passed) = (control.clone(), gates.clone());
+        let thread = std::thread::spawn(move || {
+            Strand::new(plan, strand_control, network).run(|_, turns| passed.pass(turns))
+        });
         Self { control, gates, thread }
     }
 }

@@ -133,11 +133,7 @@ pub(crate) fn judge<'a>(reading: &Reading<'a>) -> Vec<Judged<'a>> {
 fn judge_turns<'a>(reading: &Reading<'a>, goal: &'a Goal, turns: [Turn; 2], metric: Metric) -> Judged<'a> {
     let (study, [ours, theirs]) = (reading.study, turns);
     let pairs = reading.paired(ours, theirs, metric);
-    let count = |&(ours, theirs): &(f64, f64)| match goal.bar {
-        Bar::AtLeast { .. } => metric.times_better(ours, theirs),
-        Bar::AtMost { .. } => ours / theirs,
-    };
-    let ratio = Spread::of_ratios(pairs.iter().map(count));
+    let ratio = goal.bar.ratio(&pairs, metric);
     let samples = study.samples.iter().filter(|one| turns.contains(&one.turn));
     let failed = study.failures.iter().find(|one| turns.contains(&one.turn));
     let missing = failed.map(|one| Verdict::NotMeasured(one.reason.clone()));
@@ -156,11 +152,7 @@ fn limit(reading: &Reading<'_>, bar: Bar, theirs: Turn, metric: Metric) -> Optio
     let bare = group.contenders.iter().position(|one| one.path == Path::Bare)?;
     let bare = Turn { contender: bare, ..theirs };
     let pairs = reading.paired(bare, theirs, metric);
-    let count = |&(bare, theirs): &(f64, f64)| match bar {
-        Bar::AtLeast { .. } => metric.times_better(bare, theirs),
-        Bar::AtMost { .. } => bare / theirs,
-    };
-    let reached = Spread::of_ratios(pairs.iter().map(count)).filter(|_| bare != theirs)?.median;
+    let reached = bar.ratio(&pairs, metric).filter(|_| bare != theirs)?.median;
     (bar.verdict(reached) == Verdict::BelowFloor)
         .then(|| Verdict::Forbidden(format!("bare, the limit of this machine, reaches {}", figure(reached))))
 }
@@ -181,6 +173,14 @@ fn judge_quantity<'a>(study: &Study, goal: &'a Goal, quantity: Quantity) -> Judg
 }
 
 impl Bar {
+    /// Of pairs of rounds, as it counts.
+    fn ratio(self, pairs: &[(f64, f64)], metric: Metric) -> Option<Spread> {
+        Spread::of_ratios(pairs.iter().map(|&(ours, theirs)| match self {
+            Bar::AtLeast { .. } => metric.times_better(ours, theirs),
+            Bar::AtMost { .. } => ours / theirs,
+        }))
+    }
+
     /// Of what was reached while others were seen to do this; `missing` says why nothing was.
     fn judge(
         self,

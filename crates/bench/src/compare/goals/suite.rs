@@ -109,7 +109,8 @@ const QUANTITIES: [(Quantity, Bar); 10] = [
 ];
 const KIB: f64 = 1024.0;
 
-/// How often and how long.
+/// How often, how long, and how much of it.
+#[derive(Default)]
 pub(crate) struct Pace {
     /// Of every measured transaction.
     pub(crate) duration: Duration,
@@ -117,6 +118,8 @@ pub(crate) struct Pace {
     pub(crate) rounds: u16,
     /// Before each.
     pub(crate) warm_up: Duration,
+    /// What the names of the goals have in them.
+    pub(crate) only: String,
 }
 
 /// Every cell that the tables need, once, and the rows that refer to them and to quantities. `veth` takes the place of the path of that
@@ -126,29 +129,29 @@ pub(crate) fn suite(pace: &Pace, veth: Path) -> (Plan, Vec<Goal>) {
     let mut goals = vec![];
     for row in &TABLE {
         for &(count, bar) in row.bars {
-            goals.push(row.goal(&mut plan, pace, count, veth, bar));
+            goals.extend(row.goal(&mut plan, pace, count, veth, bar));
         }
     }
     for row in TABLE.iter().filter(|row| row.unix) {
         for &(count, _) in row.bars {
-            goals.push(row.goal(&mut plan, pace, count, Path::Unix, AGAINST_UNIX));
+            goals.extend(row.goal(&mut plan, pace, count, Path::Unix, AGAINST_UNIX));
         }
     }
     for (path, bar) in [(Path::Bare, AGAINST_BARE), (Path::TcpLoopback, AGAINST_TCP)] {
         for row in TABLE.iter().filter(|row| row.bare) {
             for &(count, _) in row.bars {
-                goals.push(row.goal(&mut plan, pace, count, path, bar));
+                goals.extend(row.goal(&mut plan, pace, count, path, bar));
             }
         }
     }
     let name = |quantity: Quantity| quantity.about().title.to_owned();
     let goal = |(quantity, bar)| Goal { name: name(quantity), what: What::Quantity { quantity }, bar };
-    goals.extend(QUANTITIES.map(goal));
+    goals.extend(QUANTITIES.map(goal).into_iter().filter(|goal| goal.name.contains(&pace.only)));
     (plan, goals)
 }
 
 impl Row {
-    fn goal(&self, plan: &mut Plan, pace: &Pace, count: u32, baseline: Path, bar: Bar) -> Goal {
+    fn goal(&self, plan: &mut Plan, pace: &Pace, count: u32, baseline: Path, bar: Bar) -> Option<Goal> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let setting = Setting {
             profile: self.profile.into(),
@@ -157,12 +160,12 @@ impl Row {
             variables: self.variables.iter().map(owned).collect(),
             duration: pace.duration,
         };
-        let name = self.name(&setting);
+        let name = Some(self.name(&setting)).filter(|name| name.contains(&pace.only))?;
         let theirs = turn(plan, &setting, Contender::new(baseline));
         let smc = Contender::new(Path::Smc);
         let ours = self.environment.map_or(smc.clone(), |(name, value)| smc.with(name, value));
         let what = What::Turns { ours: turn(plan, &setting, ours), theirs, metric: self.metric };
-        Goal { name, what, bar }
+        Some(Goal { name, what, bar })
     }
 
     fn name(&self, setting: &Setting) -> String {

@@ -11,7 +11,12 @@ use crate::path::Path;
 use uperf::Server;
 
 fn pace() -> Pace {
-    Pace { duration: Duration::from_secs(1), rounds: 3, warm_up: Duration::from_millis(100) }
+    Pace {
+        duration: Duration::from_secs(1),
+        rounds: 3,
+        warm_up: Duration::from_millis(100),
+        ..Pace::default()
+    }
 }
 
 /// The whole suite; SMC is `times` as fast as everything else, at `cost` of its CPU time, and what it must not cost at
@@ -77,6 +82,15 @@ fn every_quantity_is_a_goal_and_every_probe_runs_once() {
         assert!(!probes[..i].contains(probe), "{probe}");
     }
     assert_eq!(probes.len(), 7);
+}
+
+#[test]
+fn a_part_of_the_suite_plans_no_more_than_it_needs() {
+    let only = |text: &str| suite(&Pace { only: text.into(), ..pace() }, Path::TcpVeth);
+    let (plan, goals) = only("crr-200x1000, 1 connection");
+    assert_eq!((plan.groups.len(), plan.round(0).len(), goals.len()), (1, 2, 2), "and one quantity");
+    let (plan, goals) = only("idle");
+    assert_eq!((plan.groups.len(), probes(&goals)), (0, vec![Probe::Idle]));
 }
 
 #[test]

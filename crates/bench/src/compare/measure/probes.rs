@@ -60,13 +60,7 @@ impl Bench<'_> {
                 return Ok(());
             }
             let found = found?;
-            taken.takes.extend(found.into_iter().map(|found| Take {
-                quantity: found.quantity,
-                round,
-                interference,
-                pairs: found.pairs,
-                connections: found.connections,
-            }));
+            taken.takes.extend(found.into_iter().map(|take| Take { round, interference, ..take }));
         }
         Ok(())
     }

@@ -4,26 +4,14 @@
 mod sessions;
 
 pub(crate) use self::sessions::{guess, open, whole_seconds};
-use crate::cell::Executor;
-use crate::compare::quantity::{Pair, Quantity};
-use uperf::result::Connections;
-
-/// What a session gave in one round.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
-    /// Of what.
-    pub(crate) quantity: Quantity,
-    /// At least one.
-    pub(crate) pairs: Vec<Pair>,
-    /// What our connections ran over; None where there are none, where nobody could tell, and where another quantity of the
-    /// same round has them.
-    pub(crate) connections: Option<Connections>,
-}
+use crate::compare::World;
+use crate::compare::quantity::Take;
 
 /// Measures the quantities of one probe.
 pub(crate) trait Session {
-    /// One round of all of them; who goes first alternates. An error ends this probe, not the suite.
-    fn round(&mut self, executor: &mut dyn Executor, round: u16) -> anyhow::Result<Vec<Found>>;
+    /// One round of all of them; who goes first alternates. Which round it is, and what others did meanwhile, is filled in by
+    /// whoever asked for it. An error ends this probe, not the suite.
+    fn round(&mut self, world: &mut dyn World, round: u16) -> anyhow::Result<Vec<Take>>;
 }
 
 /// Why a session cannot be had.

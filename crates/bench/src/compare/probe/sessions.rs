@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use super::{Found, Missing, Session};
+use super::{Missing, Session};
 use crate::app::{self, comparison::Slice};
-use crate::cell::{Cell, Executor};
+use crate::cell::Cell;
+use crate::compare::World;
 use crate::compare::metric::{Figures, Metric};
-use crate::compare::quantity::{Pair, Probe, Quantity};
+use crate::compare::quantity::{Pair, Probe, Quantity, Take};
 use crate::descriptors::{self, Calls, Rates};
 use crate::idle;
 use crate::path::Path;
@@ -101,54 +102,51 @@ impl PlainPeer {
 }
 
 impl Session for PlainPeer {
-    fn round(&mut self, executor: &mut dyn Executor, _: u16) -> anyhow::Result<Vec<Found>> {
+    fn round(&mut self, world: &mut dyn World, _: u16) -> anyhow::Result<Vec<Take>> {
         let mut seen: Option<Connections> = None;
         let rates = alternating(PAIRS, |ours| {
-            let run = executor.run(&self.cell(if ours { Path::SmcClient } else { Path::TcpLoopback }))?;
+            let run = world.run(&self.cell(if ours { Path::SmcClient } else { Path::TcpLoopback }))?;
             if let Some(new) = run.connections.as_ref().filter(|_| ours) {
                 seen.get_or_insert_default().add(new);
             }
             Figures::of(&run).get(Metric::Rate).context("a run that moved nothing")
         })?;
         let pairs = rates.into_iter().map(paired).collect();
-        Ok(vec![Found { quantity: Quantity::PlainPeer, pairs, connections: seen }])
+        Ok(vec![Take::new(Quantity::PlainPeer, pairs, seen)])
     }
 }
 
 impl Session for Calls {
-    fn round(&mut self, _: &mut dyn Executor, _: u16) -> anyhow::Result<Vec<Found>> {
+    fn round(&mut self, _: &mut dyn World, _: u16) -> anyhow::Result<Vec<Take>> {
         let rates = alternating(PAIRS_OF_CALLS, |ours| self.slice(ours))?;
         let found = |quantity, rate: fn(&Rates) -> f64| {
             let pairs = rates.iter().map(|(ours, theirs)| paired((rate(ours), rate(theirs))));
-            Found { quantity, pairs: pairs.collect(), connections: None }
+            Take::new(quantity, pairs.collect(), None)
         };
         Ok(vec![found(Quantity::Pipe, |rates| rates.pipe), found(Quantity::File, |rates| rates.file)])
     }
 }
 
 impl Session for idle::Settings {
-    fn round(&mut self, _: &mut dyn Executor, _: u16) -> anyhow::Result<Vec<Found>> {
+    fn round(&mut self, _: &mut dyn World, _: u16) -> anyhow::Result<Vec<Take>> {
         let measured = idle::measure(self, &[Path::Smc])?;
         let Some(line) = measured.lines.first() else { bail!("{}", measured.notes.join("; ")) };
         let alone = |ours| vec![Pair { ours, theirs: None }];
         let percent = alone(100.0 * line.cpu_ns as f64 / line.elapsed_ns as f64);
         let (bytes, seen) = (alone(line.memory_bytes as f64), Some(line.seen.clone()));
-        Ok(vec![
-            Found { quantity: Quantity::IdleCpu, pairs: percent, connections: None },
-            Found { quantity: Quantity::IdleMemory, pairs: bytes, connections: seen },
-        ])
+        Ok(vec![Take::new(Quantity::IdleCpu, percent, None), Take::new(Quantity::IdleMemory, bytes, seen)])
     }
 }
 
 impl Session for app::Session {
-    fn round(&mut self, _: &mut dyn Executor, round: u16) -> anyhow::Result<Vec<Found>> {
+    fn round(&mut self, _: &mut dyn World, round: u16) -> anyhow::Result<Vec<Take>> {
         let path = |ours| if ours { Path::Smc } else { Path::TcpLoopback };
         let count = Probe::App(self.name()).quantities().count();
         let tests = &self.tests()[..count];
         let (ours, theirs) = pair(round % 2 == 1, |ours| self.slices(path(ours), tests))?;
         let found = |(quantity, (ours, theirs)): (Quantity, (Slice, Slice))| {
             let pairs = vec![paired((ours.counted.rate, theirs.counted.rate))];
-            Found { quantity, pairs, connections: Some(ours.connections) }
+            Take::new(quantity, pairs, Some(ours.connections))
         };
         let quantities = Probe::App(self.name()).quantities();
         Ok(quantities.zip(ours.into_iter().zip(theirs)).map(found).collect())

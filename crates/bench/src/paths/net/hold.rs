@@ -3,7 +3,6 @@
 //! One thread only: a user namespace can be entered by no other kind of process.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -12,9 +11,9 @@ use clap::Args;
 use nix::sched::CloneFlags;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::super::holder::one_line;
+use super::super::holder;
 use super::links::Links;
-use super::{CLIENT, SERVER, Said};
+use super::{CLIENT, Ends, SERVER};
 
 /// Both ends' network.
 const PREFIX_BITS: u8 = 24;
@@ -31,17 +30,11 @@ pub(crate) struct Options {
 
 /// Makes, says, waits.
 pub(crate) fn hold(options: &Options) -> anyhow::Result<()> {
-    let (said, held) = match make(options.user) {
-        Ok(held) => (held.said(), Some(held)),
-        Err(error) => (Said::Refused(one_line(&error)), None),
-    };
-    let mut line = serde_json::to_vec(&said)?;
-    line.push(b'\n');
-    io::stdout().lock().write_all(&line)?;
-    if held.is_some() {
-        io::stdin().lock().read_to_end(&mut vec![])?;
-    }
-    Ok(())
+    holder::hold(make(options.user), |held| Ends {
+        user: held.user,
+        client: held.client.as_raw_fd(),
+        server: held.server.as_raw_fd(),
+    })
 }
 
 /// All three namespaces: without the one of the bridge the cables would be gone, and their far ends with them.
@@ -50,12 +43,6 @@ struct Held {
     _hub: File,
     client: File,
     server: File,
-}
-
-impl Held {
-    fn said(&self) -> Said {
-        Said::Holding { user: self.user, client: self.client.as_raw_fd(), server: self.server.as_raw_fd() }
-    }
 }
 
 fn make(always_user: bool) -> anyhow::Result<Held> {

@@ -1,32 +1,25 @@
 //! Interfaces of the namespace that the calling thread is in, by rtnetlink(7): a bridge, veth pairs, addresses.
 
-use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr};
 
-use anyhow::{Context, bail};
-use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
-};
+use anyhow::Context;
+use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{Socket, SocketAddr};
+
+use super::super::netlink::Netlink;
 
 /// A conversation with the kernel about one network namespace.
-pub(super) struct Links {
-    socket: Socket,
-}
+pub(super) struct Links(Netlink);
 
 impl Links {
     /// For the namespace that the calling thread is in now.
     pub(super) fn open() -> anyhow::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE).context("cannot talk to rtnetlink")?;
-        socket.bind_auto()?;
-        socket.connect(&SocketAddr::new(0, 0))?;
-        Ok(Self { socket })
+        Netlink::open(NETLINK_ROUTE).map(Self)
     }
 
     /// A new bridge. STP is off, so its ports forward at once.
@@ -76,27 +69,7 @@ impl Links {
     }
 
     fn request(&mut self, request: RouteNetlinkMessage, flags: u16) -> anyhow::Result<()> {
-        let mut message = NetlinkMessage::from(request);
-        message.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
-        self.acknowledged()
-    }
-
-    fn acknowledged(&mut self) -> anyhow::Result<()> {
-        let (bytes, _) = loop {
-            match self.socket.recv_from_full() {
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                outcome => break outcome?,
-            }
-        };
-        match NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes)?.payload {
-            NetlinkPayload::Error(error) if error.code.is_none() => Ok(()),
-            NetlinkPayload::Error(error) => Err(error.to_io().into()),
-            other => bail!("rtnetlink answered {other:?}"),
-        }
+        self.0.ask(request, NLM_F_ACK | flags).map(drop)
     }
 }
 

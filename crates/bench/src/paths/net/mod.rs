@@ -6,7 +6,6 @@
 mod hold;
 mod links;
 
-use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use hold::{Options, hold};
@@ -19,48 +18,41 @@ pub(crate) const CLIENT: &str = "198.18.0.1";
 /// The server's address.
 pub(crate) const SERVER: &str = "198.18.0.2";
 
-/// What the holder says in its only line.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Said {
-    /// The namespaces are there, as descriptors of the holder.
-    Holding { user: bool, client: i32, server: i32 },
-    /// One sentence why not.
-    Refused(String),
-}
-
-/// Two namespaces, held open.
-pub(crate) struct Net {
-    holder: Holder,
+/// Where the holder has the namespaces: its descriptors, and whether they are in a user namespace of its own.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Ends {
     user: bool,
     client: i32,
     server: i32,
 }
 
+/// Two namespaces, held open.
+pub(crate) struct Net {
+    holder: Holder,
+    ends: Ends,
+}
+
 impl Net {
     /// Makes both. The error is one sentence: why this host does not let us.
     pub(crate) fn new() -> anyhow::Result<Self> {
-        let mut holder = Holder::start("net")?;
-        match holder.hear()? {
-            Said::Refused(reason) => Err(anyhow!(reason)),
-            Said::Holding { user, client, server } => Ok(Self { holder, user, client, server }),
-        }
+        let (holder, ends) = Holder::start("net")?;
+        Ok(Self { holder, ends })
     }
 
     /// Where clients run.
     pub(crate) fn client(&self) -> Namespaces {
-        self.namespaces(self.client)
+        self.namespaces(self.ends.client)
     }
 
     /// Where servers run.
     pub(crate) fn server(&self) -> Namespaces {
-        self.namespaces(self.server)
+        self.namespaces(self.ends.server)
     }
 
     fn namespaces(&self, descriptor: i32) -> Namespaces {
         let proc = format!("/proc/{}", self.holder.id());
         Namespaces {
-            user: self.user.then(|| format!("{proc}/ns/user").into()),
+            user: self.ends.user.then(|| format!("{proc}/ns/user").into()),
             network: format!("{proc}/fd/{descriptor}").into(),
         }
     }

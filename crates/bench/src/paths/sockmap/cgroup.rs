@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use anyhow::Context;
+use procfs::process::Process;
 
 /// How long the processes in it may take to end. Their guards kill them at the same time.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -20,9 +21,7 @@ pub(super) struct Cgroup {
 
 impl Cgroup {
     pub(super) fn new() -> anyhow::Result<Self> {
-        let mounts = fs::read_to_string("/proc/self/mounts").context("cannot read /proc/self/mounts")?;
-        let own = fs::read_to_string("/proc/self/cgroup").context("cannot read /proc/self/cgroup")?;
-        let parent = place(&mounts, &own).context("this host has no cgroup v2")?;
+        let parent = place().context("this host has no cgroup v2")?;
         let folder = parent.join(format!("smc_bench-{}", std::process::id()));
         fs::create_dir(&folder).context("this host lets us make no cgroup: run as root")?;
         Ok(Self { parent, folder })
@@ -59,29 +58,10 @@ fn enter(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot move to the cgroup {}", folder.display()))
 }
 
-/// The folder of our own cgroup in the unified hierarchy.
-fn place(mounts: &str, own: &str) -> Option<PathBuf> {
-    let mut lines = mounts.lines().map(|line| line.split_whitespace());
-    let top = lines.find_map(|mut words| {
-        let at = words.nth(1)?;
-        (words.next() == Some("cgroup2")).then_some(at)
-    })?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    Some(Path::new(top).join(path))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::place;
-    use std::path::PathBuf;
-
-    #[test]
-    fn the_unified_hierarchy_is_found_beside_others() {
-        let mounts = "proc /proc proc rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
-        let at = |own| place(mounts, own);
-        assert_eq!(at("4:cpu:/x\n0::/a.slice/b\n"), Some(PathBuf::from("/sys/fs/cgroup/unified/a.slice/b")));
-        assert_eq!(at("0::/\n"), Some(PathBuf::from("/sys/fs/cgroup/unified/")));
-        assert_eq!(at("4:cpu:/x\n"), None);
-        assert_eq!(place("proc /proc proc rw 0 0\n", "0::/\n"), None);
-    }
+/// The folder of our own cgroup in the unified hierarchy, which may stand beside others.
+fn place() -> Option<PathBuf> {
+    let top = procfs::mounts().ok()?.into_iter().find(|mount| mount.fs_vfstype == "cgroup2")?.fs_file;
+    let own = Process::myself().and_then(|process| process.cgroups()).ok()?;
+    let own = own.into_iter().find(|one| one.hierarchy == 0)?.pathname;
+    Some(Path::new(&top).join(own.trim_start_matches('/')))
 }

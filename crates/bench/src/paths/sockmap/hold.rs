@@ -2,7 +2,7 @@
 //! standard input ends. The kernel detaches and frees them when their descriptors close.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use anyhow::{Context, bail};
@@ -10,25 +10,13 @@ use aya::Ebpf;
 use aya::maps::{PerCpuArray, SockHash};
 use aya::programs::{CgroupAttachMode, SkMsg, SockOps};
 
-use super::super::holder::one_line;
-use super::Said;
+use super::super::holder;
 use super::cgroup::Cgroup;
 use super::programs::{REDIRECT, REDIRECTED, REMEMBER, SOCKETS, assemble};
 
 /// Loads, says, waits.
 pub(crate) fn hold() -> anyhow::Result<()> {
-    let held = Held::new();
-    let said = match &held {
-        Ok(held) => Said::Holding(held.cgroup.folder().to_owned()),
-        Err(error) => Said::Refused(one_line(error)),
-    };
-    let mut line = serde_json::to_vec(&said)?;
-    line.push(b'\n');
-    io::stdout().lock().write_all(&line)?;
-    if held.is_ok() {
-        io::stdin().lock().read_to_end(&mut vec![])?;
-    }
-    Ok(())
+    holder::hold(Held::new(), |held| held.cgroup.folder().to_owned())
 }
 
 /// Programs first: without them the rest of the processes in the cgroup talk TCP.

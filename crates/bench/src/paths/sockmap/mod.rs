@@ -10,22 +10,9 @@ mod programs;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
-use serde::{Deserialize, Serialize};
-
 pub(crate) use hold::hold;
 
 use super::holder::Holder;
-
-/// What the holder says in its only line.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Said {
-    /// The programs work for processes in this cgroup.
-    Holding(PathBuf),
-    /// One sentence why not.
-    Refused(String),
-}
 
 /// A cgroup whose processes' connections over 127.0.0.1 are redirected.
 pub(crate) struct Sockmap {
@@ -36,11 +23,8 @@ pub(crate) struct Sockmap {
 impl Sockmap {
     /// The error is one sentence: why this host does not let us.
     pub(crate) fn new() -> anyhow::Result<Self> {
-        let mut holder = Holder::start("sockmap")?;
-        match holder.hear()? {
-            Said::Refused(reason) => Err(anyhow!(reason)),
-            Said::Holding(cgroup) => Ok(Self { _holder: holder, cgroup }),
-        }
+        let (holder, cgroup) = Holder::start("sockmap")?;
+        Ok(Self { _holder: holder, cgroup })
     }
 
     /// Folder of the cgroup.

@@ -96,7 +96,7 @@ fn draw_bar(bar: &Bar, metric: Metric, scale: &Scale, top: f64) -> Markup {
     let (low, high) = (scale.at(bar.ratio.min), scale.at(bar.ratio.max));
     html! {
         text.name x=(NAMES) y=(place(middle + 4.0)) text-anchor="end" { (fitting(&bar.contender.to_string())) }
-        rect class=(paint::fill(&bar.contender)) x=(BARS.0) y=(place(top)) width=(place((end - BARS.0).max(LEAST)))
+        rect class=(paint::classes("fill", &bar.contender)) x=(BARS.0) y=(place(top)) width=(place((end - BARS.0).max(LEAST)))
             height=(BAR) rx="2" {}
         @if high - low > 1.0 {
             line.spread x1=(place(low)) x2=(place(high)) y1=(place(middle)) y2=(place(middle)) {}

@@ -35,13 +35,8 @@ fn show(browser: &Path, folder: &Path, page: &str, options: &[&str]) -> Shown {
     let (file, shot, log) = (folder.join("page.html"), folder.join("shot.png"), folder.join("log"));
     fs::write(&file, page).expect("a page can be written");
     let mut command = Command::new(browser);
-    command.args([
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--disable-breakpad",
-    ]);
+    command
+        .args("--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-breakpad".split(' '));
     command.args(["--enable-logging=stderr", "--hide-scrollbars", "--window-size=1200,2400"]).args(options);
     command.arg(format!("--user-data-dir={}", folder.join("data").display()));
     command.arg(format!("--screenshot={}", shot.display())).arg(format!("file://{}", file.display()));

@@ -167,7 +167,7 @@ pub(crate) fn buffered() -> Study {
 
 /// As `compare --suite goals` would be.
 pub(crate) fn judged() -> Study {
-    let pace = Pace { duration: Duration::from_secs(2), rounds: 3, warm_up: Duration::ZERO };
+    let pace = Pace { duration: Duration::from_secs(2), rounds: 3, ..Pace::default() };
     let quantity = |quantity: Quantity, round: u16| match quantity.about().unit {
         Unit::PercentOfCore => Pair { ours: 0.0, theirs: None },
         Unit::Bytes => Pair { ours: 45_875.2 + f64::from(round), theirs: None },

@@ -32,7 +32,7 @@ pub(crate) fn percentiles(lines: &[&Line<'_>]) -> Option<Markup> {
         let all = line.distribution.as_ref()?;
         Some(Series {
             name: line.contender.to_string(),
-            class: paint::stroke(line.contender),
+            class: paint::classes("stroke", line.contender),
             points: curve(all),
         })
     };
@@ -41,17 +41,7 @@ pub(crate) fn percentiles(lines: &[&Line<'_>]) -> Option<Markup> {
     let marks = MARKS.iter().map(|(quantile, name)| Tick { value: rarity(*quantile), name: (*name).into() });
     let ticks: Vec<Tick> = marks.filter(|tick| tick.value <= last * 1.01).collect();
     let words: Vec<String> = lines.iter().map(|line| words(line, &SAID)).collect();
-    let (scale, unit_name) = unit_of(Metric::P50, &series);
-    let drawing = Chart {
-        title: &title,
-        words: &words.join(" "),
-        across: "percentile",
-        ticks: &ticks,
-        series: &series,
-        unit: unit_name,
-        up: &|value| mark(value / scale),
-    };
-    (!series.is_empty()).then(|| figure(&title, "Lower and flatter is better", &drawing.draw()))
+    drawn(Metric::P50, &title, "Lower and flatter is better", &words, "percentile", &ticks, &series)
 }
 
 /// One transaction of so many is slower than `quantile`'s: equal steps lead from 90 to 99 to 99.9 %.
@@ -95,28 +85,30 @@ fn sized(lines: &[&Line<'_>], metric: Metric) -> Option<Markup> {
             Some(one) => one.points.push((size, value)),
             None => series.push(Series {
                 name,
-                class: paint::stroke(line.contender),
+                class: paint::classes("stroke", line.contender),
                 points: vec![(size, value)],
             }),
         }
     }
     let ticks: Vec<Tick> = (0..=5).map(|power| 16_f64.powi(power)).map(size_tick).collect();
-    let (title, (scale, unit_name)) = (title(metric), unit_of(metric, &series));
-    let drawing = Chart {
-        title: &title,
-        words: &words.join(" "),
-        across: "size of a message",
-        ticks: &ticks,
-        series: &series,
-        unit: unit_name,
-        up: &|value| mark(value / scale),
-    };
     let better = if metric.about().lower_is_better { "Lower is better" } else { "Higher is better" };
-    (!series.is_empty()).then(|| figure(&title, better, &drawing.draw()))
+    drawn(metric, &title(metric), better, &words, "size of a message", &ticks, &series)
 }
 
-fn unit_of(metric: Metric, series: &[Series]) -> (f64, &'static str) {
-    unit(metric, series.iter().flat_map(|one| &one.points).map(|point| point.1))
+/// One unit for all lines; None without any.
+fn drawn(
+    metric: Metric,
+    title: &str,
+    better: &str,
+    words: &[String],
+    across: &str,
+    ticks: &[Tick],
+    series: &[Series],
+) -> Option<Markup> {
+    let (scale, unit) = unit(metric, series.iter().flat_map(|one| &one.points).map(|point| point.1));
+    let (words, up) = (words.join(" "), |value| mark(value / scale));
+    let drawing = Chart { title, words: &words, across, ticks, series, unit, up: &up };
+    (!series.is_empty()).then(|| figure(title, better, &drawing.draw()))
 }
 
 /// A mark with the size as its name.

@@ -15,28 +15,31 @@ fn scaled(value: f64, unit: f64, name: &str, width: usize) -> String {
     if value == 0.0 {
         return format!("{:>width$} ", "0");
     }
-    let mut value = value;
-    let mut prefixes = ["", "K", "M", "G", "T", "P", "E", "Z"].iter();
-    let mut prefix = prefixes.next();
-    while value > unit && prefixes.len() > 0 {
-        value /= unit;
-        prefix = prefixes.next();
-    }
-    let mut text = format!("{value:.2}{}{name}", prefix.unwrap_or(&""));
+    let (value, prefix) =
+        divided(value, |value, step| value > step, unit, &["", "K", "M", "G", "T", "P", "E", "Z"]);
+    let mut text = format!("{value:.2}{prefix}{name}");
     text.truncate(width - 1);
     format!("{text:>width$} ")
 }
 
+/// Divided by `step` as long as it is too large for its name, and the name that fits then.
+fn divided(
+    mut value: f64,
+    is_large: fn(f64, f64) -> bool,
+    step: f64,
+    names: &[&'static str],
+) -> (f64, &'static str) {
+    let mut place = 0;
+    while is_large(value, step) && place + 1 < names.len() {
+        value /= step;
+        place += 1;
+    }
+    (value, names[place])
+}
+
 /// A time in nanoseconds, as ns, us, ms or s.
 pub(super) fn time(ns: f64, width: usize) -> String {
-    let mut value = ns;
-    let mut units = ["ns", "us", "ms", "s"].iter();
-    let mut unit = units.next();
-    while value >= 1000.0 && units.len() > 0 {
-        value /= 1000.0;
-        unit = units.next();
-    }
-    let unit = unit.unwrap_or(&"s");
+    let (value, unit) = divided(ns, |value, step| value >= step, 1000.0, &["ns", "us", "ms", "s"]);
     let digits = width - unit.len();
     format!("{value:>digits$.2}{unit} ")
 }

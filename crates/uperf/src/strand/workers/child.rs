@@ -68,7 +68,7 @@ fn prepare(plan: Plan, shared: Option<Protocol>, pipe: Arc<Mutex<UnixStream>>) -
             std::process::exit(0);
         }
     });
-    Threads::prepare_at(plan, 1, events, &mut listeners)
+    Threads::prepare(plan, 1, events, &mut listeners)
 }
 
 fn obey(

@@ -94,7 +94,7 @@ pub(crate) fn prepare(
     events: Events,
 ) -> io::Result<Box<dyn Workers>> {
     match kind {
-        Server::Threads => Ok(Box::new(Threads::prepare(plan, strands, events)?)),
+        Server::Threads => Ok(Box::new(Threads::prepare(plan, strands, events, &mut Listeners::default())?)),
         Server::Processes => Ok(Box::new(Processes::prepare(plan, strands, events)?)),
         Server::Epoll => Ok(Box::new(Epoll::prepare(plan, strands, events)?)),
     }

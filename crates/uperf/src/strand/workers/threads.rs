@@ -9,7 +9,7 @@ use crate::strand::control::{BeginNs, Control, Counts, End};
 use crate::strand::listeners::Listeners;
 use crate::strand::network::Kernel;
 use crate::strand::plan::{Plan, Ports};
-use crate::strand::run::{Observer, Strand};
+use crate::strand::run::Strand;
 
 /// See the module.
 pub(crate) struct Threads {
@@ -21,13 +21,8 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// `strands` of them, which listen already.
-    pub(crate) fn prepare(plan: Plan, strands: u32, events: Events) -> io::Result<Self> {
-        Self::prepare_at(plan, strands, events, &mut Listeners::default())
-    }
-
-    /// The same, with sockets that listen at the profile's fixed ports already.
-    pub(crate) fn prepare_at(
+    /// `strands` of them, which listen already; `shared` listens at the profile's fixed ports for all.
+    pub(crate) fn prepare(
         plan: Plan,
         strands: u32,
         events: Events,
@@ -60,7 +55,9 @@ impl Workers for Threads {
                 let network = Kernel::new(plan.peer, &listeners, ports);
                 drop(listeners);
                 let strand = Strand::new(plan, control.clone(), network);
-                let report = strand.run(&mut Gatekeeper { strand: number, control, events: &events });
+                let report = strand.run(|transaction, turns| {
+                    events(Event::AtGate { strand: number, transaction, turns, counts: control.counts() });
+                });
                 events(Event::Done { strand: number, report: Box::new(report) });
             };
             thread::Builder::new().name(format!("strand {number}")).spawn(work)?;
@@ -91,18 +88,5 @@ impl Workers for Threads {
 
     fn counts(&self) -> Vec<Counts> {
         self.controls.iter().map(|control| control.counts()).collect()
-    }
-}
-
-struct Gatekeeper<'a> {
-    strand: usize,
-    control: Arc<Control>,
-    events: &'a Events,
-}
-
-impl Observer for Gatekeeper<'_> {
-    fn at_gate(&mut self, transaction: usize, turns: u64) {
-        let counts = self.control.counts();
-        (self.events)(Event::AtGate { strand: self.strand, transaction, turns, counts });
     }
 }

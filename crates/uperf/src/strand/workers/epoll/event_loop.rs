@@ -65,7 +65,7 @@ impl EventLoop {
         let lengths = lengths.collect();
         let mut tasks = vec![];
         for (number, listeners) in listeners.iter().enumerate() {
-            for socket in listeners.own_sockets() {
+            for socket in listeners.sockets_that(false) {
                 poll.registry().register(
                     &mut SourceFd(&socket.as_raw_fd()),
                     Token(number),
@@ -74,7 +74,7 @@ impl EventLoop {
             }
             tasks.push(Task::new(Token(number), listeners, program.slots));
         }
-        for socket in listeners.first().map(Listeners::shared_sockets).unwrap_or_default() {
+        for socket in listeners.first().map(|first| first.sockets_that(true)).unwrap_or_default() {
             poll.registry().register(&mut SourceFd(&socket.as_raw_fd()), LISTENER, Interest::READABLE)?;
         }
         Ok(Self {
@@ -189,6 +189,6 @@ impl EventLoop {
         if let Some(begun) = after.0 {
             self.usage[begun].get_or_insert((now, now));
         }
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)[strand] = task.counts();
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)[strand] = task.counts;
     }
 }

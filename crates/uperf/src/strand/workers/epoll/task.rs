@@ -116,10 +116,6 @@ impl Task {
         self.slots.iter_mut().for_each(Vec::clear);
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        self.counts
-    }
-
     /// Which transaction it is in.
     pub(super) fn inside(&self) -> Option<usize> {
         self.is_inside.then_some(self.transaction)
