@@ -27,10 +27,6 @@ fn start(folder: &Path, hangup: &str, arguments: &[&str]) -> Child {
     command.stdout(File::create(folder.join("text")).expect("a file")).spawn().expect("the program starts")
 }
 
-fn comparison(seconds: &'static str) -> Vec<&'static str> {
-    rounds("1000", seconds)
-}
-
 fn rounds(rounds: &'static str, seconds: &'static str) -> Vec<&'static str> {
     let fixed =
         ["compare", "--paths", "tcp-loopback", "--profile", "ping", "--conns", "1", "--warm-up", "0.01"];
@@ -90,14 +86,14 @@ const AT_ONCE: [&[Signal]; 3] =
 #[test]
 fn in_the_first_run_a_second_signal_ends_it() {
     for signals in AT_ONCE {
-        assert_eq!(interrupted(&comparison("600"), "round 1 of", signals), 0, "{signals:?}");
+        assert_eq!(interrupted(&rounds("1000", "600"), "round 1 of", signals), 0, "{signals:?}");
     }
 }
 
 #[test]
 fn between_runs_everything_that_was_measured_is_kept() {
     for signals in ONCE {
-        assert!(interrupted(&comparison("0.05"), "round 3 of", signals) >= 2, "{signals:?}");
+        assert!(interrupted(&rounds("1000", "0.05"), "round 3 of", signals) >= 2, "{signals:?}");
     }
 }
 
@@ -109,9 +105,45 @@ fn connections_that_idle_are_left_at_once() {
     }
 }
 
+/// What no cell tells is measured behind the cells, of which this part of the suite has none.
+#[test]
+fn rounds_of_probes_end_after_the_current_one_or_at_once() {
+    let mut there = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+    there.args(["inner", "cell", "--path", "smc", "--profile", "ping", "--seconds", "0.05"]);
+    if !there.output().is_ok_and(|run| run.status.success()) {
+        println!("skipped: smc is not here");
+        return;
+    }
+    let idle = |rounds, seconds| {
+        ["compare", "--suite", "goals", "--only", "idle", "--rounds", rounds, "--seconds", seconds]
+    };
+    for (once, at_once) in ONCE.into_iter().zip(AT_ONCE) {
+        interrupted(&idle("1000", "0.05"), "round 2 of 1000 of idle connections", once);
+        interrupted(&idle("1", "600"), "round 1 of 1 of idle connections", at_once);
+    }
+}
+
+#[test]
+fn a_real_server_is_left_in_either_way() {
+    let redis = |seconds| ["app", "redis", "--conns", "2", "--rounds", "1000", "--seconds", seconds];
+    let mut there = Command::new("sh");
+    if !there
+        .args(["-c", "command -v redis-server redis-benchmark"])
+        .status()
+        .is_ok_and(|found| found.success())
+    {
+        println!("skipped: redis is not here");
+        return;
+    }
+    for (once, at_once) in ONCE.into_iter().zip(AT_ONCE) {
+        assert!(interrupted(&redis("1"), "round 2 of", once) >= 2, "{once:?}");
+        assert_eq!(interrupted(&redis("600"), "round 1 of", at_once), 0, "{at_once:?}");
+    }
+}
+
 #[test]
 fn while_it_waits_for_a_quiet_host() {
-    let mut waiting = comparison("0.05");
+    let mut waiting = rounds("1000", "0.05");
     waiting.extend(["--wait", "600"]);
     let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
     for signals in ONCE {
