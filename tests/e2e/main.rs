@@ -14,4 +14,5 @@ mod sanitizer;
 mod scripts;
 mod shells;
 mod support;
+mod unhooked;
 mod web;

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_secs(20);
-const NO_SMC: &str = "0x03010000";
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+/// Of a peer without the library.
+pub(crate) const NO_SMC: &str = "0x03010000";
 const OPTION: &str = "0x03060000";
 const MEMORY: &str = "0x01010000";
 const LIMIT: &str = "0x030d0000";
@@ -19,20 +20,20 @@ const VERSION: &str = "0x030c0000";
 const UNKNOWN: &str = "0x00000000";
 
 /// Two ends, each with what it says on stderr.
-struct Ends {
-    server: Running,
-    client: Running,
+pub(crate) struct Ends {
+    pub(crate) server: Running,
+    pub(crate) client: Running,
     port: u16,
 }
 
 /// The bed if the product is to be tested and Python is there.
-fn bed(name: &str) -> Option<(Bed, std::path::PathBuf)> {
+pub(crate) fn bed(name: &str) -> Option<(Bed, std::path::PathBuf)> {
     let python = python()?;
     Mode::wanted().contains(&Mode::Smc).then(|| (Bed::new(name, Mode::Smc), python))
 }
 
 /// `smc_run -d refused.py ROLE PORT HOW`.
-fn enabled(bed: &Bed, python: &Path, role: &str, port: u16, how: &str) -> Command {
+pub(crate) fn enabled(bed: &Bed, python: &Path, role: &str, port: u16, how: &str) -> Command {
     let mut command = bed.tool_command("smc_run").expect("this bed has tools");
     command.arg("-d").arg(python).arg(script("refused.py")).args([role, &port.to_string(), how]);
     command.current_dir(bed.scratch.path()).env_remove("LD_PRELOAD");
@@ -45,7 +46,7 @@ fn plain(bed: &Bed, python: &Path, role: &str, port: u16) -> Command {
     command
 }
 
-fn start(bed: &Bed, port: u16, mut server: Command, mut client: Command) -> Ends {
+pub(crate) fn start(bed: &Bed, port: u16, mut server: Command, mut client: Command) -> Ends {
     let server = serve(bed, &mut server, port);
     let client = bed.start(&mut client, "client");
     Ends { server, client, port }
@@ -99,7 +100,7 @@ fn rows(bed: &Bed, port: u16) -> Vec<String> {
 
 /// smcss shows exactly these rows.
 #[track_caller]
-fn assert_rows(bed: &Bed, ends: &Ends, wanted: &[&str]) {
+pub(crate) fn assert_rows(bed: &Bed, ends: &Ends, wanted: &[&str]) {
     let is_so = within(LONG, || rows(bed, ends.port) == wanted);
     let said = format!("client:\n{}\nserver:\n{}", ends.client.output(), ends.server.output());
     assert!(is_so, "smcss: {:#?}\nwanted: {wanted:#?}\n{said}", rows(bed, ends.port));
@@ -107,7 +108,7 @@ fn assert_rows(bed: &Bed, ends: &Ends, wanted: &[&str]) {
 
 /// What an end says on stderr under `smc_run -d`.
 #[track_caller]
-fn assert_says(end: &Running, what: &str, code: &str) {
+pub(crate) fn assert_says(end: &Running, what: &str, code: &str) {
     let has = || {
         let said = end.output().err;
         let mut lines = said.lines().filter(|line| line.starts_with("libsmc-preload: "));
@@ -125,7 +126,7 @@ fn counted(bed: &Bed, role: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn assert_counted(bed: &Bed, client: &[&str], server: &[&str]) {
+pub(crate) fn assert_counted(bed: &Bed, client: &[&str], server: &[&str]) {
     let now = || [counted(bed, "Client"), counted(bed, "Server")];
     assert!(within(LONG, || now() == [client, server]), "{:?}\nwanted {client:?}, {server:?}", now());
 }
