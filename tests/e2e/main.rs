@@ -14,5 +14,6 @@ mod sanitizer;
 mod scripts;
 mod shells;
 mod support;
+mod tour;
 mod unhooked;
 mod web;
