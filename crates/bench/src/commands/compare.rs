@@ -60,7 +60,7 @@ impl Options {
                 "no goal has this in its name: leave out --only to see them all",
             ));
         }
-        Ok(Job { goals, probing: duration, ..Job::new("Goals", plan) })
+        Ok(Job { goals, probing: duration, ..Job::new("What SMC has to reach", plan) })
     }
 
     fn comparison(&self, choice: &Choice, world: &mut dyn World) -> anyhow::Result<Job> {

@@ -10,6 +10,7 @@ use crate::compare::quantity::Unit;
 use crate::compare::stats::Spread;
 use crate::compare::study::Extra;
 use crate::compare::summary::{Line, Reading};
+use crate::compare::verdict::refusal;
 use crate::path::Path;
 use crate::report::units::{grouped, ratio, ratio_range, show, show_range, workload};
 
@@ -67,7 +68,7 @@ impl Table {
 /// Goals, speed and cost, as far as the study has them.
 pub(crate) fn tables(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Vec<Table> {
     let extras = reading.study.extras.iter().map(extra);
-    let own = [goals(judged), speed(reading, lines), cost(reading, lines)];
+    let own = [goals(reading, judged), speed(reading, lines), cost(reading, lines)];
     own.into_iter().chain(extras).filter(|table| !table.rows.is_empty()).collect()
 }
 
@@ -180,15 +181,17 @@ fn reached(judged: &Judged<'_>) -> String {
     judged.reached.map(|all| counted(judged.goal, all.median) + sign).unwrap_or_default()
 }
 
-fn goals(judged: &[Judged<'_>]) -> Table {
+fn goals(reading: &Reading<'_>, judged: &[Judged<'_>]) -> Table {
+    let is_refused = refusal(reading.study.seen()).is_some();
     let row = |row: &Judged<'_>| {
         let [goal, floor] = bar(row.goal);
         let (class, why) = match &row.verdict {
             Verdict::Pass => ("pass", ""),
             Verdict::Short => ("short", ""),
             Verdict::BelowFloor => ("floor", ""),
-            // Why something failed stands above everything else, once.
+            // What stands above everything else is not said again: why something failed, and that all was disturbed.
             Verdict::NotMeasured(_) => ("quiet", ""),
+            Verdict::Refused(_) if is_refused => ("quiet", ""),
             Verdict::Forbidden(why) | Verdict::Refused(why) | Verdict::NotHere(why) => {
                 ("quiet", why.as_str())
             }
