@@ -72,7 +72,7 @@ impl Pairs {
 
     /// The longest of what smcss printed; None if it was not asked or had nothing to say.
     pub(crate) fn listing(&self) -> Option<&str> {
-        self.listing.as_deref().filter(|text| !text.is_empty())
+        self.listing.as_deref().filter(|text| text.lines().nth(1).is_some())
     }
 
     /// Whether this host has `path`; else one sentence why not.

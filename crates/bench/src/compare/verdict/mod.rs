@@ -132,7 +132,7 @@ fn untold(study: &Study, path: Path) -> Option<String> {
     let untold = over(study, path).filter(|sample| sample.run.connections.is_none()).count();
     (untold > 0).then(|| {
         format!(
-            "nobody could tell whether {path} connections used SMC in {untold} of {all} runs: are smcss and smcd there?"
+            "nobody could tell whether {path} connections used SMC in {untold} of {all} runs: smcss and smcd are not there, or had no time to look"
         )
     })
 }
@@ -186,7 +186,12 @@ pub(crate) fn summary(reading: &Reading<'_>, judged: &[Judged<'_>]) -> Vec<Strin
 /// How it was measured, a sentence each.
 pub(crate) fn how(study: &Study) -> Vec<String> {
     let plan = &study.plan;
-    let rounds = if plan.rounds == 1 { "one round".into() } else { format!("{} rounds", plan.rounds) };
+    let begun = study.samples.iter().map(|sample| sample.round + 1).max().unwrap_or(0);
+    let rounds = match plan.rounds {
+        1 => "one round".into(),
+        all if begun < all => format!("{begun} of {all} rounds"),
+        all => format!("{all} rounds"),
+    };
     let turns = format!(
         "{rounds} in which the paths take turns; medians of the rounds, percentiles of all rounds merged, ratios of runs \
          of the same round; {:.2} s of warm-up before each run",
