@@ -2,12 +2,12 @@
 //! Owns: that what was opened is the segment which was meant (length, nonce, geometry), and when a mapping is let go.
 
 use crate::bells;
-use crate::connection::RowId;
 use crate::door::{ForeignMemory as _, Tier, Whereabouts};
 use crate::fabric::Fabric;
 use crate::foreign::Attached;
 pub use crate::here::attach::*;
 use crate::process::ProcessId;
+use crate::rows::RowId;
 use crate::slot::SlotView;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use os::mem;

@@ -160,12 +160,12 @@ pub(crate) mod member {
     }
 }
 
-/// As the methods of [`Connections`](crate::connection::Connections).
+/// As the methods of [`Connections`](crate::rows::Connections).
 #[allow(missing_docs, reason = "each is documented where it leads")]
 pub(crate) mod connection {
     use super::HERE;
-    use crate::connection::{Intent, RowId};
     use crate::process::ProcessId;
+    use crate::rows::{Intent, RowId};
     use crate::slot::SlotView;
     use crate::verdict::Verdict;
     use os::net::Endpoint;
@@ -228,8 +228,8 @@ pub(crate) mod connection {
 #[allow(missing_docs, reason = "each is documented where it leads")]
 pub(crate) mod attach {
     use super::HERE;
-    use crate::connection::RowId;
     use crate::door::Memory as _;
+    use crate::rows::RowId;
     use crate::slot::SlotView;
     use os::net::Endpoint;
     use shm::slab::Index;

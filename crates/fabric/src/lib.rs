@@ -43,6 +43,7 @@ pub mod member;
 pub mod observe;
 pub mod offer;
 pub mod process;
+pub mod rows;
 pub mod slot;
 pub mod totals;
 pub mod turn;

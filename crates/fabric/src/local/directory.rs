@@ -41,7 +41,7 @@ impl Directory for Local {
     }
 
     fn leave(&self) {
-        self.registry.leave(&self.seat);
+        self.registry.leave(|| self.seat.leave());
         os::diag::forget();
     }
 

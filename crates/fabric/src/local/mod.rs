@@ -4,6 +4,7 @@
 //! Owns: the answers to all questions of [`crate::door`] here, and the state that they need. Nothing outside this folder
 //! knows of `/proc`, of sealed memory, of byte locks or of sock_diag.
 
+mod asked;
 mod bell;
 mod directory;
 mod end;
@@ -19,8 +20,8 @@ mod registry;
 
 use crate::door::Life;
 use crate::process::ProcessId;
+use asked::LastAsked;
 use core::sync::atomic::AtomicBool;
-use listener::LastAsked;
 use member::Name;
 pub use name::{PATH_LEN, unforeseen_number};
 use process::Seat;

@@ -6,7 +6,6 @@
 
 use super::name::{Folder, PATH_LEN};
 use super::place;
-use super::process::Seat;
 use crate::process::LOCK_BASE;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use os::file::{self, How};
@@ -253,11 +252,11 @@ impl Registry {
     }
 
     /// Lets go of the registry: the mapping, and every descriptor of the file, the parent's inherited ones included. With
-    /// them goes the lock by which others know that this process lives.
-    pub(crate) fn leave(&self, seat: &Seat) {
+    /// them goes the lock by which others know that this process lives; `give_up` forgets its row.
+    pub(crate) fn leave(&self, give_up: impl FnOnce()) {
         let Some(map) = self.map.take() else { return };
         self.has_left.store(true, Ordering::Relaxed);
-        seat.leave();
+        give_up();
         let asking = self.asking_fd.swap(0, Ordering::AcqRel) - 1;
         let identity = fd::identity(asking);
         let _ = mem::retire(map.words());

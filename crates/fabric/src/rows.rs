@@ -1,0 +1,235 @@
+//! Connection rows: a client's published intent, found by the server through the client's kernel cookie.
+//! Owns: the rows' life from intent to the last close, and the reclaiming of rows whose processes died.
+
+use crate::address::{load_endpoint, store_endpoint};
+use crate::door::Tier;
+use crate::fabric::Fabric;
+use crate::process::ProcessId;
+use crate::slot::SlotView;
+use crate::verdict::{self, Generation, LOST, Verdict};
+use os::net::Endpoint;
+use shm::Side;
+use shm::registry::{CONNECTION_BUCKETS, ConnectionRow, ROWS, RegistryMap};
+use shm::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use wire::reason::Reason;
+
+/// Key of a row that is being written.
+const BUSY: u64 = u64::MAX;
+
+/// A connection's row, and which of its uses is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RowId {
+    place: u32,
+    generation: Generation,
+}
+
+impl RowId {
+    /// Packs it into one word.
+    pub fn word(self) -> u64 {
+        u64::from(self.generation.number()) << 32 | u64::from(self.place)
+    }
+
+    /// Unpacks it.
+    pub fn from_word(word: u64) -> Self {
+        RowId { place: word as u32, generation: Generation::new((word >> 32) as u32) }
+    }
+}
+
+/// What a client offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Intent {
+    /// Kernel cookie of the client's socket.
+    pub cookie: u64,
+    /// The client's process.
+    pub process: ProcessId,
+    /// Descriptor of the segment in this process.
+    pub memfd: i32,
+    /// Where the client connects to.
+    pub target: Endpoint,
+    /// Inode of the client's socket.
+    pub inode: u32,
+}
+
+fn bucket_of(cookie: u64) -> usize {
+    // Cookies are handed out in runs per CPU: the low bits spread best after a multiplication.
+    (cookie.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52) as usize % CONNECTION_BUCKETS
+}
+
+fn row_in(map: &RegistryMap, id: RowId) -> Option<&ConnectionRow> {
+    map.connections.get(id.place as usize / ROWS).map(|rows| &rows[id.place as usize % ROWS])
+}
+
+/// The rows, as the calling process writes and reads them.
+pub struct Connections<'a, T: Tier>(&'a T);
+
+impl<T: Tier> Fabric<T> {
+    /// Intents and connections of the directory.
+    #[inline]
+    pub fn connections(&self) -> Connections<'_, T> {
+        Connections(&self.tier)
+    }
+}
+
+impl<T: Tier> Connections<'_, T> {
+    /// The row with this number.
+    pub fn row(&self, id: RowId) -> Option<&'static ConnectionRow> {
+        row_in(self.0.mapped()?, id)
+    }
+
+    /// Publishes an intent. Reason: MAX_DMB if the bucket is full of living connections.
+    pub fn publish(&self, intent: &Intent, view: &SlotView) -> Result<RowId, Reason> {
+        let map = self.0.existing()?;
+        let bucket = bucket_of(intent.cookie);
+        let place = self.take_place(map, bucket).ok_or(Reason::MAX_DMB)?;
+        let row = &map.connections[bucket][place];
+        row.nonce.store(view.segment().nonce(), Relaxed);
+        row.server_cookie.store(0, Relaxed);
+        row.owner_pid.store(os::process::cached_pid(), Relaxed);
+        row.memfd.store(intent.memfd as u32, Relaxed);
+        row.slot.store(view.number(), Relaxed);
+        row.open.store(1 << Side::Client as u32, Relaxed);
+        let side = &row.sides[Side::Client as usize];
+        intent.process.store(&side.process);
+        store_endpoint(&side.at, Endpoint { family: intent.target.family, ..Endpoint::default() });
+        side.inode.store(intent.inode, Relaxed);
+        store_endpoint(&row.sides[Side::Server as usize].at, intent.target);
+        row.sides[Side::Server as usize].inode.store(0, Relaxed);
+        let generation = verdict::begin(&row.verdict);
+        map.pending.fetch_add(1, Relaxed);
+        map.keys[bucket].0[place].store(intent.cookie, Release);
+        Ok(RowId { place: (bucket * ROWS + place) as u32, generation })
+    }
+
+    fn take_place(&self, map: &RegistryMap, bucket: usize) -> Option<usize> {
+        let keys = &map.keys[bucket].0;
+        let grab =
+            |place: usize, from: u64| keys[place].compare_exchange(from, BUSY, AcqRel, Relaxed).is_ok();
+        (0..ROWS).find(|place| grab(*place, 0)).or_else(|| {
+            (0..ROWS).find(|place| {
+                let key = keys[*place].load(Acquire);
+                let row = &map.connections[bucket][*place];
+                if key == BUSY || !self.is_abandoned(map, row) || !grab(*place, key) {
+                    return false;
+                }
+                // Nobody is left who could; it is done for the client, whose row this was.
+                let generation = verdict::generation(&row.verdict);
+                if verdict::decide(&row.verdict, generation, Side::Client, LOST).is_ok() {
+                    map.pending.fetch_sub(1, AcqRel);
+                }
+                true
+            })
+        })
+    }
+
+    /// Whether no living process is at either end of a row.
+    fn is_abandoned(&self, map: &RegistryMap, row: &ConnectionRow) -> bool {
+        let open = row.open.load(Relaxed);
+        [Side::Client, Side::Server].iter().all(|side| {
+            let process = ProcessId::load(&row.sides[*side as usize].process);
+            open & (1 << *side as u32) == 0 || !self.0.is_alive(map, process)
+        })
+    }
+
+    /// Whether any intent waits for an answer; `false` lets a server decide without asking the kernel.
+    #[inline]
+    pub fn any_pending(&self) -> bool {
+        self.0.mapped().is_some_and(|map| map.pending.load(Acquire) != 0)
+    }
+
+    /// The row of the connection whose client socket has this cookie.
+    pub fn find(&self, cookie: u64) -> Option<RowId> {
+        let map = self.0.mapped()?;
+        let bucket = bucket_of(cookie);
+        let keys = &map.keys[bucket].0;
+        let place = (0..ROWS).find(|place| keys[*place].load(Acquire) == cookie)?;
+        let generation = verdict::generation(&map.connections[bucket][place].verdict);
+        // The row may have changed hands between the two looks; then the generation is not this connection's.
+        (keys[place].load(Acquire) == cookie)
+            .then_some(RowId { place: (bucket * ROWS + place) as u32, generation })
+    }
+
+    /// The undecided row of a client at this address, without the kernel's help: for a server that cannot ask it. Every row is
+    /// looked at.
+    pub fn find_at(&self, client: Endpoint) -> Option<RowId> {
+        let map = self.0.mapped()?;
+        let place = (0..CONNECTION_BUCKETS * ROWS).find(|place| {
+            let key = map.keys[place / ROWS].0[place % ROWS].load(Acquire);
+            let row = &map.connections[place / ROWS][place % ROWS];
+            key != 0
+                && key != BUSY
+                && load_endpoint(&row.sides[Side::Client as usize].at) == client
+                && verdict::read(&row.verdict, verdict::generation(&row.verdict)).is_none()
+        })?;
+        let generation = verdict::generation(&map.connections[place / ROWS][place % ROWS].verdict);
+        Some(RowId { place: place as u32, generation })
+    }
+
+    /// Decides a row for the end at `side`, of which only the server may want SMC; returns the verdict that stands.
+    pub fn decide(&self, id: RowId, side: Side, wanted: Verdict) -> Verdict {
+        let (Some(map), Some(row)) = (self.0.mapped(), self.row(id)) else {
+            return LOST;
+        };
+        match verdict::decide(&row.verdict, id.generation, side, wanted) {
+            Ok(made) => {
+                map.pending.fetch_sub(1, AcqRel);
+                made
+            }
+            Err(stands) => stands,
+        }
+    }
+
+    /// The verdict of a row as it stands; `None` while nothing is decided.
+    #[inline]
+    pub fn verdict(&self, id: RowId) -> Option<Verdict> {
+        self.row(id).map_or(Some(LOST), |row| verdict::read(&row.verdict, id.generation))
+    }
+
+    /// Writes down who is at `side` and where.
+    pub fn note_side(&self, id: RowId, side: Side, process: ProcessId, at: Endpoint, inode: u32) {
+        let Some(row) = self.row(id) else { return };
+        let words = &row.sides[side as usize];
+        process.store(&words.process);
+        store_endpoint(&words.at, at);
+        words.inode.store(inode, Relaxed);
+        row.open.fetch_or(1 << side as u32, AcqRel);
+    }
+
+    /// Where the client meant to go.
+    pub fn target(&self, id: RowId) -> Option<Endpoint> {
+        self.row(id).map(|row| load_endpoint(&row.sides[Side::Server as usize].at))
+    }
+
+    /// Writes down where the client is, which it knows once it is connected.
+    pub fn note_client_address(&self, id: RowId, at: Endpoint) {
+        if let Some(row) = self.row(id) {
+            store_endpoint(&row.sides[Side::Client as usize].at, at);
+        }
+    }
+
+    /// One side is gone for good; the last one frees the row.
+    pub fn close_side(&self, id: RowId, client_cookie: u64, side: Side) {
+        let (Some(map), Some(row)) = (self.0.mapped(), self.row(id)) else {
+            return;
+        };
+        let key = &map.keys[id.place as usize / ROWS].0[id.place as usize % ROWS];
+        if key.load(Acquire) != client_cookie {
+            return;
+        }
+        let bit = 1 << side as u32;
+        if row.open.fetch_and(!bit, AcqRel) & !bit == 0 {
+            let _ = key.compare_exchange(client_cookie, 0, AcqRel, Relaxed);
+        }
+    }
+
+    /// This process goes on with its side of a connection, and out of the registry: nobody is named there any more, so that the
+    /// row is free again when the other end has gone.
+    pub fn leave_side(&self, id: RowId, client_cookie: u64, side: Side) {
+        let (Some(map), Some(row)) = (self.0.mapped(), self.row(id)) else {
+            return;
+        };
+        let key = &map.keys[id.place as usize / ROWS].0[id.place as usize % ROWS];
+        if key.load(Acquire) == client_cookie {
+            row.sides[side as usize].process.generation.store(0, Relaxed);
+        }
+    }
+}
