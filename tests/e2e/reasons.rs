@@ -1,5 +1,5 @@
-//! Why is it TCP? Every row of that table of LIMITATIONS is provoked here, and smcss, `smc_run -d` and `smcd stats`
-//! tell the same of it. Owns: that they agree; which rows smcss shows is the business of `rows`.
+//! Why is it TCP? Every row of that table of LIMITATIONS is provoked here, and smcss, `smc_run -d` and `smcd
+//! stats` tell the same of it. Owns: that they agree; which rows smcss shows is the business of `rows`.
 
 use crate::support::{python, script, serve};
 use isthmus_tests::{Bed, Mode, Running, free_port, installed, sys, within};
@@ -59,8 +59,8 @@ fn meet(bed: &Bed, python: &Path, of_server: &str, of_client: &str) -> Ends {
     start(bed, port, server, enabled(bed, python, "client", port, of_client))
 }
 
-/// Both ends, once it was the server that decided: on a machine that keeps it from the core for longer than a client waits, the
-/// client has said that nobody answers.
+/// Both ends, once it was the server that decided: on a machine that keeps it from the core for longer than a
+/// client waits, the client has said that nobody answers.
 fn answered_in_time(name: &str, of_server: &str) -> Option<(Bed, Ends)> {
     const TRIES: usize = 8;
     for _ in 0..TRIES {
@@ -214,8 +214,8 @@ fn a_client_that_asks_for_what_only_tcp_has() {
     }
 }
 
-/// Options are judged by their values: a binding to the loopback device, zero-copy that no call asks for, and a deferral that
-/// memory needs no kernel for.
+/// Options are judged by their values: a binding to the loopback device, zero-copy that no call asks for, and
+/// a deferral that memory needs no kernel for.
 #[test]
 fn options_that_need_no_tcp_keep_shared_memory() {
     for (of_server, of_client) in [("deferred", ""), ("deferred-late", ""), ("", "device"), ("", "zero-copy")]

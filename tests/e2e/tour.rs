@@ -1,5 +1,6 @@
-//! "The first five minutes" of the README, followed by a script: its commands word for word, in its order, as an ordinary user,
-//! and what it says that one then sees. Owns: that a newcomer who copies them finds what is promised.
+//! "The first five minutes" of the README, followed by a script: its commands word for word, in its order, as
+//! an ordinary user, and what it says that one then sees. Owns: that a newcomer who copies them finds what is
+//! promised.
 //!
 //! What the script adds is patience between two commands, and a registry that is this test's own.
 
@@ -32,7 +33,8 @@ fn section() -> String {
     tour.expect("the tour").to_owned()
 }
 
-/// What stands behind `$ ` in its blocks, with the lines that a quote holds together, and what is printed below it.
+/// What stands behind `$ ` in its blocks, with the lines that a quote holds together, and what is printed
+/// below it.
 fn commands(section: &str) -> Vec<(String, Vec<String>)> {
     let blocks = section.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("console\n"));
     let mut all: Vec<(String, Vec<String>)> = vec![];
@@ -49,7 +51,8 @@ fn commands(section: &str) -> Vec<(String, Vec<String>)> {
     all
 }
 
-/// Commands in the paragraph that begins with `start`: what stands in backticks and begins with one of our tools' names.
+/// Commands in the paragraph that begins with `start`: what stands in backticks and begins with one of our
+/// tools' names.
 fn inline(section: &str, start: &str) -> Vec<String> {
     let paragraph =
         section.split("\n\n").find(|one| one.trim_start().starts_with(start)).expect("the paragraph");

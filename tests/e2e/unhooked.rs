@@ -1,5 +1,5 @@
-//! Programs that `smc_run` starts and no library can be loaded into: statically linked, set-uid, or Go. They have no row, and
-//! smcss, `smc_run -d` and `smcd stats` tell the same of them at the end that is enabled.
+//! Programs that `smc_run` starts and no library can be loaded into: statically linked, set-uid, or Go. They
+//! have no row, and smcss, `smc_run -d` and `smcd stats` tell the same of them at the end that is enabled.
 
 use crate::reasons::{LONG, NO_SMC, assert_counted, assert_rows, assert_says, bed, enabled, start};
 use crate::support::{programs, script};
@@ -17,8 +17,9 @@ fn built(compiler: &mut Command, source: &str) -> (Scratch, PathBuf) {
     (folder, program)
 }
 
-/// Connects `program` under `smc_run -d` to an enabled server: there is a row of the server's end alone, and it tells of a
-/// peer without SMC. What `is_out_of_reach` reads is what the program printed; if it is in reach after all, that is said.
+/// Connects `program` under `smc_run -d` to an enabled server: there is a row of the server's end alone, and
+/// it tells of a peer without SMC. What `is_out_of_reach` reads is what the program printed; if it is in
+/// reach after all, that is said.
 fn has_no_row(name: &str, program: &Path, is_out_of_reach: fn(&str) -> bool) {
     let Some((bed, python)) = bed(name) else { return };
     let port = free_port();

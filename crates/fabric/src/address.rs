@@ -1,5 +1,6 @@
-//! Addresses in memory that others look at while they are written: words of a row, and a slot's own note of them.
-//! Owns: how an address becomes words. Nothing here is whole unless somebody else says so: whoever reads checks a key after.
+//! Addresses in memory that others look at while they are written: words of a row, and a slot's own note of
+//! them. Owns: how an address becomes words. Nothing here is whole unless somebody else says so: whoever
+//! reads checks a key after.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use os::net::Endpoint;

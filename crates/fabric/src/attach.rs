@@ -1,5 +1,6 @@
-//! The server's view of memory that clients offer: segments that their tier opened, kept for later connections.
-//! Owns: that what was opened is the segment which was meant (length, nonce, geometry), and when a mapping is let go.
+//! The server's view of memory that clients offer: segments that their tier opened, kept for later
+//! connections. Owns: that what was opened is the segment which was meant (length, nonce, geometry), and when
+//! a mapping is let go.
 
 use crate::bells;
 use crate::door::{ForeignMemory as _, Tier, Whereabouts};
@@ -20,9 +21,9 @@ use wire::reason::Reason;
 const LONGEST: usize = Geometry { slots: SLOTS_MAX, ring_size: RING_MAX }.len();
 
 impl<T: Tier> Fabric<T> {
-    /// Maps the slot that `row` offers and opens its doorbells.
-    /// Reasons: OPTUNSUPP where the process is closed to others (undumpable), NOSMCDDEV where the tier does not find it,
-    /// VERSMISMAT, SYNCERR for what contradicts itself, MEM.
+    /// Maps the slot that `row` offers and opens its doorbells. Reasons: OPTUNSUPP where the process is
+    /// closed to others (undumpable), NOSMCDDEV where the tier does not find it, VERSMISMAT, SYNCERR for what
+    /// contradicts itself, MEM.
     pub fn attach(&self, row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
         let row = self.connections().row(row_id).ok_or(Reason::SYNCERR)?;
         let nonce = row.nonce.load(shm::sync::Ordering::Relaxed);
@@ -49,8 +50,9 @@ impl<T: Tier> Fabric<T> {
         Ok(view)
     }
 
-    /// Opens the doorbells of a slot. Where the client's process has died and nobody holds its end, nobody will ring them: then
-    /// bytes that it left in the ring are to be read still, by a program that was exec'ed meanwhile.
+    /// Opens the doorbells of a slot. Where the client's process has died and nobody holds its end, nobody
+    /// will ring them: then bytes that it left in the ring are to be read still, by a program that was
+    /// exec'ed meanwhile.
     fn open_bells(
         &self,
         attached: &Attached,
@@ -83,7 +85,8 @@ impl<T: Tier> Fabric<T> {
         Ok((index, view))
     }
 
-    /// Maps memory that was offered, and keeps a way to it for the tools. (While the credentials change nothing is kept.)
+    /// Maps memory that was offered, and keeps a way to it for the tools. (While the credentials change
+    /// nothing is kept.)
     fn map(
         &self,
         memory: &T::Foreign,
@@ -132,8 +135,8 @@ impl<T: Tier> Fabric<T> {
         self.attached.table.take(mem::more, made).ok_or(Reason::MEM)
     }
 
-    /// Maps what is offered where a segment of a dead process lay, if there is one of the same shape. Dead ones are let go on
-    /// the way.
+    /// Maps what is offered where a segment of a dead process lay, if there is one of the same shape. Dead
+    /// ones are let go on the way.
     fn map_again(
         &self,
         offered: &T::Foreign,
@@ -195,8 +198,8 @@ impl<T: Tier> Fabric<T> {
         }
     }
 
-    /// Lets the memory of an attached slot survive exec (`on`), so that the next program finds what is left in its ring though
-    /// the client's process dies meanwhile; or takes that back, after an exec that failed.
+    /// Lets the memory of an attached slot survive exec (`on`), so that the next program finds what is left
+    /// in its ring though the client's process dies meanwhile; or takes that back, after an exec that failed.
     pub fn keep_attached_over_exec(&self, view: &SlotView, on: bool) {
         if let Some(attached) = self.attached.home_of(view) {
             let kept = attached.kept.load(Relaxed);
@@ -241,8 +244,8 @@ mod tests {
 
     static FABRIC: Fabric<Local> = Fabric::new(Local::new());
 
-    /// A peer names a number of ours under which its memory lies: it is not taken for one that exec gave us, and the numbers of
-    /// doorbells that the peer wrote lead nowhere.
+    /// A peer names a number of ours under which its memory lies: it is not taken for one that exec gave us,
+    /// and the numbers of doorbells that the peer wrote lead nowhere.
     #[test]
     fn a_descriptor_that_is_kept_for_the_tools_is_nobody_elses() {
         let geometry = Geometry { slots: 1, ring_size: 16384 };

@@ -1,12 +1,13 @@
-//! The doorbells of a slot in this process. Owns: their life: made or opened once, and closed with the memory they belong to.
-//! How that is done is the tier's ([`crate::door::Doorbell`]).
+//! The doorbells of a slot in this process. Owns: their life: made or opened once, and closed with the memory
+//! they belong to. How that is done is the tier's ([`crate::door::Doorbell`]).
 
 use crate::door::Doorbell;
 use crate::slot::SlotView;
 use core::sync::atomic::Ordering;
 use wire::reason::Reason;
 
-/// Makes both doorbells and writes their numbers into the header, if they do not exist yet (segment owner only).
+/// Makes both doorbells and writes their numbers into the header, if they do not exist yet (segment owner
+/// only).
 pub(crate) fn hang(view: &SlotView, tier: &impl Doorbell) -> bool {
     for (side, bell) in view.bells().iter().enumerate() {
         if bell.load(Ordering::Relaxed) >= 0 {

@@ -1,18 +1,20 @@
-//! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_SPIN.
-//! Owns: the parsed values. They are set once, before the first hook does anything. (Where a tier lies is the tier's.)
+//! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_SPIN. Owns: the parsed
+//! values. They are set once, before the first hook does anything. (Where a tier lies is the tier's.)
 
 pub use crate::here::config::*;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use shm::segment::{RING_MAX, RING_MIN};
 
-/// Ring size when nobody asks for another: holds several 30 KiB writes, which smaller rings throttle (docs/performance.md).
+/// Ring size when nobody asks for another: holds several 30 KiB writes, which smaller rings throttle
+/// (docs/performance.md).
 pub const RING_DEFAULT: u32 = 256 * 1024;
 /// Most rounds of pauses and yields before a sleep, unless SMC_SPIN says otherwise (docs/performance.md).
 const SPIN_DEFAULT: u32 = 16;
 /// More are not had: some 10 ms of spinning.
 const SPIN_LARGEST: u32 = 4096;
 
-/// The values. Those of nobody's asking are all zero, so that a value that holds them lies where memory is zero anyway.
+/// The values. Those of nobody's asking are all zero, so that a value that holds them lies where memory is
+/// zero anyway.
 pub struct Config {
     is_disabled: AtomicBool,
     is_debug: AtomicBool,
@@ -105,7 +107,8 @@ fn size(value: &[u8]) -> u32 {
     u32::try_from(number * unit).unwrap_or(u32::MAX)
 }
 
-/// The buffer class for a request of `bytes`: rounded up to a power of two, 16 KiB to 1 MiB; 0 means the default.
+/// The buffer class for a request of `bytes`: rounded up to a power of two, 16 KiB to 1 MiB; 0 means the
+/// default.
 pub fn ring_size(bytes: u32) -> u32 {
     match bytes {
         0 => RING_DEFAULT,

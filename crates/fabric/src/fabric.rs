@@ -1,5 +1,6 @@
-//! One value that holds all state of the fabric in a process, and the tier that it asks. Owns: that there is no other state:
-//! two values know of each other only what their tiers tell them, so that two of them can talk within one process.
+//! One value that holds all state of the fabric in a process, and the tier that it asks. Owns: that there is
+//! no other state: two values know of each other only what their tiers tell them, so that two of them can
+//! talk within one process.
 
 use crate::config::Config;
 use crate::door::Tier;
@@ -7,7 +8,8 @@ use crate::foreign::Attachments;
 use crate::groups::Offers;
 use crate::slot::{Kept, Views};
 
-/// The fabric as one process has it. Zero while nothing was asked of it; all of its memory comes later, and stays.
+/// The fabric as one process has it. Zero while nothing was asked of it; all of its memory comes later, and
+/// stays.
 pub struct Fabric<T: Tier> {
     /// What the environment asks for.
     pub config: Config,
@@ -56,7 +58,8 @@ impl<T: Tier> Fabric<T> {
     }
 }
 
-/// Held from a look at the directory until what follows from it is done. The directory is not let go meanwhile.
+/// Held from a look at the directory until what follows from it is done. The directory is not let go
+/// meanwhile.
 pub struct Using<'a, T: Tier>(&'a T);
 
 impl<T: Tier> Drop for Using<'_, T> {

@@ -1,6 +1,7 @@
-//! Sockets that stay on TCP although their program has the library. Owns: the three places where the reason is left, so
-//! that all tools say the same: the counters, a word in the registry for sockets without a connection's row, and stderr
-//! if SMC_DEBUG asks for it. Behind a filter of system calls only the counters, which cost none.
+//! Sockets that stay on TCP although their program has the library. Owns: the three places where the reason
+//! is left, so that all tools say the same: the counters, a word in the registry for sockets without a
+//! connection's row, and stderr if SMC_DEBUG asks for it. Behind a filter of system calls only the counters,
+//! which cost none.
 
 use crate::door::Tier;
 use crate::fabric::Fabric;
@@ -37,7 +38,8 @@ impl<T: Tier> Fabric<T> {
         if let What::Connection(side) = what {
             self.totals().fell_back(side, reason);
         }
-        // That the peer does not support SMC shows in the peer; a program that meets nobody else leaves nothing behind.
+        // That the peer does not support SMC shows in the peer; a program that meets nobody else leaves
+        // nothing behind.
         if reason != Reason::PEERNOSMC
             && !is_confined()
             && let Some(_using) = self.using()

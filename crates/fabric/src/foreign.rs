@@ -1,5 +1,5 @@
-//! The table of segments of other processes that are mapped here. Owns: which connections of this process are on them; what
-//! becomes of them is decided in `attach`.
+//! The table of segments of other processes that are mapped here. Owns: which connections of this process are
+//! on them; what becomes of them is decided in `attach`.
 
 use crate::process::ProcessId;
 use crate::slot::SlotView;

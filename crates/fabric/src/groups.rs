@@ -1,5 +1,5 @@
-//! The tables of what this process offers: link groups, their segments, and queues of slots that were used before.
-//! Owns: the queues; which slot may be lent again is decided in `offer`.
+//! The tables of what this process offers: link groups, their segments, and queues of slots that were used
+//! before. Owns: the queues; which slot may be lent again is decided in `offer`.
 
 use crate::slot::{SlotView, Views};
 use crate::turn::Turn;

@@ -1,5 +1,6 @@
-//! The one fabric of a process that holds no value yet, and today's functions on it. To be removed with the last of its
-//! callers, which are in `socket`: they are to bring a [`Fabric`] of their own. Owns: the only static of this crate.
+//! The one fabric of a process that holds no value yet, and today's functions on it. To be removed with the
+//! last of its callers, which are in `socket`: they are to bring a [`Fabric`] of their own. Owns: the only
+//! static of this crate.
 
 use crate::fabric::Fabric;
 use crate::local::Local;

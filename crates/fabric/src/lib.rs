@@ -1,12 +1,13 @@
 //! The ISM device as a library: who listens, who wants to connect, and which memory they share.
 //!
-//! Owns: rows of intents and connections, the verdict word's place and its swaps (what it means is `proto::verdict`'s), the
-//! offered segments (client side), the attached segments (server side) and their slots. Invariants: nothing is opened or
-//! mapped before the first listen() or the first connect() to an enabled listener; whatever cannot be had ends as a
-//! [`wire::reason::Reason`], never as an error of the program; all state is in one value, [`Fabric`].
-//! Does not own: bytes of a connection (`socket`).
+//! Owns: rows of intents and connections, the verdict word's place and its swaps (what it means is
+//! `proto::verdict`'s), the offered segments (client side), the attached segments (server side) and their
+//! slots. Invariants: nothing is opened or mapped before the first listen() or the first connect() to an
+//! enabled listener; whatever cannot be had ends as a [`wire::reason::Reason`], never as an error of the
+//! program; all state is in one value, [`Fabric`]. Does not own: bytes of a connection (`socket`).
 //!
-//! What differs between one kernel, containers, guests and hosts is asked through [`door`]s. A tier answers all of them:
+//! What differs between one kernel, containers, guests and hosts is asked through [`door`]s. A tier answers
+//! all of them:
 //!
 //! | question | door | [`local`] |
 //! |---|---|---|
@@ -19,8 +20,9 @@
 //! | who tells the end? | [`door::End`] | TCP, asked by sock_diag |
 //! | what carries the handshake? | [`door::Carrier`] | the slot's mailbox |
 //!
-//! `socket` does not bring a value of its own yet: for it stand the functions in `here.rs`, and as long as it reaches for
-//! cookies, mailboxes and pipes itself, the doors of the key, the carrier and the ring are used by tests only.
+//! `socket` does not bring a value of its own yet: for it stand the functions in `here.rs`, and as long as it
+//! reaches for cookies, mailboxes and pipes itself, the doors of the key, the carrier and the ring are used
+//! by tests only.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

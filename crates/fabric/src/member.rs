@@ -1,5 +1,5 @@
-//! Holders of a slot's sides, by name. Owns: that a roster is written and read with names of one kind, those of
-//! [`Life::name`](crate::door::Life::name).
+//! Holders of a slot's sides, by name. Owns: that a roster is written and read with names of one kind, those
+//! of [`Life::name`](crate::door::Life::name).
 
 use crate::door::Tier;
 use crate::fabric::Fabric;

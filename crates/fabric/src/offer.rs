@@ -1,8 +1,9 @@
 //! The client's memory: link groups, their segments, and free slots.
 //!
-//! Owns: which slot may be offered. A slot is lent again when both sides have let it go, or when the kernel knows neither
-//! socket as open and nobody who held one lives (`member`): a socket that was reset is known to nobody but its owner. A
-//! link group is a pair of processes, so a peer that scribbles breaks only its own connections.
+//! Owns: which slot may be offered. A slot is lent again when both sides have let it go, or when the kernel
+//! knows neither socket as open and nobody who held one lives (`member`): a socket that was reset is known to
+//! nobody but its owner. A link group is a pair of processes, so a peer that scribbles breaks only its own
+//! connections.
 
 use crate::bells;
 use crate::door::Tier;
@@ -18,7 +19,8 @@ use shm::sync::Ordering::Acquire;
 use shm::{Side, SlotHeader};
 use wire::reason::Reason;
 
-/// Slots in a group's segments, one after the other: most groups need few, and each slot is address space in two processes.
+/// Slots in a group's segments, one after the other: most groups need few, and each slot is address space in
+/// two processes.
 const SLOTS: [u32; 4] = [2, 8, 32, SLOTS_MAX];
 /// How many slots whose peer has not closed are looked at before a new slot is taken.
 const CLOSING_LOOKS: u32 = 4;
@@ -108,8 +110,8 @@ impl<T: Tier> Fabric<T> {
         })
     }
 
-    /// Takes the slot away from every view of its last connection; `false` if somebody who holds it turned up meanwhile (a
-    /// process that was cloned without our knowledge makes its first call).
+    /// Takes the slot away from every view of its last connection; `false` if somebody who holds it turned up
+    /// meanwhile (a process that was cloned without our knowledge makes its first call).
     fn is_renewed(&self, view: &SlotView) -> bool {
         let header = view.header();
         header.renew();
@@ -187,8 +189,8 @@ impl<T: Tier> Fabric<T> {
         None
     }
 
-    /// Whether nobody is left who could use the slot, though not all said so. That the kernel lists no socket does not suffice:
-    /// after a reset it lists neither, and both descriptors may be open.
+    /// Whether nobody is left who could use the slot, though not all said so. That the kernel lists no socket
+    /// does not suffice: after a reset it lists neither, and both descriptors may be open.
     fn is_orphaned(&self, view: &SlotView) -> bool {
         self.tier.is_over(view) && !view.header().sides.iter().any(|side| self.members().has_living(side))
     }
@@ -215,7 +217,8 @@ impl<T: Tier> Fabric<T> {
         }
     }
 
-    /// Lets segment and doorbells of a slot survive exec under their numbers, so that the next program can open them; or no longer.
+    /// Lets segment and doorbells of a slot survive exec under their numbers, so that the next program can
+    /// open them; or no longer.
     pub fn keep_offered_over_exec(&self, view: &SlotView, on: bool) {
         let Some(home) = self.offers.home_of(view) else {
             return;
@@ -237,8 +240,8 @@ impl<T: Tier> Fabric<T> {
         self.offers.first_group.store(self.offers.groups.made(), Relaxed);
     }
 
-    /// The process gives its user up: what was made so far is never offered again. Of what the parent made only slots that are
-    /// kept stay, and what this process made goes as a whole if there are none.
+    /// The process gives its user up: what was made so far is never offered again. Of what the parent made
+    /// only slots that are kept stay, and what this process made goes as a whole if there are none.
     pub(crate) fn leave_offers(&self) {
         let first_own = self.offers.first_group.swap(self.offers.groups.made(), Relaxed);
         for offered in

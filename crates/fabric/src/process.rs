@@ -1,11 +1,12 @@
-//! Processes by name, beyond the reuse of their ids. Owns: how a name is stored; who lives is behind [`crate::door::Life`].
+//! Processes by name, beyond the reuse of their ids. Owns: how a name is stored; who lives is behind
+//! [`crate::door::Life`].
 
 pub use crate::here::process::*;
 use shm::registry::{ProcessRef, RegistryMap};
 use shm::sync::Ordering::Relaxed;
 
-/// First byte of the registry file that stands for a process by its lock; far beyond the file's end, where locks are just as
-/// good.
+/// First byte of the registry file that stands for a process by its lock; far beyond the file's end, where
+/// locks are just as good.
 pub const LOCK_BASE: u64 = 1 << 40;
 
 /// A process, named beyond the reuse of its pid.

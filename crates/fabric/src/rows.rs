@@ -148,8 +148,8 @@ impl<T: Tier> Connections<'_, T> {
             .then_some(RowId { place: (bucket * ROWS + place) as u32, generation })
     }
 
-    /// The undecided row of a client at this address, without the kernel's help: for a server that cannot ask it. Every row is
-    /// looked at.
+    /// The undecided row of a client at this address, without the kernel's help: for a server that cannot ask
+    /// it. Every row is looked at.
     pub fn find_at(&self, client: Endpoint) -> Option<RowId> {
         let map = self.0.mapped()?;
         let place = (0..CONNECTION_BUCKETS * ROWS).find(|place| {
@@ -164,7 +164,8 @@ impl<T: Tier> Connections<'_, T> {
         Some(RowId { place: place as u32, generation })
     }
 
-    /// Decides a row for the end at `side`, of which only the server may want SMC; returns the verdict that stands.
+    /// Decides a row for the end at `side`, of which only the server may want SMC; returns the verdict that
+    /// stands.
     pub fn decide(&self, id: RowId, side: Side, wanted: Verdict) -> Verdict {
         let (Some(map), Some(row)) = (self.0.mapped(), self.row(id)) else {
             return LOST;
@@ -221,8 +222,8 @@ impl<T: Tier> Connections<'_, T> {
         }
     }
 
-    /// This process goes on with its side of a connection, and out of the registry: nobody is named there any more, so that the
-    /// row is free again when the other end has gone.
+    /// This process goes on with its side of a connection, and out of the registry: nobody is named there any
+    /// more, so that the row is free again when the other end has gone.
     pub fn leave_side(&self, id: RowId, client_cookie: u64, side: Side) {
         let (Some(map), Some(row)) = (self.0.mapped(), self.row(id)) else {
             return;

@@ -31,7 +31,8 @@ impl Views {
         (0..self.0.made()).filter_map(|index| Some((Index(index), self.0.get(Index(index))?)))
     }
 
-    /// Makes the view of slot `slot` of `segment`, without doorbells. `None` if there is no such slot or no memory.
+    /// Makes the view of slot `slot` of `segment`, without doorbells. `None` if there is no such slot or no
+    /// memory.
     pub(crate) fn make(&self, segment: Segment, slot: u32, home: u32) -> Option<(Index, &'static SlotView)> {
         let header = segment.slot(slot)?;
         let rings = [segment.outgoing(slot, Side::Client)?, segment.outgoing(slot, Side::Server)?];

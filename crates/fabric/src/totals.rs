@@ -1,5 +1,5 @@
-//! Counters of this user that outlive processes. Owns: when they are added to (upgrade, fallback, close), and that nothing
-//! is added twice.
+//! Counters of this user that outlive processes. Owns: when they are added to (upgrade, fallback, close), and
+//! that nothing is added twice.
 
 use crate::door::Tier;
 use crate::fabric::Fabric;
@@ -31,7 +31,8 @@ impl Totals {
         }
     }
 
-    /// Counts a connection that stayed on TCP, by reason. With all entries taken the last one collects the rest.
+    /// Counts a connection that stayed on TCP, by reason. With all entries taken the last one collects the
+    /// rest.
     pub fn fell_back(self, side: Side, reason: Reason) {
         let Some(map) = self.0 else { return };
         let reasons = &map.totals.fallbacks[side as usize];
@@ -45,8 +46,8 @@ impl Totals {
         }
     }
 
-    /// Adds what both sides have moved and the totals do not have yet. Whoever lets a slot go or takes it again says so for both:
-    /// a side whose process was killed cannot.
+    /// Adds what both sides have moved and the totals do not have yet. Whoever lets a slot go or takes it
+    /// again says so for both: a side whose process was killed cannot.
     pub fn settle(self, header: &SlotHeader) {
         let Some(map) = self.0 else { return };
         for (side, block) in header.sides.iter().enumerate() {

@@ -1,5 +1,6 @@
-//! How this process waits for locks, and under which name: what `shm` leaves open, since it makes no system call, and `os`
-//! does not decide. Here since this is the lowest room that sees both. Owns: the identity under which this process takes locks.
+//! How this process waits for locks, and under which name: what `shm` leaves open, since it makes no system
+//! call, and `os` does not decide. Here since this is the lowest room that sees both. Owns: the identity
+//! under which this process takes locks.
 
 pub use shm::lock::Guard;
 use shm::lock::{Owner, Patience, YIELDS};
@@ -35,8 +36,8 @@ impl Patience for Yielding {
     }
 }
 
-/// How threads of one process wait for each other. Private memory is copied by fork: an owner with another process id is a
-/// leftover.
+/// How threads of one process wait for each other. Private memory is copied by fork: an owner with another
+/// process id is a leftover.
 #[derive(Clone, Copy, Debug)]
 pub struct Private;
 

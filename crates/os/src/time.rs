@@ -1,12 +1,12 @@
-//! The monotonic clock and the core's counter. Owns: the kernel's own code for the clock, once it is known; and what a cycle
-//! of the counter is taken for.
+//! The monotonic clock and the core's counter. Owns: the kernel's own code for the clock, once it is known;
+//! and what a cycle of the counter is taken for.
 
 use crate::raw::{nr, syscall};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// What the counter of a core says, or the distance of two such readings: cheap, unserialised, for judging waits and for
-/// patience that may be a third longer or shorter, never for the program's own time limits. A reading may wrap, a distance
-/// is compared as it is.
+/// What the counter of a core says, or the distance of two such readings: cheap, unserialised, for judging
+/// waits and for patience that may be a third longer or shorter, never for the program's own time limits. A
+/// reading may wrap, a distance is compared as it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Cycles(u64);
 
@@ -82,7 +82,8 @@ impl Cycles {
     }
 }
 
-/// What the counter says where reading it is forbidden (SECCOMP_MODE_STRICT): looks, each as long as a short pause.
+/// What the counter says where reading it is forbidden (SECCOMP_MODE_STRICT): looks, each as long as a short
+/// pause.
 fn counted() -> u64 {
     const CYCLES_PER_LOOK: u64 = 10_000;
     static LOOKS: AtomicU64 = AtomicU64::new(0);
@@ -94,7 +95,8 @@ pub type KernelClock = unsafe extern "C" fn(u32, *mut nr::__kernel_timespec) -> 
 
 static CLOCK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Installs what the kernel maps into every process (vdso(7)): not libc's function, which a program may have replaced.
+/// Installs what the kernel maps into every process (vdso(7)): not libc's function, which a program may have
+/// replaced.
 pub fn use_kernel_clock(clock: KernelClock) {
     CLOCK.store(clock as *mut (), Ordering::Release);
 }

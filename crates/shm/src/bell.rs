@@ -1,19 +1,22 @@
-//! What a process has asked its doorbell for. Owns: the order of asking, draining and looking, which decides whether a ring
-//! can be eaten with nobody looking.
+//! What a process has asked its doorbell for. Owns: the order of asking, draining and looking, which decides
+//! whether a ring can be eaten with nobody looking.
 //!
-//! A doorbell mirrors a level: it is readable whenever something that a sleeper of this process waits for may have come true.
-//! The peer takes a wait word, then rings. On this side, who sets and who clears what:
-//! - `asked` for a direction: set after its wait word is armed; an unarmed word with the mark means "rung, or about to be".
+//! A doorbell mirrors a level: it is readable whenever something that a sleeper of this process waits for may
+//! have come true. The peer takes a wait word, then rings. On this side, who sets and who clears what:
+//! - `asked` for a direction: set after its wait word is armed; an unarmed word with the mark means "rung, or
+//!   about to be".
 //! - `kicked`: set after a ring of our own, and by whoever saw the doorbell readable.
-//! - Who drains clears the marks first, drains, and then either looks again for everybody who waits ([`Bell::rearm`]), or makes sure
-//!   by a full fence that all who wait look for themselves before they sleep ([`Bell::silence`]).
-//! - A ring says that the condition held when the publisher looked, which may have been before the word was armed anew: who
-//!   is rung and finds nothing asks again.
+//! - Who drains clears the marks first, drains, and then either looks again for everybody who waits
+//!   ([`Bell::rearm`]), or makes sure by a full fence that all who wait look for themselves before they sleep
+//!   ([`Bell::silence`]).
+//! - A ring says that the condition held when the publisher looked, which may have been before the word was
+//!   armed anew: who is rung and finds nothing asks again.
 //!
-//! A ring without a mark costs nothing but a doorbell that stays readable until somebody sees it; a mark without a ring
-//! costs a look. What must never be is an empty doorbell, an unarmed word and a sleeper.
+//! A ring without a mark costs nothing but a doorbell that stays readable until somebody sees it; a mark
+//! without a ring costs a look. What must never be is an empty doorbell, an unarmed word and a sleeper.
 //!
-//! Private memory of one process; the wait words are shared. Checked with loom in `loom_bell` and `loom_edge`.
+//! Private memory of one process; the wait words are shared. Checked with loom in `loom_bell` and
+//! `loom_edge`.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 use crate::wait::WaitWord;
@@ -115,7 +118,8 @@ impl Bell {
 
     /// Rings for others of this process: they look again.
     pub fn kick(&self, pipe: &impl Pipe) {
-        // Rung first, marked after: a mark without a ring costs a look, a ring without a mark would seldom be drained.
+        // Rung first, marked after: a mark without a ring costs a look, a ring without a mark would seldom be
+        // drained.
         pipe.ring();
         self.mark(KICKED);
     }
@@ -125,9 +129,9 @@ impl Bell {
         self.mark(KICKED);
     }
 
-    /// Drains the doorbell if need be, asks for what `wanted` says, and rings if `is_loud` (given whether it was drained)
-    /// finds that it is there already for others than the caller. `wanted` is read after the drain: who came before it is
-    /// looked for, who comes after it arms for himself. Returns whether it rang.
+    /// Drains the doorbell if need be, asks for what `wanted` says, and rings if `is_loud` (given whether it
+    /// was drained) finds that it is there already for others than the caller. `wanted` is read after the
+    /// drain: who came before it is looked for, who comes after it arms for himself. Returns whether it rang.
     pub fn rearm(
         &self,
         words: Words<'_>,
@@ -149,8 +153,9 @@ impl Bell {
         is_loud
     }
 
-    /// Empties a doorbell that was seen readable and has nothing to tell. What is still asked for stays so. After it the caller
-    /// looks whether anybody sleeps who relies on it, and if so calls [`Bell::rearm`]: who is not seen then sees the word unarmed.
+    /// Empties a doorbell that was seen readable and has nothing to tell. What is still asked for stays so.
+    /// After it the caller looks whether anybody sleeps who relies on it, and if so calls [`Bell::rearm`]:
+    /// who is not seen then sees the word unarmed.
     pub fn silence(&self, words: Words<'_>, pipe: &impl Pipe) {
         let cleared = |word: &WaitWord, asked: u32| if word.is_armed() { 0 } else { asked };
         let gone = KICKED | cleared(words.data, ASKED_DATA) | cleared(words.space, ASKED_SPACE);

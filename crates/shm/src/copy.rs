@@ -8,9 +8,10 @@ const LINE: usize = 64;
 
 /// Copies between the ring and the program's memory.
 ///
-/// The preload library names no symbol versions, so its memcpy is the one of GLIBC_2.2.5, made of 16-byte moves; its memmove
-/// is the best for the processor. The first is faster at offsets that are seldom aligned (200 bytes there and 1000 back:
-/// 770 thousand a second, 660 with 64-byte moves), the second for long runs (30 KiB one way: 97 Gb/s, 70 with the first).
+/// The preload library names no symbol versions, so its memcpy is the one of GLIBC_2.2.5, made of 16-byte
+/// moves; its memmove is the best for the processor. The first is faster at offsets that are seldom aligned
+/// (200 bytes there and 1000 back: 770 thousand a second, 660 with 64-byte moves), the second for long runs
+/// (30 KiB one way: 97 Gb/s, 70 with the first).
 ///
 /// # Safety
 /// As of `copy_nonoverlapping`.
@@ -27,9 +28,10 @@ pub(crate) unsafe fn copy_run(src: *const u8, dst: *mut u8, count: usize) {
     }
 }
 
-/// Asks the processor to move the lines of `count` bytes from this core's own caches to the one that all cores share: whoever
-/// reads them next on another core need not ask this one. (CLDEMOTE, Intel SDM volume 2; where it is not known, its code is
-/// a NOP by definition. 200 bytes there and 1000 back: 17 % more, the lines alone 1 010 ns without and 800 ns with.)
+/// Asks the processor to move the lines of `count` bytes from this core's own caches to the one that all
+/// cores share: whoever reads them next on another core need not ask this one. (CLDEMOTE, Intel SDM volume 2;
+/// where it is not known, its code is a NOP by definition. 200 bytes there and 1000 back: 17 % more, the
+/// lines alone 1 010 ns without and 800 ns with.)
 ///
 /// # Safety
 /// The bytes are mapped.

@@ -1,8 +1,9 @@
-//! How a role learns how far the other one has come. Owns: what a cursor is believed that did not come by a load.
+//! How a role learns how far the other one has come. Owns: what a cursor is believed that did not come by a
+//! load.
 //!
-//! On one machine the other role's word is mapped, and looking at it is a load. Between machines the cursors come in messages,
-//! and there are two that a producer must mind: what it wrote may be overwritten once the adapter has read it, and sent once the
-//! other end has room for it ([`Least`]).
+//! On one machine the other role's word is mapped, and looking at it is a load. Between machines the cursors
+//! come in messages, and there are two that a producer must mind: what it wrote may be overwritten once the
+//! adapter has read it, and sent once the other end has room for it ([`Least`]).
 
 use crate::ring::PeerMisbehaved;
 use crate::sync::{AtomicU64, Ordering};
@@ -47,10 +48,11 @@ impl Told {
         Told { at: AtomicU64::new(0), size: theirs, short: ours.saturating_sub(theirs) }
     }
 
-    /// A message says that the cursor, which counts modulo 65536 rings of the other end's size, is at `wrap` and `count`.
+    /// A message says that the cursor, which counts modulo 65536 rings of the other end's size, is at `wrap`
+    /// and `count`.
     ///
-    /// # Errors
-    /// [`PeerMisbehaved`] if `count` is no place in the ring, or the cursor would go back or on by more than the ring.
+    /// # Errors [`PeerMisbehaved`] if `count` is no place in the ring, or the cursor would go back or on by
+    /// more than the ring.
     pub fn tell(&self, wrap: u16, count: u32) -> Result<(), PeerMisbehaved> {
         if u64::from(count) >= self.size {
             return Err(PeerMisbehaved);

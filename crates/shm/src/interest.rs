@@ -1,12 +1,14 @@
-//! What a set asks of one socket, and which doorbell stands for it in the kernel's set. Owns: that no record which the
-//! kernel spent on nothing stays spent (EPOLLONESHOT), and that an answer to one question is not taken for the next.
+//! What a set asks of one socket, and which doorbell stands for it in the kernel's set. Owns: that no record
+//! which the kernel spent on nothing stays spent (EPOLLONESHOT), and that an answer to one question is not
+//! taken for the next.
 //!
-//! Several threads meet here. One asks (EPOLL_CTL_ADD, EPOLL_CTL_MOD), with the connection's turn; others hear what the
-//! kernel reports, and report it themselves or let it go. The rules:
-//! 1. Everything that is asked gets a number of its own. Who reports looks at the question first ([`Interest::seen`]) and takes
-//!    exactly that one off ([`Interest::fire`]): an answer that was found for an older question leaves the newer standing.
-//! 2. The kernel takes a ONESHOT record off as it reports it. Who lets such a report go loads the record again, with the
-//!    turn: whoever was just asking has finished then, and what he wrote down is complete.
+//! Several threads meet here. One asks (EPOLL_CTL_ADD, EPOLL_CTL_MOD), with the connection's turn; others
+//! hear what the kernel reports, and report it themselves or let it go. The rules:
+//! 1. Everything that is asked gets a number of its own. Who reports looks at the question first
+//!    ([`Interest::seen`]) and takes exactly that one off ([`Interest::fire`]): an answer that was found for
+//!    an older question leaves the newer standing.
+//! 2. The kernel takes a ONESHOT record off as it reports it. Who lets such a report go loads the record
+//!    again, with the turn: whoever was just asking has finished then, and what he wrote down is complete.
 //! 3. The doorbell's number is known before the kernel can report it ([`Interest::attach`]).
 //!
 //! Private memory of one process. Checked with loom in `loom_bell`.
@@ -69,7 +71,8 @@ impl Interest {
         Seen(self.word.load(Ordering::Acquire))
     }
 
-    /// Asks for `events`. What stood before is returned: it is taken off by nobody else. The caller has the turn.
+    /// Asks for `events`. What stood before is returned: it is taken off by nobody else. The caller has the
+    /// turn.
     #[inline]
     pub fn ask(&self, events: u32) -> Seen {
         self.replace(u64::from(events))
@@ -87,7 +90,8 @@ impl Interest {
         Seen(self.word.swap(number.wrapping_add(NEXT) | with, Ordering::AcqRel))
     }
 
-    /// Takes the question off that was `seen`: exactly one thread may report it. `false` if it does not stand any more.
+    /// Takes the question off that was `seen`: exactly one thread may report it. `false` if it does not stand
+    /// any more.
     pub fn fire(&self, seen: Seen) -> bool {
         let fired = self.word.compare_exchange(seen.0, seen.0 | FIRED, Ordering::AcqRel, Ordering::Relaxed);
         !seen.is_fired() && fired.is_ok()
@@ -111,8 +115,8 @@ impl Interest {
         self.bell.swap(0, Ordering::AcqRel).checked_sub(1).map(|bell| bell as i32)
     }
 
-    /// A record was spent on nothing: `put` loads it again unless all has been answered, for then whoever asks next does.
-    /// The caller has the turn.
+    /// A record was spent on nothing: `put` loads it again unless all has been answered, for then whoever
+    /// asks next does. The caller has the turn.
     pub fn reload(&self, put: impl FnOnce(Seen)) {
         let seen = self.seen();
         if !seen.is_fired() {

@@ -2,7 +2,8 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Once the ring has been used this far into its memory, the producer looks for a chance to start over at its begin.
+/// Once the ring has been used this far into its memory, the producer looks for a chance to start over at its
+/// begin.
 pub(crate) const REBASE_AFTER: u64 = 8 * 1024;
 
 /// What the producing process remembers.

@@ -1,7 +1,7 @@
 //! What lies where in a segment. Owns: the segment version; any change here changes [`VERSION`].
 //!
-//! A segment is a header page followed by equal slots; a slot is a header page, the client-to-server ring's data and the
-//! server-to-client ring's data. One slot carries one connection at a time.
+//! A segment is a header page followed by equal slots; a slot is a header page, the client-to-server ring's
+//! data and the server-to-client ring's data. One slot carries one connection at a time.
 
 use crate::lock::SideLock;
 use crate::ring::{Line, RingWords};
@@ -52,7 +52,8 @@ pub struct SegmentHeader {
     pub ring_size: AtomicU32,
     /// Unused, keeps the nonce aligned.
     pub reserved: AtomicU32,
-    /// Random; the same number stands in the registry, so a reused pid or descriptor cannot be mistaken for this segment.
+    /// Random; the same number stands in the registry, so a reused pid or descriptor cannot be mistaken for
+    /// this segment.
     pub nonce: AtomicU64,
 }
 
@@ -68,8 +69,8 @@ pub struct Traffic {
     pub stalls: AtomicU64,
     /// Calls by size.
     pub sizes: [AtomicU32; BUCKETS],
-    /// Sleepers of all processes that hold the side: blocked calls, polls and epoll registrations. A process that is
-    /// killed leaves it too high, which costs a look now and then.
+    /// Sleepers of all processes that hold the side: blocked calls, polls and epoll registrations. A process
+    /// that is killed leaves it too high, which costs a look now and then.
     pub sleepers: AtomicU32,
 }
 
@@ -91,8 +92,8 @@ pub fn bucket_of(bytes: usize) -> usize {
     ((64 - above.leading_zeros()) as usize).min(BUCKETS - 1)
 }
 
-/// What of a direction's counters is in the totals of the registry already: whoever adds the rest, and whenever, nothing is
-/// added twice.
+/// What of a direction's counters is in the totals of the registry already: whoever adds the rest, and
+/// whenever, nothing is added twice.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Settled {
@@ -135,8 +136,8 @@ pub struct SideBlock {
     pub state: AtomicU32,
     /// Processes that wait on an epoll set which they inherited and in which the socket is.
     pub set_sharers: AtomicU32,
-    /// The slot's generation, once more: on a line that every operation reads. Who finds another one than its own has
-    /// nothing to do with the slot any more.
+    /// The slot's generation, once more: on a line that every operation reads. Who finds another one than its
+    /// own has nothing to do with the slot any more.
     pub generation: AtomicU32,
     /// Which processes hold the socket.
     pub roster: Roster,
@@ -158,8 +159,8 @@ impl ClosedBy {
     pub const CLOSE: u32 = 4;
     /// Closed with unread bytes, or broken: the peer gets ECONNRESET.
     pub const ABORT: u32 = 8;
-    /// The process ends on its own, with everything read: what the peer writes from then on is lost, as on TCP, but its
-    /// next read finds the end of the stream and no reset.
+    /// The process ends on its own, with everything read: what the peer writes from then on is lost, as on
+    /// TCP, but its next read finds the end of the stream and no reset.
     pub const EXIT: u32 = 16;
 }
 
@@ -225,7 +226,8 @@ impl Mail {
         self.len.store(len, Ordering::Release);
     }
 
-    /// Copies the message out, once, before anyone looks at it; empty if there is none or its length is a lie.
+    /// Copies the message out, once, before anyone looks at it; empty if there is none or its length is a
+    /// lie.
     pub fn take<'a>(&self, into: &'a mut [u8; MAIL_LEN]) -> &'a [u8] {
         let len = self.len.load(Ordering::Acquire) as usize;
         for (word, bytes) in self.within(len).iter().zip(into.as_chunks_mut::<4>().0) {
@@ -265,8 +267,9 @@ const _: () = {
 };
 
 impl SlotHeader {
-    /// The slot is to be lent again: whoever still has a view of it finds another generation from now on. The caller looks
-    /// at the rosters afterwards; who joined before is there, who joins later sees the generation.
+    /// The slot is to be lent again: whoever still has a view of it finds another generation from now on. The
+    /// caller looks at the rosters afterwards; who joined before is there, who joins later sees the
+    /// generation.
     pub fn renew(&self) {
         let generation = self.generation.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
         for side in &self.sides {
@@ -275,8 +278,8 @@ impl SlotHeader {
         fence(Ordering::SeqCst);
     }
 
-    /// Makes the slot fresh for a connection of `client_cookie`, after [`SlotHeader::renew`]. The caller owns the slot: no
-    /// side uses it.
+    /// Makes the slot fresh for a connection of `client_cookie`, after [`SlotHeader::renew`]. The caller owns
+    /// the slot: no side uses it.
     pub fn reset(&self, client_cookie: u64) {
         self.client_cookie.store(client_cookie, Ordering::Relaxed);
         self.server_cookie.store(0, Ordering::Relaxed);

@@ -1,14 +1,16 @@
 //! Shared memory: the first of the three unsafe rooms.
 //!
 //! Rules of this memory, on which every SAFETY comment here leans:
-//! 1. The peer maps the same bytes writable and may lie, at any instant, in every one of them, our own cursors included.
+//! 1. The peer maps the same bytes writable and may lie, at any instant, in every one of them, our own
+//!    cursors included.
 //! 2. No Rust reference to payload bytes exists, ever: they are only copied through raw pointers.
-//! 3. Control words are atomics. A value read from them is used after a bound has been put on it, and read once.
+//! 3. Control words are atomics. A value read from them is used after a bound has been put on it, and read
+//!    once.
 //! 4. A segment is sealed against shrinking before it is mapped, so no access inside the mapping can fault.
 //! 5. Nothing here holds a pointer in shared memory; positions are offsets and are masked or checked on use.
 //!
-//! Owns: layout and the orderings of rings, wait words and side locks. Does not own: system calls (`os`), who may talk
-//! to whom (`fabric`), or what a connection does with its bytes (`socket`).
+//! Owns: layout and the orderings of rings, wait words and side locks. Does not own: system calls (`os`), who
+//! may talk to whom (`fabric`), or what a connection does with its bytes (`socket`).
 #![cfg_attr(not(any(test, loom)), no_std)]
 
 pub mod bell;

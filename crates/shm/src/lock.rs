@@ -1,13 +1,14 @@
-//! Side locks: one per side and direction, in shared memory, so that threads and forked processes that share a socket
-//! take turns. Owns: exclusion between holders of one side; never between the two sides.
+//! Side locks: one per side and direction, in shared memory, so that threads and forked processes that share
+//! a socket take turns. Owns: exclusion between holders of one side; never between the two sides.
 //!
-//! The word names its owner, so a lock is never inherited locked by a fork child (the word is shared, not copied), a
-//! signal handler that interrupts its own thread is told so instead of spinning for ever, and the lock of a killed
-//! process can be taken over.
+//! The word names its owner, so a lock is never inherited locked by a fork child (the word is shared, not
+//! copied), a signal handler that interrupts its own thread is told so instead of spinning for ever, and the
+//! lock of a killed process can be taken over.
 
 use crate::sync::{AtomicU64, Ordering, pause};
 
-/// Names a thread: process id in the upper half, a number unique to the thread within its process in the lower.
+/// Names a thread: process id in the upper half, a number unique to the thread within its process in the
+/// lower.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner(pub u64);
 
@@ -36,8 +37,8 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 
 /// How to wait and whom to believe alive: supplied by the caller, since this room makes no system call.
 pub trait Patience {
-    /// Called between attempts after the short spin, for the `times`th time in this wait. Who only yields never lets one of lower
-    /// priority on, which may be the owner: after some yields it must sleep.
+    /// Called between attempts after the short spin, for the `times`th time in this wait. Who only yields
+    /// never lets one of lower priority on, which may be the owner: after some yields it must sleep.
     fn give_way(&self, times: u32);
     /// Whether process `pid` still exists.
     fn is_alive(&self, pid: u32) -> bool;
@@ -81,7 +82,8 @@ const SPINS: u32 = 40;
 const ATTEMPTS_BEFORE_ASKING: u32 = 200;
 /// Who sleeps between attempts asks more often.
 const SLEEPS_BEFORE_ASKING: u32 = 8;
-/// So many times is the core given away before the waiter sleeps: some 20 us where nobody else wants it, longer than a copy takes.
+/// So many times is the core given away before the waiter sleeps: some 20 us where nobody else wants it,
+/// longer than a copy takes.
 pub const YIELDS: u32 = 64;
 
 impl SideLock {

@@ -1,8 +1,10 @@
-//! Every interleaving of threads that take turns at one set (EPOLLONESHOT): one waits, another asks, a third publishes.
+//! Every interleaving of threads that take turns at one set (EPOLLONESHOT): one waits, another asks, a third
+//! publishes.
 //!
-//! What is checked is the code that the product runs (`bell`, `interest`, `wait`); the kernel around it is modelled: a pipe,
-//! and the doorbell's record in a set. Nobody may be asleep for good: when all threads have done their part, what was published
-//! is read, or the kernel has a record of a readable doorbell to report, or somebody's next look finds it.
+//! What is checked is the code that the product runs (`bell`, `interest`, `wait`); the kernel around it is
+//! modelled: a pipe, and the doorbell's record in a set. Nobody may be asleep for good: when all threads have
+//! done their part, what was published is read, or the kernel has a record of a readable doorbell to report,
+//! or somebody's next look finds it.
 
 use crate::bell::{Bell, Pipe, Wanted, Words};
 use crate::interest::Interest;
@@ -197,7 +199,8 @@ impl World {
         assert_eq!(self.wishes.load(Ordering::SeqCst), u32::from(is_standing), "miscounted");
     }
 
-    /// A registration that stands, with its word armed and its record loaded; `is_readable` by a ring that means nothing.
+    /// A registration that stands, with its word armed and its record loaded; `is_readable` by a ring that
+    /// means nothing.
     fn asked(is_readable: bool) -> Arc<World> {
         let world = World::new();
         world.ask();
@@ -265,7 +268,8 @@ fn a_ring_that_another_thread_drained_is_made_up_for() {
     });
 }
 
-/// A question that has not been answered is replaced while a report of the old one is under way: it stands, or is answered.
+/// A question that has not been answered is replaced while a report of the old one is under way: it stands,
+/// or is answered.
 #[test]
 fn an_answer_to_one_question_is_not_taken_for_the_next() {
     loom::model(|| {
@@ -302,8 +306,8 @@ fn one_question_is_answered_once() {
     });
 }
 
-/// A blocked call reads, and drains the doorbell for itself, while a thread sleeps on the set: it looks for that one after it has
-/// asked, and not before.
+/// A blocked call reads, and drains the doorbell for itself, while a thread sleeps on the set: it looks for
+/// that one after it has asked, and not before.
 #[test]
 fn who_drains_looks_for_who_sleeps_after_asking() {
     loom::model(|| {
@@ -321,7 +325,8 @@ fn who_drains_looks_for_who_sleeps_after_asking() {
     });
 }
 
-/// The same while a third thread adds the socket: whoever had asked before the doorbell was drained is looked for.
+/// The same while a third thread adds the socket: whoever had asked before the doorbell was drained is looked
+/// for.
 #[test]
 fn who_drains_finds_who_asked_before() {
     loom::model(|| {

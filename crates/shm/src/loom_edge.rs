@@ -1,8 +1,10 @@
-//! Every interleaving of an edge-triggered writer that tries before it waits, and a reader that finds time to ring late.
+//! Every interleaving of an edge-triggered writer that tries before it waits, and a reader that finds time to
+//! ring late.
 //!
-//! A ring of one byte, so that each byte fills it and each read empties it. What is checked is the code that the product runs
-//! (`bell`, `wait`); the kernel's pipe is modelled, and its record by the writer's next look. When both have done their part,
-//! nobody may be asleep for good: the word is armed, the doorbell is readable, or the ring is full and will be read.
+//! A ring of one byte, so that each byte fills it and each read empties it. What is checked is the code that
+//! the product runs (`bell`, `wait`); the kernel's pipe is modelled, and its record by the writer's next
+//! look. When both have done their part, nobody may be asleep for good: the word is armed, the doorbell is
+//! readable, or the ring is full and will be read.
 
 use crate::bell::{Bell, Pipe, Wanted, Words};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
@@ -126,7 +128,8 @@ impl World {
     }
 }
 
-/// The reader sees the ring empty, and takes the word only after the writer has filled it again and asked anew.
+/// The reader sees the ring empty, and takes the word only after the writer has filled it again and asked
+/// anew.
 #[test]
 fn a_ring_for_space_that_is_gone_asks_again() {
     loom::model(|| {

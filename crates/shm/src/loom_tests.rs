@@ -1,4 +1,5 @@
-//! Every interleaving of publisher and sleeper, reader and writer. Run: `RUSTFLAGS="--cfg loom" cargo test -p shm --release`.
+//! Every interleaving of publisher and sleeper, reader and writer. Run: `RUSTFLAGS="--cfg loom" cargo test -p
+//! shm --release`.
 
 use crate::lock::{Owner, Patience, SideLock};
 use crate::ring::{Reader, Ring, RingWords};

@@ -1,6 +1,6 @@
-//! A lock around tables in private memory that a fork child can never find locked: fork copies the word, which then names an
-//! owner that the child's [`Waiter`] calls dead. Owns: that it is given back when its guard goes. Who waits, and how, is not
-//! known here, since this room makes no system call.
+//! A lock around tables in private memory that a fork child can never find locked: fork copies the word,
+//! which then names an owner that the child's [`Waiter`] calls dead. Owns: that it is given back when its
+//! guard goes. Who waits, and how, is not known here, since this room makes no system call.
 
 use crate::lock::{Guard, Owner, Patience, SideLock};
 use core::marker::PhantomData;

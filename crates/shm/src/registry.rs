@@ -1,7 +1,9 @@
-//! What lies where in the registry file: who listens, who wants to connect, who is connected. Owns: its version.
+//! What lies where in the registry file: who listens, who wants to connect, who is connected. Owns: its
+//! version.
 //!
-//! One file per user. Every word is an atomic written by any process of that user: readers believe nothing they have
-//! not checked (rules of `lib.rs`). The live/dead question is answered by byte locks on the file, see `fabric::process`.
+//! One file per user. Every word is an atomic written by any process of that user: readers believe nothing
+//! they have not checked (rules of `lib.rs`). The live/dead question is answered by byte locks on the file,
+//! see `fabric::process`.
 
 use crate::sync::{AtomicU32, AtomicU64};
 use crate::turns::Turns;
@@ -117,7 +119,8 @@ pub const DOUBTS: usize = 64;
 pub struct Doubt {
     /// A number made of the address and port; 0 while the entry is free.
     pub at: AtomicU64,
-    /// Until when nothing is offered there, in seconds of the monotonic clock, and in the lower half how often it went wrong.
+    /// Until when nothing is offered there, in seconds of the monotonic clock, and in the lower half how
+    /// often it went wrong.
     pub until: AtomicU64,
 }
 
@@ -131,8 +134,8 @@ pub struct ReasonCount {
     pub count: AtomicU32,
 }
 
-/// Why sockets stay on TCP: the inode in the upper half, the reason code in the lower; 0 while free. One word each, so that
-/// it is never half written. The oldest sockets give way to new ones.
+/// Why sockets stay on TCP: the inode in the upper half, the reason code in the lower; 0 while free. One word
+/// each, so that it is never half written. The oldest sockets give way to new ones.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Refusals(pub [AtomicU64; ROWS]);
@@ -220,7 +223,8 @@ impl RegistryMap {
     /// The memory it was laid over, to be let go.
     pub fn words(&'static self) -> &'static [AtomicU64] {
         let count = Self::LEN.div_ceil(8);
-        // SAFETY: `over` has checked that at least LEN bytes are there; the map's own alignment makes LEN a multiple of 8.
+        // SAFETY: `over` has checked that at least LEN bytes are there; the map's own alignment makes LEN a
+        // multiple of 8.
         unsafe { core::slice::from_raw_parts(core::ptr::from_ref(self).cast(), count) }
     }
 }

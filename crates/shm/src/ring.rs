@@ -1,10 +1,10 @@
 //! The ring: one direction of a connection, single producer, single consumer, bytes only.
 //!
-//! Owns: the meaning of the cursors. Both count bytes since the slot was taken, never wrap in practice (u64) and live on
-//! cache lines of their own; each side caches the other's cursor, so the remote line is read only when the cached
-//! value says "full" or "empty". A byte with cursor `c` lies at `(c - base) & (size - 1)`; the producer moves `base`
-//! when the ring is empty, so that small messages keep using the same few pages instead of walking the whole ring.
-//! A [`Ring`] only looks; bytes are moved by its roles (`roles`).
+//! Owns: the meaning of the cursors. Both count bytes since the slot was taken, never wrap in practice (u64)
+//! and live on cache lines of their own; each side caches the other's cursor, so the remote line is read only
+//! when the cached value says "full" or "empty". A byte with cursor `c` lies at `(c - base) & (size - 1)`;
+//! the producer moves `base` when the ring is empty, so that small messages keep using the same few pages
+//! instead of walking the whole ring. A [`Ring`] only looks; bytes are moved by its roles (`roles`).
 
 use crate::copy::{copy_run, hand_over};
 use crate::sync::{AtomicU64, Ordering};
@@ -26,15 +26,16 @@ pub struct PeerMisbehaved;
 pub enum Reader {
     /// On another core, which it has for itself.
     Apart,
-    /// There, and it has nothing to do until it has read this: its lines are pushed towards it. For requests and responses of at
-    /// most [`HAND_OVER_UP_TO`] bytes; a stream would write on where the lines are gone (pieces of 1 000 bytes: half the rate).
+    /// There, and it has nothing to do until it has read this: its lines are pushed towards it. For requests
+    /// and responses of at most [`HAND_OVER_UP_TO`] bytes; a stream would write on where the lines are gone
+    /// (pieces of 1 000 bytes: half the rate).
     Waiting,
     /// On this core, or on one that others share.
     InTurn,
 }
 
-/// Most bytes that are worth handing over: more of them fill the way to the outer cache, and the producer waits.
-/// (Round trips of 4 000 bytes gain a fifth, of 8 000 nothing.)
+/// Most bytes that are worth handing over: more of them fill the way to the outer cache, and the producer
+/// waits. (Round trips of 4 000 bytes gain a fifth, of 8 000 nothing.)
 pub const HAND_OVER_UP_TO: usize = 4096;
 
 /// A value on a cache line of its own; 128 bytes because adjacent lines are prefetched in pairs.
@@ -108,7 +109,8 @@ pub struct Ring {
     size: u64,
 }
 
-// SAFETY: a Ring is an address of shared memory; all access goes through atomics or raw copies (rules 2 and 3).
+// SAFETY: a Ring is an address of shared memory; all access goes through atomics or raw copies (rules 2 and
+// 3).
 unsafe impl Send for Ring {}
 // SAFETY: as above.
 unsafe impl Sync for Ring {}
@@ -116,8 +118,8 @@ unsafe impl Sync for Ring {}
 impl Ring {
     /// A view of the ring whose words are at `words` and whose `size` data bytes start at `data`.
     ///
-    /// # Safety
-    /// Both stay mapped and writable for as long as the view or a copy of it is used, and `size` is a power of two.
+    /// # Safety Both stay mapped and writable for as long as the view or a copy of it is used, and `size` is
+    /// a power of two.
     pub unsafe fn new(words: NonNull<RingWords>, data: NonNull<u8>, size: u32) -> Self {
         debug_assert!(size.is_power_of_two());
         Ring { words, data, size: u64::from(size) }
@@ -126,7 +128,8 @@ impl Ring {
     /// The control words.
     #[inline]
     pub fn words(&self) -> &RingWords {
-        // SAFETY: `new` promised the words stay mapped; they are atomics only, so a shared reference is sound.
+        // SAFETY: `new` promised the words stay mapped; they are atomics only, so a shared reference is
+        // sound.
         unsafe { self.words.as_ref() }
     }
 
@@ -174,14 +177,16 @@ impl Ring {
         self.words().producer.0.end.load(Ordering::Relaxed) != NO_END
     }
 
-    /// Splits `count` bytes at ring offset `from` into the run up to the end of the data area and the rest at its begin.
+    /// Splits `count` bytes at ring offset `from` into the run up to the end of the data area and the rest at
+    /// its begin.
     #[inline]
     fn runs(&self, from: u64, count: usize) -> (usize, usize) {
         let offset = (from & (self.size - 1)) as usize;
         (offset, count.min(self.size as usize - offset))
     }
 
-    /// Copies the first `count` bytes of `src`, no more than it has or the ring holds; returns how many there were.
+    /// Copies the first `count` bytes of `src`, no more than it has or the ring holds; returns how many there
+    /// were.
     #[inline(always)]
     pub(crate) fn copy_in(&self, from: u64, src: impl Supply, count: usize) -> usize {
         let count = count.min(self.size as usize);

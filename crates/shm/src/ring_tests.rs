@@ -1,4 +1,5 @@
-//! The ring against an oracle, against the model of flow control, and against a peer that scribbles over every shared word.
+//! The ring against an oracle, against the model of flow control, and against a peer that scribbles over
+//! every shared word.
 
 use crate::ring::{Line, Reader, Ring, RingWords};
 use crate::sync::Ordering;

@@ -1,9 +1,9 @@
-//! The roles of a ring: who moves bytes. Owns: that there is one of each at a time, and that each word which the peer can
-//! write is read once per operation.
+//! The roles of a ring: who moves bytes. Owns: that there is one of each at a time, and that each word which
+//! the peer can write is read once per operation.
 //!
-//! A role comes out of a side's turn ([`Sending`], [`Receiving`]), or out of the only reference to what it remembers. It holds its
-//! own cursor meanwhile: what the peer scribbles over that is not seen, and overwritten. Two turns at once, of a process that
-//! was taken for dead, lose bytes, never memory.
+//! A role comes out of a side's turn ([`Sending`], [`Receiving`]), or out of the only reference to what it
+//! remembers. It holds its own cursor meanwhile: what the peer scribbles over that is not seen, and
+//! overwritten. Two turns at once, of a process that was taken for dead, lose bytes, never memory.
 
 use crate::far::{Far, Loaded};
 use crate::known::{REBASE_AFTER, RxCache, TxCache};
@@ -15,9 +15,9 @@ use crate::user::{Sink, Supply};
 
 /// How often it looks: one read of the consumer's line per so many bytes.
 const REBASE_EVERY: u64 = 4 * 1024;
-/// A longer write to a consumer on another core walks on: its lines cross faster when that core has long let go of those it
-/// fills. (30 KiB back and forth: 160 thousand a second with the whole ring, 130 with its begin; small ones do not care.)
-/// Where many share the cores, few pages are better: 50 pairs 16 % more.
+/// A longer write to a consumer on another core walks on: its lines cross faster when that core has long let
+/// go of those it fills. (30 KiB back and forth: 160 thousand a second with the whole ring, 130 with its
+/// begin; small ones do not care.) Where many share the cores, few pages are better: 50 pairs 16 % more.
 const REBASE_UP_TO: usize = 8 * 1024;
 
 macro_rules! turn {
@@ -119,8 +119,8 @@ impl<'t, F: Far> Producer<'t, F> {
         self.free_for(wanted).map(|free| free >= wanted)
     }
 
-    /// Copies up to one chunk of `src` into the ring and publishes it. Returns how many bytes; 0 if full, or if the supply has
-    /// ended.
+    /// Copies up to one chunk of `src` into the ring and publishes it. Returns how many bytes; 0 if full, or
+    /// if the supply has ended.
     #[inline(always)]
     pub fn write(&mut self, src: impl Supply, reader: Reader) -> Result<usize, PeerMisbehaved> {
         let wanted = src.len().min(self.ring.chunk());
@@ -128,7 +128,8 @@ impl<'t, F: Far> Producer<'t, F> {
         Ok(self.publish(src, wanted.min(free), reader))
     }
 
-    /// The same with all of `src` or nothing: `false` if it has no room, is more than a chunk, or may end before its time.
+    /// The same with all of `src` or nothing: `false` if it has no room, is more than a chunk, or may end
+    /// before its time.
     #[inline(always)]
     pub fn write_whole<S: Supply>(&mut self, src: S, reader: Reader) -> Result<bool, PeerMisbehaved> {
         let len = src.len();
@@ -245,7 +246,8 @@ impl<'t, F: Far> Consumer<'t, F> {
         Ok(count)
     }
 
-    /// Copies without freeing, starting `skip` bytes into what is available. Returns how many bytes were copied.
+    /// Copies without freeing, starting `skip` bytes into what is available. Returns how many bytes were
+    /// copied.
     pub fn peek(&mut self, skip: usize, dst: Sink<'_>) -> Result<usize, PeerMisbehaved> {
         let count = dst.len().min(self.available_now()?.saturating_sub(skip));
         self.copy(skip as u64, dst, count);

@@ -126,7 +126,8 @@ fn a_told_cursor_moves_forward_only_and_by_a_ring_at_most() {
     }
 }
 
-/// What was sent may be overwritten when it was completed, and sent when the other end, whose ring is smaller, has room.
+/// What was sent may be overwritten when it was completed, and sent when the other end, whose ring is
+/// smaller, has room.
 #[test]
 fn a_producer_without_a_loadable_peer_minds_both_of_its_cursors() {
     let (ring, _) = slot();

@@ -1,8 +1,10 @@
-//! Who holds a side, by name: what a counter cannot tell of processes that were killed. Owns: the order of joining and
-//! lending. Who joins writes his name, then looks whether the slot still serves his connection; who lends the slot again
-//! changes its generation, then looks for names. One of them sees the other (checked with loom in `loom_tests`).
+//! Who holds a side, by name: what a counter cannot tell of processes that were killed. Owns: the order of
+//! joining and lending. Who joins writes his name, then looks whether the slot still serves his connection;
+//! who lends the slot again changes its generation, then looks for names. One of them sees the other (checked
+//! with loom in `loom_tests`).
 //!
-//! A name is a word that is not zero and stands for one process for as long as that lives; what it means is `fabric`'s.
+//! A name is a word that is not zero and stands for one process for as long as that lives; what it means is
+//! `fabric`'s.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 

@@ -69,7 +69,8 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Writes the header of a new, zeroed segment. `None` if the memory is too short or the geometry makes no sense.
+    /// Writes the header of a new, zeroed segment. `None` if the memory is too short or the geometry makes no
+    /// sense.
     pub fn format(memory: &'static [AtomicU64], geometry: Geometry, nonce: u64) -> Option<Self> {
         let is_aligned = memory.as_ptr().addr().is_multiple_of(PAGE);
         if !geometry.is_sane() || geometry.len() > size_of_val(memory) || !is_aligned {
@@ -118,7 +119,8 @@ impl Segment {
     }
 
     fn header(&self) -> &'static SegmentHeader {
-        // SAFETY: the constructors checked for a page of memory that is never unmapped; the header is atomics only.
+        // SAFETY: the constructors checked for a page of memory that is never unmapped; the header is atomics
+        // only.
         unsafe { self.at.cast::<SegmentHeader>().as_ref() }
     }
 
@@ -148,7 +150,8 @@ impl Segment {
 
     /// The memory of the header's page, to be let go.
     pub fn header_memory(&self) -> &'static [AtomicU64] {
-        // SAFETY: the constructors checked for a page, which is never unmapped; the slice stands for its address and length.
+        // SAFETY: the constructors checked for a page, which is never unmapped; the slice stands for its
+        // address and length.
         unsafe { core::slice::from_raw_parts(self.at.as_ptr().cast(), PAGE / 8) }
     }
 
@@ -159,7 +162,8 @@ impl Segment {
             return None;
         }
         let len = (end - first) as usize * self.geometry.slot_len();
-        // SAFETY: the checked geometry fits the mapping, which is never unmapped; the slice stands for its address and length.
+        // SAFETY: the checked geometry fits the mapping, which is never unmapped; the slice stands for its
+        // address and length.
         Some(unsafe { core::slice::from_raw_parts(start.as_ptr().cast(), len / 8) })
     }
 

@@ -1,8 +1,9 @@
 //! Process-private tables without an allocator: objects that are made once, never moved and never destroyed.
 //!
-//! Owns: the soundness of `&'static T` to a reused object. An object's constructor runs once in its life; "freeing" only
-//! puts its number on a free list, so a thread that still looks at a freed object sees a valid object. All state that
-//! changes is atomic fields of `T`. The free list is lock-free: a fork child never inherits it half changed.
+//! Owns: the soundness of `&'static T` to a reused object. An object's constructor runs once in its life;
+//! "freeing" only puts its number on a free list, so a thread that still looks at a freed object sees a valid
+//! object. All state that changes is atomic fields of `T`. The free list is lock-free: a fork child never
+//! inherits it half changed.
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 use core::cell::UnsafeCell;
@@ -22,8 +23,8 @@ struct Entry<T> {
 /// Objects in a leaf.
 pub const LEAF: usize = 64;
 
-/// A table of at most `LEAVES` times [`LEAF`] objects. Its memory comes leaf by leaf, as objects are made, and is never given
-/// back: a leaf is a mapping that is zero at first.
+/// A table of at most `LEAVES` times [`LEAF`] objects. Its memory comes leaf by leaf, as objects are made,
+/// and is never given back: a leaf is a mapping that is zero at first.
 pub struct Slab<T: 'static, const LEAVES: usize> {
     leaves: [AtomicPtr<Entry<T>>; LEAVES],
     made: core::sync::atomic::AtomicU32,
@@ -31,7 +32,8 @@ pub struct Slab<T: 'static, const LEAVES: usize> {
     free: core::sync::atomic::AtomicU64,
 }
 
-// SAFETY: entries are handed out as shared references to `T: Sync`; construction is exclusive (who moves `made` on).
+// SAFETY: entries are handed out as shared references to `T: Sync`; construction is exclusive (who moves
+// `made` on).
 unsafe impl<T: Sync + Send, const LEAVES: usize> Sync for Slab<T, LEAVES> {}
 
 impl<T: Sync + Send, const LEAVES: usize> Slab<T, LEAVES> {
@@ -82,8 +84,8 @@ impl<T: Sync + Send, const LEAVES: usize> Slab<T, LEAVES> {
         Some(unsafe { (*entry.value.get()).assume_init_ref() })
     }
 
-    /// A free object, recycled or made by `make`, in memory that `memory` brings (zeroed, never unmapped, so many bytes).
-    /// `None` if the slab is full or there is no memory.
+    /// A free object, recycled or made by `make`, in memory that `memory` brings (zeroed, never unmapped, so
+    /// many bytes). `None` if the slab is full or there is no memory.
     pub fn take(
         &self,
         memory: impl Fn(usize) -> Option<&'static [AtomicU64]>,

@@ -1,5 +1,5 @@
-//! When programs of this user last gave a core away because they wait, core by core. Owns: what tells a yield that lasted
-//! because many took their turn from one that lasted because somebody computed.
+//! When programs of this user last gave a core away because they wait, core by core. Owns: what tells a yield
+//! that lasted because many took their turn from one that lasted because somebody computed.
 //!
 //! Only speed depends on it: a word may be overwritten or lie.
 
@@ -41,8 +41,8 @@ impl Turns {
         &self.0[core as usize % CORES].0
     }
 
-    /// A turn on `core` ends at `now`. It counts as long if it began more than `long` cycles ago; returns how many did.
-    /// (Not one atomic step: who is interrupted on the way may lose a count.)
+    /// A turn on `core` ends at `now`. It counts as long if it began more than `long` cycles ago; returns how
+    /// many did. (Not one atomic step: who is interrupted on the way may lose a count.)
     #[inline]
     pub fn end(&self, core: u32, now: u64, long: u64) -> u32 {
         let words = self.of(core);
@@ -53,7 +53,8 @@ impl Turns {
         count
     }
 
-    /// Whether somebody has had `core` for more than `long` cycles at `now`, or had since `count` was returned.
+    /// Whether somebody has had `core` for more than `long` cycles at `now`, or had since `count` was
+    /// returned.
     pub fn was_long(&self, core: u32, count: u32, now: u64, long: u64) -> bool {
         self.of(core).long.load(Ordering::Relaxed) != count || self.has_lasted(core, now, long)
     }

@@ -1,7 +1,8 @@
-//! The program's own buffers, as passed to a socket call. Owns: the argument that they may be read or written.
+//! The program's own buffers, as passed to a socket call. Owns: the argument that they may be read or
+//! written.
 //!
-//! The preload library is the only maker of these values: it vouches for what the program promised libc. All other
-//! rooms handle them without unsafe code.
+//! The preload library is the only maker of these values: it vouches for what the program promised libc. All
+//! other rooms handle them without unsafe code.
 
 use crate::copy::copy_run;
 use core::marker::PhantomData;
@@ -28,7 +29,8 @@ pub trait Supply: Piece {
     /// At most the first `count` bytes.
     fn first(&self, count: usize) -> Self;
 
-    /// Copies its first bytes to `room`, as many as fit; returns how many. Fewer only where it ended before its time.
+    /// Copies its first bytes to `room`, as many as fit; returns how many. Fewer only where it ended before
+    /// its time.
     fn copy_to(&self, room: Sink<'_>) -> usize;
 
     /// Whether it ended before its time: nothing more will come.
@@ -156,8 +158,8 @@ pub struct IoVecs<'a> {
 }
 
 impl<'a> IoVecs<'a> {
-    /// # Safety
-    /// `at` holds `count` entries, and each describes memory the program may have read or written during the call.
+    /// # Safety `at` holds `count` entries, and each describes memory the program may have read or written
+    /// during the call.
     pub unsafe fn new(at: *const IoVec, count: usize) -> Self {
         IoVecs { at, count, call: PhantomData }
     }

@@ -1,8 +1,10 @@
-//! Wait words: how a sleeper asks to be rung, and how the other side learns it at no cost while nobody sleeps.
+//! Wait words: how a sleeper asks to be rung, and how the other side learns it at no cost while nobody
+//! sleeps.
 //!
-//! Owns: the arm / publish protocol. Sleeper: `arm`, then look again, then sleep. Publisher: publish, then `take_ring`.
-//! Both put a full fence between their store and their load (store-buffering); a write barrier is not enough
-//! (virtio learned it the hard way, Linux commit a72caae21803). Checked with loom in `loom_tests`.
+//! Owns: the arm / publish protocol. Sleeper: `arm`, then look again, then sleep. Publisher: publish, then
+//! `take_ring`. Both put a full fence between their store and their load (store-buffering); a write barrier
+//! is not enough (virtio learned it the hard way, Linux commit a72caae21803). Checked with loom in
+//! `loom_tests`.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 
@@ -65,15 +67,16 @@ impl WaitWord {
         fence(Ordering::SeqCst);
     }
 
-    /// Asks for a ring at every publication until [`WaitWord::reset`]: edge-triggered registrations need each edge.
+    /// Asks for a ring at every publication until [`WaitWord::reset`]: edge-triggered registrations need each
+    /// edge.
     #[inline]
     pub fn arm_sticky(&self) {
         self.0.fetch_or(STICKY | ONCE, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// Asks to be woken by a futex wake on [`WaitWord::futex`], once; returns the value to sleep on. The caller must look at
-    /// the condition again before it sleeps.
+    /// Asks to be woken by a futex wake on [`WaitWord::futex`], once; returns the value to sleep on. The
+    /// caller must look at the condition again before it sleeps.
     #[inline]
     pub fn arm_nap(&self) -> u32 {
         let value = self.0.fetch_or(NAP, Ordering::SeqCst) | NAP;
@@ -109,8 +112,8 @@ impl WaitWord {
         self.0.load(Ordering::Relaxed) & ONCE != 0
     }
 
-    /// After a publication: how the publisher must tell. At most one publisher is asked per [`WaitWord::arm`] or
-    /// [`WaitWord::arm_nap`].
+    /// After a publication: how the publisher must tell. At most one publisher is asked per [`WaitWord::arm`]
+    /// or [`WaitWord::arm_nap`].
     #[inline]
     pub fn take_ring(&self) -> Asked {
         fence(Ordering::SeqCst);
@@ -121,7 +124,8 @@ impl WaitWord {
         Asked(self.0.fetch_and(!(ONCE | NAP), Ordering::SeqCst))
     }
 
-    /// After a publication: whether someone waits. Does not take the request: the publisher may find it too early to ring.
+    /// After a publication: whether someone waits. Does not take the request: the publisher may find it too
+    /// early to ring.
     #[inline]
     pub fn is_waited_for(&self) -> bool {
         fence(Ordering::SeqCst);

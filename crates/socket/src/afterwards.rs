@@ -1,8 +1,10 @@
-//! What a signal handler writes on a blocking socket while it has interrupted the middle of its own thread's write there.
+//! What a signal handler writes on a blocking socket while it has interrupted the middle of its own thread's
+//! write there.
 //!
-//! Under TCP the handler runs when that call is over, or has told how far it got: its bytes come behind those. Here it finds the turn
-//! taken by its own thread, so it leaves its bytes, and the interrupted call sends them when it gives the turn back, before the rest of
-//! its own. Owns: the notes, and that the bytes of one thread's handlers keep their order.
+//! Under TCP the handler runs when that call is over, or has told how far it got: its bytes come behind
+//! those. Here it finds the turn taken by its own thread, so it leaves its bytes, and the interrupted call
+//! sends them when it gives the turn back, before the rest of its own. Owns: the notes, and that the bytes of
+//! one thread's handlers keep their order.
 
 use crate::conn::Conn;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -97,8 +99,8 @@ pub(crate) fn leave(conn: &Conn, source: impl Supply) -> usize {
     }
 }
 
-/// Sends what this thread's handlers have left for `conn`, by `send`, which says how much it took; 0 to keep the rest for later,
-/// `None` if nobody will ever take it.
+/// Sends what this thread's handlers have left for `conn`, by `send`, which says how much it took; 0 to keep
+/// the rest for later, `None` if nobody will ever take it.
 pub(crate) fn send(conn: &Conn, send: impl FnMut(&[u8]) -> Option<usize>) {
     if let Some(note) = mine(conn)
         && !note.is_busy.swap(true, Ordering::Relaxed)

@@ -1,5 +1,5 @@
-//! The answer to an intent: looked for, taken note of, or made PLAIN by giving the intent up.
-//! Owns: the flush of early bytes: what the ring holds when the verdict is PLAIN goes out over TCP, in order, first.
+//! The answer to an intent: looked for, taken note of, or made PLAIN by giving the intent up. Owns: the flush
+//! of early bytes: what the ring holds when the verdict is PLAIN goes out over TCP, in order, first.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -15,13 +15,14 @@ use os::{Errno, diag};
 use shm::Side;
 use shm::sync::Ordering as Shared;
 
-/// How long an intent may stay unanswered: far longer than a busy server takes to accept, short enough for the rare
-/// listener whose connections are served by a program without the library. (Reading the counter costs less than a clock.)
+/// How long an intent may stay unanswered: far longer than a busy server takes to accept, short enough for
+/// the rare listener whose connections are served by a program without the library. (Reading the counter
+/// costs less than a clock.)
 const PATIENCE: Cycles = Cycles::from_ms(1_000);
 /// For who was late with the first look already.
 const SECOND_PATIENCE: Cycles = Cycles::from_ms(500);
-/// How often somebody who waits for the answer has looked for it by then: one who hardly got to run in that time knows that
-/// the server did not either (500 processes that start at once on two CPUs).
+/// How often somebody who waits for the answer has looked for it by then: one who hardly got to run in that
+/// time knows that the server did not either (500 processes that start at once on two CPUs).
 const PATIENCE_LOOKS: u32 = 30;
 
 /// The intent stands; from now on the answer is waited for.
@@ -76,8 +77,8 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
     }
 }
 
-/// As [`refresh`], at the price of a glance: TCP itself is asked only once the answer is late. For calls that go on
-/// whatever the answer is; those that wait ask properly.
+/// As [`refresh`], at the price of a glance: TCP itself is asked only once the answer is late. For calls that
+/// go on whatever the answer is; those that wait ask properly.
 #[inline]
 pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
     match connection::verdict(conn.row()) {
@@ -132,7 +133,8 @@ fn is_in_need(conn: &Conn) -> bool {
         || End::of(conn).is_none_or(|end| !ready::has_space(conn, &end))
 }
 
-/// Whether no program has the server's socket yet: its process is busy, and answers when it comes to it. (It has no inode.)
+/// Whether no program has the server's socket yet: its process is busy, and answers when it comes to it. (It
+/// has no inode.)
 fn waits_to_be_accepted(fd: i32) -> bool {
     /// TCP_ESTABLISHED, TCP_SYN_RECV, TCP_CLOSE_WAIT, TCP_NEW_SYN_RECV of net/tcp_states.h.
     const OPEN: [u8; 4] = [1, 3, 8, 12];
@@ -150,7 +152,8 @@ fn became_smc(conn: &Conn, fd: i32) -> Phase {
     conn.phase()
 }
 
-/// Takes note of SMC; whether that was news: then the registrations, whose turn the caller has, are to be told.
+/// Takes note of SMC; whether that was news: then the registrations, whose turn the caller has, are to be
+/// told.
 fn share(conn: &Conn, fd: i32) -> bool {
     let is_news = conn.phase() == Phase::Intent;
     if is_news {
@@ -217,7 +220,8 @@ fn give_up(conn: &Conn, end: &End, fd: i32) -> bool {
     is_news
 }
 
-/// Sends what the ring holds over TCP. At most [`ready::EARLY_MAX`] bytes, into a send buffer nobody has used.
+/// Sends what the ring holds over TCP. At most [`ready::EARLY_MAX`] bytes, into a send buffer nobody has
+/// used.
 fn flush(turn: &mut shm::Sending<'_>, end: &End, fd: i32) {
     let mut known = shm::RxCache::new();
     let mut early = turn.take_back(end.outgoing, &mut known);

@@ -1,5 +1,5 @@
-//! The decision about an accepted socket. Owns: the order of a claim: find the client's intent, map its memory, open the doorbells,
-//! and only then swap the word.
+//! The decision about an accepted socket. Owns: the order of a claim: find the client's intent, map its
+//! memory, open the doorbells, and only then swap the word.
 
 use crate::conn::Conn;
 use crate::conn::link::Tie;
@@ -41,7 +41,8 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     if conn.phase() != Phase::Accepted {
         return conn.phase();
     }
-    // (While another thread changes the credentials nothing new begins; what another process has begun is followed.)
+    // (While another thread changes the credentials nothing new begins; what another process has begun is
+    // followed.)
     let using = registry::using();
     let refused = if using.is_some() { None } else { declined(fd) };
     let decided = match refused.map_or_else(|| claim(conn, fd), Err) {
@@ -65,8 +66,8 @@ fn declined(fd: i32) -> Option<Reason> {
     }
 }
 
-/// Counts and tells what became of an accepted socket. One that came from another process (no era of ours) may be
-/// anybody's end, and was counted there.
+/// Counts and tells what became of an accepted socket. One that came from another process (no era of ours)
+/// may be anybody's end, and was counted there.
 fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
     if conn.role.era.load(core::sync::atomic::Ordering::Relaxed) != 0 {
         fallback::note(fd, What::Connection(Side::Server), reason);
@@ -75,7 +76,8 @@ fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
 
 /// PEERNOSMC: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
-    // Nothing pending means nobody offered anything, unless another process shares the socket and answered already.
+    // Nothing pending means nobody offered anything, unless another process shares the socket and answered
+    // already.
     let is_unshared = conn.role.era.load(core::sync::atomic::Ordering::Relaxed) == crate::era::now();
     if is_unshared && !connection::any_pending() {
         return Err(Reason::PEERNOSMC);
@@ -84,7 +86,8 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     let opened = attach::open(row);
     let (index, view) = opened.inspect_err(|reason| {
         if connection::decide(row, side, Verdict::Plain(*reason)) == Verdict::Smc {
-            // Another process answered before, and we cannot follow: better a reset than a peer that waits for ever.
+            // Another process answered before, and we cannot follow: better a reset than a peer that waits
+            // for ever.
             net::abort(fd);
         }
     })?;
@@ -208,8 +211,8 @@ fn refuse_unasked(client: Endpoint, errno: os::Errno) -> Reason {
     Reason::MEM
 }
 
-/// Joins the holders of a side; `false` if the slot serves another connection by now. `is_first`: the hold was counted by
-/// the client already.
+/// Joins the holders of a side; `false` if the slot serves another connection by now. `is_first`: the hold
+/// was counted by the client already.
 fn takes_side(view: &fabric::slot::SlotView, side: Side, generation: u32, is_first: bool) -> bool {
     let block = &view.header().sides[side as usize];
     member::join(block);
@@ -225,7 +228,8 @@ fn takes_side(view: &fabric::slot::SlotView, side: Side, generation: u32, is_fir
     true
 }
 
-/// Only one server socket can hold a row; several processes may share that socket. Whether this is the first of them.
+/// Only one server socket can hold a row; several processes may share that socket. Whether this is the first
+/// of them.
 fn is_first_claim(row: RowId, cookie: u64) -> Result<bool, Reason> {
     let row = connection::row(row).ok_or(Reason::SYNCERR)?;
     match row.server_cookie.compare_exchange(0, cookie, AcqRel, Relaxed) {
@@ -235,8 +239,8 @@ fn is_first_claim(row: RowId, cookie: u64) -> Result<bool, Reason> {
     }
 }
 
-/// Writes down who holds the side, and where its ends are, for the day the slot is wanted again and someone died without
-/// letting go.
+/// Writes down who holds the side, and where its ends are, for the day the slot is wanted again and someone
+/// died without letting go.
 fn note_end(conn: &Conn, fd: i32, at: Addresses, is_unshared: bool) {
     let is_nonblocking = if is_unshared { conn.has(flag::NONBLOCKING) } else { os::fd::is_nonblocking(fd) };
     conn.see_nonblocking(is_nonblocking);

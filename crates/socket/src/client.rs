@@ -1,5 +1,5 @@
-//! The connecting side, before connect() and after it. Owns: that the intent stands before the SYN leaves, and leaves nothing behind
-//! where it cannot.
+//! The connecting side, before connect() and after it. Owns: that the intent stands before the SYN leaves,
+//! and leaves nothing behind where it cannot.
 
 use crate::conn::link::Tie;
 use crate::end::End;
@@ -16,7 +16,8 @@ use os::net::{self, Endpoint};
 use shm::Side;
 use shm::sync::Ordering as Shared;
 
-/// Before connect(): publishes an intent if an enabled listener is at `target`; `None` if the socket stays on TCP.
+/// Before connect(): publishes an intent if an enabled listener is at `target`; `None` if the socket stays on
+/// TCP.
 pub fn offer(fd: i32, target: Endpoint) -> Option<Held> {
     // Who has left the registry has none for the reason.
     if crate::table::refusal(fd).is_some() && registry::has_left() {

@@ -1,4 +1,5 @@
-//! shutdown, close and dup. Owns: what a close says to the peer, and what it leaves behind for TCP: FIN after a clean close, RST if bytes were left unread.
+//! shutdown, close and dup. Owns: what a close says to the peer, and what it leaves behind for TCP: FIN after
+//! a clean close, RST if bytes were left unread.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -45,7 +46,8 @@ pub enum AfterClose {
     Shared(Held, release::Ends),
 }
 
-/// Before close(fd) or a dup2 onto it: takes the entry out and, if it was the last of this process, ends our part.
+/// Before close(fd) or a dup2 onto it: takes the entry out and, if it was the last of this process, ends our
+/// part.
 pub fn before_close(fd: i32) -> AfterClose {
     before_close_among(fd, true)
 }
@@ -71,7 +73,8 @@ pub fn before_close_among(fd: i32, alone: bool) -> AfterClose {
 }
 
 fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
-    // Two threads may close two duplicates, or the same number: who takes the entry out counts, and who counts last ends it.
+    // Two threads may close two duplicates, or the same number: who takes the entry out counts, and who
+    // counts last ends it.
     if table::clear(fd) != Entry::Conn(held.index()) || !held.drop_fd() {
         return AfterClose::Nothing;
     }
@@ -143,9 +146,10 @@ fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
     false
 }
 
-/// Whose FIN is first keeps the port for a minute (RFC 9293 section 3.6.1), and two that cross keep one each. Over TCP a client that
-/// closes after a server mostly has its FIN by then; over memory it learns of the close before the server's FIN is sent:
-/// 28 thousand short connections took all ports of a client, which over TCP had most of them still.
+/// Whose FIN is first keeps the port for a minute (RFC 9293 section 3.6.1), and two that cross keep one each.
+/// Over TCP a client that closes after a server mostly has its FIN by then; over memory it learns of the
+/// close before the server's FIN is sent: 28 thousand short connections took all ports of a client, which
+/// over TCP had most of them still.
 fn let_the_server_end_first(conn: &Conn, fd: i32) {
     /// A server's close() takes 5 us from its announcement to its FIN.
     const LONGEST: Cycles = Cycles::from_us(33);

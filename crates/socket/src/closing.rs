@@ -1,5 +1,6 @@
-//! What a close, an exit and the last use mean, decided from what is known: flags, what both sides have closed, and who else holds the
-//! socket. Owns: those rules. It touches nothing; `close`, `exit` and `release` do what it says.
+//! What a close, an exit and the last use mean, decided from what is known: flags, what both sides have
+//! closed, and who else holds the socket. Owns: those rules. It touches nothing; `close`, `exit` and
+//! `release` do what it says.
 
 use crate::flag::{self, Flags};
 use crate::phase::Phase;
@@ -14,8 +15,8 @@ pub(crate) fn by_shutdown(how: i32) -> u32 {
     }
 }
 
-/// What is noted when this process goes though others may hold the socket, or when it ends: should it be the last close all the
-/// same, it is an orderly one, unless bytes are unread.
+/// What is noted when this process goes though others may hold the socket, or when it ends: should it be the
+/// last close all the same, it is an orderly one, unless bytes are unread.
 pub(crate) fn noted_on_leaving(is_drained: bool) -> u32 {
     if is_drained { ClosedBy::EXIT } else { 0 }
 }
@@ -38,7 +39,8 @@ pub(crate) struct Last {
     pub(crate) said: u32,
 }
 
-/// Whether a close lets the server's FIN be first, of which this client has `heard` (bits of [`ClosedBy`]) but which is not there.
+/// Whether a close lets the server's FIN be first, of which this client has `heard` (bits of [`ClosedBy`])
+/// but which is not there.
 pub(crate) fn lets_server_end_first(last: Last, heard: u32) -> bool {
     let may_wait =
         last.is_alone && !last.is_reset && last.said & ClosedBy::WRITE == 0 && last.side == Side::Client;
@@ -78,12 +80,14 @@ pub(crate) fn counts_at_last_use(was: Phase, flags: Flags) -> bool {
     was == Phase::Smc && !flags.has_any(flag::COUNTED | flag::LEFT)
 }
 
-/// Whether the last use gives a hold back. (What nobody has counted keeps the slot until the kernel knows the socket no more.)
+/// Whether the last use gives a hold back. (What nobody has counted keeps the slot until the kernel knows the
+/// socket no more.)
 pub(crate) fn drops_hold(flags: Flags) -> bool {
     !flags.has_any(flag::LEFT | flag::UNCOUNTED)
 }
 
-/// Whether the hold that was kept for the server goes with the last one of `side`: no server ever took it, or none will.
+/// Whether the hold that was kept for the server goes with the last one of `side`: no server ever took it, or
+/// none will.
 pub(crate) fn takes_peers_hold_along(was: Phase, side: Side) -> bool {
     was == Phase::Intent || (was == Phase::Plain && side == Side::Client)
 }

@@ -1,7 +1,8 @@
 //! Before a process installs a filter of system calls. Owns: that nothing is left to be decided behind it.
 //!
-//! What is shared stays shared, and goes on with the calls that `os::confined` allows; what is undecided is TCP's, for a decision
-//! asks the kernel much. A listener is announced no more by a process that could not answer its clients.
+//! What is shared stays shared, and goes on with the calls that `os::confined` allows; what is undecided is
+//! TCP's, for a decision asks the kernel much. A listener is announced no more by a process that could not
+//! answer its clients.
 
 use crate::held::hold_index;
 use crate::phase::Phase;

@@ -1,6 +1,6 @@
-//! A process is about to change its credentials for good. Owns: what becomes of its sockets: connections in shared memory go
-//! on; what is undecided is decided now, for TCP, while it can still be said; listeners are withdrawn, since nobody who
-//! accepts from them could answer a client of the old user any more.
+//! A process is about to change its credentials for good. Owns: what becomes of its sockets: connections in
+//! shared memory go on; what is undecided is decided now, for TCP, while it can still be said; listeners are
+//! withdrawn, since nobody who accepts from them could answer a client of the old user any more.
 
 use crate::held::{all, hold_index};
 use crate::phase::{Event, Phase};
@@ -19,8 +19,8 @@ pub fn is_a_copy() -> bool {
     registry::is_a_copy()
 }
 
-/// Before the change, of which [`after`] tells the end, whatever it was. `is_counted`: this is no copy of a process that
-/// nobody has counted (a child of clone), whose undecided sockets are its parent's to decide.
+/// Before the change, of which [`after`] tells the end, whatever it was. `is_counted`: this is no copy of a
+/// process that nobody has counted (a child of clone), whose undecided sockets are its parent's to decide.
 pub fn before(is_counted: bool) {
     registry::begin_change();
     if registry::mapped().is_none() {

@@ -1,5 +1,5 @@
-//! What becomes of a socket at a call. Owns: that every call finds it decided: an undecided one is decided first, whichever call it
-//! is; one whose slot serves another connection by now is TCP's.
+//! What becomes of a socket at a call. Owns: that every call finds it decided: an undecided one is decided
+//! first, whichever call it is; one whose slot serves another connection by now is TCP's.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -103,8 +103,8 @@ fn course(phase: Phase, is_stale: impl FnOnce() -> bool) -> Course {
     }
 }
 
-/// The slot is another connection's by now. It was lent again because the kernel knew this one to be over: it has the last
-/// word, and every call from here on.
+/// The slot is another connection's by now. It was lent again because the kernel knew this one to be over: it
+/// has the last word, and every call from here on.
 #[cold]
 fn forsake(conn: &Conn) {
     if let Some(_turn) = conn.interest.turn.take()
@@ -118,7 +118,8 @@ fn forsake(conn: &Conn) {
     }
 }
 
-/// Before something only TCP can do, or that needs the bare socket: an undecided socket stays on TCP for good.
+/// Before something only TCP can do, or that needs the bare socket: an undecided socket stays on TCP for
+/// good.
 pub fn refuse(fd: i32) {
     let Some(conn) = hold(fd) else { return };
     if conn.phase() == Phase::Accepted {

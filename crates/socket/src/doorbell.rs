@@ -1,8 +1,9 @@
 //! How a sleeper makes sure to be rung. Owns: the doorbell's meaning.
 //!
-//! One doorbell per side serves blocked readers, blocked writers, poll and every epoll set. It mirrors a level: readable
-//! whenever something a sleeper of this process waits for may have come true. Whoever drains it must call [`rearm`],
-//! which asks again for all sleepers and rings for those whose wish has come true meanwhile.
+//! One doorbell per side serves blocked readers, blocked writers, poll and every epoll set. It mirrors a
+//! level: readable whenever something a sleeper of this process waits for may have come true. Whoever drains
+//! it must call [`rearm`], which asks again for all sleepers and rings for those whose wish has come true
+//! meanwhile.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -15,9 +16,10 @@ use os::epoll::bits;
 use shm::bell::Wanted;
 use shm::sync::Ordering as Shared;
 
-/// Drains the doorbell if need be, asks to be rung for everything that sleepers of this side wait for, and rings
-/// for them at once if it is there already. `mine_rx` and `mine_tx` say what the caller itself waits for: it looks
-/// for itself and is not rung for. Returns whether the doorbell was rung: then it tells the caller nothing.
+/// Drains the doorbell if need be, asks to be rung for everything that sleepers of this side wait for, and
+/// rings for them at once if it is there already. `mine_rx` and `mine_tx` say what the caller itself waits
+/// for: it looks for itself and is not rung for. Returns whether the doorbell was rung: then it tells the
+/// caller nothing.
 pub(crate) fn rearm(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool) -> bool {
     rearm_for(conn, end, mine_rx, mine_tx, false)
 }
@@ -44,7 +46,8 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
     };
     conn.interest.bell.rearm(end.words(), end, wanted, |was_rung| {
         let (others_rx, others_tx) = others.get();
-        // The kernel looks again before it wakes a waiter for an edge: drained, the edge would be lost to who sleeps for it.
+        // The kernel looks again before it wakes a waiter for an edge: drained, the edge would be lost to who
+        // sleeps for it.
         let has_edge = (was_rung || is_drained || awaits_space.get())
             && conn.interest.epoll_edge.load(Ordering::Acquire) > 0
             && crate::interest::set::sleeps_for_edge(conn, end);
@@ -55,7 +58,8 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
     })
 }
 
-/// How data are to be rung for. (For an edge, space is asked for when a send finds none, and until that has been told.)
+/// How data are to be rung for. (For an edge, space is asked for when a send finds none, and until that has
+/// been told.)
 fn data_wanted(conn: &Conn, is_slept_for: bool) -> Wanted {
     if conn.has(flag::SIGNAL_DRIVEN) {
         // Every arrival raises the signal, also while earlier bytes are unread.
@@ -81,8 +85,8 @@ pub(crate) fn leave(conn: &Conn, end: &End) {
     }
 }
 
-/// Whether a registration for `events` needs nothing to be rung: the words are armed, and nothing rung is pending. Of an
-/// edge, `awaits_space` says whether space is among what it waits for.
+/// Whether a registration for `events` needs nothing to be rung: the words are armed, and nothing rung is
+/// pending. Of an edge, `awaits_space` says whether space is among what it waits for.
 pub(crate) fn is_armed_for(conn: &Conn, end: &End, events: u32, awaits_space: bool) -> bool {
     let wants_data = events & (bits::ET | bits::IN | bits::RDNORM | bits::RDHUP) != 0;
     let wants_space =

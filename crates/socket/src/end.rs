@@ -1,5 +1,5 @@
-//! One side of a tied connection: its rings, its words, its doorbell, and the turns at them. Owns: how the peer is told, and that
-//! whoever naps there hears of what TCP will tell.
+//! One side of a tied connection: its rings, its words, its doorbell, and the turns at them. Owns: how the
+//! peer is told, and that whoever naps there hears of what TCP will tell.
 
 use crate::conn::Conn;
 use core::sync::atomic::Ordering;
@@ -29,7 +29,8 @@ impl End {
         Some(End { view, side, outgoing: view.outgoing(side), incoming: view.incoming(side) })
     }
 
-    /// The same, but for a slot that serves another connection by now: for whoever is about to change its words.
+    /// The same, but for a slot that serves another connection by now: for whoever is about to change its
+    /// words.
     pub(crate) fn still_of(conn: &Conn) -> Option<End> {
         End::of(conn).filter(|_| !conn.is_stale())
     }
@@ -74,7 +75,8 @@ impl End {
         }
     }
 
-    /// Something happened that TCP will tell the peer: whoever naps there, and does not look at TCP, is to sleep properly.
+    /// Something happened that TCP will tell the peer: whoever naps there, and does not look at TCP, is to
+    /// sleep properly.
     pub(crate) fn wake_napping_peer(&self) {
         wake_napping([&self.outgoing.words().data_wait.0, &self.incoming.words().space_wait.0]);
     }
@@ -91,8 +93,8 @@ impl End {
         self.wake_napping_peer();
     }
 
-    /// After flags that the peer may wait for without TCP's telling it: a writer that sleeps for space, and whoever naps. Once the
-    /// kernel knows as well, so that who is woken finds what TCP says with it.
+    /// After flags that the peer may wait for without TCP's telling it: a writer that sleeps for space, and
+    /// whoever naps. Once the kernel knows as well, so that who is woken finds what TCP says with it.
     pub(crate) fn wake_peer(&self) {
         core::sync::atomic::fence(Ordering::SeqCst);
         self.ring_peer(&self.incoming.words().space_wait.0);
@@ -115,7 +117,8 @@ impl End {
         self.mine().generation.load(Shared::Relaxed) == conn.generation()
     }
 
-    /// The turn to send: EAGAIN if a signal handler interrupted the same call in the same thread; ECONNRESET if the word lies.
+    /// The turn to send: EAGAIN if a signal handler interrupted the same call in the same thread; ECONNRESET
+    /// if the word lies.
     #[inline]
     pub(crate) fn send_turn(&self, conn: &Conn) -> Result<Sending<'static>, Errno> {
         Sending::take(self.mine(), me(), &patience(conn)).map_err(refusal)

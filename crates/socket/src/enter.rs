@@ -1,5 +1,5 @@
-//! How a socket gets into the table of descriptors. Owns: that an entry whose number was closed behind our back lets its
-//! connection go.
+//! How a socket gets into the table of descriptors. Owns: that an entry whose number was closed behind our
+//! back lets its connection go.
 
 use crate::conn::Conn;
 use crate::held::{Held, all, hold_index, make};

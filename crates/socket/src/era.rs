@@ -1,12 +1,13 @@
-//! Eras of this process. Owns: the count of its forks, by which a copy of a socket that another process may have got since is
-//! known without asking anybody.
+//! Eras of this process. Owns: the count of its forks, by which a copy of a socket that another process may
+//! have got since is known without asking anybody.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// How often this process has forked.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Changes with every fork, before and after it: equal eras mean "nobody can have got a copy of the socket since".
+/// Changes with every fork, before and after it: equal eras mean "nobody can have got a copy of the socket
+/// since".
 pub(crate) fn now() -> u64 {
     u64::from(os::process::cached_pid()) << 32 | u64::from(FORKS.load(Ordering::Acquire))
 }

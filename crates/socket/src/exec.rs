@@ -12,8 +12,8 @@ use fabric::{attach, member, offer};
 use os::net;
 use shm::sync::Ordering as Shared;
 
-/// In a child that borrows this process's memory (vfork), before it execs: the same, and whichever socket it has made its
-/// standard input or output, though the number is not in the table, which is its parent's.
+/// In a child that borrows this process's memory (vfork), before it execs: the same, and whichever socket it
+/// has made its standard input or output, though the number is not in the table, which is its parent's.
 pub fn before_borrower_execs() {
     for (_, held) in connections() {
         held.unmark(flag::LENT_NOW);
@@ -36,9 +36,9 @@ pub fn after_borrower_failed_to_exec() {
     }
 }
 
-/// Before exec: a connection of which a descriptor goes on into the next program must be found there, whichever number it has
-/// then; one whose descriptors all end here is left to others. Early bytes go out; memory that is ours stays open. (What the
-/// server's side needs is the client's to keep.)
+/// Before exec: a connection of which a descriptor goes on into the next program must be found there,
+/// whichever number it has then; one whose descriptors all end here is left to others. Early bytes go out;
+/// memory that is ours stays open. (What the server's side needs is the client's to keep.)
 pub fn before_exec() {
     settle::settle_everything();
     mark_what_goes_on();
@@ -59,8 +59,8 @@ pub fn before_exec() {
     }
 }
 
-/// The next program counts itself when it finds the connection. Until then its name in the roster, which is this process's,
-/// keeps the slot. Once per connection, which may have several descriptors.
+/// The next program counts itself when it finds the connection. Until then its name in the roster, which is
+/// this process's, keeps the slot. Once per connection, which may have several descriptors.
 fn give_up_count(conn: &Conn) {
     if !conn.has(flag::LEFT)
         && let Some(end) = End::still_of(conn)
@@ -85,7 +85,8 @@ pub fn after_failed_exec() {
     }
 }
 
-/// Marks the connections of which a descriptor is not closed on exec, be it a duplicate that was made behind our back.
+/// Marks the connections of which a descriptor is not closed on exec, be it a duplicate that was made behind
+/// our back.
 fn mark_what_goes_on() {
     /// So many numbers are looked at that are in no table: what a program hands on has low ones.
     const UNSEEN: i32 = 64;
@@ -106,7 +107,8 @@ fn mark_what_goes_on() {
     }
 }
 
-/// Lets the memory of a shared connection survive exec, or not any more: whoever has it may be gone when it is wanted.
+/// Lets the memory of a shared connection survive exec, or not any more: whoever has it may be gone when it
+/// is wanted.
 fn keep_memory_over_exec(conn: &Conn, on: bool) {
     let Some(view) = conn.view().filter(|_| matches!(conn.phase(), Phase::Smc | Phase::Intent)) else {
         return;

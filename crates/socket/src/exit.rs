@@ -11,7 +11,8 @@ use fabric::totals;
 use os::net;
 use shm::sync::Ordering as Shared;
 
-/// Before abort(), which may yet return to the program by its handler: early bytes go out, and nothing else is given up.
+/// Before abort(), which may yet return to the program by its handler: early bytes go out, and nothing else
+/// is given up.
 pub fn at_abort() {
     for (fd, held) in connections() {
         if held.phase() == Phase::Intent && !is_copy(&held) {
@@ -20,7 +21,8 @@ pub fn at_abort() {
     }
 }
 
-/// A thread ends by the system call itself, perhaps the last one, of which nobody else will hear: early bytes go out.
+/// A thread ends by the system call itself, perhaps the last one, of which nobody else will hear: early bytes
+/// go out.
 pub fn before_thread_ends() {
     for (fd, held) in connections() {
         if held.phase() == Phase::Intent && !is_copy(&held) {
@@ -29,7 +31,8 @@ pub fn before_thread_ends() {
     }
 }
 
-/// When the process ends on its own: early bytes go out, unread bytes are answered by RST. The kernel does the rest.
+/// When the process ends on its own: early bytes go out, unread bytes are answered by RST. The kernel does
+/// the rest.
 pub fn at_exit() {
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };

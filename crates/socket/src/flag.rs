@@ -1,6 +1,7 @@
 //! What a connection remembers in single bits. Owns: their meaning and their numbers.
 //!
-//! A connection's flags are one word, which threads change bit by bit: no flag says anything about the order of two of them.
+//! A connection's flags are one word, which threads change bit by bit: no flag says anything about the order
+//! of two of them.
 
 use core::ops::BitOr;
 
@@ -67,7 +68,8 @@ flags! {
     TCP_GONE = 1;
     /// connect() was seen to have completed.
     ESTABLISHED = 2;
-    /// Reset: the peer died with our bytes unread, or the ring contradicted itself. TCP would have said ECONNRESET.
+    /// Reset: the peer died with our bytes unread, or the ring contradicted itself. TCP would have said
+    /// ECONNRESET.
     RESET = 3;
     /// ECONNRESET has been reported; from now on the stream has ended.
     RESET_TOLD = 4;
@@ -95,7 +97,8 @@ flags! {
     LENT_NOW = 15;
     /// A descriptor of it goes on into the next program, if the exec that is being tried succeeds.
     GOES_ON = 16;
-    /// Others may hold the socket whom nobody has counted: it came from another process, or this one forked before its first use.
+    /// Others may hold the socket whom nobody has counted: it came from another process, or this one forked
+    /// before its first use.
     UNCOUNTED = 17;
     /// A listener that was announced until a filter of system calls came.
     WITHDRAWN = 18;

@@ -10,8 +10,8 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
     all().map(|(_, conn)| conn).filter(|conn| conn.fds() > 0 && conn.phase().is_tied())
 }
 
-/// Before fork(): the child's copies are counted first, so that neither side ever takes itself for the last by mistake.
-/// What another thread ties from here on carries the new era, and is counted by the child.
+/// Before fork(): the child's copies are counted first, so that neither side ever takes itself for the last
+/// by mistake. What another thread ties from here on carries the new era, and is counted by the child.
 pub fn before_fork() {
     era::advance();
     settle::settle_everything();
@@ -21,7 +21,8 @@ pub fn before_fork() {
     }
 }
 
-/// In the parent after fork(), successful or not: what was known to be unshared while the fork was under way may be shared.
+/// In the parent after fork(), successful or not: what was known to be unshared while the fork was under way
+/// may be shared.
 pub fn after_fork_in_parent() {
     era::advance();
 }

@@ -1,7 +1,9 @@
-//! The CLC handshake over the slot's mailbox: PROPOSAL before the SYN, ACCEPT with the claim, CONFIRM when the client learns.
+//! The CLC handshake over the slot's mailbox: PROPOSAL before the SYN, ACCEPT with the claim, CONFIRM when
+//! the client learns.
 //!
-//! Owns: the carrier. Who says what, and what is refused with which code, is `proto::handshake`'s; the messages are
-//! those of SMC-Dv2.1 over a loopback ISM device, byte for byte. No message crosses TCP and nobody waits for one.
+//! Owns: the carrier. Who says what, and what is refused with which code, is `proto::handshake`'s; the
+//! messages are those of SMC-Dv2.1 over a loopback ISM device, byte for byte. No message crosses TCP and
+//! nobody waits for one.
 
 use fabric::slot::SlotView;
 use fabric::{Reason, offer, registry};
@@ -102,8 +104,8 @@ fn judge(letter: &Mail, local: &Local, offer: Offer) -> Result<Accept, Refusal> 
     Server::new().handle_proposal(Input::Bytes(letter.take(&mut bytes)), local, Ok(offer), true)
 }
 
-/// The client's look at the ACCEPT, and its CONFIRM; nothing if the letter is still on its way, for the verdict word
-/// decides. An error means that the server broke the protocol.
+/// The client's look at the ACCEPT, and its CONFIRM; nothing if the letter is still on its way, for the
+/// verdict word decides. An error means that the server broke the protocol.
 pub(crate) fn confirm(view: &SlotView, cookie: u64) -> Result<(), Refusal> {
     let mut letter = [0; MAIL_LEN];
     let accept = view.header().mail[Letter::Accept as usize].take(&mut letter);

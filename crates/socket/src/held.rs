@@ -1,7 +1,8 @@
 //! The sockets of this process, and who is in a call on one. Owns: when an object may serve another socket.
 //!
-//! A call holds the connection through [`Held`]; the object is recycled when no descriptor and no call refers to it, by whoever
-//! turns its count of uses from zero to free: a late look at a recycled object changes nothing.
+//! A call holds the connection through [`Held`]; the object is recycled when no descriptor and no call refers
+//! to it, by whoever turns its count of uses from zero to free: a late look at a recycled object changes
+//! nothing.
 
 use crate::conn::Conn;
 use crate::conn::life::{CALL, FD, FREE};
@@ -66,7 +67,8 @@ pub(crate) fn hold(fd: i32) -> Option<Held> {
     if place.still_is(entry) { Some(held) } else { None }
 }
 
-/// A new socket, which stands for one descriptor and is held for the call that enters it into the table. `None` without memory.
+/// A new socket, which stands for one descriptor and is held for the call that enters it into the table.
+/// `None` without memory.
 pub(crate) fn make(born: Event) -> Option<Held> {
     let (index, conn) = TABLE.take(os::mem::more, Conn::new)?;
     conn.reset(born);

@@ -1,5 +1,5 @@
-//! Copies that may leave this process: descriptors that are passed, or that a program which starts gets. Owns: that such a copy
-//! is counted before anybody can have it.
+//! Copies that may leave this process: descriptors that are passed, or that a program which starts gets.
+//! Owns: that such a copy is counted before anybody can have it.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -22,8 +22,9 @@ pub fn before_lending(fd: i32) {
     }
 }
 
-/// Somebody else may have a copy from now on. It is counted at once: should we close ours before he has looked at his, the
-/// connection goes on. (One too many, if nobody takes it, is found when the slot is wanted again: the kernel is asked then.)
+/// Somebody else may have a copy from now on. It is counted at once: should we close ours before he has
+/// looked at his, the connection goes on. (One too many, if nobody takes it, is found when the slot is wanted
+/// again: the kernel is asked then.)
 pub(crate) fn leave_a_copy(conn: &Conn) {
     conn.note_shared();
     if conn.phase() == Phase::Smc

@@ -1,9 +1,10 @@
 //! One connection: send, receive, readiness, shutdown, fallback; and the epoll sets it is in.
 //!
-//! Owns: the table from descriptor to connection and every decision about a connection in this process. Invariants: the
-//! program's descriptor is the kernel's TCP socket for life, so end of stream, reset and peer death are TCP's to tell;
-//! bytes still in the ring come before whatever TCP says; nobody writes to TCP before the verdict is PLAIN.
-//! Does not own: the C ABI (`preload`), the registry and slots (`fabric`), orderings of shared words (`shm`).
+//! Owns: the table from descriptor to connection and every decision about a connection in this process.
+//! Invariants: the program's descriptor is the kernel's TCP socket for life, so end of stream, reset and peer
+//! death are TCP's to tell; bytes still in the ring come before whatever TCP says; nobody writes to TCP
+//! before the verdict is PLAIN. Does not own: the C ABI (`preload`), the registry and slots (`fabric`),
+//! orderings of shared words (`shm`).
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

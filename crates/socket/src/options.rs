@@ -1,5 +1,5 @@
-//! Options of sockets that hardly any program sets. Owns: whether some socket of this process may have one: else nobody asks
-//! the kernel for it.
+//! Options of sockets that hardly any program sets. Owns: whether some socket of this process may have one:
+//! else nobody asks the kernel for it.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,5 +1,6 @@
-//! Where a socket is in its life, and what leads from one phase to the next. Owns: the table. `Conn::transition` alone changes a
-//! phase, by what this says; whoever calls it has made sure of the rest (the turn, the verdict).
+//! Where a socket is in its life, and what leads from one phase to the next. Owns: the table.
+//! `Conn::transition` alone changes a phase, by what this says; whoever calls it has made sure of the rest
+//! (the turn, the verdict).
 
 use Event::{Accepted, Closed, Forsaken, Listened, Offered, Refused, Shared, Watched, Withdrawn};
 use Phase::{Fresh, Intent, Listening, Plain, Smc};

@@ -1,7 +1,9 @@
-//! poll and select over our sockets. Owns: the private array in which each of them stands as doorbell and TCP socket.
+//! poll and select over our sockets. Owns: the private array in which each of them stands as doorbell and TCP
+//! socket.
 //!
-//! The program's array is written only when the call is over. What the rings say needs no system call: if nothing but
-//! sockets of ours is asked for, the kernel is asked by a call that sleeps, and every 167 us by one that does not.
+//! The program's array is written only when the call is over. What the rings say needs no system call: if
+//! nothing but sockets of ours is asked for, the kernel is asked by a call that sleeps, and every 167 us by
+//! one that does not.
 
 use crate::conn::Conn;
 use crate::decide::in_use;
@@ -18,7 +20,8 @@ use os::time::Cycles;
 use shm::slab::Index;
 use shm::sync::Ordering as Shared;
 
-/// Sockets of a poll whose private array lies on the stack: programs poll on stacks of 8 KiB, in handlers and small threads.
+/// Sockets of a poll whose private array lies on the stack: programs poll on stacks of 8 KiB, in handlers and
+/// small threads.
 const ON_STACK: usize = 64;
 const FEW: usize = 16;
 const READ_SIDE: i16 = bits::IN | bits::RDNORM | bits::RDHUP;
@@ -69,8 +72,9 @@ fn on_stack<const ENTRIES: usize>(
     Round { fds, private: &mut [NONE; ENTRIES] }.run(timeout_ns, sleep)
 }
 
-/// The answer without the kernel, after a short spin if the call may sleep: only if every entry is a socket of ours whose
-/// TCP connection is not known to have ended (or none at all), and one of them is ready by its rings.
+/// The answer without the kernel, after a short spin if the call may sleep: only if every entry is a socket
+/// of ours whose TCP connection is not known to have ended (or none at all), and one of them is ready by its
+/// rings.
 fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
     // (While this was 8, pgbench with ten connections had 1.10 of TCP's rate; now it has 1.24 to 1.29.)
     if fds.len() > ON_STACK || !fds.iter().all(is_the_rings_business) {
@@ -96,9 +100,9 @@ fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
     ready.filter(|_| !is_kernel_due(&first))
 }
 
-/// Whether the kernel is to be asked although some are ready: it alone knows whose peer was killed, and a set in which somebody
-/// always is ready would never hear of it. The first socket stands for the set. (A program whose every poll takes so long
-/// asks at every sixteenth, or it would ask each time.)
+/// Whether the kernel is to be asked although some are ready: it alone knows whose peer was killed, and a set
+/// in which somebody always is ready would never hear of it. The first socket stands for the set. (A program
+/// whose every poll takes so long asks at every sixteenth, or it would ask each time.)
 fn is_kernel_due(first: &Conn) -> bool {
     const ASKED_EVERY: (Cycles, Cycles) = (Cycles::from_us(167), Cycles::from_us(1_667));
     const POLLS: u32 = 16;
@@ -127,8 +131,8 @@ fn is_the_rings_business(entry: &PollFd) -> bool {
 
 struct Round<'a> {
     fds: &'a mut [PollFd],
-    /// Of entry `i`: at `i` the TCP socket or foreign descriptor, at `fds.len() + i` its doorbell, at `2 * fds.len() + i`
-    /// the connection that is held meanwhile and what it waits for.
+    /// Of entry `i`: at `i` the TCP socket or foreign descriptor, at `fds.len() + i` its doorbell, at `2 *
+    /// fds.len() + i` the connection that is held meanwhile and what it waits for.
     private: &'a mut [PollFd],
 }
 

@@ -1,8 +1,10 @@
-//! What lies between the two programs, as TCP would tell it. Owns: the line in the ring that stands for the peer's kernel.
+//! What lies between the two programs, as TCP would tell it. Owns: the line in the ring that stands for the
+//! peer's kernel.
 //!
-//! A ring is the sender's buffer and the receiver's at once. TCP tells them apart: SIOCOUTQ counts what the peer's kernel has not
-//! acknowledged, and close() with SO_LINGER waits for that, never for the peer's program to read. Here everything counts as received that
-//! leaves a writer room (two thirds of the ring): a few unread bytes are none in the queue, a ring that stops its writer holds some.
+//! A ring is the sender's buffer and the receiver's at once. TCP tells them apart: SIOCOUTQ counts what the
+//! peer's kernel has not acknowledged, and close() with SO_LINGER waits for that, never for the peer's
+//! program to read. Here everything counts as received that leaves a writer room (two thirds of the ring): a
+//! few unread bytes are none in the queue, a ring that stops its writer holds some.
 
 use crate::end::End;
 use crate::held::hold;
@@ -23,7 +25,8 @@ pub fn unacknowledged(fd: i32) -> Option<usize> {
     Some(ring.used().ok()?.saturating_sub(taken))
 }
 
-/// For how many milliseconds a close of `fd` waits until it can be written to again; `None` for one that does not wait.
+/// For how many milliseconds a close of `fd` waits until it can be written to again; `None` for one that does
+/// not wait.
 pub fn linger_ms(fd: i32) -> Option<i32> {
     if !options::is_linger_used() {
         return None;

@@ -1,5 +1,5 @@
-//! Readiness: what the rings say, and what TCP was seen to say. Owns: when a peer counts as gone, and what follows for the bytes
-//! that it will never read.
+//! Readiness: what the rings say, and what TCP was seen to say. Owns: when a peer counts as gone, and what
+//! follows for the bytes that it will never read.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -12,11 +12,12 @@ use shm::ring::PeerMisbehaved;
 use shm::sync::Ordering as Shared;
 use shm::{ClosedBy, Side};
 
-/// Most bytes written before the server has answered: what a fresh TCP send buffer surely takes if it never does.
+/// Most bytes written before the server has answered: what a fresh TCP send buffer surely takes if it never
+/// does.
 pub(crate) const EARLY_MAX: usize = 16 * 1024;
 
-/// Whether a reader would get `wanted` bytes (or must look at TCP). The reader's cache is left alone: it belongs to
-/// whoever has the turn.
+/// Whether a reader would get `wanted` bytes (or must look at TCP). The reader's cache is left alone: it
+/// belongs to whoever has the turn.
 #[inline]
 pub(crate) fn has_bytes(end: &End, wanted: usize) -> bool {
     match end.incoming.used() {
@@ -48,8 +49,8 @@ pub(crate) fn is_half_closed_by_peer(end: &End) -> bool {
     closed & ClosedBy::WRITE != 0 && closed & ClosedBy::CLOSE == 0
 }
 
-/// Whether nobody will read what is written from now on: the peer closed, shut both directions down, or was seen to be
-/// gone by TCP. The end of the peer's stream alone says nothing where the peer had announced it.
+/// Whether nobody will read what is written from now on: the peer closed, shut both directions down, or was
+/// seen to be gone by TCP. The end of the peer's stream alone says nothing where the peer had announced it.
 pub(crate) fn is_peer_gone(conn: &Conn, end: &End) -> bool {
     use shm::ClosedBy as By;
     let said = end.theirs().closed.load(Shared::SeqCst);
@@ -64,14 +65,15 @@ pub(crate) fn may_write(conn: &Conn, end: &End) -> bool {
     has_space(conn, end) || is_peer_gone(conn, end)
 }
 
-/// What lies in the ring will never be read. TCP's answer to such bytes is a reset, and one byte on the TCP socket gets just
-/// that: from then on the kernel tells everybody (poll, epoll, the next call) what it would have told anyway.
+/// What lies in the ring will never be read. TCP's answer to such bytes is a reset, and one byte on the TCP
+/// socket gets just that: from then on the kernel tells everybody (poll, epoll, the next call) what it would
+/// have told anyway.
 pub(crate) fn provoke_reset(conn: &Conn, end: &End, fd: i32) {
     if conn.has(flag::PROVOKED) || end.outgoing.used() == Ok(0) {
         return;
     }
-    // Who said that he will not read has told his kernel by the time that his FIN is here. (A send to a socket that has been
-    // reset would take the error away that the program is to see.)
+    // Who said that he will not read has told his kernel by the time that his FIN is here. (A send to a
+    // socket that has been reset would take the error away that the program is to see.)
     let has_closed = end.theirs().closed.load(Shared::SeqCst) & ClosedBy::CLOSE != 0;
     let told = os::poll::peek(fd, os::poll::bits::RDHUP);
     let has_fin = told & os::poll::bits::RDHUP != 0 && !is_our_own_doing(end, fd, 0);
@@ -95,8 +97,8 @@ pub(crate) fn ask_for_peer(conn: &Conn, end: &End, fd: i32) {
     ask_for_half_closed_peer(conn, end, fd);
 }
 
-/// The same where the peer has ended its stream: TCP has nothing more to say then, but the kernel's list of sockets has.
-/// Asked only while unread bytes lie in the ring.
+/// The same where the peer has ended its stream: TCP has nothing more to say then, but the kernel's list of
+/// sockets has. Asked only while unread bytes lie in the ring.
 pub(crate) fn ask_for_half_closed_peer(conn: &Conn, end: &End, fd: i32) {
     let is_doubtful =
         is_half_closed_by_peer(end) && !conn.has(flag::TCP_GONE) && end.outgoing.used() != Ok(0);
@@ -111,7 +113,8 @@ pub(crate) fn is_write_shut(end: &End) -> bool {
     end.mine().closed.load(Shared::SeqCst) & ClosedBy::WRITE != 0
 }
 
-/// Whether the consumer that just freed bytes should ring a waiting writer: at half empty, not at the first free byte.
+/// Whether the consumer that just freed bytes should ring a waiting writer: at half empty, not at the first
+/// free byte.
 #[inline]
 pub(crate) fn is_worth_ringing(end: &End) -> bool {
     end.incoming.free().is_ok_and(|free| free >= end.incoming.size() / 2)
@@ -138,7 +141,8 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     level
 }
 
-/// What the kernel says of a connection whose peer is gone with bytes of ours unread: an error, and that it is over.
+/// What the kernel says of a connection whose peer is gone with bytes of ours unread: an error, and that it
+/// is over.
 fn told_of_gone_peer(conn: &Conn, end: &End, fd: i32) -> u32 {
     if conn.phase() != Phase::Smc || !is_peer_gone(conn, end) {
         return 0;
@@ -177,8 +181,8 @@ pub(crate) fn note_tcp(conn: &Conn, end: &End, fd: i32, events: u32) {
     }
 }
 
-/// Whether TCP brings bytes while the ring is empty and its producer never said that it moved there: the marker is
-/// stored before the first such byte is sent, so the ring's words lie.
+/// Whether TCP brings bytes while the ring is empty and its producer never said that it moved there: the
+/// marker is stored before the first such byte is sent, so the ring's words lie.
 pub(crate) fn is_contradicted_by_tcp(conn: &Conn, end: &End, fd: i32) -> bool {
     conn.phase() == Phase::Smc
         && net::tcp_input(fd) == net::TcpInput::Data
@@ -186,7 +190,8 @@ pub(crate) fn is_contradicted_by_tcp(conn: &Conn, end: &End, fd: i32) -> bool {
         && !end.incoming.is_at_end()
 }
 
-/// TCP has ended. A peer that went without a word and left our bytes unread was killed: TCP would have sent a reset.
+/// TCP has ended. A peer that went without a word and left our bytes unread was killed: TCP would have sent a
+/// reset.
 pub(crate) fn note_end(conn: &Conn, end: &End) {
     if conn.has(flag::TCP_ENDED) {
         return;

@@ -1,5 +1,6 @@
-//! The kernel's records of a registration: one of the TCP socket, one of the doorbell. Owns: that they say at least what the program
-//! asks for, and what becomes of them when the verdict falls, the socket is closed or the set is.
+//! The kernel's records of a registration: one of the TCP socket, one of the doorbell. Owns: that they say at
+//! least what the program asks for, and what becomes of them when the verdict falls, the socket is closed or
+//! the set is.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -98,7 +99,8 @@ pub(crate) fn reload(conn: &Conn, registration: &Registration, source: Source) {
     if source == Source::Rings || registration.events() & bits::ONESHOT == 0 {
         return;
     }
-    // Somebody may be asking right now. (A signal handler that interrupted him does not wait, and finds enough to go by.)
+    // Somebody may be asking right now. (A signal handler that interrupted him does not wait, and finds
+    // enough to go by.)
     let _turn = conn.interest.turn.take();
     let Some((index, _)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration)) else {
         return;
@@ -115,8 +117,8 @@ pub(crate) fn reload(conn: &Conn, registration: &Registration, source: Source) {
 
 /// Takes a registration off its connection and its doorbell out of the set. The caller has the turn.
 ///
-/// A fork child that only closes its copies must not touch a set it shares with its parent: there the record lives on.
-/// What the program itself asks for (`by_program`) it gets.
+/// A fork child that only closes its copies must not touch a set it shares with its parent: there the record
+/// lives on. What the program itself asks for (`by_program`) it gets.
 pub(crate) fn drop_registration(conn: &Conn, gone: &'static Registration, by_program: bool) {
     let is_own = gone.pid.load(Ordering::Relaxed) == os::process::cached_pid();
     if gone.is_parked() && is_own {
@@ -221,7 +223,8 @@ fn make_plain(conn: &Conn, registration: &'static Registration) {
 /// A descriptor of a set was closed; with the last one its registrations go.
 pub(crate) fn close_set(index: Index) {
     let Some(set) = Set::close_one(index) else { return };
-    // Each step takes the first one out; a turn that is refused (a signal handler closes the set) must not hold us here.
+    // Each step takes the first one out; a turn that is refused (a signal handler closes the set) must not
+    // hold us here.
     for _ in 0..set.len() {
         if let Some((_, registration)) = set.members().next() {
             forget(registration);

@@ -1,5 +1,5 @@
-//! Letting go: who else holds a side, and what the last one gives back. Owns: the count of holders in the slot; the flags that tell
-//! of a close are up before it is zero.
+//! Letting go: who else holds a side, and what the last one gives back. Owns: the count of holders in the
+//! slot; the flags that tell of a close are up before it is zero.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -18,8 +18,8 @@ pub struct Ends {
     pub(crate) peer: Endpoint,
 }
 
-/// Whoever was counted beside this process may have been killed, or never have taken what was passed to him. If the kernel
-/// knows the socket as open no more, nobody holds the side.
+/// Whoever was counted beside this process may have been killed, or never have taken what was passed to him.
+/// If the kernel knows the socket as open no more, nobody holds the side.
 pub(crate) fn end_if_last(conn: &Conn, ends: Ends) {
     let (Some(end), Some(cookie)) = (End::still_of(conn), own_cookie(conn)) else { return };
     let is_gone = match os::diag::lookup(ends.local.unmapped(), ends.peer.unmapped()) {
@@ -35,16 +35,16 @@ pub(crate) fn end_if_last(conn: &Conn, ends: Ends) {
     }
 }
 
-/// Whether others hold the side beside this process: they are counted, or (between an exec and the first call of the next
-/// program) named.
+/// Whether others hold the side beside this process: they are counted, or (between an exec and the first call
+/// of the next program) named.
 pub(crate) fn has_other_holders(conn: &Conn, end: &End) -> bool {
     conn.has(flag::UNCOUNTED)
         || end.mine().holders.load(Shared::Acquire) > 1
         || member::has_others(end.mine())
 }
 
-/// Whether another process published the intent: it will answer for the early bytes, and may have use for shared memory
-/// yet. (Counting holders would not do: children that were killed are counted for ever.)
+/// Whether another process published the intent: it will answer for the early bytes, and may have use for
+/// shared memory yet. (Counting holders would not do: children that were killed are counted for ever.)
 pub(crate) fn is_copy(conn: &Conn) -> bool {
     let Some(row) = connection::row(conn.row()) else { return false };
     let publisher = row.owner_pid.load(Shared::Relaxed);
@@ -54,7 +54,8 @@ pub(crate) fn is_copy(conn: &Conn) -> bool {
         && os::process::exists(publisher)
 }
 
-/// Gives this process's hold of the side back; `true` for the last. The flags are up before the count is zero.
+/// Gives this process's hold of the side back; `true` for the last. The flags are up before the count is
+/// zero.
 fn drop_holder(end: &End) -> bool {
     let holders = &end.mine().holders;
     let mut count = holders.load(Shared::Acquire);
@@ -75,8 +76,8 @@ fn drop_holder(end: &End) -> bool {
     }
 }
 
-/// This process is about to lose its copy without a close(): whoever else has one goes on. Once per connection, and
-/// never for the last, whose end TCP tells.
+/// This process is about to lose its copy without a close(): whoever else has one goes on. Once per
+/// connection, and never for the last, whose end TCP tells.
 pub(crate) fn leave_to_others(conn: &Conn) {
     let Some(end) = End::still_of(conn) else { return };
     if !closing::has_hold_to_leave(conn.phase(), conn.flags()) {
@@ -93,7 +94,8 @@ pub(crate) fn leave_to_others(conn: &Conn) {
 
 /// The last use in this process is over: gives slot, mapping and row back.
 pub(crate) fn let_go(conn: &Conn, was: Phase) {
-    // A fork child may have inherited a socket that another thread of the parent was just deciding: not ours to end.
+    // A fork child may have inherited a socket that another thread of the parent was just deciding: not ours
+    // to end.
     if !was.is_tied() {
         return;
     }
@@ -101,7 +103,8 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
     let is_last_here = conn.untie();
     watch::unwatch(conn);
     if conn.is_stale() {
-        // Lent again since: nothing of the slot is this connection's, but for its place among those mapped here.
+        // Lent again since: nothing of the slot is this connection's, but for its place among those mapped
+        // here.
         if conn.has(flag::ATTACHED) {
             attach::done(end.view);
         }

@@ -1,5 +1,5 @@
-//! The accepting side: listeners, and sockets that come from one or from another process. Owns: what an announced listener remembers
-//! for the program.
+//! The accepting side: listeners, and sockets that come from one or from another process. Owns: what an
+//! announced listener remembers for the program.
 
 use crate::enter::enter;
 use crate::phase::{Event, Phase};
@@ -21,8 +21,9 @@ pub struct Announced {
     deferral: i32,
 }
 
-/// The kernel would hold a connection back until TCP bytes arrive, and those of an enabled client never do. That is an
-/// optimisation, which the kernel itself gives up after so many seconds: of an announced listener we only remember it.
+/// The kernel would hold a connection back until TCP bytes arrive, and those of an enabled client never do.
+/// That is an optimisation, which the kernel itself gives up after so many seconds: of an announced listener
+/// we only remember it.
 fn announce(fd: i32) -> Result<Announced, Reason> {
     let cookie = listener::announce(fd)?;
     let deferral = if MAY_DEFER.load(Acquire) { net::deferral(fd) } else { 0 };
@@ -33,14 +34,15 @@ fn announce(fd: i32) -> Result<Announced, Reason> {
     Ok(Announced { cookie, deferral })
 }
 
-/// Before listen(): announces a bound socket, for from that call on clients may come. Who finds it too early finds no
-/// listener in the kernel, and connects in vain anyway.
+/// Before listen(): announces a bound socket, for from that call on clients may come. Who finds it too early
+/// finds no listener in the kernel, and connects in vain anyway.
 pub fn before_listen(fd: i32) -> Option<Announced> {
     let is_bound = net::is_tcp(fd) && net::local(fd).is_ok_and(|at| at.port != 0);
     if is_bound { announce(fd).ok() } else { None }
 }
 
-/// After a listen() that failed: takes back what [`before_listen`] said, unless the socket had been listening before.
+/// After a listen() that failed: takes back what [`before_listen`] said, unless the socket had been listening
+/// before.
 pub fn after_failed_listen(fd: i32, announced: Option<Announced>) {
     if let Some(Announced { cookie, deferral }) = announced
         && !net::is_listening(fd)
@@ -88,8 +90,9 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// A connection was taken from a listener: a child that gave its user up withdrew it, if it had a copy, and then perhaps
-/// became another program that has nothing to do with it. Whoever accepts himself announces it anew.
+/// A connection was taken from a listener: a child that gave its user up withdrew it, if it had a copy, and
+/// then perhaps became another program that has nothing to do with it. Whoever accepts himself announces it
+/// anew.
 pub fn announce_again(fd: i32) {
     let Some(conn) = crate::held::hold(fd) else { return };
     let port = conn.role.port.load(core::sync::atomic::Ordering::Relaxed);
@@ -117,8 +120,8 @@ pub fn defer(fd: i32, seconds: i32) -> bool {
     true
 }
 
-/// What the kernel makes of so many seconds: a number of retransmissions (255 at most), each after twice the time of the one
-/// before it, the first after a second, none after more than two minutes (TCP_RTO_MAX).
+/// What the kernel makes of so many seconds: a number of retransmissions (255 at most), each after twice the
+/// time of the one before it, the first after a second, none after more than two minutes (TCP_RTO_MAX).
 fn rounded_deferral(seconds: i32) -> u32 {
     let wanted = seconds.max(0).unsigned_abs();
     if wanted == 0 {
@@ -144,7 +147,8 @@ pub fn deferral(fd: i32) -> Option<u32> {
     Some(conn.role.deferral.load(core::sync::atomic::Ordering::Relaxed).into())
 }
 
-/// Whether the kernel waits for data with the last word of this client's handshake, as TCP_DEFER_ACCEPT has it there.
+/// Whether the kernel waits for data with the last word of this client's handshake, as TCP_DEFER_ACCEPT has
+/// it there.
 pub(crate) fn is_deferring_client(fd: i32) -> bool {
     MAY_DEFER.load(Acquire) && net::deferral(fd) > 0
 }
@@ -176,8 +180,8 @@ pub fn after_accept(fd: i32, is_nonblocking: bool) {
     }
 }
 
-/// A socket that came from another process (exec, SCM_RIGHTS): decided at its first use, whichever end it is. Duplicates are
-/// one connection: who closes one of them goes on with the other.
+/// A socket that came from another process (exec, SCM_RIGHTS): decided at its first use, whichever end it is.
+/// Duplicates are one connection: who closes one of them goes on with the other.
 pub fn adopt(fd: i32) {
     let is_connected = net::is_tcp(fd) && net::peer(fd).is_ok();
     if !is_connected || registry::existing().is_err() {

@@ -1,5 +1,5 @@
-//! The kernel's records are made to say what the program asks for. Owns: that nothing which they say too much is left for a fork,
-//! an exec or a duplicate to carry on (see `epoll::lazy`).
+//! The kernel's records are made to say what the program asks for. Owns: that nothing which they say too much
+//! is left for a fork, an exec or a duplicate to carry on (see `epoll::lazy`).
 
 use crate::conn::Conn;
 use crate::flag;
@@ -13,7 +13,8 @@ use shm::slab::Index;
 
 /// The kernel reported what the program does not ask for: its records are made to say what it does.
 pub(crate) fn settle(conn: &Conn, registration: &'static Registration) {
-    // After a fork the record is another's as well, and exact since then; but for the end, which everybody has heard of.
+    // After a fork the record is another's as well, and exact since then; but for the end, which everybody
+    // has heard of.
     if (registration.era.load(Ordering::Relaxed) == crate::era::now() || conn.has(flag::TCP_ENDED))
         && let Some(_turn) = conn.interest.turn.take()
     {
@@ -21,7 +22,8 @@ pub(crate) fn settle(conn: &Conn, registration: &'static Registration) {
     }
 }
 
-/// As [`settle`], with the turn taken. The registration may have gone, and come back for another socket, meanwhile.
+/// As [`settle`], with the turn taken. The registration may have gone, and come back for another socket,
+/// meanwhile.
 fn settle_one(conn: &Conn, registration: &'static Registration) {
     let Some((index, _)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration)) else {
         return;
@@ -64,8 +66,8 @@ pub(crate) fn settle_all_of(conn: &Conn) {
     }
 }
 
-/// The same for all sockets, before an exec, and before a fork once the era has changed: what is asked from then on goes to
-/// the kernel at once.
+/// The same for all sockets, before an exec, and before a fork once the era has changed: what is asked from
+/// then on goes to the kernel at once.
 pub(crate) fn settle_everything() {
     for (_, conn) in all() {
         settle_all_of(conn);

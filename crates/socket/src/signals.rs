@@ -1,5 +1,5 @@
-//! O_ASYNC: the doorbell raises the program's signal. Owns: when it does; that it no longer does for the slot's next connection is
-//! `release`'s.
+//! O_ASYNC: the doorbell raises the program's signal. Owns: when it does; that it no longer does for the
+//! slot's next connection is `release`'s.
 
 use crate::end::End;
 use crate::{doorbell, flag, sleepers};

@@ -1,5 +1,5 @@
-//! Who of this process waits for what of a connection. Owns: the counts, private ones and those in the slot, which other
-//! processes that hold the side go by.
+//! Who of this process waits for what of a connection. Owns: the counts, private ones and those in the slot,
+//! which other processes that hold the side go by.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -37,7 +37,8 @@ pub(crate) fn count_registrations(conn: &Conn, end: Option<&End>, data: i32, spa
     }
 }
 
-/// What this process's registrations have counted in the slot: a fork copies them, an exec leaves them behind.
+/// What this process's registrations have counted in the slot: a fork copies them, an exec leaves them
+/// behind.
 pub(crate) fn count_registrations_again(conn: &Conn, end: &End, times: i32) {
     let of = |counter: &AtomicU32| counter.load(Ordering::Acquire) as i32;
     let edge = of(&conn.interest.epoll_edge);
@@ -51,8 +52,8 @@ fn count_shared(traffic: &Traffic, by: i32) {
     }
 }
 
-/// Whether others than the asking sleeper sleep for this direction. The slot's count is believed only if another process
-/// may hold the side: it is the peer's to overwrite.
+/// Whether others than the asking sleeper sleep for this direction. The slot's count is believed only if
+/// another process may hold the side: it is the peer's to overwrite.
 pub(crate) fn sleeps_another(conn: &Conn, end: &End, private: u32, traffic: &Traffic, is_mine: bool) -> bool {
     private > u32::from(is_mine)
         || (is_shared(conn, end) && traffic.sleepers.load(Shared::Acquire) > u32::from(is_mine))

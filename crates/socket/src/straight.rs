@@ -1,7 +1,8 @@
-//! The ordinary call: one piece that the ring takes, or has, whole, on a connection of which nothing special is known.
+//! The ordinary call: one piece that the ring takes, or has, whole, on a connection of which nothing special
+//! is known.
 //!
-//! Owns: what "ordinary" means. All of it is asked first, with a load each; whatever is not ordinary moves nothing here and is
-//! `stream`'s. So nothing is decided here: no error, no wait, no end of a stream.
+//! Owns: what "ordinary" means. All of it is asked first, with a load each; whatever is not ordinary moves
+//! nothing here and is `stream`'s. So nothing is decided here: no error, no wait, no end of a stream.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -59,7 +60,8 @@ pub(crate) fn send<S: Supply>(conn: &Conn, end: End, fd: i32, source: S, total: 
     true
 }
 
-/// Fills `sink`, if it is all there is, with what has come; returns how much that was. Fewer than there is room for: that was all.
+/// Fills `sink`, if it is all there is, with what has come; returns how much that was. Fewer than there is
+/// room for: that was all.
 #[inline(always)]
 pub(crate) fn receive(conn: &Conn, end: End, sink: Sink<'_>, total: usize, flags: i32) -> usize {
     const UNUSUAL: i32 = msg::PEEK | msg::WAITALL | msg::TRUNC | msg::OOB | msg::ERRQUEUE;
@@ -87,8 +89,9 @@ pub(crate) fn after_freeing(end: &End) {
     }
 }
 
-/// What was published after the peer had looked for unread bytes at its close came too late, like data that TCP finds at
-/// a closed socket. (Ringing had a full fence between publication and this look; see `close::finish`.)
+/// What was published after the peer had looked for unread bytes at its close came too late, like data that
+/// TCP finds at a closed socket. (Ringing had a full fence between publication and this look; see
+/// `close::finish`.)
 #[inline(always)]
 pub(crate) fn after_publishing(conn: &Conn, end: End, fd: i32) {
     let said = end.theirs().closed.load(Shared::Relaxed);
@@ -118,8 +121,8 @@ pub(crate) fn note_listened(conn: &Conn, end: &End) {
     conn.stream.heard.store(end.incoming.words().cons.0.load(Shared::Relaxed), Ordering::Relaxed);
 }
 
-/// Where the peer most likely reads this: beside us if we have our core for ourselves, and waiting for it if it has been
-/// our turn to speak since we last read and it does not sleep.
+/// Where the peer most likely reads this: beside us if we have our core for ourselves, and waiting for it if
+/// it has been our turn to speak since we last read and it does not sleep.
 #[inline(always)]
 pub(crate) fn reader(end: &End, total: usize, has_listened: bool) -> Reader {
     let is_asleep = end.outgoing.words().data_wait.0.is_asked();

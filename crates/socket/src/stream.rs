@@ -1,7 +1,8 @@
 //! Moving bytes: receive and send on a tied connection, with TCP's results.
 //!
-//! Owns: the order of things at the end of a stream. Ring bytes first; then the kernel's own answer for the TCP socket
-//! (0, ECONNRESET once, EPIPE), which is exact because the socket is real and carries nothing else.
+//! Owns: the order of things at the end of a stream. Ring bytes first; then the kernel's own answer for the
+//! TCP socket (0, ECONNRESET once, EPIPE), which is exact because the socket is real and carries nothing
+//! else.
 
 use crate::conn::Conn;
 use crate::decide::{in_use, tied};
@@ -357,7 +358,8 @@ impl<'c> Transmit<'c> {
         self.is_within
     }
 
-    /// A handler finds its own thread in the middle of a write: on a blocking socket it is told EAGAIN by nobody.
+    /// A handler finds its own thread in the middle of a write: on a blocking socket it is told EAGAIN by
+    /// nobody.
     #[cold]
     fn leave_for_afterwards<S: Supply>(&self, source: Option<S>, refused: Outcome) -> Outcome {
         let may_wait = self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking();
@@ -421,15 +423,16 @@ impl<'c> Transmit<'c> {
         Ok(())
     }
 
-    /// Whether this direction went back to TCP. That is the writer's own doing: the shared marker counts only where
-    /// another process may have set it.
+    /// Whether this direction went back to TCP. That is the writer's own doing: the shared marker counts only
+    /// where another process may have set it.
     #[inline]
     fn has_moved(&self) -> bool {
         self.conn.has(flag::DEMOTED)
             || (self.end.outgoing.has_ended() && self.end.mine().holders.load(Ordering::Relaxed) > 1)
     }
 
-    /// As TCP has it: a reset is told once, by whichever call comes first; then, and after our own shutdown, EPIPE.
+    /// As TCP has it: a reset is told once, by whichever call comes first; then, and after our own shutdown,
+    /// EPIPE.
     fn broken(&mut self, is_shut: bool) -> Outcome {
         if self.sent == 0 && !self.conn.has(flag::RESET_TOLD) {
             if !is_shut {
@@ -469,7 +472,8 @@ impl<'c> Transmit<'c> {
             return Err(Outcome::Forward);
         }
         if self.conn.phase() == Phase::Intent && answer::is_refused(self.conn) {
-            // By another process that has a copy, and flushed what was early: what came later would be flushed by nobody.
+            // By another process that has a copy, and flushed what was early: what came later would be
+            // flushed by nobody.
             drop(turn);
             answer::refresh(self.conn, self.fd);
             return Err(Outcome::Forward);
@@ -513,7 +517,8 @@ impl<'c> Transmit<'c> {
         Ok(self.sent == total)
     }
 
-    /// Records of several writing threads must not be torn: a blocking call of moderate size starts when all of it fits.
+    /// Records of several writing threads must not be torn: a blocking call of moderate size starts when all
+    /// of it fits.
     #[inline]
     fn fits_as_one(&self, producer: &mut Producer<'_>, total: usize) -> Result<bool, Outcome> {
         if self.sent > 0 || self.end.is_nonblocking() || self.flags & msg::DONTWAIT != 0 {
@@ -529,7 +534,8 @@ impl<'c> Transmit<'c> {
         producer.has_room(total).map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
     }
 
-    /// How much may be written now: early bytes are few, so that they fit a TCP send buffer if it comes to that.
+    /// How much may be written now: early bytes are few, so that they fit a TCP send buffer if it comes to
+    /// that.
     #[inline]
     fn allowance(&self) -> Result<usize, Outcome> {
         if self.conn.phase() != Phase::Intent {
@@ -578,7 +584,8 @@ impl<'c> Transmit<'c> {
         }
     }
 
-    /// EAGAIN or a short count; an edge-triggered set is rung when there is space again, as the kernel's NOSPACE does.
+    /// EAGAIN or a short count; an edge-triggered set is rung when there is space again, as the kernel's
+    /// NOSPACE does.
     fn would_block(&self) -> Step {
         if ready::has_tcp_ended(&self.end, self.fd) {
             ready::note_end(self.conn, &self.end);
@@ -667,7 +674,8 @@ pub fn note_timeout_is_used() {
     crate::options::note_timeout_is_used();
 }
 
-/// SO_RCVTIMEO or SO_SNDTIMEO (`name`) was set: behind a filter of system calls the kernel cannot be asked for it.
+/// SO_RCVTIMEO or SO_SNDTIMEO (`name`) was set: behind a filter of system calls the kernel cannot be asked
+/// for it.
 pub fn note_timeout(fd: i32, name: i32, ns: u64) {
     if let Some(conn) = hold(fd) {
         conn.see_timeout(name, ns);
@@ -682,7 +690,8 @@ pub fn note_rcvlowat(fd: i32) {
     }
 }
 
-/// A call that may not wait found less space than it had bytes: an edge-triggered set tells when there is more.
+/// A call that may not wait found less space than it had bytes: an edge-triggered set tells when there is
+/// more.
 fn note_stall(conn: &Conn, end: &End) {
     if conn.interest.epoll_edge.load(core::sync::atomic::Ordering::Acquire) > 0 {
         conn.note_stall();
@@ -693,7 +702,8 @@ fn note_stall(conn: &Conn, end: &End) {
     }
 }
 
-/// Bytes a send of `wanted` would take now without waiting. Fewer are noted, as by a send that found no more space.
+/// Bytes a send of `wanted` would take now without waiting. Fewer are noted, as by a send that found no more
+/// space.
 pub fn space(fd: i32, wanted: usize) -> usize {
     let Some(conn) = in_use(fd) else { return 0 };
     let Some(end) = End::of(&conn) else { return 0 };

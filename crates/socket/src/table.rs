@@ -1,5 +1,5 @@
-//! From descriptor number to what this process knows about it: two loads, no lock, no allocation before the first entry.
-//! Owns: the map. A number without an entry is libc's business.
+//! From descriptor number to what this process knows about it: two loads, no lock, no allocation before the
+//! first entry. Owns: the map. A number without an entry is libc's business.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use fabric::Reason;
@@ -82,7 +82,8 @@ pub fn is_empty(fd: i32) -> bool {
     cell(fd).is_none_or(|cell| cell.load(Ordering::Acquire) == 0)
 }
 
-/// Sets the entry of `fd` and returns the old one. `None` if there is no memory for it or the number is too large.
+/// Sets the entry of `fd` and returns the old one. `None` if there is no memory for it or the number is too
+/// large.
 pub fn set(fd: i32, entry: Entry) -> Option<Entry> {
     let number = usize::try_from(fd).ok()?;
     let root = ROOT.get(number / LEAF)?;

@@ -1,5 +1,6 @@
-//! What waits are to look after besides what the kernel tells them. Owns: the counts of unanswered intents, of watched
-//! connections, and of this process's own doings: while they stand still, a wait costs nothing more for them.
+//! What waits are to look after besides what the kernel tells them. Owns: the counts of unanswered intents,
+//! of watched connections, and of this process's own doings: while they stand still, a wait costs nothing
+//! more for them.
 
 use crate::conn::Conn;
 use crate::flag;
@@ -14,7 +15,8 @@ static WATCHED: AtomicU32 = AtomicU32::new(0);
 /// Counts what this process did itself that the kernel has to report.
 static NEWS: AtomicU32 = AtomicU32::new(0);
 
-/// Bytes wait for a peer that has ended its stream: TCP would tell of its death, memory does not, so waits look now and then.
+/// Bytes wait for a peer that has ended its stream: TCP would tell of its death, memory does not, so waits
+/// look now and then.
 pub(crate) fn watch(conn: &Conn) {
     if !conn.has(flag::WATCHED) {
         conn.mark(flag::WATCHED);

@@ -1,9 +1,10 @@
 //! How a sleeper is rung.
 //!
-//! One kernel: a pipe for each side of a slot, opened through /proc. Containers: the same, or one doorbell for each pair of
-//! processes, passed once. Guests: an interrupt vector of a process, rung by a store. Hosts: a completion in the daemon, which
-//! rings locally. A bell says "look again" and nothing else, so a false ring costs a look, and a lost one a sleep. Owns: what
-//! rings is a doorbell of the very peer, and nothing of the program's own.
+//! One kernel: a pipe for each side of a slot, opened through /proc. Containers: the same, or one doorbell
+//! for each pair of processes, passed once. Guests: an interrupt vector of a process, rung by a store. Hosts:
+//! a completion in the daemon, which rings locally. A bell says "look again" and nothing else, so a false
+//! ring costs a look, and a lost one a sleep. Owns: what rings is a doorbell of the very peer, and nothing of
+//! the program's own.
 
 use super::Whereabouts;
 use wire::reason::Reason;
@@ -16,11 +17,12 @@ pub trait Doorbell {
     /// Makes a bell. `None` if there are no descriptors left.
     fn hang(&self) -> Option<i32>;
 
-    /// Who has the bells of the segment at `place`: proven by having that very memory, whose identity is given. Reasons: as
-    /// [`open_bell`](Self::open_bell).
+    /// Who has the bells of the segment at `place`: proven by having that very memory, whose identity is
+    /// given. Reasons: as [`open_bell`](Self::open_bell).
     fn holder(&self, place: &Whereabouts, identity: (u64, u64)) -> Result<Self::Holder, Reason>;
 
-    /// Opens the bell that has this number there. The number was written by the peer. Reasons: OPTUNSUPP, NOSMCDDEV, MEM.
+    /// Opens the bell that has this number there. The number was written by the peer. Reasons: OPTUNSUPP,
+    /// NOSMCDDEV, MEM.
     fn open_bell(&self, holder: Self::Holder, number: i32) -> Result<i32, Reason>;
 
     /// Closes it here.

@@ -1,7 +1,7 @@
 //! What carries the handshake: the messages of CLC, in the order PROPOSAL, ACCEPT, CONFIRM.
 //!
-//! Where both ends map the slot: its mailbox, so that no byte enters the TCP stream and nobody waits. Other hosts: the TCP
-//! stream, before anything else. Owns: a letter arrives whole, or not yet.
+//! Where both ends map the slot: its mailbox, so that no byte enters the TCP stream and nobody waits. Other
+//! hosts: the TCP stream, before anything else. Owns: a letter arrives whole, or not yet.
 
 use crate::slot::SlotView;
 use shm::layout::MAIL_LEN;

@@ -1,7 +1,8 @@
 //! Where the rows lie that all processes of a tier look at, and whether this one may.
 //!
-//! One kernel: a file of the user. Containers: memory of the daemon. Guests: a part of the window that two kernels have
-//! mapped. Whoever maps it may lie in all of it. Owns: nothing is opened or mapped before a first need.
+//! One kernel: a file of the user. Containers: memory of the daemon. Guests: a part of the window that two
+//! kernels have mapped. Whoever maps it may lie in all of it. Owns: nothing is opened or mapped before a
+//! first need.
 
 use shm::registry::RegistryMap;
 use wire::reason::Reason;
@@ -17,10 +18,12 @@ pub trait Directory {
     /// The rows, made if need be. Reasons: as [`existing`](Self::existing).
     fn existing_or_new(&self) -> Result<&'static RegistryMap, Reason>;
 
-    /// Where there are none: why none can be made, or PEERNOSMC if they could be, for then nobody has listened yet.
+    /// Where there are none: why none can be made, or PEERNOSMC if they could be, for then nobody has
+    /// listened yet.
     fn why_there_is_none(&self) -> Reason;
 
-    /// Begins to use the rows; `false` while they are about to be let go of. [`end_use`](Self::end_use) follows in both cases.
+    /// Begins to use the rows; `false` while they are about to be let go of. [`end_use`](Self::end_use)
+    /// follows in both cases.
     fn begin_use(&self) -> bool;
 
     /// Ends it.
@@ -41,7 +44,8 @@ pub trait Directory {
     /// The user whose rows this process has mapped.
     fn owner(&self) -> Option<u32>;
 
-    /// Whether the memory that the rows were mapped in was another process's, of which this one has got a copy.
+    /// Whether the memory that the rows were mapped in was another process's, of which this one has got a
+    /// copy.
     fn is_a_copy(&self) -> bool;
 
     /// In a fork child: the memory is its own now.

@@ -1,8 +1,8 @@
 //! Who lives.
 //!
-//! One kernel, containers: byte locks on the directory's file, which the kernel drops; process id and start time. Guests: the
-//! epoch of a kernel, and in it the same. Hosts: the link. Owns: a name is never another's, and whoever cannot be told to be
-//! dead lives: nothing is taken from the living.
+//! One kernel, containers: byte locks on the directory's file, which the kernel drops; process id and start
+//! time. Guests: the epoch of a kernel, and in it the same. Hosts: the link. Owns: a name is never another's,
+//! and whoever cannot be told to be dead lives: nothing is taken from the living.
 
 use crate::process::ProcessId;
 use shm::registry::RegistryMap;

@@ -1,9 +1,9 @@
 //! Where memory comes from, and how it is proven.
 //!
-//! One kernel: a sealed memfd of the client's, opened through /proc. Containers: a descriptor that the daemon passes.
-//! Guests: a part of the window of a function. Hosts: rings that the daemon has registered. Owns: nothing is used as memory
-//! that could vanish or shrink under its user. That it is the segment which was meant shows in its header (the nonce), which
-//! the caller reads.
+//! One kernel: a sealed memfd of the client's, opened through /proc. Containers: a descriptor that the daemon
+//! passes. Guests: a part of the window of a function. Hosts: rings that the daemon has registered. Owns:
+//! nothing is used as memory that could vanish or shrink under its user. That it is the segment which was
+//! meant shows in its header (the nonce), which the caller reads.
 
 use crate::process::ProcessId;
 use os::mem::Shared;
@@ -47,14 +47,16 @@ pub trait Memory {
     fn make(&self, len: usize) -> Result<(Shared, i32), Reason>;
 
     /// Brings the memory at `place` before `attach`: whatever may be it, one after the other, until it is.
-    /// Reasons: OPTUNSUPP where the peer is closed to others, NOSMCDDEV where it cannot be found, MEM; or the last of `attach`'s.
+    /// Reasons: OPTUNSUPP where the peer is closed to others, NOSMCDDEV where it cannot be found, MEM; or the
+    /// last of `attach`'s.
     fn open<R>(
         &self,
         place: &Whereabouts,
         attach: impl FnMut(&Self::Foreign) -> Result<R, Reason>,
     ) -> Result<R, Reason>;
 
-    /// Gives up what stands under a number that [`make`](Self::make) or [`ForeignMemory::keep`] gave; mappings stay.
+    /// Gives up what stands under a number that [`make`](Self::make) or [`ForeignMemory::keep`] gave;
+    /// mappings stay.
     fn close(&self, number: i32);
 
     /// Lets what stands under such a number survive exec, or no longer.
@@ -63,6 +65,7 @@ pub trait Memory {
     /// Lets go of mapped memory, or a part: from then on it reads as zero here, and is nobody else's.
     fn retire(&self, memory: Shared);
 
-    /// A socket came from another process, or from the program that this one was before: memory may have come with it.
+    /// A socket came from another process, or from the program that this one was before: memory may have come
+    /// with it.
     fn note_adopted(&self);
 }

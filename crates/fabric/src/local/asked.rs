@@ -7,10 +7,10 @@ use shm::registry::EndpointWords;
 use shm::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use shm::sync::{AtomicU32, AtomicU64};
 
-/// The listener asked for last: programs connect to the same one again and again, and the kernel's answer costs as much
-/// as a tenth of a connection. It is believed for about a second, and only while the announcement stands and its process
-/// lives; should another program have taken the port in that time, a connection is offered in vain, which costs
-/// time, nothing else.
+/// The listener asked for last: programs connect to the same one again and again, and the kernel's answer
+/// costs as much as a tenth of a connection. It is believed for about a second, and only while the
+/// announcement stands and its process lives; should another program have taken the port in that time, a
+/// connection is offered in vain, which costs time, nothing else.
 pub(super) struct LastAsked {
     /// Odd while it is written.
     version: AtomicU32,

@@ -1,5 +1,5 @@
-//! The local tier's doorbells: pipes, opened through `/proc/PID/fd`. Owns: the proof that the process whose numbers are
-//! believed is one that has the segment's own memory open, to write.
+//! The local tier's doorbells: pipes, opened through `/proc/PID/fd`. Owns: the proof that the process whose
+//! numbers are believed is one that has the segment's own memory open, to write.
 
 use super::Local;
 use super::memory::denied;
@@ -40,9 +40,10 @@ impl Doorbell for Local {
     }
 }
 
-/// The process in which the doorbells of a segment are to be found under their numbers: the one that made it or, after
-/// exec, this one, which was given them. It has the memory itself open, to write, or it is none of these: a pid may be
-/// another's by now, and numbers that a peer wrote must not lead to descriptors of this program.
+/// The process in which the doorbells of a segment are to be found under their numbers: the one that made it
+/// or, after exec, this one, which was given them. It has the memory itself open, to write, or it is none of
+/// these: a pid may be another's by now, and numbers that a peer wrote must not lead to descriptors of this
+/// program.
 pub(super) fn holder_of(identity: (u64, u64), owner_pid: u32, memfd: i32) -> os::Result<u32> {
     for pid in [owner_pid, os::process::cached_pid()] {
         match pipe::identity_of(pid, memfd) {

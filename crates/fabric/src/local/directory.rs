@@ -1,4 +1,5 @@
-//! The local tier's directory: the registry file of the user. Owns: nothing beyond [`Registry`](super::registry::Registry).
+//! The local tier's directory: the registry file of the user. Owns: nothing beyond
+//! [`Registry`](super::registry::Registry).
 
 use super::Local;
 use crate::config::is_on;

@@ -1,4 +1,5 @@
-//! The local tier's end of a connection: the kernel lists neither of its sockets. Owns: only the kernel's own "no" counts.
+//! The local tier's end of a connection: the kernel lists neither of its sockets. Owns: only the kernel's own
+//! "no" counts.
 
 use super::Local;
 use crate::door::End;

@@ -1,4 +1,5 @@
-//! The local tier's keys: cookies of the kernel's sockets. Owns: that only the kernel says which socket is at the other end.
+//! The local tier's keys: cookies of the kernel's sockets. Owns: that only the kernel says which socket is at
+//! the other end.
 
 use super::Local;
 use crate::door::{ClientSocket, Key};

@@ -1,4 +1,5 @@
-//! Listening sockets of enabled processes. Owns: the listener rows and the question "is the other end enabled?"
+//! Listening sockets of enabled processes. Owns: the listener rows and the question "is the other end
+//! enabled?"
 
 use super::Local;
 use crate::address::store_endpoint;
@@ -24,7 +25,8 @@ impl Rendezvous for Local {
         let me = self.me(map).ok_or(Reason::MEM)?;
         let cookie = net::cookie(fd).map_err(|_| Reason::CNFERR)?;
         let at = net::local(fd).map_err(|_| Reason::CNFERR)?;
-        // Whoever may not ask the kernel about peers (a sandbox without netlink) could never answer an intent.
+        // Whoever may not ask the kernel about peers (a sandbox without netlink) could never answer an
+        // intent.
         let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
         match diag::lookup(at, anyone) {
             Ok(_) | Err(os::Errno::ENOENT) => {}
@@ -74,8 +76,8 @@ impl Rendezvous for Local {
         }
     }
 
-    /// A port nobody announced costs a glance at one bucket; only a match asks the kernel who listens there. (PEERNOSMC also
-    /// where there was one of both kinds lately.)
+    /// A port nobody announced costs a glance at one bucket; only a match asks the kernel who listens there.
+    /// (PEERNOSMC also where there was one of both kinds lately.)
     fn owner_of(&self, target: Endpoint) -> Result<ProcessId, Reason> {
         let map = self.existing()?;
         let rows = bucket(map, target.port);
@@ -90,7 +92,8 @@ impl Rendezvous for Local {
             let row = rows.iter().find(|row| row.cookie.load(Acquire) == cookie)?;
             Some(ProcessId::load(&row.process)).filter(|owner| self.is_alive(map, *owner))
         };
-        // A row that is gone, or whose process is, ends what was believed of it: the port may be another listener's by now.
+        // A row that is gone, or whose process is, ends what was believed of it: the port may be another
+        // listener's by now.
         if let Some(owner) = self.asked.cookie_of(target).and_then(owner_with) {
             return Ok(owner);
         }

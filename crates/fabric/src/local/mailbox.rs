@@ -1,4 +1,5 @@
-//! The local tier's carrier of the handshake: the mailbox of the slot. Owns: no byte of it enters the TCP stream.
+//! The local tier's carrier of the handshake: the mailbox of the slot. Owns: no byte of it enters the TCP
+//! stream.
 
 use super::Local;
 use crate::door::{Carrier, Letter};

@@ -1,6 +1,7 @@
-//! Processes by name in the rosters of slots: process id and start time, which no other process ever has together.
-//! Owns: the answer to "may this process still use the slot?", which is the kernel's: a zombie uses nothing, a stopped
-//! process keeps what it holds, and a program that another one was exec'ed from is the same process.
+//! Processes by name in the rosters of slots: process id and start time, which no other process ever has
+//! together. Owns: the answer to "may this process still use the slot?", which is the kernel's: a zombie uses
+//! nothing, a stopped process keeps what it holds, and a program that another one was exec'ed from is the
+//! same process.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +26,8 @@ impl Name {
         if known >> START_BITS == u64::from(pid) {
             return known;
         }
-        // (Without /proc the start is not known: then the name is believed for as long as anybody has the number.)
+        // (Without /proc the start is not known: then the name is believed for as long as anybody has the
+        // number.)
         let started = os::process::life(pid).map_or(0, |life| life.started);
         let name = name_of(pid, started);
         self.0.store(name, Ordering::Relaxed);

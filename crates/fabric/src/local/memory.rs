@@ -1,5 +1,5 @@
-//! The local tier's memory: sealed memfds of the client's, opened through `/proc/PID/fd`.
-//! Owns: the ways in which a descriptor of a segment can be had (of its maker, over exec, from who passed the socket on), and
+//! The local tier's memory: sealed memfds of the client's, opened through `/proc/PID/fd`. Owns: the ways in
+//! which a descriptor of a segment can be had (of its maker, over exec, from who passed the socket on), and
 //! the proof that what was opened is memory that cannot shrink.
 
 use super::Local;
@@ -40,7 +40,8 @@ impl ForeignMemory for Opened {
     }
 
     fn keep(&self) -> i32 {
-        // It can only read: nobody takes this process for one in which the owner's numbers mean what the owner says.
+        // It can only read: nobody takes this process for one in which the owner's numbers mean what the
+        // owner says.
         pipe::reopen_memory_to_read(self.0).unwrap_or(-1)
     }
 }
@@ -149,7 +150,8 @@ impl Local {
 /// Why a descriptor of the client's could not be had.
 pub(super) fn denied(errno: Errno) -> Reason {
     match errno {
-        // A process that changed its ids, or made itself undumpable, shows its descriptors to nobody of its own user.
+        // A process that changed its ids, or made itself undumpable, shows its descriptors to nobody of its
+        // own user.
         Errno::EACCES | Errno::EPERM => Reason::OPTUNSUPP,
         _ if errno.is_shortage() => Reason::MEM,
         _ => Reason::NOSMCDDEV,

@@ -1,8 +1,8 @@
-//! The local tier: one user on one kernel. What its processes tell each other lies in a file of the user; everything else is
-//! asked of the kernel, which is neither forged nor out of date.
+//! The local tier: one user on one kernel. What its processes tell each other lies in a file of the user;
+//! everything else is asked of the kernel, which is neither forged nor out of date.
 //!
-//! Owns: the answers to all questions of [`crate::door`] here, and the state that they need. Nothing outside this folder
-//! knows of `/proc`, of sealed memory, of byte locks or of sock_diag.
+//! Owns: the answers to all questions of [`crate::door`] here, and the state that they need. Nothing outside
+//! this folder knows of `/proc`, of sealed memory, of byte locks or of sock_diag.
 
 mod asked;
 mod bell;

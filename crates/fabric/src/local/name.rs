@@ -1,4 +1,5 @@
-//! What the registries of users are called, and in which folder they lie. Owns: the spelling; `place` finds and makes them.
+//! What the registries of users are called, and in which folder they lie. Owns: the spelling; `place` finds
+//! and makes them.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
@@ -8,7 +9,8 @@ pub const PATH_LEN: usize = 256;
 /// Room for a path.
 pub(crate) type Path = [u8; PATH_LEN];
 
-/// The folder in which the registries lie: /dev/shm, unless SMC_REGISTRY_DIR says otherwise. Set before it is first used.
+/// The folder in which the registries lie: /dev/shm, unless SMC_REGISTRY_DIR says otherwise. Set before it is
+/// first used.
 pub(crate) struct Folder {
     path: [AtomicU8; PATH_LEN],
     is_telling: AtomicBool,
@@ -62,7 +64,8 @@ impl Folder {
         CStr::from_bytes_until_nul(path).ok()
     }
 
-    /// Writes `<directory>/isthmus.<uid>-<number>` into `path`: the name of a registry whose usual one is taken.
+    /// Writes `<directory>/isthmus.<uid>-<number>` into `path`: the name of a registry whose usual one is
+    /// taken.
     pub(crate) fn unforeseen_registry<'a>(
         &self,
         path: &'a mut Path,

@@ -1,9 +1,10 @@
 //! Where the registry of a user lies: found or made, and opened. Owns: the file's name, mode and birth.
 //!
-//! It is born complete: written under another name with all its blocks allocated (a full /dev/shm is an error here, never a
-//! SIGBUS later), then renamed into place unless someone was faster. Names in a folder that everybody may write to are
-//! hostile: what has the name is looked at before it is opened, and opening never waits. Whoever takes the name first
-//! cannot be made to give it back; then the registry gets a name that nobody foresees, and is found by its owner.
+//! It is born complete: written under another name with all its blocks allocated (a full /dev/shm is an error
+//! here, never a SIGBUS later), then renamed into place unless someone was faster. Names in a folder that
+//! everybody may write to are hostile: what has the name is looked at before it is opened, and opening never
+//! waits. Whoever takes the name first cannot be made to give it back; then the registry gets a name that
+//! nobody foresees, and is found by its owner.
 
 use super::name::{Folder, PATH_LEN, Path, unforeseen_number};
 use core::ffi::CStr;
@@ -13,7 +14,8 @@ use shm::registry::{MAGIC, RegistryMap, VERSION};
 use shm::sync::Ordering::{Relaxed, Release};
 use wire::reason::Reason;
 
-/// Opens the registry of `uid`. Reasons: NOSMCDDEV (there is none), MEM (no descriptor), CNFERR (ours, and unusable).
+/// Opens the registry of `uid`. Reasons: NOSMCDDEV (there is none), MEM (no descriptor), CNFERR (ours, and
+/// unusable).
 pub(crate) fn open(folder: &Folder, uid: u32, how: How) -> Result<i32, Reason> {
     let mut path = [0; PATH_LEN];
     let path = find(folder, uid, &mut path)?;
@@ -61,8 +63,8 @@ fn tell_that_it_is_taken(folder: &Folder) {
     }
 }
 
-/// The first of the registries of `uid` that have unforeseen names. There is more than one only if two processes made one
-/// at the very same time: the later one removes its own.
+/// The first of the registries of `uid` that have unforeseen names. There is more than one only if two
+/// processes made one at the very same time: the later one removes its own.
 fn unforeseen<'a>(folder: &Folder, uid: u32, path: &'a mut Path) -> Option<&'a CStr> {
     let mut name = [0; PATH_LEN];
     let mut first = u64::MAX;

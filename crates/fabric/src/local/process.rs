@@ -1,8 +1,10 @@
-//! Processes in the registry. Owns: the answer to "does the process behind this row still live, with the library in it?"
+//! Processes in the registry. Owns: the answer to "does the process behind this row still live, with the
+//! library in it?"
 //!
-//! Each process that takes part holds a byte lock on its row through an open file description of its own. The kernel
-//! drops the lock when the last process that shares the description is gone: exit, SIGKILL and exec alike (the
-//! descriptor is close-on-exec). A fork child shares its parent's lock, and takes a row of its own when it needs one.
+//! Each process that takes part holds a byte lock on its row through an open file description of its own. The
+//! kernel drops the lock when the last process that shares the description is gone: exit, SIGKILL and exec
+//! alike (the descriptor is close-on-exec). A fork child shares its parent's lock, and takes a row of its own
+//! when it needs one.
 
 use super::registry::Registry;
 use crate::process::{LOCK_BASE, ProcessId};

@@ -1,8 +1,9 @@
 //! The registry as this process has it: mapped once, and let go when the process stops being its user's.
 //!
-//! Owns: the mapping, the descriptor to ask about locks with, and who in this process uses them. No descriptor that stays
-//! open can write or cut the file short. A process that gives its user up has nothing of the registry afterwards: the
-//! addresses stay valid and read as zero, which every reader takes for "free", and thereby for TCP.
+//! Owns: the mapping, the descriptor to ask about locks with, and who in this process uses them. No
+//! descriptor that stays open can write or cut the file short. A process that gives its user up has nothing
+//! of the registry afterwards: the addresses stay valid and read as zero, which every reader takes for
+//! "free", and thereby for TCP.
 
 use super::name::{Folder, PATH_LEN};
 use super::place;
@@ -22,8 +23,8 @@ pub(crate) struct Registry {
     map: OnceRef<RegistryMap>,
     /// Whose registry is mapped.
     owner: AtomicU32,
-    /// A description of the file that never holds a lock, and can only read: whoever asks about locks asks through this one.
-    /// Plus one; 0 for none.
+    /// A description of the file that never holds a lock, and can only read: whoever asks about locks asks
+    /// through this one. Plus one; 0 for none.
     asking_fd: AtomicI32,
     /// Whether this process has let go of a registry.
     has_left: AtomicBool,
@@ -31,7 +32,8 @@ pub(crate) struct Registry {
     users: Tally,
     /// Threads that are about to change this process's credentials.
     changes: Tally,
-    /// A word that a child does not inherit, though it inherits everything else. 1 once the registry is mapped.
+    /// A word that a child does not inherit, though it inherits everything else. 1 once the registry is
+    /// mapped.
     not_inherited: OnceRef<[AtomicU64; 512]>,
 }
 
@@ -115,8 +117,9 @@ impl Registry {
         self.mapped().map(|_| self.owner.load(Ordering::Relaxed))
     }
 
-    /// Whether the memory in which the registry was mapped was another process's, of which this one has got a copy (fork, or
-    /// clone without CLONE_VM). A child that runs in its parent's memory (vfork) is told "no", as is the parent.
+    /// Whether the memory in which the registry was mapped was another process's, of which this one has got a
+    /// copy (fork, or clone without CLONE_VM). A child that runs in its parent's memory (vfork) is told "no",
+    /// as is the parent.
     pub(crate) fn is_a_copy(&self) -> bool {
         self.not_inherited.get().is_some_and(|page| page[0].load(Ordering::Relaxed) == 0)
     }
@@ -138,7 +141,8 @@ impl Registry {
         }
     }
 
-    /// The registry if it exists. Reasons: CNFERR (not ours, wrong mode), VERSMISMAT, NOSMCDDEV (there is none).
+    /// The registry if it exists. Reasons: CNFERR (not ours, wrong mode), VERSMISMAT, NOSMCDDEV (there is
+    /// none).
     pub(crate) fn existing(&self) -> Result<&'static RegistryMap, Reason> {
         match self.map.get() {
             Some(map) => Ok(map),
@@ -146,7 +150,8 @@ impl Registry {
         }
     }
 
-    /// The registry, made if need be. Reasons: as [`existing`](Self::existing), MEM if there is no room for it.
+    /// The registry, made if need be. Reasons: as [`existing`](Self::existing), MEM if there is no room for
+    /// it.
     pub(crate) fn existing_or_new(&self) -> Result<&'static RegistryMap, Reason> {
         match self.existing() {
             Err(Reason::NOSMCDDEV) => self.make().and_then(|()| self.map_existing()),
@@ -192,7 +197,8 @@ impl Registry {
         None
     }
 
-    /// Where there is no registry: why none can be made, or PEERNOSMC if one could be, for then nobody enabled has listened yet.
+    /// Where there is no registry: why none can be made, or PEERNOSMC if one could be, for then nobody
+    /// enabled has listened yet.
     pub(crate) fn why_there_is_none(&self) -> Reason {
         let mut path = [0; PATH_LEN];
         let Some(folder) = self.folder.name(&mut path) else {
@@ -233,8 +239,9 @@ impl Registry {
         fd::raise(low).map_err(|_| Reason::MEM)
     }
 
-    /// Before the credentials change: from now on nobody here begins to use the registry, and who does is waited for, unless
-    /// that takes longer than anything of ours does (a signal handler that interrupted its own thread). Undone by [`end_change`](Self::end_change).
+    /// Before the credentials change: from now on nobody here begins to use the registry, and who does is
+    /// waited for, unless that takes longer than anything of ours does (a signal handler that interrupted its
+    /// own thread). Undone by [`end_change`](Self::end_change).
     pub(crate) fn begin_change(&self) {
         const LOOKS: u32 = 2000;
         self.changes.add(1);
@@ -251,8 +258,9 @@ impl Registry {
         self.changes.add(-1);
     }
 
-    /// Lets go of the registry: the mapping, and every descriptor of the file, the parent's inherited ones included. With
-    /// them goes the lock by which others know that this process lives; `give_up` forgets its row.
+    /// Lets go of the registry: the mapping, and every descriptor of the file, the parent's inherited ones
+    /// included. With them goes the lock by which others know that this process lives; `give_up` forgets its
+    /// row.
     pub(crate) fn leave(&self, give_up: impl FnOnce()) {
         let Some(map) = self.map.take() else { return };
         self.has_left.store(true, Ordering::Relaxed);
@@ -266,8 +274,8 @@ impl Registry {
     }
 }
 
-/// The user whose registry this process may use. A process between two users (as root for a moment, or for a moment not)
-/// is neither's: it would leave the one's registry in the hands of the other.
+/// The user whose registry this process may use. A process between two users (as root for a moment, or for a
+/// moment not) is neither's: it would leave the one's registry in the hands of the other.
 fn user() -> Result<u32, Reason> {
     let users = os::process::users();
     if users == [users[0]; 3] { Ok(users[0]) } else { Err(Reason::CNFERR) }

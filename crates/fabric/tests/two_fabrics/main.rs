@@ -1,6 +1,7 @@
-//! Two values of the fabric in one process, as client and server of connections between them: nothing that one has found out
-//! is known to the other but through its tier. Owns: that every door can be answered in another way than the local tier
-//! does, since the same steps are taken over that and over one that shares nothing with it (`twin`).
+//! Two values of the fabric in one process, as client and server of connections between them: nothing that
+//! one has found out is known to the other but through its tier. Owns: that every door can be answered in
+//! another way than the local tier does, since the same steps are taken over that and over one that shares
+//! nothing with it (`twin`).
 
 mod twin;
 
@@ -66,7 +67,8 @@ impl<T: Tier> Pair<T> {
     /// From the announcement to the verdict, as `socket` goes about it.
     fn connect(&self, listener: &TcpListener) -> Connection {
         let client = self.client;
-        // (A connection first: the safe library has no socket that is not connected yet. Nobody accepts before the intent.)
+        // (A connection first: the safe library has no socket that is not connected yet. Nobody accepts
+        // before the intent.)
         let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("listening");
         let (target, fd) = (at(listener.as_raw_fd()), socket.as_raw_fd());
         let owner = client.tier().owner_of(target).expect("an announced listener");

@@ -1,6 +1,7 @@
-//! A tier for tests: two ends on a machine that is nothing but this file. Memory is one window that both have mapped, bells
-//! are counts, who lives is a flag, keys are tokens drawn by the client, the end is said by flags in the slot, and letters go
-//! over a stream which breaks them apart. Owns: no question is answered by a kernel, or as the local tier answers it.
+//! A tier for tests: two ends on a machine that is nothing but this file. Memory is one window that both have
+//! mapped, bells are counts, who lives is a flag, keys are tokens drawn by the client, the end is said by
+//! flags in the slot, and letters go over a stream which breaks them apart. Owns: no question is answered by
+//! a kernel, or as the local tier answers it.
 
 use super::Rung;
 use fabric::Reason;

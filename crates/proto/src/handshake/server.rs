@@ -47,8 +47,9 @@ impl Server {
         Ok(accept)
     }
 
-    /// Answers a PROPOSAL that says, byte for byte, what [`super::Client::propose`] says with the same `local`: with peers
-    /// that are of one kind nearly all of them do, and there is nothing in it to be judged.
+    /// Answers a PROPOSAL that says, byte for byte, what [`super::Client::propose`] says with the same
+    /// `local`: with peers that are of one kind nearly all of them do, and there is nothing in it to be
+    /// judged.
     pub fn answer_own(
         &mut self,
         local: &Local,

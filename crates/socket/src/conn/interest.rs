@@ -1,4 +1,5 @@
-//! Who of this process waits for a socket, and what its doorbell was asked for. Owns: those counts; `sleepers` alone changes them.
+//! Who of this process waits for a socket, and what its doorbell was asked for. Owns: those counts;
+//! `sleepers` alone changes them.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use fabric::turn::Turn;

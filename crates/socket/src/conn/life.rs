@@ -3,7 +3,8 @@
 use crate::flag::Flags;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// The count of uses: calls in progress in the lower half, descriptors above, and a bit for an object that is nobody's.
+/// The count of uses: calls in progress in the lower half, descriptors above, and a bit for an object that is
+/// nobody's.
 pub(crate) const CALL: u64 = 1;
 pub(crate) const FD: u64 = 1 << 32;
 pub(crate) const FREE: u64 = 1 << 63;
@@ -32,7 +33,8 @@ impl Life {
         }
     }
 
-    /// For another socket. (Late looks go on counting at the uses; the phase is the table's to change; the side is a tie's.)
+    /// For another socket. (Late looks go on counting at the uses; the phase is the table's to change; the
+    /// side is a tie's.)
     pub(super) fn reset(&self) {
         let Life { uses: _, exclusive_era, flags, phase: _, side: _ } = self;
         exclusive_era.store(0, Ordering::Relaxed);

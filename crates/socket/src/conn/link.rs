@@ -1,4 +1,5 @@
-//! What a socket is tied to: a row of the registry, and a slot. Owns: that all of it is there before the slot is seen.
+//! What a socket is tied to: a row of the registry, and a slot. Owns: that all of it is there before the slot
+//! is seen.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use fabric::connection::RowId;

@@ -23,13 +23,14 @@ use os::time::Cycles;
 use shm::Side;
 use shm::slab::Index;
 
-/// For so long a call that may not wait believes that TCP is as quiet as it was. A program that reads until it is told EAGAIN
-/// would make a system call for that each time. Who waits, for whatever, asks TCP itself.
+/// For so long a call that may not wait believes that TCP is as quiet as it was. A program that reads until
+/// it is told EAGAIN would make a system call for that each time. Who waits, for whatever, asks TCP itself.
 const QUIET_TCP: Cycles = Cycles::from_us(333);
 
-/// One socket: parts that are used together stand together, by cache line (a slab's objects lie 256 bytes apart, with a word of
-/// the slab's at the end). What every call touches is on the first line; the second is for who connects, accepts, listens and
-/// sleeps, the third for who moves bytes, the fourth for who waits in whatever way.
+/// One socket: parts that are used together stand together, by cache line (a slab's objects lie 256 bytes
+/// apart, with a word of the slab's at the end). What every call touches is on the first line; the second is
+/// for who connects, accepts, listens and sleeps, the third for who moves bytes, the fourth for who waits in
+/// whatever way.
 #[repr(C)]
 pub struct Conn {
     pub(crate) life: Life,
@@ -55,7 +56,8 @@ impl Conn {
         }
     }
 
-    /// Begins another life. Whoever adds a field says here, or in its part, what becomes of it: nothing is left out.
+    /// Begins another life. Whoever adds a field says here, or in its part, what becomes of it: nothing is
+    /// left out.
     pub(crate) fn reset(&self, born: Event) {
         let Conn { life, link, role, waits, stream, interest, timeouts: _ } = self;
         life.reset();
@@ -137,7 +139,8 @@ impl Conn {
         self.link.generation.load(Ordering::Relaxed)
     }
 
-    /// Whether the slot serves another connection by now: then this one was reset long ago, as the kernel's socket will say.
+    /// Whether the slot serves another connection by now: then this one was reset long ago, as the kernel's
+    /// socket will say.
     #[inline]
     pub(crate) fn is_stale(&self) -> bool {
         let side = self.side() as usize;

@@ -1,5 +1,5 @@
-//! What a socket remembers of how it came to be: by connect(), by accept(), from another process, or by listen(). Owns: that no
-//! field means two things.
+//! What a socket remembers of how it came to be: by connect(), by accept(), from another process, or by
+//! listen(). Owns: that no field means two things.
 
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 pub(crate) struct Role {
     /// When an unanswered intent is given up, in cycles.
     pub(crate) deadline: AtomicU64,
-    /// The era in which it was accepted, or began to listen; 0 for a connection that came from another process.
+    /// The era in which it was accepted, or began to listen; 0 for a connection that came from another
+    /// process.
     pub(crate) era: AtomicU64,
     /// Inode of a socket that came from another process, by which its duplicates are known.
     pub(crate) inode: AtomicU64,

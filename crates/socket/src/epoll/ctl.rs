@@ -15,15 +15,17 @@ use os::epoll::{Op, ctl as kernel_ctl};
 use os::{Errno, net};
 use shm::slab::Index;
 
-/// A TCP socket that goes into a set before it is connected, as proxies do it: whatever it will be, it is ours to watch.
+/// A TCP socket that goes into a set before it is connected, as proxies do it: whatever it will be, it is
+/// ours to watch.
 pub fn note_early(fd: i32) {
     if net::is_tcp(fd) && net::peer(fd) == Err(Errno::ENOTCONN) && !net::is_listening(fd) {
         let _ = enter(fd, Event::Watched);
     }
 }
 
-/// A new epoll descriptor. It is known from its birth, whatever it will hold: a duplicate of it, a set around it and a
-/// thread that sleeps on it may all be there before the first socket of ours. Without memory it is libc's alone.
+/// A new epoll descriptor. It is known from its birth, whatever it will hold: a duplicate of it, a set around
+/// it and a thread that sleeps on it may all be there before the first socket of ours. Without memory it is
+/// libc's alone.
 pub fn note_created(epfd: i32) {
     if let Entry::Epoll(index) = table::clear(epfd) {
         // Its number was closed without our seeing it.

@@ -1,9 +1,11 @@
-//! epoll_ctl without system calls. Owns: by how much the kernel's records may exceed what the program asks for.
+//! epoll_ctl without system calls. Owns: by how much the kernel's records may exceed what the program asks
+//! for.
 //!
-//! Event loops take their interest in a socket back and forth with every message (redis, libevent, libuv). The records of
-//! a plain level-triggered registration stay in the kernel meanwhile: a wish that shrinks leaves them wide, and one that is
-//! taken back is parked with them, in case it returns. Should the kernel report what nobody asks for any more, the wait
-//! that hears it settles the account. Nothing is left over that a fork, an exec or a duplicate could carry on.
+//! Event loops take their interest in a socket back and forth with every message (redis, libevent, libuv).
+//! The records of a plain level-triggered registration stay in the kernel meanwhile: a wish that shrinks
+//! leaves them wide, and one that is taken back is parked with them, in case it returns. Should the kernel
+//! report what nobody asks for any more, the wait that hears it settles the account. Nothing is left over
+//! that a fork, an exec or a duplicate could carry on.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -17,8 +19,8 @@ use os::Errno;
 use os::epoll::{Op, ctl as kernel_ctl};
 use shm::slab::Index;
 
-/// Whether the kernel's records of `registration` can stand for `events`: both are level-triggered, and nobody else has
-/// got a copy of the set since the registration was made.
+/// Whether the kernel's records of `registration` can stand for `events`: both are level-triggered, and
+/// nobody else has got a copy of the set since the registration was made.
 fn may_stand_for(conn: &Conn, registration: &Registration, events: u32) -> bool {
     conn.phase() == Phase::Smc
         && (events | registration.events()) & FLAGS == 0
@@ -53,8 +55,8 @@ pub(super) fn modify(
     Ok(true)
 }
 
-/// EPOLL_CTL_DEL: whether it is done. The socket must be this descriptor's alone: a record cannot be taken out through
-/// another number.
+/// EPOLL_CTL_DEL: whether it is done. The socket must be this descriptor's alone: a record cannot be taken
+/// out through another number.
 pub(super) fn park(conn: &Conn, registration: &Registration) -> bool {
     if !may_stand_for(conn, registration, 0) || conn.fds() != 1 || !conn.is_exclusive() {
         return false;
@@ -80,8 +82,8 @@ pub(super) fn revive(
     false
 }
 
-/// Who waits for the set, or will, learns of the wish: a wait looks at recent members before it sleeps, and a sleeper's
-/// count is up before its look. Only if somebody sleeps already must he be woken.
+/// Who waits for the set, or will, learns of the wish: a wait looks at recent members before it sleeps, and a
+/// sleeper's count is up before its look. Only if somebody sleeps already must he be woken.
 fn tell_waiters(conn: &Conn, registration: &Registration) {
     let Some(set) = Set::get(Index(registration.set.load(Ordering::Relaxed))) else { return };
     set.promote(registration);

@@ -1,12 +1,14 @@
 //! epoll sets, of which some hold our sockets. Owns: what a wait reports.
 //!
-//! The program's own kernel set stays the authority: it holds the TCP socket (for FIN, RST and, before the answer, for
-//! everything) and the doorbell, both with a cookie of ours as data. After a wait, cookies are turned back: readiness
-//! is computed from the rings, the records of one socket are merged, and the program's own data is put in. So nested sets,
-//! several waiters, sets shared by fork and signals work as the kernel has them.
+//! The program's own kernel set stays the authority: it holds the TCP socket (for FIN, RST and, before the
+//! answer, for everything) and the doorbell, both with a cookie of ours as data. After a wait, cookies are
+//! turned back: readiness is computed from the rings, the records of one socket are merged, and the program's
+//! own data is put in. So nested sets, several waiters, sets shared by fork and signals work as the kernel
+//! has them.
 //!
-//! A wait looks at the rings first: members that lately had something to report are looked at without a system call, and
-//! need no ring of their doorbell while the program is busy. The rest, and all before a sleep, are armed.
+//! A wait looks at the rings first: members that lately had something to report are looked at without a
+//! system call, and need no ring of their doorbell while the program is busy. The rest, and all before a
+//! sleep, are armed.
 
 mod ctl;
 mod lazy;

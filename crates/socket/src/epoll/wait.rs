@@ -1,5 +1,5 @@
-//! The waits. Owns: the order of looks: rings first, the kernel when they have nothing to say or has not been asked for a
-//! while; and that no thread sleeps before every member is armed.
+//! The waits. Owns: the order of looks: rings first, the kernel when they have nothing to say or has not been
+//! asked for a while; and that no thread sleeps before every member is armed.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -22,14 +22,16 @@ use shm::slab::Index;
 use shm::sync::Ordering as Shared;
 
 static BATCHES: AtomicU64 = AtomicU64::new(1);
-/// While the rings keep a program busy, the kernel is asked for everything else about every 20 microseconds, and up to
-/// eight times less often while it has nothing to say: beside requests of 30 microseconds each look is one system call more.
+/// While the rings keep a program busy, the kernel is asked for everything else about every 20 microseconds,
+/// and up to eight times less often while it has nothing to say: beside requests of 30 microseconds each look
+/// is one system call more.
 const KERNEL_EVERY: (Cycles, Cycles) = (Cycles::from_us(20), Cycles::from_us(160));
 /// Most members reported by one look.
 const FOUND_MAX: usize = 128;
 /// Between two looks at unanswered intents.
 const TICK_EVERY: Cycles = Cycles::from_ms(10);
-/// So much a sleep makes silent without a pause: more than any burst leaves, and an end to a peer that rings for nothing.
+/// So much a sleep makes silent without a pause: more than any burst leaves, and an end to a peer that rings
+/// for nothing.
 const HUSHED_MAX: u32 = 1 << 16;
 
 /// How the kernel is asked: room for its events, and a time limit in nanoseconds (`None`: for ever).
@@ -82,8 +84,8 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     if collect(set, &mut answer) || (timeout_ns != Some(0) && !kernel.has_mask() && spin(set, &mut answer)) {
         if is_kernel_due(set) {
             tick(set);
-            // An answer without room left owes the kernel the first place in the next, but not twice in a row: neither its
-            // descriptors nor the rings must starve.
+            // An answer without room left owes the kernel the first place in the next, but not twice in a
+            // row: neither its descriptors nor the rings must starve.
             set.owes_kernel.store(u32::from(answer.is_full() && !is_owed), Ordering::Relaxed);
             let _ = answer.ask(index, set, kernel, Some(0));
         }
@@ -92,8 +94,9 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     sleep(index, set, &mut answer, timeout_ns, kernel)
 }
 
-/// The wait of a set without a socket of ours, as most sets of most programs are: the kernel's, at the price of a glance
-/// before and after. `Err`, with the time that is left: the first member came meanwhile, and the kernel told of nothing else.
+/// The wait of a set without a socket of ours, as most sets of most programs are: the kernel's, at the price
+/// of a glance before and after. `Err`, with the time that is left: the first member came meanwhile, and the
+/// kernel told of nothing else.
 fn wait_without_members(
     index: Index,
     set: &Set,
@@ -179,7 +182,8 @@ fn with_end<T>(registration: &Registration, then: impl FnOnce(&Conn, &End) -> T)
     End::of(conn).map(|end| then(conn, &end))
 }
 
-/// The short wait before a sleep, as `wait::spin`, over all recent members. (Apart, for the frame of waits that need none.)
+/// The short wait before a sleep, as `wait::spin`, over all recent members. (Apart, for the frame of waits
+/// that need none.)
 #[inline(never)]
 fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
     if set.recent() == 0 {
@@ -188,14 +192,15 @@ fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
     spin_on_set(&set.spin, set.recent(), || collect(set, answer).then_some(())).is_some()
 }
 
-/// Whether the kernel may have something to say: it had when it was asked last, a shutdown() may have made some, or
-/// it was long ago.
+/// Whether the kernel may have something to say: it had when it was asked last, a shutdown() may have made
+/// some, or it was long ago.
 fn is_kernel_due(set: &Set) -> bool {
     Cycles::now().since(Cycles::load(&set.asked_kernel)) > Cycles::load(&set.kernel_every)
         || set.news.load(Ordering::Relaxed) != watch::news()
 }
 
-/// A call that reports something leaves members unarmed, for its thread will look at them again; but others may sleep.
+/// A call that reports something leaves members unarmed, for its thread will look at them again; but others
+/// may sleep.
 fn leave(set: &Set, answer: &Answer<'_>) -> Outcome {
     if set.is_watched() {
         set.arm_all(|registration| {
@@ -273,7 +278,8 @@ fn sleep(
         if is_empty && !is_there {
             tick(set);
         } else if answer.hushed > hushed && answer.hushed < HUSHED_MAX {
-            // After a burst many doorbells and edges may stand for what has long been read; each tells it once.
+            // After a burst many doorbells and edges may stand for what has long been read; each tells it
+            // once.
             hushed = answer.hushed;
         } else {
             // Rung, but not for us: somebody else's level keeps the doorbell loud.
@@ -298,7 +304,8 @@ pub(crate) fn slice_ms() -> i32 {
     }
 }
 
-/// [`tick`] now and then: a program that waits for short times only, or is always told something, is owed it as well.
+/// [`tick`] now and then: a program that waits for short times only, or is always told something, is owed it
+/// as well.
 fn tick_if_due(set: &Set) {
     if slice_ms() < 0 {
         return;
@@ -341,8 +348,8 @@ pub(crate) fn look_after_watched() {
     }
 }
 
-/// Before somebody sleeps on the set by other means (poll, select, a set around it): its members are armed, and what is
-/// there already makes it readable.
+/// Before somebody sleeps on the set by other means (poll, select, a set around it): its members are armed,
+/// and what is there already makes it readable.
 pub fn prepare_to_be_polled(epfd: i32) {
     let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
     set.note_watched();
@@ -450,7 +457,8 @@ fn effective(told: Told, hushed: &mut u32) -> Option<(u32, u64)> {
     if conn.phase() == Phase::Intent {
         let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
         if answer::refresh(&conn, fd) == Phase::Plain {
-            // Converted to a registration of the bare TCP socket: the kernel will report what is left to report.
+            // Converted to a registration of the bare TCP socket: the kernel will report what is left to
+            // report.
             return plain_now(fd, events, data);
         }
     }
@@ -481,7 +489,8 @@ fn effective(told: Told, hushed: &mut u32) -> Option<(u32, u64)> {
     }
 }
 
-/// What was found is no answer to what was asked after it was `seen`, and the edge that was taken may be the new question's.
+/// What was found is no answer to what was asked after it was `seen`, and the edge that was taken may be the
+/// new question's.
 #[inline]
 fn give_back_if_asked_anew(registration: &Registration, seen: Seen) -> bool {
     let is_asked_anew = !registration.interest.seen().is_same_question(seen);
@@ -534,8 +543,9 @@ fn fall_silent(conn: &Conn, end: Option<&End>, told: Told) -> bool {
     }
 }
 
-/// Drains a doorbell that has nothing to tell. Waits of this set ask again before they sleep, which a busy program seldom
-/// does: until then nobody is to ring. Others that rely on the doorbell are looked for after the drain. Whether it is silent.
+/// Drains a doorbell that has nothing to tell. Waits of this set ask again before they sleep, which a busy
+/// program seldom does: until then nobody is to ring. Others that rely on the doorbell are looked for after
+/// the drain. Whether it is silent.
 fn hush(conn: &Conn, end: &End, registration: &Registration) -> bool {
     doorbell::note_rung(conn);
     conn.interest.bell.silence(end.words(), end);
@@ -563,6 +573,7 @@ fn end_of_stream(fd: i32, raised: u32, events: u32) -> u32 {
 fn plain_now(fd: i32, events: u32, data: u64) -> Option<(u32, u64)> {
     let ready = u32::from(os::poll::peek(fd, (events & 0xffff) as i16) as u16);
     let level = ready & (events | bits::ERR | bits::HUP);
-    // An edge reported here and by the kernel again is one edge too many, which edge-triggered programs tolerate.
+    // An edge reported here and by the kernel again is one edge too many, which edge-triggered programs
+    // tolerate.
     (level != 0 && events & bits::ONESHOT == 0).then_some((level, data))
 }

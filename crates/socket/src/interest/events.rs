@@ -1,4 +1,5 @@
-//! The bits of an epoll registration by what they ask for. Owns: what a registration counts for at its connection.
+//! The bits of an epoll registration by what they ask for. Owns: what a registration counts for at its
+//! connection.
 
 use os::epoll::bits;
 use shm::interest::Seen;
@@ -14,7 +15,8 @@ pub(crate) fn wishes(events: u32) -> [i32; 3] {
     [!is_edge && events & READ_SIDE != 0, !is_edge && events & WRITE_SIDE != 0, is_edge].map(i32::from)
 }
 
-/// How what a registration counts for changes, from what stood (nothing, if ONESHOT had taken it off) to what is asked `to`.
+/// How what a registration counts for changes, from what stood (nothing, if ONESHOT had taken it off) to what
+/// is asked `to`.
 #[inline]
 pub(crate) fn change(from: Seen, to: u32) -> [i32; 3] {
     let (old, new) = (wishes(if from.is_fired() { 0 } else { from.events() }), wishes(to));

@@ -1,5 +1,5 @@
-//! One socket in one set. Owns: the cookie that stands for a registration in the kernel's records, and what of an edge
-//! has been reported.
+//! One socket in one set. Owns: the cookie that stands for a registration in the kernel's records, and what
+//! of an edge has been reported.
 
 use super::events::{READ_SIDE, WRITE_SIDE};
 use crate::conn::Conn;
@@ -47,8 +47,8 @@ pub(crate) struct Registration {
     pub(crate) position: AtomicU32,
     /// Sleeps of the set since it last had something to report.
     pub(crate) age: AtomicU32,
-    /// EPOLLET: what was last reported: bytes that had arrived, sends that had found no space; and whether the level is
-    /// to be reported whatever has been.
+    /// EPOLLET: what was last reported: bytes that had arrived, sends that had found no space; and whether
+    /// the level is to be reported whatever has been.
     seen_bytes: AtomicU64,
     seen_stalls: AtomicU32,
     is_fresh: AtomicU32,
@@ -69,7 +69,8 @@ impl Told {
     #[inline]
     pub(crate) fn conn(&self) -> Option<Held> {
         let held = hold_index(Index(self.registration.conn.load(Ordering::Relaxed)))?;
-        // Asked again, now that the connection cannot be another's: both may have come back for another socket.
+        // Asked again, now that the connection cannot be another's: both may have come back for another
+        // socket.
         (self.registration.generation.load(Ordering::Acquire) == self.generation).then_some(held)
     }
 }
@@ -166,7 +167,8 @@ impl Registration {
         is_meant.then_some(generation)
     }
 
-    /// Whether the rings have something to report. A hint: neither the connection nor the registration is held.
+    /// Whether the rings have something to report. A hint: neither the connection nor the registration is
+    /// held.
     #[inline]
     pub(crate) fn is_pending(&self, conn: &Conn, end: &End) -> bool {
         let seen = self.interest.seen();
@@ -206,8 +208,9 @@ impl Registration {
         self.is_fresh.load(Ordering::Relaxed) != 0 || self.has_edge(conn, end)
     }
 
-    /// EPOLLET: whether space is to be told of, and there is none yet: until it is, no sleep without having asked for it. A
-    /// ring says nothing of that: the reader may have found space that was filled before it took the word.
+    /// EPOLLET: whether space is to be told of, and there is none yet: until it is, no sleep without having
+    /// asked for it. A ring says nothing of that: the reader may have found space that was filled before it
+    /// took the word.
     pub(crate) fn awaits_space(&self, conn: &Conn, end: &End) -> bool {
         let seen = self.interest.seen();
         seen.events() & bits::ET != 0
@@ -218,16 +221,16 @@ impl Registration {
             && !ready::has_space(conn, end)
     }
 
-    /// EPOLLET: whether there is news since the last report; from now on there is none. Each number is read once: what
-    /// comes after that read is news for the next report. The level must be looked at afterwards.
+    /// EPOLLET: whether there is news since the last report; from now on there is none. Each number is read
+    /// once: what comes after that read is news for the next report. The level must be looked at afterwards.
     pub(crate) fn take_edge(&self, conn: &Conn, end: &End) -> bool {
         let is_fresh = self.is_fresh.swap(0, Ordering::AcqRel) != 0;
         let bytes = end.incoming.words().producer.0.prod.load(Shared::Acquire);
         let has_bytes = self.seen_bytes.swap(bytes, Ordering::AcqRel) != bytes;
         let stalls = conn.stalls();
         if is_fresh {
-            // The kernel's look at a socket without space asks for the edge, as a send would. (And what an earlier life of the
-            // registration had seen says nothing about this connection.)
+            // The kernel's look at a socket without space asks for the edge, as a send would. (And what an
+            // earlier life of the registration had seen says nothing about this connection.)
             self.seen_stalls.store(stalls.wrapping_sub(1), Ordering::Release);
         }
         let has_space =

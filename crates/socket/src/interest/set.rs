@@ -1,5 +1,5 @@
-//! An epoll set of the program's, known from its birth. Owns: the order of its members: first those that lately had
-//! something to report, which every wait looks at; the rest are armed, and the kernel tells.
+//! An epoll set of the program's, known from its birth. Owns: the order of its members: first those that
+//! lately had something to report, which every wait looks at; the rest are armed, and the kernel tells.
 
 use super::registration::{self, Registration, of_conn};
 use crate::conn::Conn;
@@ -151,13 +151,15 @@ impl Set {
         self.epfd.load(Ordering::Relaxed)
     }
 
-    /// Somebody else than a wait of ours watches the set: from now on it may be waited for without our knowledge.
+    /// Somebody else than a wait of ours watches the set: from now on it may be waited for without our
+    /// knowledge.
     pub(crate) fn note_watched(&self) {
         self.is_nested.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// A thread is about to sleep in the kernel's wait: it is counted before it looks at what the members wish.
+    /// A thread is about to sleep in the kernel's wait: it is counted before it looks at what the members
+    /// wish.
     pub(crate) fn begin_sleep(&self) {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -285,7 +287,8 @@ impl Set {
         Some((index, registration::TABLE.get(index)?))
     }
 
-    /// Looks at the recent members, beginning where the last look ended, until `found` is full. Returns how many it holds.
+    /// Looks at the recent members, beginning where the last look ended, until `found` is full. Returns how
+    /// many it holds.
     pub(crate) fn look(&self, found: &mut [u32], is_wanted: impl Fn(&'static Registration) -> bool) -> usize {
         let Some(_turn) = self.turn.take() else { return 0 };
         let recent = self.recent.load(Ordering::Relaxed);
@@ -306,8 +309,8 @@ impl Set {
         count
     }
 
-    /// Before a sleep: `arm` for every recent member; it says whether there is something to report, which ends it. Those
-    /// that had nothing for long leave the recent ones.
+    /// Before a sleep: `arm` for every recent member; it says whether there is something to report, which
+    /// ends it. Those that had nothing for long leave the recent ones.
     pub(crate) fn arm_all(&self, arm: impl Fn(&'static Registration) -> bool) -> bool {
         let Some(_turn) = self.turn.take() else { return true };
         let mut position = 0;

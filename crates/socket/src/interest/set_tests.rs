@@ -6,7 +6,8 @@ use core::sync::atomic::Ordering;
 use os::epoll::bits;
 use shm::slab::Index;
 
-/// A set under a number that no descriptor has, with so many members. (Tests run at once: each has numbers of its own.)
+/// A set under a number that no descriptor has, with so many members. (Tests run at once: each has numbers of
+/// its own.)
 fn set_of(epfd: i32, members: usize) -> (Index, &'static Set, Vec<(Index, &'static Registration)>) {
     let (index, is_new) = Set::of(epfd).unwrap();
     assert!(is_new);

@@ -1,5 +1,5 @@
-//! What all waits of a process have in common: whether it has its core alone, and whether yielding pays. Owns: what is learnt
-//! from how long a yield lasted. No clock, no system call, no static.
+//! What all waits of a process have in common: whether it has its core alone, and whether yielding pays.
+//! Owns: what is learnt from how long a yield lasted. No clock, no system call, no static.
 
 use super::learned::Window;
 use super::rules::{Measured, Rules};
@@ -67,7 +67,8 @@ impl<R: Rules> Habits<R> {
         Cycles::load(&self.last_yield) < R::IDLE_YIELD
     }
 
-    /// Whether nobody is to yield for now: beside somebody who computes, a sleeper is served far sooner than one who yields.
+    /// Whether nobody is to yield for now: beside somebody who computes, a sleeper is served far sooner than
+    /// one who yields.
     #[inline]
     pub(crate) fn abstains(&self, now: impl Fn() -> Cycles) -> bool {
         let until = Cycles::load(&self.abstains_until);
@@ -80,8 +81,8 @@ impl<R: Rules> Habits<R> {
         if self.has_core_alone() { R::LOOKS } else { 1 }
     }
 
-    /// A yield is over. Whether another program of ours had the core meanwhile, for a short turn: one that this one might be
-    /// apart from, and no crowd.
+    /// A yield is over. Whether another program of ours had the core meanwhile, for a short turn: one that
+    /// this one might be apart from, and no crowd.
     pub(crate) fn note_yield(&self, given: HandOver, turns: Option<&Turns>, now: Cycles) -> bool {
         let lasted = now.since(given.at);
         lasted.store(&self.last_yield);

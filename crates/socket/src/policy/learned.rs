@@ -1,5 +1,5 @@
-//! What waits teach: how many rounds are worth it, whether the peer is on this core, whether sleeps are short. Owns: the words
-//! of one connection that remember it, and their reset.
+//! What waits teach: how many rounds are worth it, whether the peer is on this core, whether sleeps are
+//! short. Owns: the words of one connection that remember it, and their reset.
 //!
 //! Threads that wait on one connection at once may overwrite each other's words: only speed depends on them.
 
@@ -39,7 +39,8 @@ impl Window {
         }
     }
 
-    /// KVM's halt-polling rule: a short sleep, which a longer spin would have saved, grows the window; a long one shrinks it.
+    /// KVM's halt-polling rule: a short sleep, which a longer spin would have saved, grows the window; a long
+    /// one shrinks it.
     pub(crate) fn learn<R: Rules>(&self, slept: Cycles, most: u32) {
         let rounds = self.rounds();
         let is_short = slept < R::SHORT_SLEEP;
@@ -51,7 +52,8 @@ impl Window {
 #[derive(Debug)]
 pub(crate) struct Learned<R = Measured> {
     pub(crate) window: Window,
-    /// Yields one after the other that gave the core to another program of ours, and how many of them are too many.
+    /// Yields one after the other that gave the core to another program of ours, and how many of them are too
+    /// many.
     shared_yields: AtomicU32,
     shared_yields_max: AtomicU32,
     /// Short sleeps in a row, of which the last were naps.
@@ -119,7 +121,8 @@ impl<R: Rules> Learned<R> {
         self.naps.store(if is_granted { naps } else { 0 }, Ordering::Relaxed);
     }
 
-    /// A proper sleep is over. Counts short ones that ended with what was waited for; another kind starts over.
+    /// A proper sleep is over. Counts short ones that ended with what was waited for; another kind starts
+    /// over.
     pub(super) fn note_sleep(&self, from: Cycles, now: Cycles, is_granted: bool) {
         let naps = self.naps.load(Ordering::Relaxed).saturating_add(1).min(R::NAPS_FROM);
         let is_short = now.since(from) < R::SHORT_NAP;

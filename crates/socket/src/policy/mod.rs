@@ -1,5 +1,6 @@
-//! How long waiting is worth it, and how. Owns: what a waiter does next (`waiter`, by `rules`) and what waits teach (`learned`,
-//! `habits`). No system call, no static: `wait` has those, and `simulation` runs all of this in virtual time.
+//! How long waiting is worth it, and how. Owns: what a waiter does next (`waiter`, by `rules`) and what waits
+//! teach (`learned`, `habits`). No system call, no static: `wait` has those, and `simulation` runs all of
+//! this in virtual time.
 
 mod habits;
 mod learned;

@@ -1,5 +1,5 @@
-//! Each rule by which waiters go, alone: what ARCHITECTURE says under "Waiting", step by step, on a clock that only the test
-//! moves. Invariant: a test here fails when its rule is taken out.
+//! Each rule by which waiters go, alone: what ARCHITECTURE says under "Waiting", step by step, on a clock
+//! that only the test moves. Invariant: a test here fails when its rule is taken out.
 
 use super::{For, Habits, HandOver, Learned, Measured, Rules, Saw, Step, Waiter, Window};
 use os::time::Cycles;

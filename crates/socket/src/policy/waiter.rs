@@ -1,5 +1,6 @@
-//! What a waiter does next: looks, pauses and yields while that is worth it, then a nap or a sleep. Owns: the order of these
-//! steps, and who is told what they taught. No system call, no static; the clock is asked for only where a rule needs it.
+//! What a waiter does next: looks, pauses and yields while that is worth it, then a nap or a sleep. Owns: the
+//! order of these steps, and who is told what they taught. No system call, no static; the clock is asked for
+//! only where a rule needs it.
 
 use super::habits::{Habits, HandOver};
 use super::learned::{Learned, Window};
@@ -25,7 +26,8 @@ pub(crate) enum Step {
 /// What came of the last step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Saw<'t> {
-    /// Nothing: before the first step, after a look in vain and after a pause; of a nap, that it cannot be had.
+    /// Nothing: before the first step, after a look in vain and after a pause; of a nap, that it cannot be
+    /// had.
     Nothing,
     /// The core is back that was given away by a yield.
     Core(HandOver, Option<&'t Turns>),
@@ -38,7 +40,8 @@ pub(crate) enum Saw<'t> {
 pub(crate) enum For {
     /// A peer's bytes, or space.
     Peer,
-    /// A server that has not answered the offer. Where somebody else wants the core it may be that server, which has yet to accept.
+    /// A server that has not answered the offer. Where somebody else wants the core it may be that server,
+    /// which has yet to accept.
     Answer,
     /// Any member of an epoll set, all of which have just been looked at.
     Member,
@@ -123,8 +126,8 @@ impl<'a, R: Rules> Waiter<'a, R> {
         self
     }
 
-    /// What to do next, after what was seen of the last step. (Whoever finds what he waits for does not come back, but says so by
-    /// [`Waiter::found`] or [`Waiter::end_rest`].)
+    /// What to do next, after what was seen of the last step. (Whoever finds what he waits for does not come
+    /// back, but says so by [`Waiter::found`] or [`Waiter::end_rest`].)
     #[inline]
     pub(crate) fn next(&mut self, now: impl Fn() -> Cycles, saw: Saw<'_>) -> Step {
         let step = match (self.last, saw) {

@@ -1,5 +1,5 @@
-//! The room in which calls wait. Owns: the system calls that follow from what `policy` says: `spin` looks and yields, `sleep` naps
-//! and sleeps.
+//! The room in which calls wait. Owns: the system calls that follow from what `policy` says: `spin` looks and
+//! yields, `sleep` naps and sleeps.
 
 mod sleep;
 mod spin;

@@ -1,8 +1,8 @@
 //! Waiting for data or space: a bounded spin, then sleep on the doorbell and the TCP socket together.
 //!
-//! Owns: how a call sleeps. Every sleep is libc's own poll (signals, cancellation, time limits behave as in the call the
-//! program made), but for naps, which are short and mind the same (see `nap`). No sleep without having asked to be rung
-//! and looked again.
+//! Owns: how a call sleeps. Every sleep is libc's own poll (signals, cancellation, time limits behave as in
+//! the call the program made), but for naps, which are short and mind the same (see `nap`). No sleep without
+//! having asked to be rung and looked again.
 
 use super::spin::{hand_over, spin_for, waiter};
 use crate::conn::Conn;
@@ -70,7 +70,8 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
 /// Sleeps until the wish may have come true or TCP has something to say; the caller looks for itself.
 /// Errors: EINTR (a signal handler without SA_RESTART ran), EAGAIN (time is up).
 pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
-    // The copy of O_NONBLOCK in the slot is the peer's to overwrite: before a sleep our own counts, or the kernel's.
+    // The copy of O_NONBLOCK in the slot is the peer's to overwrite: before a sleep our own counts, or the
+    // kernel's.
     let is_nonblocking = if conn.is_exclusive() || os::confined::is_confined() {
         conn.has(flag::NONBLOCKING)
     } else {
@@ -97,9 +98,9 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
     outcome
 }
 
-/// Sleeps on the wait word itself: one system call to sleep, one to wake, nothing to drain. TCP is not looked at meanwhile, so a
-/// nap is short, only a connection on which short sleeps follow each other takes any, and whoever closes wakes the peer
-/// from it. `None`: to sleep properly.
+/// Sleeps on the wait word itself: one system call to sleep, one to wake, nothing to drain. TCP is not looked
+/// at meanwhile, so a nap is short, only a connection on which short sleeps follow each other takes any, and
+/// whoever closes wakes the peer from it. `None`: to sleep properly.
 fn nap(
     conn: &Conn,
     end: &End,
@@ -149,7 +150,8 @@ fn may_nap(conn: &Conn, wish: Wish) -> bool {
 
 /// The short wait before a sleep: whether the wish came true.
 pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
-    // Who waits for space waits for any answer; who waits for data, for the refusal, or the data that follow the other.
+    // Who waits for space waits for any answer; who waits for data, for the refusal, or the data that follow
+    // the other.
     let is_answered = || match connection::verdict(conn.row()) {
         Some(Verdict::Smc) => wish == Wish::Space,
         Some(Verdict::Plain(_)) => true,
@@ -204,8 +206,8 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
     }
 }
 
-/// How long to sleep while the doorbell rings for somebody else and so says nothing: yields first, for the other is most
-/// likely on its way, then longer and longer.
+/// How long to sleep while the doorbell rings for somebody else and so says nothing: yields first, for the
+/// other is most likely on its way, then longer and longer.
 #[derive(Default)]
 pub(crate) struct Patience(u32);
 
@@ -236,7 +238,8 @@ fn longest_sleep(conn: &Conn, end: &End, wish: Wish) -> i32 {
 
 fn tcp_events(end: &End, wish: Wish) -> i16 {
     match wish {
-        // TCP bytes tell an unanswered client that the server speaks TCP, and later that the peer lies about its ring.
+        // TCP bytes tell an unanswered client that the server speaks TCP, and later that the peer lies about
+        // its ring.
         Wish::Data(_) | Wish::Peek(_) => bits::RDHUP | bits::IN,
         // A half-closed peer still reads; its FIN is old news.
         Wish::Space if ready::is_half_closed_by_peer(end) => 0,

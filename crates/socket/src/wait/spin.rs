@@ -1,5 +1,5 @@
-//! The short wait before a sleep: what `policy` says is done here. Owns: the system call by which a core is given away, and the
-//! habits of this process.
+//! The short wait before a sleep: what `policy` says is done here. Owns: the system call by which a core is
+//! given away, and the habits of this process.
 
 use crate::config;
 use crate::conn::Conn;
@@ -55,8 +55,9 @@ fn spin_by<T>(mut waiter: Waiter<'_>, mut look: impl FnMut() -> Option<T>) -> Op
     }
 }
 
-/// Looks at something else than a connection, between pauses, until `enough` says so or for as long as yielding may pay:
-/// somebody is about to do it, most likely at work on another core if this one is wanted by nobody.
+/// Looks at something else than a connection, between pauses, until `enough` says so or for as long as
+/// yielding may pay: somebody is about to do it, most likely at work on another core if this one is wanted by
+/// nobody.
 pub(crate) fn spin_until(mut enough: impl FnMut() -> bool) {
     while most_rounds() > 0 && !HABITS.abstains(Cycles::now) && !enough() {
         if has_core_alone() {

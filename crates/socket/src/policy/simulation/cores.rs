@@ -1,8 +1,9 @@
-//! Cores and their scheduler, as far as waiters feel it. Owns: who runs where and when: the core that is furthest behind is the
-//! next to act, so nobody sees a future.
+//! Cores and their scheduler, as far as waiters feel it. Owns: who runs where and when: the core that is
+//! furthest behind is the next to act, so nobody sees a future.
 //!
-//! Who has run least runs next, for a slice; a yield goes behind the others; who is woken goes to an idle core if there is one, else
-//! before somebody who has run far more; who is merely runnable moves to an idle core at the next balancing only.
+//! Who has run least runs next, for a slice; a yield goes behind the others; who is woken goes to an idle
+//! core if there is one, else before somebody who has run far more; who is merely runnable moves to an idle
+//! core at the next balancing only.
 
 use super::{MS, Ns, US};
 

@@ -1,9 +1,10 @@
-//! Many waiters on few cores in virtual time, so that a rule can be tried in a second. A model: no product code calls it, and
-//! its times have the size of real ones and are not measured. Invariant: equal scenarios give equal runs; waiters go by
-//! the policy alone, with the rules that the run is given.
+//! Many waiters on few cores in virtual time, so that a rule can be tried in a second. A model: no product
+//! code calls it, and its times have the size of real ones and are not measured. Invariant: equal scenarios
+//! give equal runs; waiters go by the policy alone, with the rules that the run is given.
 //!
-//! Each pair plays ball over shared memory: who has the message works for a while, sends it back and waits. Every end is a process
-//! of its own, with its own habits; the table of turns is one for all, as in the registry.
+//! Each pair plays ball over shared memory: who has the message works for a while, sends it back and waits.
+//! Every end is a process of its own, with its own habits; the table of turns is one for all, as in the
+//! registry.
 
 mod cores;
 mod tests;

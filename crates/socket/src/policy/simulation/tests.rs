@@ -1,5 +1,5 @@
-//! What was measured on machines, as relations: that it happens by the rules, and does not without one of them. Invariant: no
-//! relation hangs on one seed, and each has room to spare.
+//! What was measured on machines, as relations: that it happens by the rules, and does not without one of
+//! them. Invariant: no relation hangs on one seed, and each has room to spare.
 
 use super::{MS, Scenario, Start, Tally, US, run};
 use crate::policy::{Measured, Rules};
