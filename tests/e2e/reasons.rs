@@ -284,6 +284,19 @@ fn a_full_table_of_listeners() {
     assert_counted(&bed, &["PEER_NO_SMC 1"], &["MAX_DMB 1"]);
 }
 
+/// More listeners share a port than a bucket of the table has rows: whichever the kernel chooses, it is found.
+#[test]
+fn a_crowd_of_listeners_at_one_port() {
+    let Some((bed, python)) = bed("reasons-crowd") else { return };
+    let port = free_port();
+    let mut server = enabled(&bed, &python, "server", port, "crowd");
+    let _server = serve(&bed, &mut server, port);
+    let clients: Vec<_> =
+        (0..12).map(|_| bed.start(&mut enabled(&bed, &python, "client", port, ""), "client")).collect();
+    let shared = || rows(&bed, port).iter().filter(|row| *row == "client SMCD").count();
+    assert!(within(LONG, || shared() == clients.len()), "{:#?}", rows(&bed, port));
+}
+
 /// What `smcd stats` says on stderr where it has no registry to read.
 #[track_caller]
 fn assert_stats_note(smcd: &mut Command, code: &str) {

@@ -1,4 +1,4 @@
-//! "The first five minutes" of the README, followed by a script: its commands word for word, in its order, as
+//! "Try it" of the README, followed by a script: its commands word for word, in its order, as
 //! an ordinary user, and what it says that one then sees. Owns: that a newcomer who copies them finds what is
 //! promised.
 //!
@@ -29,7 +29,7 @@ says() { grep -- "$1" said; }
 fn section() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
     let text = std::fs::read_to_string(path).expect("the README");
-    let tour = text.split("## The first five minutes").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let tour = text.split("## Try it").nth(1).and_then(|rest| rest.split("\n## ").next());
     tour.expect("the tour").to_owned()
 }
 
@@ -61,7 +61,7 @@ fn inline(section: &str, start: &str) -> Vec<String> {
         .skip(1)
         .step_by(2)
         .filter(|code| code.starts_with("smc") || code.starts_with("man "));
-    codes.map(str::to_owned).collect()
+    codes.map(|code| code.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 /// A bed with a folder in which `cargo xtask dist` has been called, open to every user.
@@ -76,7 +76,7 @@ fn bed() -> Option<Bed> {
         return None;
     }
     let dist = Dist::find().expect("the bed has it");
-    let laid_out = bed.scratch.path().join("target/dist");
+    let laid_out = bed.scratch.path().join("target/isthmus");
     std::fs::create_dir_all(&laid_out).expect("a folder");
     let from = dist.library().ancestors().nth(2).expect("lib lies in it").to_owned();
     for part in ["bin", "lib", "share"] {
@@ -107,27 +107,33 @@ fn shape(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_first_five_minutes() {
+fn try_it() {
     let Some(bed) = bed() else { return };
     let section = section();
     let all = commands(&section);
-    let [(build, _), (export, _), (server, _), (client, _), (look, table)] = &all[..] else {
+    let [
+        (build, _),
+        (export, _),
+        (server, _),
+        (client, _),
+        (look, table),
+        (kill, _),
+        (plain, _),
+        (why, reasons),
+    ] = &all[..]
+    else {
         panic!("other commands than this test knows: {all:#?}");
     };
-    assert_eq!((build.as_str(), look.as_str()), ("cargo xtask dist", "smcss"));
-    let [plain_server, plain_client] =
-        [server, client].map(|command| command.strip_prefix("smc_run ").expect("under smc_run"));
+    let known = ["cargo xtask dist", "smcss", "kill %2", "smcss -r"];
+    assert_eq!([build, look, kill, why].map(String::as_str), known);
     let debugged = client.replacen("smc_run ", "smc_run -d ", 1);
-    for said in
-        ["`kill %2`", "`smc_run -d`", "`TCP 0x03010000`", "`connect stays on TCP: Peer does not support SMC`"]
-    {
-        assert!(section.contains(said), "the tour does not say {said} any more");
-    }
+    let plain_server = server.strip_prefix("smc_run ").expect("under smc_run");
+    assert!(section.contains("`smc_run -d` prints each refusal"), "the tour does not say that any more");
     let more: String = inline(&section, "More to look at").iter().map(|command| asked(command)).collect();
     assert!(more.matches("== ").count() >= 6, "{more}");
     let script = format!(
         "{PATIENCE}exec 2> said\n{export}\n{server}\nuntil_so listens\n{client}\nuntil_so shows SMCD\n{look} > table\n{more}\
-         kill %2\nwait %2\n{plain_client}\nuntil_so shows 'TCP 0x03010000'\nkill $(jobs -p)\nwait\n\
+         {kill}\nwait %2\n{plain}\nuntil_so shows 'TCP 0x03010000'\n{why} > reasons\nkill $(jobs -p)\nwait\n\
          {plain_server}\nuntil_so listens\n{debugged}\nuntil_so says 'connect stays on TCP: Peer does not support SMC'\n\
          kill $(jobs -p)\nwait\necho done\n"
     );
@@ -135,15 +141,22 @@ fn the_first_five_minutes() {
     let said = std::fs::read_to_string(bed.scratch.path().join("said")).unwrap_or_default();
     assert!(outcome.ok() && outcome.out.ends_with("done\n"), "{outcome}\n{said}\n{script}");
     assert!(!outcome.out.contains("FAILED"), "{outcome}\n{said}");
-    let shown = std::fs::read_to_string(bed.scratch.path().join("table")).expect("smcss printed it");
+    let shown = as_promised(&bed, "table", table);
+    assert_whose(&shown, &bed);
+    as_promised(&bed, "reasons", reasons);
+}
+
+/// What a tool printed into `file`, which has the promised shape.
+fn as_promised(bed: &Bed, file: &str, promised: &[String]) -> String {
+    let shown = std::fs::read_to_string(bed.scratch.path().join(file)).expect("smcss printed it");
     let shapes = |lines: &mut dyn Iterator<Item = &str>| {
         let mut all: Vec<_> = lines.filter(|line| !line.is_empty()).map(shape).collect();
         all.sort();
         all
     };
-    let promised = shapes(&mut table.iter().map(String::as_str));
-    assert_eq!(shapes(&mut shown.lines()), promised, "smcss looks like this:\n{shown}");
-    assert_whose(&shown, &bed);
+    let wanted = shapes(&mut promised.iter().map(String::as_str));
+    assert_eq!(shapes(&mut shown.lines()), wanted, "smcss looks like this:\n{shown}");
+    shown
 }
 
 /// A command of the prose, called for its status and for something to read.

@@ -2,6 +2,7 @@
 import array
 import os
 import resource
+import select
 import socket
 import sys
 import time
@@ -54,24 +55,46 @@ def serve_in_child(conn):
     conn.close()
 
 
-def fill_bucket():
-    """Eight listeners at ports of one bucket; those that somebody else has are passed over."""
+def fill_rows():
+    """As many listeners as the table has rows for one port, at ports that share them; those that somebody else has are passed over."""
     others = []
-    for other in range(port + 128, 65536, 128):
+    for other in range(1024 + port % 128, 65536, 128):
         try:
-            others.append(socket.create_server((host, other)))
+            if other != port:
+                others.append(socket.create_server((host, other)))
         except OSError:
             continue
-        if len(others) == 8:
+        if len(others) == 128:
             break
     return others
+
+
+def crowd():
+    """Forty listeners at the port, as processes of a server have that all want their share."""
+    all = []
+    for _ in range(40):
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((host, port))
+        listener.listen()
+        all.append(listener)
+    ready = select.poll()
+    for listener in all:
+        ready.register(listener, select.POLLIN)
+    held = []
+    while True:
+        for fd, _ in ready.poll():
+            conn, _ = next(one for one in all if one.fileno() == fd).accept()
+            conn.recv(1)
+            held.append(conn)
 
 
 def serve():
     others = []
     if how == "many":
-        # One more than a bucket of the table of listeners has rows.
-        others = fill_bucket()
+        others = fill_rows()
+    if how == "crowd":
+        crowd()
     listener = listen(port)
     held = []
     while how != "busy":

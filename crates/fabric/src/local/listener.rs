@@ -15,8 +15,21 @@ use wire::reason::Reason;
 /// Key of a row that is being written.
 const BUSY: u64 = u64::MAX;
 
-fn bucket(map: &RegistryMap, port: u16) -> &[ListenerRow; ROWS] {
-    &map.listeners[port as usize % LISTENER_BUCKETS]
+/// So many buckets serve a port, one after the other: many listeners may share one (SO_REUSEPORT).
+const BUCKETS_OF_PORT: usize = 16;
+
+fn buckets(map: &RegistryMap, port: u16) -> impl Iterator<Item = &[ListenerRow; ROWS]> {
+    (0..BUCKETS_OF_PORT).map(move |next| &map.listeners[(port as usize + next) % LISTENER_BUCKETS])
+}
+
+/// The rows in which listeners at `port` may stand: a bucket is gone beyond only if it has been full. (A row keeps
+/// its address when it is given back.)
+fn rows(map: &RegistryMap, port: u16) -> impl Iterator<Item = &ListenerRow> {
+    let was_used = |row: &ListenerRow| row.at.family_port.load(Relaxed) != 0;
+    let mut goes_on = true;
+    let looked_at = buckets(map, port)
+        .take_while(move |bucket| core::mem::replace(&mut goes_on, bucket.iter().all(was_used)));
+    looked_at.flatten()
 }
 
 impl Rendezvous for Local {
@@ -33,10 +46,9 @@ impl Rendezvous for Local {
             Err(errno) if errno.is_shortage() => return Err(Reason::MEM),
             Err(_) => return Err(Reason::NOSMCDDEV),
         }
-        let rows = bucket(map, at.port);
         // listen() may be called again, and an exec'ed process announces what its former self announced.
-        let row =
-            rows.iter().find(|row| row.cookie.load(Acquire) == cookie).or_else(|| self.take_row(map, rows));
+        let known = rows(map, at.port).find(|row| row.cookie.load(Acquire) == cookie);
+        let row = known.or_else(|| buckets(map, at.port).find_map(|bucket| self.take_row(map, bucket)));
         let row = row.ok_or(Reason::MAX_DMB)?;
         row.cookie.store(BUSY, Relaxed);
         me.store(&row.process);
@@ -48,13 +60,10 @@ impl Rendezvous for Local {
 
     fn withdraw(&self, cookie: u64, at: Endpoint) {
         let Some(map) = self.mapped() else { return };
-        let rows = bucket(map, at.port);
         let mine = |row: &&ListenerRow| {
             row.cookie.load(Acquire) == cookie && self.seat.is_me(ProcessId::load(&row.process))
         };
-        let Some(row) = rows.iter().find(mine) else {
-            return;
-        };
+        let Some(row) = rows(map, at.port).find(mine) else { return };
         let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
         if !diag::lookup(at, anyone).is_ok_and(|found| found.cookie == cookie) {
             let _ = row.cookie.compare_exchange(cookie, 0, AcqRel, Relaxed);
@@ -62,16 +71,14 @@ impl Rendezvous for Local {
     }
 
     fn is_announced(&self, cookie: u64, port: u16) -> bool {
-        self.mapped()
-            .is_some_and(|map| bucket(map, port).iter().any(|row| row.cookie.load(Acquire) == cookie))
+        self.mapped().is_some_and(|map| rows(map, port).any(|row| row.cookie.load(Acquire) == cookie))
     }
 
     fn forget(&self, cookie: u64, fd: i32) {
         let (Some(map), Ok(at)) = (self.mapped(), net::local(fd)) else {
             return;
         };
-        let rows = bucket(map, at.port);
-        if let Some(row) = rows.iter().find(|row| row.cookie.load(Acquire) == cookie) {
+        if let Some(row) = rows(map, at.port).find(|row| row.cookie.load(Acquire) == cookie) {
             let _ = row.cookie.compare_exchange(cookie, 0, AcqRel, Relaxed);
         }
     }
@@ -80,16 +87,15 @@ impl Rendezvous for Local {
     /// (PEERNOSMC also where there was one of both kinds lately.)
     fn owner_of(&self, target: Endpoint) -> Result<ProcessId, Reason> {
         let map = self.existing()?;
-        let rows = bucket(map, target.port);
         let is_candidate = |row: &&ListenerRow| {
             let cookie = row.cookie.load(Acquire);
             cookie != 0 && cookie != BUSY && row.at.family_port.load(Relaxed) as u16 == target.port
         };
-        if !rows.iter().any(|row| is_candidate(&row)) || doubt::is_doubted(map, target) {
+        if !rows(map, target.port).any(|row| is_candidate(&row)) || doubt::is_doubted(map, target) {
             return Err(Reason::PEERNOSMC);
         }
         let owner_with = |cookie: u64| {
-            let row = rows.iter().find(|row| row.cookie.load(Acquire) == cookie)?;
+            let row = rows(map, target.port).find(|row| row.cookie.load(Acquire) == cookie)?;
             Some(ProcessId::load(&row.process)).filter(|owner| self.is_alive(map, *owner))
         };
         // A row that is gone, or whose process is, ends what was believed of it: the port may be another
