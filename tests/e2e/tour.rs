@@ -60,7 +60,7 @@ fn inline(section: &str, start: &str) -> Vec<String> {
         .split('`')
         .skip(1)
         .step_by(2)
-        .filter(|code| code.starts_with("smc") || code.starts_with("man "));
+        .filter(|code| ["smcss", "smcd", "man "].iter().any(|name| code.starts_with(name)));
     codes.map(|code| code.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
