@@ -14,6 +14,7 @@ mod exec;
 mod leftovers;
 mod ordinary_user;
 mod packages;
+mod suites;
 mod symbols;
 mod tidy;
 mod workspace;
@@ -83,6 +84,17 @@ enum Task {
         #[arg(long)]
         plain: bool,
     },
+    /// Test suites that nobody here wrote, plain and over the library; long, so no part of ci
+    Suites {
+        /// Suites, by name; all if none is named
+        names: Vec<String>,
+        /// Only the short set
+        #[arg(long)]
+        short: bool,
+        /// Only parts whose names contain this
+        #[arg(long)]
+        part: Option<String>,
+    },
     /// The black-box tests as an ordinary user; only root can ask for it
     TestUser,
 }
@@ -119,6 +131,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Test => checks::test(ws),
         Task::Bars => checks::bars(ws),
         Task::Torture { seconds, seeds, plain } => checks::torture(ws, seconds, &seeds, plain),
+        Task::Suites { names, short, part } => suites::suites(ws, &suites::Wanted { names, short, part }),
         Task::TestUser => ordinary_user::test(ws),
     }
 }
