@@ -6,6 +6,7 @@
 
 mod counters;
 mod databases;
+mod local_domain;
 mod login;
 mod native;
 mod reasons;

@@ -48,7 +48,12 @@ fn listening(fd: c_int, backlog: c_int) -> Outcome {
     }
     leave_fresh(fd);
     if may_upgrade() && table::get(fd) == Entry::Empty {
-        server::after_listen(fd, announced);
+        if os::net::is_tcp(fd) {
+            server::after_listen(fd, announced);
+        } else {
+            // Of the local domain, or SCTP: nothing that TCP would have carried, so nothing that stays on TCP.
+            table::set(fd, Entry::Foreign);
+        }
     } else if may_upgrade()
         && let Some(reason) = table::refusal(fd)
     {
@@ -63,6 +68,7 @@ fn accepted(listener: c_int, fd: c_int, is_nonblocking: bool) {
     }
     match table::get(listener) {
         // Inherited, or listening since before we were loaded.
+        Entry::Empty if !os::net::is_tcp(listener) => _ = table::set(listener, Entry::Foreign),
         Entry::Empty => {
             if let Err(reason) = server::adopt_listener(listener) {
                 table::refuse(listener, reason);
