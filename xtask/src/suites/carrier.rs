@@ -1,5 +1,5 @@
-//! Which way the connections of a suite's enabled runs took, by the library's own count in a registry of the suite's
-//! own, and beside it by the kernel's.
+//! Which way the connections of a suite took, by the library's own count in a registry of the suite's own, and
+//! beside it by the kernel's.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -10,6 +10,8 @@ use super::obtain::Room;
 
 /// The client's end went, or shut its writing down, before the server first looked: nothing was left to share.
 const ENDED_EARLY: &str = "0x05000000";
+/// No offer was found.
+const NO_PEER: &str = "0x03010000";
 /// Of connections between enabled ends, in percent.
 pub(super) const BAR: u64 = 90;
 
@@ -35,7 +37,7 @@ impl Carried {
             .output()
             .context("cannot run smcd")?;
         let text = String::from_utf8_lossy(&said.stdout);
-        self.shared = number(&text, "SMC_CLNT_V2_SUCC_CNT");
+        self.shared = number(&text, "SMC_SRV_V2_SUCC_CNT");
         self.client = codes(&text, "SMC_CLNT_FBACK_REASONS");
         self.server = codes(&text, "SMC_SRV_FBACK_REASONS");
         Ok(())
@@ -46,10 +48,12 @@ impl Carried {
         self.client.get(ENDED_EARLY).copied().unwrap_or(0)
     }
 
-    /// Percent of the connections that lived long enough; `None` where the suite opens none.
+    /// Percent of the connections that their accepting end used while the connecting end was there; `None` where the suite
+    /// has none. What nobody accepts, or closes unused, has no carrier; what the client ended first the server sees as
+    /// that of a peer without the library.
     pub(super) fn share(&self) -> Option<u64> {
-        let on_tcp: u64 =
-            self.client.iter().filter(|(code, _)| *code != ENDED_EARLY).map(|(_, count)| count).sum();
+        let gone = self.server.get(NO_PEER).copied().unwrap_or(0).min(self.ended_early());
+        let on_tcp = self.server.values().sum::<u64>() - gone;
         (100 * self.shared).checked_div(self.shared + on_tcp)
     }
 
@@ -81,9 +85,10 @@ mod tests {
 
     #[test]
     fn counts_are_read_from_one_line_of_json() {
-        let text = r#"{"SMCD": {"SMC_CLNT_V2_SUCC_CNT":58,"SMC_CLNT_FBACK_REASONS":{"0x05000000":80,"0x03010000":2}}}"#;
-        let client = codes(text, "SMC_CLNT_FBACK_REASONS");
-        let carried = Carried { shared: number(text, "SMC_CLNT_V2_SUCC_CNT"), client, ..Carried::default() };
+        let text = r#"{"SMCD": {"SMC_SRV_V2_SUCC_CNT":58,"SMC_CLNT_FBACK_REASONS":{"0x05000000":80,"0x03010000":2},"SMC_SRV_FBACK_REASONS":{"0x03010000":81,"0x03060000":1}}}"#;
+        let (client, server) = (codes(text, "SMC_CLNT_FBACK_REASONS"), codes(text, "SMC_SRV_FBACK_REASONS"));
+        let carried =
+            Carried { shared: number(text, "SMC_SRV_V2_SUCC_CNT"), client, server, ..Carried::default() };
         assert_eq!((carried.share(), carried.ended_early()), (Some(96), 80));
         assert_eq!(Carried::default().share(), None);
     }

@@ -98,7 +98,7 @@ pub(super) const SUITES: &[Suite] = &[
         build: "mkdir build && cd build && cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo .. && ninja uv_run_tests",
         version: "head -1 debian/changelog | sed 's/;.*//'",
         run: "UV_RUN_AS_ROOT=1 exec build/uv_run_tests",
-        again: "UV_RUN_AS_ROOT=1 build/uv_run_tests $CASE $CASE && echo ok 1 - $CASE || echo not ok 1 - $CASE",
+        again: "UV_RUN_AS_ROOT=1 build/uv_run_tests $CASE && echo ok 1 - $CASE || echo not ok 1 - $CASE",
         known: &[(
             " emfile",
             "descriptors come out of the program's own where its hard limit is no higher than its soft one",
@@ -143,8 +143,8 @@ pub(super) const SUITES: &[Suite] = &[
             "wsgi_test",
         ],
         short: &["iostream_test", "httpserver_test", "websocket_test"],
-        run: "exec venv/bin/python -m tornado.test.runtests --verbose tornado.test.$PART",
-        again: "exec venv/bin/python -m tornado.test.runtests --verbose $CASE",
+        run: "ASYNC_TEST_TIMEOUT=60 exec venv/bin/python -m tornado.test.runtests --verbose tornado.test.$PART",
+        again: "ASYNC_TEST_TIMEOUT=60 exec venv/bin/python -m tornado.test.runtests --verbose $CASE",
         reader: verdicts::unittest,
         limit: 300,
         ..PLAIN
