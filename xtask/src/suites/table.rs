@@ -156,7 +156,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "twisted",
         packages: &["python3-venv"],
-        source: Source::PyPi("twisted pyopenssl service_identity"),
+        source: Source::PyPi("twisted pyopenssl service_identity pyhamcrest hypothesis"),
         version: "venv/bin/pip freeze | grep -i twisted",
         parts: &["twisted.internet", "twisted.protocols", "twisted.web", "twisted.conch", "twisted.test"],
         run: "mkdir -p $TMPDIR/t && exec venv/bin/trial --temp-directory=$TMPDIR/t/trial --reporter=verbose $PART",
