@@ -207,7 +207,7 @@ pub(super) const SUITES: &[Suite] = &[
         name: "uvloop",
         packages: &["python3-venv", "python3-dev", "gcc"],
         source: Source::PyPi("uvloop aiohttp pyopenssl psutil setuptools cython"),
-        build: "venv/bin/pip download -q --no-deps --no-binary :all: uvloop && tar xf uvloop-*.tar.gz && mv uvloop-*/tests tests",
+        build: "venv/bin/pip download -q --no-deps --no-binary uvloop uvloop && tar xf uvloop-*.tar.gz && mv uvloop-*/tests tests",
         version: "venv/bin/pip freeze | grep uvloop",
         parts: &[
             "tests.test_tcp",

@@ -74,41 +74,58 @@ fn python_verdict(said: &str) -> Option<Verdict> {
     }
 }
 
-/// Test Anything Protocol: `ok 3 - name`, `not ok 4 - name # SKIP why`. A name that comes twice is counted.
+/// Test Anything Protocol: `ok 3 - name`, `not ok 4 - name # SKIP why`; a name that comes twice is numbered. What `prove`
+/// runs is told apart by its file, as in `t/one.t .. `.
 pub(super) fn tap(text: &str) -> BTreeMap<String, Verdict> {
-    let mut cases = BTreeMap::new();
+    let mut cases = Numbered::default();
+    let mut file = "";
     for line in text.lines().map(str::trim_start) {
-        let (passed, rest) = match (line.strip_prefix("ok "), line.strip_prefix("not ok ")) {
-            (Some(rest), _) => (Verdict::Passed, rest),
-            (_, Some(rest)) => (Verdict::Failed, rest),
-            _ => continue,
-        };
-        let (number, name) = rest.split_once(' ').unwrap_or((rest, ""));
-        if number.parse::<u32>().is_err() {
-            continue;
+        if let Some((name, dots)) = line.split_once(' ')
+            && name.ends_with(".t")
+            && dots.starts_with("..")
+        {
+            file = name;
         }
-        let (name, remark) =
-            name.trim_start_matches("- ").split_once(" # ").unwrap_or((name.trim_start_matches("- "), ""));
-        let remark = remark.to_ascii_uppercase();
-        let verdict = match passed {
-            _ if remark.starts_with("SKIP") => Verdict::Skipped,
-            _ if remark.starts_with("TODO") => Verdict::Passed,
-            verdict => verdict,
-        };
-        insert_numbered(&mut cases, name.trim(), verdict);
+        if let Some((name, verdict)) = tap_line(line) {
+            cases.insert(format!("{file} {name}").trim_start(), verdict);
+        }
     }
-    cases
+    cases.cases
 }
 
-fn insert_numbered(cases: &mut BTreeMap<String, Verdict>, name: &str, verdict: Verdict) {
-    let name = if name.is_empty() { "(unnamed)" } else { name };
-    let mut key = name.to_owned();
-    let mut count = 1;
-    while cases.contains_key(&key) {
-        count += 1;
-        key = format!("{name} [{count}]");
+fn tap_line(line: &str) -> Option<(String, Verdict)> {
+    let (passed, rest) = match (line.strip_prefix("ok "), line.strip_prefix("not ok ")) {
+        (Some(rest), _) => (Verdict::Passed, rest),
+        (_, rest) => (Verdict::Failed, rest?),
+    };
+    let (number, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    number.parse::<u32>().ok()?;
+    let rest = rest.trim_start_matches("- ");
+    let (name, remark) = rest.split_once("# ").unwrap_or((rest, ""));
+    let remark = remark.to_ascii_uppercase();
+    let verdict = match passed {
+        _ if remark.starts_with("SKIP") => Verdict::Skipped,
+        _ if remark.starts_with("TODO") => Verdict::Passed,
+        verdict => verdict,
+    };
+    let name = name.trim();
+    Some((if name.is_empty() { format!("({number})") } else { name.to_owned() }, verdict))
+}
+
+/// A table in which a name that comes again gets a number.
+#[derive(Default)]
+struct Numbered {
+    cases: BTreeMap<String, Verdict>,
+    counts: BTreeMap<String, u32>,
+}
+
+impl Numbered {
+    fn insert(&mut self, name: &str, verdict: Verdict) {
+        let count = self.counts.entry(name.to_owned()).or_default();
+        *count += 1;
+        let key = if *count == 1 { name.to_owned() } else { format!("{name} [{count}]") };
+        self.cases.insert(key, verdict);
     }
-    cases.insert(key, verdict);
 }
 
 /// A name, a separator and a word at the end of the line, as several runners print it.
@@ -117,14 +134,14 @@ fn lines_ending(
     words: &[(&str, Verdict)],
     name: fn(&str) -> Option<&str>,
 ) -> BTreeMap<String, Verdict> {
-    let mut cases = BTreeMap::new();
+    let mut cases = Numbered::default();
     for line in text.lines() {
         let Some(end) = words.iter().find(|(word, _)| line.trim_end().ends_with(word)) else { continue };
         if let Some(name) = name(line.trim_end().trim_end_matches(end.0)) {
-            insert_numbered(&mut cases, name, end.1);
+            cases.insert(name, end.1);
         }
     }
-    cases
+    cases.cases
 }
 
 /// libevent's tinytest: `main/methods: [forking] OK`.
@@ -226,7 +243,7 @@ pub(super) fn php(text: &str) -> BTreeMap<String, Verdict> {
 
 /// Redis: `[ok]: name (12 ms)`.
 pub(super) fn redis(text: &str) -> BTreeMap<String, Verdict> {
-    let mut cases = BTreeMap::new();
+    let mut cases = Numbered::default();
     for line in text.lines() {
         let words = [
             ("[ok]: ", Verdict::Passed),
@@ -240,9 +257,9 @@ pub(super) fn redis(text: &str) -> BTreeMap<String, Verdict> {
         let name = name.split(" in tests/").next().unwrap_or(name);
         let name =
             name.rsplit_once(" (").filter(|(_, end)| end.ends_with(" ms)")).map_or(name, |(name, _)| name);
-        insert_numbered(&mut cases, name, *verdict);
+        cases.insert(name, *verdict);
     }
-    cases
+    cases.cases
 }
 
 #[cfg(test)]
@@ -276,11 +293,16 @@ mod tests {
 
     #[test]
     fn tap_has_remarks_and_repeated_names() {
-        let cases = tap("1..4\nok 1 - x\nnot ok 2 - x\nok 3 - y # skip no net\n  ok 4\nok then\n");
-        assert_eq!(
-            pairs(&cases),
-            vec![("(unnamed)", Passed), ("x", Passed), ("x [2]", Failed), ("y", Skipped)]
-        );
+        let text = "1..4\nok 1 - x\nnot ok 2 - x\nok 3 - y # skip no net\n  ok 4\nok then\nt/a.t .. \nok 1 # skip\nok 2 - x\n";
+        let want = [
+            ("(4)", Passed),
+            ("t/a.t (1)", Skipped),
+            ("t/a.t x", Passed),
+            ("x", Passed),
+            ("x [2]", Failed),
+            ("y", Skipped),
+        ];
+        assert_eq!(pairs(&tap(text)), want);
     }
 
     #[test]
