@@ -39,6 +39,12 @@ pub(super) fn line(outcome: &Outcome) -> String {
 pub(super) fn faults(outcome: &Outcome) -> Vec<String> {
     let strange = outcome.judged.differing.iter().filter(|name| known(outcome, name).is_none());
     let mut faults: Vec<String> = strange.map(|name| format!("{}: {name}", outcome.suite.name)).collect();
+    faults.extend(
+        outcome
+            .silent
+            .iter()
+            .map(|part| format!("{}: {part} has no cases without the library", outcome.suite.name)),
+    );
     let floor = outcome.suite.floor.map_or(carrier::BAR, |(floor, _)| floor);
     if let Some(share) = outcome.carried.share().filter(|share| *share < floor) {
         faults.push(format!(

@@ -93,7 +93,10 @@ impl Room<'_> {
         fs::create_dir_all(&registry)?;
         let mut command = self.command(way);
         command.arg(script).current_dir(self.source()).stdin(Stdio::null());
-        command.stdout(fs::File::create(&log)?).stderr(fs::File::options().append(true).open(&log)?);
+        // Appended, for whoever opens the file again or has another offset in it must not write over the rest.
+        fs::write(&log, "")?;
+        let output = fs::File::options().append(true).open(&log)?;
+        command.stdout(output.try_clone()?).stderr(output);
         command
             .env("PART", part)
             .env("CASE", case)
@@ -120,10 +123,7 @@ impl Room<'_> {
         words.extend(["bash", "-c"].map(String::from));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).process_group(0);
-        command
-            .env_remove("LD_PRELOAD")
-            .env_remove("RUST_BACKTRACE")
-            .env("DEBIAN_FRONTEND", "noninteractive");
+        command.env_remove("LD_PRELOAD").env_remove("RUST_BACKTRACE").env("TERM", "dumb");
         command
     }
 }

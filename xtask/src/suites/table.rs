@@ -317,7 +317,6 @@ pub(super) const SUITES: &[Suite] = &[
             "cpan/libnet/t",
             "cpan/HTTP-Tiny/t",
             "dist/Net-Ping/t",
-            "lib/Net",
         ],
         run: "d=${PART%/t}; cd $d && exec prove -v -r ./t",
         limit: 300,
