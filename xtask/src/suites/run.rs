@@ -16,7 +16,7 @@ use crate::exec;
 use crate::workspace::Workspace;
 
 /// The name of the case that stands for the exit status of the whole part.
-const END: &str = "(end)";
+pub(super) const END: &str = "(end)";
 
 /// With the library or without.
 #[derive(Clone, Copy, PartialEq, Eq)]
