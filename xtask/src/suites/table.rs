@@ -300,7 +300,7 @@ pub(super) const SUITES: &[Suite] = &[
             "test/io/wait",
             "test/io/nonblock",
         ],
-        run: "[ -e $PART ] || exit 0; exec ruby -Itool/lib -Itest/lib -Itest tool/test/runner.rb --verbose=verbose --job-status=none -v $PART",
+        run: "[ -e $PART ] || exit 0; exec ruby -Itool/lib -Itest/lib -Itest tool/test/runner.rb -v $PART",
         again: "exec ruby -Itool/lib -Itest/lib -Itest tool/test/runner.rb -v $PART -n \"${CASE#*#}\"",
         reader: verdicts::ruby,
         ..PLAIN
