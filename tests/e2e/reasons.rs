@@ -284,7 +284,8 @@ fn a_full_table_of_listeners() {
     assert_counted(&bed, &["PEER_NO_SMC 1"], &["MAX_DMB 1"]);
 }
 
-/// More listeners share a port than a bucket of the table has rows: whichever the kernel chooses, it is found.
+/// More listeners share a port than a bucket of the table has rows: whichever the kernel chooses, it is
+/// found.
 #[test]
 fn a_crowd_of_listeners_at_one_port() {
     let Some((bed, python)) = bed("reasons-crowd") else { return };

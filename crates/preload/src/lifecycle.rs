@@ -51,7 +51,8 @@ fn listening(fd: c_int, backlog: c_int) -> Outcome {
         if os::net::is_tcp(fd) {
             server::after_listen(fd, announced);
         } else {
-            // Of the local domain, or SCTP: nothing that TCP would have carried, so nothing that stays on TCP.
+            // Of the local domain, or SCTP: nothing that TCP would have carried, so nothing that stays on
+            // TCP.
             table::set(fd, Entry::Foreign);
         }
     } else if may_upgrade()

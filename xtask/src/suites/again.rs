@@ -1,5 +1,5 @@
-//! Judging what differs. Owns the rule: a case differs if the library's runs never show a verdict that the plain runs
-//! show; what differs once and not again is named as unsteady, and fails nothing.
+//! Judging what differs. Owns the rule: a case differs if the library's runs never show a verdict that the
+//! plain runs show; what differs once and not again is named as unsteady, and fails nothing.
 
 use std::collections::BTreeSet;
 

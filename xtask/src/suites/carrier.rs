@@ -1,5 +1,5 @@
-//! Which way the connections of a suite took, by the library's own count in a registry of the suite's own, and
-//! beside it by the kernel's.
+//! Which way the connections of a suite took, by the library's own count in a registry of the suite's own,
+//! and beside it by the kernel's.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -8,7 +8,8 @@ use anyhow::Context;
 
 use super::obtain::Room;
 
-/// The client's end went, or shut its writing down, before the server first looked: nothing was left to share.
+/// The client's end went, or shut its writing down, before the server first looked: nothing was left to
+/// share.
 const ENDED_EARLY: &str = "0x05000000";
 /// No offer was found.
 const NO_PEER: &str = "0x03010000";
@@ -48,9 +49,9 @@ impl Carried {
         self.client.get(ENDED_EARLY).copied().unwrap_or(0)
     }
 
-    /// Percent of the connections that their accepting end used while the connecting end was there; `None` where the suite
-    /// has none. What nobody accepts, or closes unused, has no carrier; what the client ended first the server sees as
-    /// that of a peer without the library.
+    /// Percent of the connections that their accepting end used while the connecting end was there; `None`
+    /// where the suite has none. What nobody accepts, or closes unused, has no carrier; what the client ended
+    /// first the server sees as that of a peer without the library.
     pub(super) fn share(&self) -> Option<u64> {
         let gone = self.server.get(NO_PEER).copied().unwrap_or(0).min(self.ended_early());
         let on_tcp = self.server.values().sum::<u64>() - gone;

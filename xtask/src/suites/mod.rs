@@ -1,9 +1,9 @@
 //! `cargo xtask suites [NAME]`: test suites that nobody here wrote, run plain and over the library.
 //!
-//! The oracle is the same suite without the library, in the same run on the same machine: a case that fails in both is
-//! no news, a case that differs is run again both ways until chance is excluded. Sources come from packages at run time
-//! and lie under `target/suites`; nothing of them is part of this repository. Invariant: a suite passes only if no case
-//! differs and its connections really used shared memory.
+//! The oracle is the same suite without the library, in the same run on the same machine: a case that fails
+//! in both is no news, a case that differs is run again both ways until chance is excluded. Sources come from
+//! packages at run time and lie under `target/suites`; nothing of them is part of this repository. Invariant:
+//! a suite passes only if no case differs and its connections really used shared memory.
 
 mod again;
 mod carrier;

@@ -1,5 +1,6 @@
-//! One part of a suite, one way, to its end or its limit. Invariant: plain and enabled differ in `smc_run` alone: the
-//! same script, folder and environment, and, where the kernel allows it, a network of its own each.
+//! One part of a suite, one way, to its end or its limit. Invariant: plain and enabled differ in `smc_run`
+//! alone: the same script, folder and environment, and, where the kernel allows it, a network of its own
+//! each.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -93,7 +94,8 @@ impl Room<'_> {
         fs::create_dir_all(&registry)?;
         let mut command = self.command(way);
         command.arg(script).current_dir(self.source()).stdin(Stdio::null());
-        // Appended, for whoever opens the file again or has another offset in it must not write over the rest.
+        // Appended, for whoever opens the file again or has another offset in it must not write over the
+        // rest.
         fs::write(&log, "")?;
         let output = fs::File::options().append(true).open(&log)?;
         command.stdout(output.try_clone()?).stderr(output);

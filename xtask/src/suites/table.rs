@@ -1,5 +1,6 @@
-//! Every suite: where it comes from, how it is run, how its output is read, and what is known of it. A suite more is an
-//! entry more. Scripts run in bash, in the suite's source folder, with `$PART` and, for one case alone, `$CASE`.
+//! Every suite: where it comes from, how it is run, how its output is read, and what is known of it. A suite
+//! more is an entry more. Scripts run in bash, in the suite's source folder, with `$PART` and, for one case
+//! alone, `$CASE`.
 
 use super::verdicts::{self, Reader};
 
@@ -37,7 +38,8 @@ pub(super) struct Suite {
     pub(super) limit: u64,
     /// Cases that differ, by a piece of their names, and what LIMITATIONS.md says of them.
     pub(super) known: &'static [(&'static str, &'static str)],
-    /// The least share of connections through shared memory, in percent, and why it is not [`super::carrier::BAR`].
+    /// The least share of connections through shared memory, in percent, and why it is not
+    /// [`super::carrier::BAR`].
     pub(super) floor: Option<(u64, &'static str)>,
 }
 
@@ -84,7 +86,8 @@ pub(super) const SUITES: &[Suite] = &[
             "test_xmlrpc",
             "test_asyncore",
         ],
-        // (VSOCK connects to itself and waits for ever where a hypervisor has no loopback for it, in plain as well.)
+        // (VSOCK connects to itself and waits for ever where a hypervisor has no loopback for it, in plain as
+        // well.)
         run: "exec /usr/bin/python3 -m test -v -u network,-urlfetch --timeout 1150 -i '*VSOCK*' $PART",
         again: "exec /usr/bin/python3 -m test -v -u network,-urlfetch --timeout 100 -m \"$CASE\" $PART",
         known: &[(
@@ -339,7 +342,8 @@ pub(super) const SUITES: &[Suite] = &[
             "test-cluster-*",
             "test-child-process-*",
         ],
-        // Each file is a program, whose status is its verdict. The installed node may be newer than the suite; plain shows it.
+        // Each file is a program, whose status is its verdict. The installed node may be newer than the
+        // suite; plain shows it.
         run: "for f in test/parallel/$PART.js; do timeout 30 node $f >/dev/null 2>&1 && echo \"ok 1 - $f\" || echo \"not ok 1 - $f\"; done",
         again: "timeout 30 node $CASE && echo \"ok 1 - $CASE\" || echo \"not ok 1 - $CASE\"",
         limit: 1200,

@@ -1,5 +1,5 @@
-//! What test runners print, read as (case, verdict). Owns nothing: text in, table out; a line that is not understood is
-//! the program's own output.
+//! What test runners print, read as (case, verdict). Owns nothing: text in, table out; a line that is not
+//! understood is the program's own output.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,8 @@ pub(super) fn unittest(text: &str) -> BTreeMap<String, Verdict> {
     cases
 }
 
-/// `ERROR: name (module.Class.name)` in the list of what failed: certain, whatever stood between name and verdict above.
+/// `ERROR: name (module.Class.name)` in the list of what failed: certain, whatever stood between name and
+/// verdict above.
 fn heading(line: &str) -> Option<(Verdict, String)> {
     let rest = line.strip_prefix("ERROR: ").or_else(|| line.strip_prefix("FAIL: "))?;
     Some((Verdict::Failed, python_name(rest)?))
@@ -74,8 +75,8 @@ fn python_verdict(said: &str) -> Option<Verdict> {
     }
 }
 
-/// Test Anything Protocol: `ok 3 - name`, `not ok 4 - name # SKIP why`; a name that comes twice is numbered. What `prove`
-/// runs is told apart by its file, as in `t/one.t .. `.
+/// Test Anything Protocol: `ok 3 - name`, `not ok 4 - name # SKIP why`; a name that comes twice is numbered.
+/// What `prove` runs is told apart by its file, as in `t/one.t .. `.
 pub(super) fn tap(text: &str) -> BTreeMap<String, Verdict> {
     let mut cases = Numbered::default();
     let mut file = "";

@@ -22,8 +22,8 @@ fn buckets(map: &RegistryMap, port: u16) -> impl Iterator<Item = &[ListenerRow; 
     (0..BUCKETS_OF_PORT).map(move |next| &map.listeners[(port as usize + next) % LISTENER_BUCKETS])
 }
 
-/// The rows in which listeners at `port` may stand: a bucket is gone beyond only if it has been full. (A row keeps
-/// its address when it is given back.)
+/// The rows in which listeners at `port` may stand: a bucket is gone beyond only if it has been full. (A row
+/// keeps its address when it is given back.)
 fn rows(map: &RegistryMap, port: u16) -> impl Iterator<Item = &ListenerRow> {
     let was_used = |row: &ListenerRow| row.at.family_port.load(Relaxed) != 0;
     let mut goes_on = true;
