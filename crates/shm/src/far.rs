@@ -51,7 +51,8 @@ impl Told {
     /// A message says that the cursor, which counts modulo 65536 rings of the other end's size, is at `wrap`
     /// and `count`.
     ///
-    /// # Errors [`PeerMisbehaved`] if `count` is no place in the ring, or the cursor would go back or on by
+    /// # Errors
+    /// [`PeerMisbehaved`] if `count` is no place in the ring, or the cursor would go back or on by
     /// more than the ring.
     pub fn tell(&self, wrap: u16, count: u32) -> Result<(), PeerMisbehaved> {
         if u64::from(count) >= self.size {

@@ -118,7 +118,8 @@ unsafe impl Sync for Ring {}
 impl Ring {
     /// A view of the ring whose words are at `words` and whose `size` data bytes start at `data`.
     ///
-    /// # Safety Both stay mapped and writable for as long as the view or a copy of it is used, and `size` is
+    /// # Safety
+    /// Both stay mapped and writable for as long as the view or a copy of it is used, and `size` is
     /// a power of two.
     pub unsafe fn new(words: NonNull<RingWords>, data: NonNull<u8>, size: u32) -> Self {
         debug_assert!(size.is_power_of_two());

@@ -158,7 +158,8 @@ pub struct IoVecs<'a> {
 }
 
 impl<'a> IoVecs<'a> {
-    /// # Safety `at` holds `count` entries, and each describes memory the program may have read or written
+    /// # Safety
+    /// `at` holds `count` entries, and each describes memory the program may have read or written
     /// during the call.
     pub unsafe fn new(at: *const IoVec, count: usize) -> Self {
         IoVecs { at, count, call: PhantomData }
