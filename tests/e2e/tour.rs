@@ -88,7 +88,7 @@ fn bed() -> Option<Bed> {
 
 /// Runs `script` behind the README's first two commands, of which the first has been called already.
 fn follow(bed: &Bed, script: &str) -> Outcome {
-    let file = bed.scratch.file("tour.sh", script.as_bytes().to_vec());
+    let file = bed.scratch.file("tour.sh", script.as_bytes());
     let mut bash = Command::new("bash");
     bash.arg(&file).current_dir(bed.scratch.path()).env_remove("LD_PRELOAD");
     bash.env("SMC_REGISTRY_DIR", bed.registry());
