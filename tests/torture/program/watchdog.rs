@@ -67,7 +67,8 @@ impl Watchdog {
         let moved = ends.iter().map(|e| e.stamp()).max().unwrap_or(0);
         // Not accepted yet: others come first.
         let patience = if ends[1].is(BEGUN) { self.patience } else { 3 * self.patience };
-        if now.saturating_sub(moved) < patience {
+        // (Between the begin of an end and its first stamp there is a moment.)
+        if moved == 0 || now.saturating_sub(moved) < patience {
             return;
         }
         let script = Script::of(run().seed, number);
