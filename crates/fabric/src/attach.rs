@@ -60,8 +60,10 @@ impl<T: Tier> Fabric<T> {
         owner: ProcessId,
         place: &Whereabouts,
     ) -> Result<(), Reason> {
-        match self.tier.holder(place, attached.identity()) {
-            Ok(holder) => bells::open(view, &self.tier, holder),
+        let holder = self.tier.holder(place, attached.identity());
+        match holder.and_then(|holder| bells::open(view, &self.tier, holder)) {
+            Ok(()) => Ok(()),
+            // (It may die between two of these steps.)
             Err(reason) => {
                 let is_left = self.tier.mapped().is_some_and(|map| !self.tier.is_alive(map, owner))
                     && !self.members().has_living(&view.header().sides[Side::Client as usize]);

@@ -8,7 +8,7 @@ use shm::mutex::{Mutex, Waiter};
 
 /// A yield lets nobody on who has a lower priority: if that is the owner, only a sleep does. Each is twice as
 /// long as the one before it, from 32 us up to a millisecond.
-fn give_way(times: u32) {
+pub(crate) fn give_way(times: u32) {
     match times.checked_sub(YIELDS) {
         None => os::process::yield_now(),
         Some(sleeps) => os::poll::pause_ns(32_000 << sleeps.min(5)),

@@ -109,6 +109,9 @@ pub struct Life {
     pub started: u64,
     /// It has ended, and nobody has waited for it yet.
     pub is_zombie: bool,
+    /// It is on its way there (PF_EXITING of include/linux/sched.h): it loses its descriptors first, and its
+    /// locks a moment later.
+    pub is_ending: bool,
 }
 
 /// The life of process `pid`; `None` if there is no such process, or nobody may look (nor this one, behind a
@@ -133,16 +136,18 @@ pub fn life(pid: u32) -> Option<Life> {
     parse_stat(text.get(..got.ok()?)?)
 }
 
-/// State is the first field after the name, which ends at the last parenthesis; the number of threads is the
-/// 18th after that, the start the 20th.
+/// State is the first field after the name, which ends at the last parenthesis; the flags are the 7th, the
+/// number of threads is the 18th, the start the 20th.
 fn parse_stat(text: &[u8]) -> Option<Life> {
     let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
     let mut fields = text[after_name..].split(|byte| *byte == b' ').filter(|field| !field.is_empty());
     let state = fields.next()?.first().copied()?;
-    let threads = number(fields.nth(16)?)?;
+    const PF_EXITING: u64 = 4;
+    let is_ending = number(fields.nth(5)?)? & PF_EXITING != 0;
+    let threads = number(fields.nth(10)?)?;
     let started = number(fields.nth(1)?)?;
     // The first thread of a process may have ended before others: only the last one's end is the process's.
-    Some(Life { started, is_zombie: matches!(state, b'Z' | b'X') && threads <= 1 })
+    Some(Life { started, is_zombie: matches!(state, b'Z' | b'X') && threads <= 1, is_ending })
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -258,7 +263,7 @@ mod tests {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let alive = life(child.id()).unwrap();
-        assert!(!alive.is_zombie && alive.started >= life(pid()).unwrap().started);
+        assert!(!alive.is_zombie && !alive.is_ending && alive.started >= life(pid()).unwrap().started);
         child.kill().unwrap();
         let zombie = (0..1000).find_map(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -272,7 +277,7 @@ mod tests {
     #[test]
     fn names_with_blanks_and_parentheses_are_skipped() {
         let line = b"7 (a) R (b) Z 1 7 7 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
-        assert_eq!(parse_stat(line), Some(Life { started: 4711, is_zombie: true }));
+        assert_eq!(parse_stat(line), Some(Life { started: 4711, is_zombie: true, is_ending: true }));
         assert_eq!(parse_stat(b"7 (x) Z 1"), None);
     }
 }

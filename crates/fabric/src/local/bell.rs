@@ -16,11 +16,13 @@ impl Doorbell for Local {
     }
 
     fn holder(&self, place: &Whereabouts, identity: (u64, u64)) -> Result<u32, Reason> {
-        holder_of(identity, place.pid, place.number).map_err(denied)
+        let found = holder_of(identity, place.pid, place.number);
+        found.inspect_err(|_| await_end(place.pid)).map_err(denied)
     }
 
     fn open_bell(&self, holder: u32, number: i32) -> Result<i32, Reason> {
-        pipe::open_bell_of(holder, number).map_err(denied)
+        let opened = pipe::open_bell_of(holder, number);
+        opened.inspect_err(|_| await_end(holder)).map_err(denied)
     }
 
     fn drop_bell(&self, bell: i32) {
@@ -38,6 +40,15 @@ impl Doorbell for Local {
     fn keep_bell_over_exec(&self, bell: i32, on: bool) {
         let _ = fd::set_cloexec(bell, !on);
     }
+}
+
+/// A process that ends has no descriptors any more while its lock still says that it lives: whoever asks the
+/// lock next is to hear the truth. Some tens of milliseconds at most, on a machine where it gets no core.
+#[cold]
+fn await_end(pid: u32) {
+    const LOOKS: u32 = shm::lock::YIELDS + 40;
+    let is_ending = || os::process::life(pid).is_some_and(|life| life.is_ending && !life.is_zombie);
+    (0..LOOKS).take_while(|_| is_ending()).for_each(crate::turn::give_way);
 }
 
 /// The process in which the doorbells of a segment are to be found under their numbers: the one that made it
