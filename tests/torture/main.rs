@@ -25,7 +25,15 @@ enum Kind {
 struct Round {
     kind: Kind,
     seed: u64,
+    /// All connections follow the script of this one.
+    only: Option<u64>,
 }
+
+/// Scripts that have failed, by seed and number of the connection, each alone for some seconds: a client that
+/// has sent all it has and closes in the moment in which the server's end takes the memory, which then hands
+/// itself on over exec.
+const KNOWN: [(u64, u64); 2] = [(12, 6551), (11, 4947)];
+const KNOWN_SECONDS: u64 = 3;
 
 fn setting(name: &str, default: &str) -> String {
     std::env::var(name).ok().filter(|v| !v.is_empty()).unwrap_or_else(|| default.to_string())
@@ -45,9 +53,10 @@ fn rounds() -> Vec<Round> {
     let kinds: Vec<Kind> = setting("TORTURE_ROUNDS", "plain,spin,nospin").split(',').map(named).collect();
     let seeds = setting("TORTURE_SEED", "1");
     let seeds = seeds.split(',').map(|s| s.parse().expect("TORTURE_SEED holds numbers"));
-    let all = seeds.flat_map(|seed| kinds.iter().map(move |kind| Round { kind: *kind, seed }));
+    let all = seeds.flat_map(|seed| kinds.iter().map(move |kind| Round { kind: *kind, seed, only: None }));
+    let known = KNOWN.map(|(seed, only)| Round { kind: Kind::Spin, seed, only: Some(only) });
     let wanted = Mode::wanted();
-    all.filter(|r| wanted.contains(&r.mode())).collect()
+    all.chain(known).filter(|r| wanted.contains(&r.mode())).collect()
 }
 
 impl Round {
@@ -56,7 +65,8 @@ impl Round {
     }
 
     fn title(&self) -> String {
-        format!("{:?}.seed-{}", self.kind, self.seed).to_lowercase()
+        let only = self.only.map_or_else(String::new, |number| format!(".only-{number}"));
+        format!("{:?}.seed-{}{only}", self.kind, self.seed).to_lowercase()
     }
 
     /// What was wrong, if anything.
@@ -64,7 +74,11 @@ impl Round {
         let bed = Bed::new("torture", self.mode());
         let mut command = bed.plain(PROGRAM);
         let folder = bed.scratch.path().to_string_lossy().into_owned();
-        command.args(["run", &folder, &self.seed.to_string(), &seconds().to_string()]);
+        let seconds = self.only.map_or_else(seconds, |_| KNOWN_SECONDS);
+        command.args(["run", &folder, &self.seed.to_string(), &seconds.to_string()]);
+        if let Some(number) = self.only {
+            command.env("TORTURE_ONLY", number.to_string());
+        }
         command.env("TORTURE_PROGRAM", PROGRAM).env("TORTURE_PATIENCE", setting("TORTURE_PATIENCE", "30"));
         if let Some(library) = bed.library() {
             command.env("TORTURE_LIBRARY", library);
@@ -72,7 +86,7 @@ impl Round {
         if self.kind == Kind::NoSpin {
             command.env("SMC_SPIN", "0");
         }
-        let limit = Duration::from_secs(seconds() * 2 + 300);
+        let limit = Duration::from_secs(seconds * 2 + 300);
         let outcome = bed.run(&mut command, "run", limit);
         print!("{}", outcome.out);
         eprint!("{}", outcome.err);

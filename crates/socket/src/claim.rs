@@ -105,11 +105,17 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     let stands = match (side, &answer) {
         (Side::Client, _) => connection::verdict(row),
         (Side::Server, Some(Err(reason))) => Some(connection::decide(row, side, Verdict::Plain(*reason))),
-        (Side::Server, _) => Some(connection::decide(row, side, Verdict::Smc)),
+        (Side::Server, _) => {
+            // Before the client knows: it may have sent all it has, and closed, the moment after, and the row
+            // is to be there still for the program that this one becomes.
+            note_row(row, side, fd, at);
+            Some(connection::decide(row, side, Verdict::Smc))
+        }
     };
     match stands {
         Some(Verdict::Plain(reason)) => {
             attach::done(view);
+            connection::close_side(row, cookie, Side::Server);
             return Err(reason);
         }
         None => {
@@ -121,6 +127,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
             conn.mark(flag::ATTACHED | flag::ESTABLISHED | flag::UNCOUNTED);
             conn.tie(Tie { side, row, view: index, cookie, generation });
             note_end(conn, fd, at, is_unshared);
+            note_row(row, side, fd, at);
             answer::expect_answer(conn);
             return Ok(Event::Offered);
         }
@@ -136,6 +143,9 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     conn.see_rcvlowat(fd);
     conn.tie(Tie { side, row, view: index, cookie, generation });
     note_end(conn, fd, at, is_unshared);
+    if side == Side::Client {
+        note_row(row, side, fd, at);
+    }
     if is_first {
         totals::upgraded(Side::Server);
         if is_unshared {
@@ -252,7 +262,11 @@ fn note_end(conn: &Conn, fd: i32, at: Addresses, is_unshared: bool) {
             if conn.side() == Side::Client { (at.local, at.peer) } else { (at.peer, at.local) };
         attach::note_addresses(view, client, server);
     }
+}
+
+/// The same in the row, which stays as long as one of its sides is open.
+fn note_row(row: RowId, side: Side, fd: i32, at: Addresses) {
     let Some(me) = registry::mapped().and_then(process::me) else { return };
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
-    connection::note_side(conn.row(), conn.side(), me, at.local, inode);
+    connection::note_side(row, side, me, at.local, inode);
 }
