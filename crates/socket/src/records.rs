@@ -19,7 +19,7 @@ use shm::slab::Index;
 /// What the kernel is to report about the TCP socket.
 pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
     if conn.phase() != Phase::Smc {
-        return events;
+        return if is_full_early(conn, events) { events & !WRITE_SIDE } else { events };
     }
     let hangup = match events {
         _ if events & (READ_SIDE | WRITE_SIDE) == 0 => 0,
@@ -32,6 +32,15 @@ pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
         _ => bits::RDHUP | bits::IN,
     };
     events & (FLAGS | bits::PRI) | hangup
+}
+
+/// Whether TCP's readiness to write says nothing: a client has written all that it may before the answer. What
+/// becomes of it, the verdict tells, with which records are made anew.
+fn is_full_early(conn: &Conn, events: u32) -> bool {
+    conn.phase() == Phase::Intent
+        && events & FLAGS == 0
+        && conn.has(flag::ESTABLISHED)
+        && End::of(conn).is_some_and(|end| !ready::has_space(conn, &end))
 }
 
 fn bell_events(events: u32) -> u32 {

@@ -283,15 +283,15 @@ fn sleep(
             hushed = answer.hushed;
         } else {
             // Rung, but not for us: somebody else's level keeps the doorbell loud.
-            pause(&mut patience);
+            pause(&mut patience, left);
         }
     }
 }
 
-fn pause(patience: &mut Patience) {
-    let ms = patience.next_ms();
+fn pause(patience: &mut Patience, left: Option<u64>) {
+    let ms = i64::from(patience.next_ms()).min(left.map_or(i64::MAX, |ns| (ns / 1_000_000) as i64));
     if ms > 0 {
-        let _ = os::poll::wait_raw(&mut [], ms);
+        let _ = os::poll::wait_raw(&mut [], ms as i32);
     }
 }
 
