@@ -34,8 +34,8 @@ pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
     events & (FLAGS | bits::PRI) | hangup
 }
 
-/// Whether TCP's readiness to write says nothing: a client has written all that it may before the answer. What
-/// becomes of it, the verdict tells, with which records are made anew.
+/// Whether TCP's readiness to write says nothing: a client has written all that it may before the answer.
+/// What becomes of it, the verdict tells, with which records are made anew.
 fn is_full_early(conn: &Conn, events: u32) -> bool {
     conn.phase() == Phase::Intent
         && events & FLAGS == 0

@@ -4,6 +4,7 @@
 use crate::board::{BEGUN, CUT, DONE};
 use crate::run::run;
 use crate::script::{Script, Side};
+use crate::watchdog::descendants;
 use isthmus_tests::sys;
 use testkit::Random;
 
@@ -29,7 +30,8 @@ impl Disturber {
             return;
         }
         let pid = end.pid();
-        if pid <= 1 || self.stopped.iter().any(|(p, _)| *p == pid) {
+        // (A process that has ended by itself may have left its number to somebody else's.)
+        if pid <= 1 || self.stopped.iter().any(|(p, _)| *p == pid) || !descendants().contains(&pid) {
             return;
         }
         if self.random.once_in(3) {
