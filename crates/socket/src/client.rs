@@ -3,7 +3,7 @@
 
 use crate::conn::link::Tie;
 use crate::end::End;
-use crate::enter::enter;
+use crate::enter::enter_over;
 use crate::held::Held;
 use crate::phase::{Event, Phase};
 use crate::{answer, flag, handshake, records};
@@ -65,7 +65,10 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
     let intent = Intent { cookie, process: me, memfd: offered.memfd, target, inode };
     let row = connection::publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
-    let Some(held) = fresh(fd).or_else(|| enter(fd, Event::Offered)) else {
+    let seen = crate::table::get(fd);
+    // (Another thread may put it into an epoll set just now.)
+    let entered = fresh(fd).or_else(|| enter_over(fd, seen, Event::Offered)).or_else(|| fresh(fd));
+    let Some(held) = entered else {
         connection::decide(row, Side::Client, Verdict::Plain(Reason::MEM));
         connection::close_side(row, cookie, Side::Client);
         abandon(&offered);

@@ -23,6 +23,20 @@ pub(crate) fn enter(fd: i32, born: Event) -> Option<Held> {
     Some(held)
 }
 
+/// The same, if the entry of `fd` still is what was `seen`: threads that use a number which another one has
+/// closed may enter the same new socket at once. `None` also if somebody else was faster.
+pub(crate) fn enter_over(fd: i32, seen: Entry, born: Event) -> Option<Held> {
+    let held = make(born)?;
+    if table::replace(fd, seen, Entry::Conn(held.index())) != Some(true) {
+        held.drop_fd();
+        return None;
+    }
+    if let Entry::Conn(old) = seen {
+        forget(old);
+    }
+    Some(held)
+}
+
 /// Makes `fd` another descriptor of the adopted socket with this inode, if there is one.
 pub(crate) fn join_adopted(fd: i32, inode: u64) -> bool {
     let is_it =
@@ -68,6 +82,18 @@ mod tests {
         assert_eq!(peek_index(index).unwrap().phase(), Phase::Accepted, "a call still holds it");
         drop(first);
         assert!(hold_index(index).is_none_or(|held| held.phase() != Phase::Accepted));
+        second.drop_fd();
+        table::clear(FD);
+    }
+
+    #[test]
+    fn a_number_that_somebody_else_has_entered_meanwhile_stays_his() {
+        const FD: i32 = 100_203;
+        let first = enter_over(FD, Entry::Empty, Event::Offered).unwrap();
+        assert!(enter_over(FD, Entry::Empty, Event::Watched).is_none());
+        assert_eq!((hold(FD).unwrap().index(), first.fds()), (first.index(), 1));
+        let second = enter_over(FD, Entry::Conn(first.index()), Event::Watched).unwrap();
+        assert_eq!((first.fds(), second.fds(), hold(FD).unwrap().phase()), (0, 1, Phase::Fresh));
         second.drop_fd();
         table::clear(FD);
     }

@@ -85,6 +85,18 @@ pub fn is_empty(fd: i32) -> bool {
 /// Sets the entry of `fd` and returns the old one. `None` if there is no memory for it or the number is too
 /// large.
 pub fn set(fd: i32, entry: Entry) -> Option<Entry> {
+    Some(Entry::from_word(cell_or_new(fd)?.swap(entry.word(), Ordering::AcqRel)))
+}
+
+/// The same only if the old one is `seen`; whether it was.
+pub(crate) fn replace(fd: i32, seen: Entry, entry: Entry) -> Option<bool> {
+    let cell = cell_or_new(fd)?;
+    let replaced =
+        cell.compare_exchange(seen.word(), entry.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    Some(replaced)
+}
+
+fn cell_or_new(fd: i32) -> Option<&'static AtomicU64> {
     let number = usize::try_from(fd).ok()?;
     let root = ROOT.get(number / LEAF)?;
     if root.get().is_none() {
@@ -92,7 +104,7 @@ pub fn set(fd: i32, entry: Entry) -> Option<Entry> {
         let leaf = <&'static [AtomicU64; LEAF]>::try_from(memory).ok()?;
         root.set(leaf);
     }
-    cell(fd).map(|cell| Entry::from_word(cell.swap(entry.word(), Ordering::AcqRel)))
+    cell(fd)
 }
 
 /// As [`set`] with [`Entry::Foreign`], for a socket that stays on TCP for a reason that is wanted later.

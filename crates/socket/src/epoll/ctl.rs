@@ -1,7 +1,7 @@
 //! epoll_ctl. Owns: that its results, and their order, are the kernel's.
 
 use crate::conn::Conn;
-use crate::enter::enter;
+use crate::enter::enter_over;
 use crate::epoll::lazy;
 use crate::held::hold;
 use crate::interest::registration::{self, Registration, Source, Told, decode, of_conn};
@@ -19,7 +19,7 @@ use shm::slab::Index;
 /// ours to watch.
 pub fn note_early(fd: i32) {
     if net::is_tcp(fd) && net::peer(fd) == Err(Errno::ENOTCONN) && !net::is_listening(fd) {
-        let _ = enter(fd, Event::Watched);
+        let _ = enter_over(fd, Entry::Empty, Event::Watched);
     }
 }
 
