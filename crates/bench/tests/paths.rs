@@ -183,7 +183,7 @@ impl Net {
     /// An end of one connection with one transaction.
     fn start(&self, end: &str, arguments: &[&str]) -> Child {
         let proc = format!("/proc/{}", self.holder.id());
-        let network = format!("{proc}/fd/{}", self.said["holding"][end]);
+        let network = format!("{proc}/fd/{}", self.said["Ok"][end]);
         let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
         command.args(["inner", "guard", "--", env!("CARGO_BIN_EXE_smc_bench"), "inner", "enter"]);
         command.args(["--user-namespace", &format!("{proc}/ns/user"), "--network", &network, "--"]);
@@ -215,7 +215,7 @@ fn end(mut child: Child) {
 fn bytes_cross_between_two_namespaces_of_any_user() {
     let bed = Bed::new();
     let net = Net::new();
-    if let Some(reason) = net.said["refused"].as_str() {
+    if let Some(reason) = net.said["Err"].as_str() {
         println!("skipped: {reason}");
         return;
     }
