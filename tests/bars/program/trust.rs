@@ -112,7 +112,8 @@ fn work(
 /// What of the registry and of shared segments this process has.
 fn findings() -> String {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let shared: Vec<&str> = maps.lines().filter(|line| line.contains("isthmus")).collect();
+    let is_ours = |line: &&str| line.contains("isthmus.") || line.contains("isthmus-dmb");
+    let shared: Vec<&str> = maps.lines().filter(is_ours).collect();
     let bytes = |line: &&str| {
         let (from, to) = line.split(' ').next()?.split_once('-')?;
         Some(u64::from_str_radix(to, 16).ok()? - u64::from_str_radix(from, 16).ok()?)
