@@ -137,8 +137,8 @@ fn after_a_duration_both_ends_go_on_at_the_same_byte() {
     );
     let plans = [
         rr(SHORT),
-        transaction(SHORT, vec![flowop(FlowopKind::Write, 300, 4)]),
-        transaction(SHORT, vec![flowop(FlowopKind::Recv, 300, 4)]),
+        transaction(SHORT, vec![flowop(FlowopKind::Write, 30_000, 64)]),
+        transaction(SHORT, vec![flowop(FlowopKind::Recv, 30, 40)]),
     ];
     for timed in plans {
         let (master, slave) = both_ends(&[opening(), timed.clone(), odd.clone(), rr(SHORT), closing()]);
