@@ -10,6 +10,14 @@ mod trouble;
 
 use ends::{Profile, Slave, master, number};
 
+/// What master and slave say of a run of `profile` that ended well.
+fn both_ends(profile: &str, server: &str) -> (serde_json::Value, serde_json::Value) {
+    let (profile, slave) = (Profile::new(profile), Slave::start(&["--server", server]));
+    let run = master(&slave, profile.path(), &["-t"]);
+    assert_eq!(run.status, Some(0), "{server}: {}", run.errors);
+    (run.json(), slave.finish())
+}
+
 /// Names of the profiles that come with the program.
 fn built_in() -> Vec<String> {
     let output = ends::program().args(["profile", "list"]).output().expect("the program starts");
@@ -81,10 +89,7 @@ fn iterations_move_exactly_what_they_say() {
         ] {
             let what = format!("{kind} {server} {protocol} {port}");
             let text = EXACT.replace("$kind", kind).replace("$proto", protocol).replace("$port", port);
-            let (profile, slave) = (Profile::new(&text), Slave::start(&["--server", server]));
-            let run = master(&slave, profile.path(), &["-t"]);
-            assert_eq!(run.status, Some(0), "{what}: {}", run.errors);
-            let (ours, theirs) = (run.json(), slave.finish());
+            let (ours, theirs) = both_ends(&text, server);
             for (field, expected) in [
                 ("bytes_sent", 36_000),
                 ("bytes_received", 84_000),
@@ -131,11 +136,7 @@ const SWAPPED: &str = r#"<profile name="swapped">
 #[test]
 fn masters_accept_and_groups_run_side_by_side() {
     for server in ["threads", "processes"] {
-        let (profile, slave) = (Profile::new(SWAPPED), Slave::start(&["--server", server]));
-        let run = master(&slave, profile.path(), &["-t"]);
-        assert_eq!(run.status, Some(0), "{server}: {}", run.errors);
-        let ours = run.json();
-        slave.finish();
+        let (ours, _) = both_ends(SWAPPED, server);
         let counts = |group: usize, transaction: usize| {
             let counts = &ours["groups"][group]["transactions"][transaction]["counts"];
             (number(counts, "/sent"), number(counts, "/received"))
@@ -164,12 +165,8 @@ fn sendfile_sends_whole_files() {
   </group>
 </profile>"#
     );
-    let (profile, slave) = (Profile::new(&text), Slave::start(&[]));
-    let run = master(&slave, profile.path(), &[]);
-    assert_eq!(run.status, Some(0), "{}", run.errors);
-    let sent = number(&run.json(), "/bytes_sent");
+    let sent = number(&both_ends(&text, "threads").0, "/bytes_sent");
     assert!(sent > 0 && sent.is_multiple_of(300_000), "{sent}");
-    slave.finish();
 }
 
 #[test]
