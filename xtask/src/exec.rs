@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Every command gets a bound; this one suits a clean build of the workspace on two cores.
-const DEFAULT_LIMIT: Duration = Duration::from_secs(15 * 60);
+const DEFAULT_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// For a process that has been told to end, before it counts as left behind.
 const GRACE: Duration = Duration::from_millis(300);

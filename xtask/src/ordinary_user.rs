@@ -24,7 +24,7 @@ const UID: u32 = 65_534;
 /// The package whose tests run whole programs.
 const PACKAGE: &str = "isthmus-tests";
 /// One test program may take this long.
-const LIMIT: Duration = Duration::from_secs(8 * 60);
+const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// Runs the tests of [`PACKAGE`] as [`UID`].
 pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {

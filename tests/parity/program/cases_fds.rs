@@ -267,10 +267,7 @@ fn stdio_streams(cx: &mut Cx) {
 fn stdio_read_only(cx: &mut Cx) {
     let p = cx.pair();
     let mut s = Stream::open(p.fd, "r+");
-    cx.tell("later 40 send 0 hello");
-    cx.answer();
-    cx.tell("later 80 shut 0 1");
-    cx.answer();
+    cx.ask("later 40 last 0 hello");
     say!("line {:?}", s.line());
     say!("line {:?}", s.line());
     cx.watch(sys::dup(p.fd).expect("dup") as Fd);

@@ -95,6 +95,7 @@ fn act(verb: &str, fd: Fd, rest: &[&str]) -> String {
         ("discard", []) => discard(fd),
         ("tally", []) => tally(fd),
         ("echo", [n]) => echo(fd, number(n)),
+        ("last", [text]) => format!("{} {}", act("send", fd, &[text]), act("shut", fd, &["1"])),
         ("shut", [how]) => show(sys::shutdown(fd, number(how) as i32)),
         ("linger", [on, s]) => show(sys::set_linger(fd, *on == "1", number(s) as i32)),
         ("nonblock", [on]) => {
