@@ -7,6 +7,7 @@
 //! one thread's handlers keep their order.
 
 use crate::conn::Conn;
+use crate::here::Part as _;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use shm::{Sink, Supply};
 
@@ -20,30 +21,67 @@ struct Note {
     owner: AtomicU64,
     conn: AtomicUsize,
     /// Bytes put in, and bytes sent of them.
-    len: AtomicU32,
+    len: Len,
     sent: AtomicU32,
     /// The thread sends from it: a handler that interrupts that must not.
     is_busy: AtomicBool,
     bytes: [AtomicU8; ROOM],
 }
 
-static NOTES: [Note; 4] = [const {
-    Note {
-        owner: AtomicU64::new(0),
-        conn: AtomicUsize::new(0),
-        len: AtomicU32::new(CLOSED),
-        sent: AtomicU32::new(0),
-        is_busy: AtomicBool::new(false),
-        bytes: [const { AtomicU8::new(0) }; ROOM],
+impl Note {
+    const fn new() -> Self {
+        Note {
+            owner: AtomicU64::new(0),
+            conn: AtomicUsize::new(0),
+            len: Len(AtomicU32::new(0)),
+            sent: AtomicU32::new(0),
+            is_busy: AtomicBool::new(false),
+            bytes: [const { AtomicU8::new(0) }; ROOM],
+        }
     }
-}; 4];
-/// Notes in use.
-static PENDING: AtomicU32 = AtomicU32::new(0);
+}
+
+/// A length, kept inverted: zero memory is a note that takes no more.
+struct Len(AtomicU32);
+
+impl Len {
+    fn load(&self) -> u32 {
+        !self.0.load(Ordering::Relaxed)
+    }
+
+    fn open(&self) {
+        self.0.store(!0, Ordering::Release);
+    }
+
+    /// Adds `count` to it if that leaves it within bounds; where it stood.
+    fn extend(&self, count: usize) -> Option<usize> {
+        let longer = |kept: u32| (!kept as usize + count <= ROOM).then(|| !(!kept + count as u32));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer).ok().map(|kept| !kept as usize)
+    }
+
+    /// Closes the note if its length is still `len`; whether it was.
+    fn close(&self, len: u32) -> bool {
+        self.0.compare_exchange(!len, !CLOSED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// What the handlers of a process have left.
+pub(crate) struct Notes {
+    notes: [Note; 4],
+    /// Notes in use.
+    pending: AtomicU32,
+}
+
+impl Notes {
+    pub(crate) const fn new() -> Self {
+        Notes { notes: [const { Note::new() }; 4], pending: AtomicU32::new(0) }
+    }
+}
 
 /// Whether any thread has left anything.
 #[inline]
 pub(crate) fn any() -> bool {
-    PENDING.load(Ordering::Relaxed) != 0
+    Notes::here().pending.load(Ordering::Relaxed) != 0
 }
 
 fn mine(conn: &Conn) -> Option<&'static Note> {
@@ -51,9 +89,9 @@ fn mine(conn: &Conn) -> Option<&'static Note> {
     let is_mine = |note: &&Note| {
         note.owner.load(Ordering::Relaxed) == me
             && note.conn.load(Ordering::Relaxed) == conn
-            && note.len.load(Ordering::Relaxed) != CLOSED
+            && note.len.load() != CLOSED
     };
-    NOTES.iter().find(is_mine)
+    Notes::here().notes.iter().find(is_mine)
 }
 
 /// Whether this thread has left something for `conn`: what it writes now comes behind it.
@@ -65,12 +103,12 @@ pub(crate) fn is_waiting(conn: &Conn) -> bool {
 fn free(conn: &Conn) -> Option<&'static Note> {
     let me = fabric::turn::me().0;
     let take = |note: &&Note| note.owner.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    let note = NOTES.iter().find(take)?;
+    let note = Notes::here().notes.iter().find(take)?;
     note.conn.store(core::ptr::from_ref(conn).addr(), Ordering::Relaxed);
     note.sent.store(0, Ordering::Relaxed);
     note.is_busy.store(false, Ordering::Relaxed);
-    PENDING.fetch_add(1, Ordering::Relaxed);
-    note.len.store(0, Ordering::Release);
+    Notes::here().pending.fetch_add(1, Ordering::Relaxed);
+    note.len.open();
     Some(note)
 }
 
@@ -79,17 +117,13 @@ pub(crate) fn leave(conn: &Conn, source: impl Supply) -> usize {
     let Some(note) = mine(conn).or_else(|| free(conn)) else { return 0 };
     let (mut left, mut total, mut chunk) = (source, 0, [0u8; 64]);
     loop {
-        let room = ROOM.saturating_sub(note.len.load(Ordering::Relaxed) as usize).min(chunk.len());
+        let room = ROOM.saturating_sub(note.len.load() as usize).min(chunk.len());
         let count = left.first(room).copy_to(Sink::from(&mut chunk[..room]));
         if count == 0 {
             return total;
         }
         // The place is taken first: a handler that interrupts this one leaves its bytes behind them.
-        let extended = |len: u32| (len as usize + count <= ROOM).then(|| len + count as u32);
-        let Ok(at) = note.len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, extended) else {
-            return total;
-        };
-        let at = at as usize;
+        let Some(at) = note.len.extend(count) else { return total };
         note.bytes
             .iter()
             .skip(at)
@@ -106,7 +140,7 @@ pub(crate) fn send(conn: &Conn, send: impl FnMut(&[u8]) -> Option<usize>) {
         && !note.is_busy.swap(true, Ordering::Relaxed)
     {
         if send_from(note, send) {
-            PENDING.fetch_sub(1, Ordering::Relaxed);
+            Notes::here().pending.fetch_sub(1, Ordering::Relaxed);
             note.owner.store(0, Ordering::Release);
         } else {
             note.is_busy.store(false, Ordering::Relaxed);
@@ -117,7 +151,7 @@ pub(crate) fn send(conn: &Conn, send: impl FnMut(&[u8]) -> Option<usize>) {
 /// Whether all of it is sent, and the note closed.
 fn send_from(note: &Note, mut send: impl FnMut(&[u8]) -> Option<usize>) -> bool {
     loop {
-        let (sent, len) = (note.sent.load(Ordering::Relaxed), note.len.load(Ordering::Relaxed));
+        let (sent, len) = (note.sent.load(Ordering::Relaxed), note.len.load());
         let mut chunk = [0u8; 64];
         let waiting = note.bytes.iter().take(len as usize).skip(sent as usize);
         let count = waiting.zip(&mut chunk).map(|(cell, byte)| *byte = cell.load(Ordering::Relaxed)).count();
@@ -128,7 +162,7 @@ fn send_from(note: &Note, mut send: impl FnMut(&[u8]) -> Option<usize>) -> bool 
             None if count > 0 => note.sent.store(len, Ordering::Relaxed),
             // Unless another handler has left something meanwhile.
             None => {
-                if note.len.compare_exchange(len, CLOSED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                if note.len.close(len) {
                     return true;
                 }
             }

@@ -5,6 +5,7 @@
 //! messages are those of SMC-Dv2.1 over a loopback ISM device, byte for byte. No message crosses TCP and
 //! nobody waits for one.
 
+use crate::here::Part as _;
 use fabric::slot::SlotView;
 use fabric::{Reason, offer, registry};
 use proto::handshake::{Accept, Client, Dmb, Input, Local, Offer, Refusal, Server};
@@ -42,31 +43,41 @@ fn put(view: &SlotView, letter: Letter, message: &[u8]) -> Result<(), Reason> {
     if is_put { Ok(()) } else { Err(Reason::INTERR) }
 }
 
-/// This process's PROPOSAL, once it has been made: it says nothing of the connection, so it serves for all.
-static PROPOSAL: Mail = Mail { len: AtomicU32::new(0), words: [const { AtomicU32::new(0) }; MAIL_LEN / 4] };
+/// A process's PROPOSAL, once it has been made: it says nothing of the connection, so it serves for all.
+pub(crate) struct OwnProposal(Mail);
+
+impl OwnProposal {
+    pub(crate) const fn new() -> Self {
+        OwnProposal(Mail { len: AtomicU32::new(0), words: [const { AtomicU32::new(0) }; MAIL_LEN / 4] })
+    }
+}
+
+fn own_proposal() -> &'static Mail {
+    &OwnProposal::here().0
+}
 
 fn make_proposal() -> Result<(), Reason> {
     let mut bytes = [0; MAIL_LEN];
     let proposal = Client::new().propose(&local()?).map_err(|refusal| refusal.reason())?;
     let len = proposal.emit(&mut bytes).map_err(|_| Reason::INTERR)?;
     // (Two threads that make it at once make the same.)
-    PROPOSAL.put(&bytes[..len]);
+    own_proposal().put(&bytes[..len]);
     Ok(())
 }
 
 /// The client's PROPOSAL, left in the slot it offers.
 pub(crate) fn propose(view: &SlotView) -> Result<(), Reason> {
-    if PROPOSAL.is_empty() {
+    if own_proposal().is_empty() {
         make_proposal()?;
     }
-    view.header().mail[Letter::Proposal as usize].put_copy(&PROPOSAL);
+    view.header().mail[Letter::Proposal as usize].put_copy(own_proposal());
     Ok(())
 }
 
 /// Whether `letter` is the PROPOSAL that this process would send itself.
 fn is_own_proposal(letter: &Mail) -> bool {
-    let is_made = !PROPOSAL.is_empty() || make_proposal().is_ok();
-    is_made && letter.repeats(&PROPOSAL)
+    let is_made = !own_proposal().is_empty() || make_proposal().is_ok();
+    is_made && letter.repeats(own_proposal())
 }
 
 /// An ACCEPT that is sent once the claim has been won: until then the slot may become another connection's.

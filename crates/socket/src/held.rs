@@ -6,6 +6,7 @@
 
 use crate::conn::Conn;
 use crate::conn::life::{CALL, FD, FREE};
+use crate::here::Part as _;
 use crate::phase::Event;
 use crate::release;
 use crate::table::{self, Entry};
@@ -15,7 +16,19 @@ use shm::slab::{Index, LEAF, Slab};
 /// Most sockets one process tracks at once; more stay on TCP.
 const SOCKETS: usize = 1 << 17;
 
-static TABLE: Slab<Conn, { SOCKETS / LEAF }> = Slab::new();
+/// The sockets of a process.
+pub(crate) struct Sockets(Slab<Conn, { SOCKETS / LEAF }>);
+
+impl Sockets {
+    pub(crate) const fn new() -> Self {
+        Sockets(Slab::new())
+    }
+}
+
+#[inline(always)]
+fn sockets() -> &'static Slab<Conn, { SOCKETS / LEAF }> {
+    &Sockets::here().0
+}
 
 /// A connection in use by a call.
 pub struct Held {
@@ -53,7 +66,7 @@ impl Held {
 
     /// Takes up a hold that was parked.
     pub(crate) fn unpark(index: Index) -> Option<Held> {
-        Some(Held { conn: TABLE.get(index)?, index })
+        Some(Held { conn: sockets().get(index)?, index })
     }
 }
 
@@ -70,7 +83,7 @@ pub(crate) fn hold(fd: i32) -> Option<Held> {
 /// A new socket, which stands for one descriptor and is held for the call that enters it into the table.
 /// `None` without memory.
 pub(crate) fn make(born: Event) -> Option<Held> {
-    let (index, conn) = TABLE.take(os::mem::more, Conn::new)?;
+    let (index, conn) = sockets().take(os::mem::more, Conn::new)?;
     conn.reset(born);
     // Added, not stored: a late look at the object's last life may hold it for a moment.
     conn.life.uses.fetch_add((FD + CALL).wrapping_sub(FREE), Ordering::AcqRel);
@@ -80,7 +93,7 @@ pub(crate) fn make(born: Event) -> Option<Held> {
 /// Holds by number: for epoll registrations, whose owner knows that the connection lives.
 #[inline]
 pub(crate) fn hold_index(index: Index) -> Option<Held> {
-    let conn = TABLE.get(index)?;
+    let conn = sockets().get(index)?;
     let held = Held { conn, index };
     // Whether it is anybody's is told by the same word: a free one is let go again, and stays free.
     if conn.life.uses.fetch_add(CALL, Ordering::AcqRel) & FREE != 0 { None } else { Some(held) }
@@ -89,7 +102,7 @@ pub(crate) fn hold_index(index: Index) -> Option<Held> {
 /// Looks by number, without a hold: what is seen is a hint. (Objects and slots stay readable for ever.)
 #[inline]
 pub(crate) fn peek_index(index: Index) -> Option<&'static Conn> {
-    TABLE.get(index)
+    sockets().get(index)
 }
 
 fn recycle(index: Index, conn: &'static Conn) {
@@ -98,13 +111,13 @@ fn recycle(index: Index, conn: &'static Conn) {
         release::end_signals(conn);
         release::let_go(conn, conn.phase());
         conn.transition(Event::Closed);
-        TABLE.give_back(index);
+        sockets().give_back(index);
     }
 }
 
 /// Every connection ever made, in use or not.
 pub(crate) fn all() -> impl Iterator<Item = (Index, &'static Conn)> {
-    (0..TABLE.made()).filter_map(|index| Some((Index(index), TABLE.get(Index(index))?)))
+    (0..sockets().made()).filter_map(|index| Some((Index(index), sockets().get(Index(index))?)))
 }
 
 /// The connections behind this process's descriptors, each once for each of them.

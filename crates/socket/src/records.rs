@@ -147,11 +147,11 @@ pub(crate) fn drop_registration(conn: &Conn, gone: &'static Registration, by_pro
     }
     let mut link = &conn.interest.registrations;
     while let Some(index) = link.load(Ordering::Acquire).checked_sub(1).map(Index) {
-        let Some(registration) = registration::TABLE.get(index) else { return };
+        let Some(registration) = registration::registrations().get(index) else { return };
         if core::ptr::eq(registration, gone) {
             link.store(gone.next.load(Ordering::Relaxed), Ordering::Release);
             gone.generation.fetch_add(1, Ordering::AcqRel);
-            registration::TABLE.give_back(index);
+            registration::registrations().give_back(index);
             return;
         }
         link = &registration.next;
@@ -195,7 +195,7 @@ pub(crate) fn convert(conn: &Conn) {
     let is_shared = conn.phase() == Phase::Smc;
     let mut next = conn.interest.registrations.load(Ordering::Acquire);
     while let Some(index) = next.checked_sub(1).map(Index) {
-        let Some(registration) = registration::TABLE.get(index) else { return };
+        let Some(registration) = registration::registrations().get(index) else { return };
         next = registration.next.load(Ordering::Acquire);
         if is_shared {
             let (epfd, fd, events) = (registration.epfd(), registration.fd(), registration.events());

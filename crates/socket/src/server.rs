@@ -2,6 +2,7 @@
 //! announced listener remembers for the program.
 
 use crate::enter::enter;
+use crate::here::Part as _;
 use crate::phase::{Event, Phase};
 use core::sync::atomic::AtomicBool;
 use fabric::fallback::{self, What};
@@ -10,8 +11,14 @@ use os::net;
 use shm::Side;
 use shm::sync::Ordering::{AcqRel, Acquire, Release};
 
-/// Whether some socket of this process may have a TCP_DEFER_ACCEPT: else nobody asks for it.
-static MAY_DEFER: AtomicBool = AtomicBool::new(false);
+/// Whether some socket of a process may have a TCP_DEFER_ACCEPT: else nobody asks for it.
+pub(crate) struct Deferral(AtomicBool);
+
+impl Deferral {
+    pub(crate) const fn new() -> Self {
+        Deferral(AtomicBool::new(false))
+    }
+}
 
 /// A listener that was announced.
 #[derive(Clone, Copy)]
@@ -26,7 +33,7 @@ pub struct Announced {
 /// we only remember it.
 fn announce(fd: i32) -> Result<Announced, Reason> {
     let cookie = listener::announce(fd)?;
-    let deferral = if MAY_DEFER.load(Acquire) { net::deferral(fd) } else { 0 };
+    let deferral = if Deferral::here().0.load(Acquire) { net::deferral(fd) } else { 0 };
     if deferral > 0 && net::set_deferral(fd, 0).is_err() {
         listener::forget(cookie, fd);
         return Err(Reason::OPTUNSUPP);
@@ -110,7 +117,7 @@ pub fn announce_again(fd: i32) {
 /// TCP_DEFER_ACCEPT is about to be set. Whether it is an announced listener's, and done with.
 pub fn defer(fd: i32, seconds: i32) -> bool {
     let Some(conn) = crate::held::hold(fd).filter(|conn| conn.phase() == Phase::Listening) else {
-        MAY_DEFER.fetch_or(seconds > 0, AcqRel);
+        Deferral::here().0.fetch_or(seconds > 0, AcqRel);
         return false;
     };
     conn.role.deferral.store(
@@ -150,12 +157,12 @@ pub fn deferral(fd: i32) -> Option<u32> {
 /// Whether the kernel waits for data with the last word of this client's handshake, as TCP_DEFER_ACCEPT has
 /// it there.
 pub(crate) fn is_deferring_client(fd: i32) -> bool {
-    MAY_DEFER.load(Acquire) && net::deferral(fd) > 0
+    Deferral::here().0.load(Acquire) && net::deferral(fd) > 0
 }
 
 /// A listener that came over exec: what its former program set is inherited by what it accepts.
 pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
-    MAY_DEFER.store(true, Release);
+    Deferral::here().0.store(true, Release);
     crate::options::note_unseen_options();
     listen(fd, None)
 }

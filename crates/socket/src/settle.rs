@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::flag;
 use crate::held::all;
 use crate::interest::events::FLAGS;
-use crate::interest::registration::{Registration, Source, TABLE, of_conn};
+use crate::interest::registration::{Registration, Source, of_conn, registrations};
 use crate::records::{drop_registration, tcp_events};
 use core::sync::atomic::Ordering;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
@@ -60,7 +60,7 @@ pub(crate) fn settle_all_of(conn: &Conn) {
     let Some(_turn) = conn.interest.turn.take() else { return };
     let mut next = conn.interest.registrations.load(Ordering::Acquire);
     while let Some(index) = next.checked_sub(1).map(Index) {
-        let Some(registration) = TABLE.get(index) else { return };
+        let Some(registration) = registrations().get(index) else { return };
         next = registration.next.load(Ordering::Acquire);
         settle_one(conn, registration);
     }

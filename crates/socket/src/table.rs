@@ -1,6 +1,7 @@
 //! From descriptor number to what this process knows about it: two loads, no lock, no allocation before the
 //! first entry. Owns: the map. A number without an entry is libc's business.
 
+use crate::here::Part as _;
 use core::sync::atomic::{AtomicU64, Ordering};
 use fabric::Reason;
 use shm::slab::{Index, OnceRef};
@@ -8,7 +9,19 @@ use shm::slab::{Index, OnceRef};
 const LEAF: usize = 512;
 const LEAVES: usize = 2048;
 
-static ROOT: [OnceRef<[AtomicU64; LEAF]>; LEAVES] = [const { OnceRef::new() }; LEAVES];
+/// The map of a process.
+pub(crate) struct Table([OnceRef<[AtomicU64; LEAF]>; LEAVES]);
+
+impl Table {
+    pub(crate) const fn new() -> Self {
+        Table([const { OnceRef::new() }; LEAVES])
+    }
+}
+
+#[inline(always)]
+fn root() -> &'static [OnceRef<[AtomicU64; LEAF]>; LEAVES] {
+    &Table::here().0
+}
 
 /// What a descriptor number stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +62,7 @@ impl Entry {
 #[inline(always)]
 fn cell(fd: i32) -> Option<&'static AtomicU64> {
     let number = usize::try_from(fd).ok()?;
-    ROOT.get(number / LEAF)?.get().map(|leaf| &leaf[number % LEAF])
+    root().get(number / LEAF)?.get().map(|leaf| &leaf[number % LEAF])
 }
 
 /// The entry of `fd`.
@@ -98,7 +111,7 @@ pub(crate) fn replace(fd: i32, seen: Entry, entry: Entry) -> Option<bool> {
 
 fn cell_or_new(fd: i32) -> Option<&'static AtomicU64> {
     let number = usize::try_from(fd).ok()?;
-    let root = ROOT.get(number / LEAF)?;
+    let root = root().get(number / LEAF)?;
     if root.get().is_none() {
         let memory = os::mem::map_private(LEAF * 8).ok()?;
         let leaf = <&'static [AtomicU64; LEAF]>::try_from(memory).ok()?;
@@ -132,7 +145,7 @@ pub fn clear(fd: i32) -> Entry {
 
 /// All non-empty entries with their numbers.
 pub fn entries() -> impl Iterator<Item = (i32, Entry)> {
-    let leaves = ROOT.iter().enumerate().filter_map(|(at, root)| Some((at, root.get()?)));
+    let leaves = root().iter().enumerate().filter_map(|(at, root)| Some((at, root.get()?)));
     leaves.flat_map(|(at, leaf)| {
         leaf.iter().enumerate().filter_map(move |(offset, cell)| {
             let entry = Entry::from_word(cell.load(Ordering::Acquire));

@@ -81,7 +81,7 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     let (set_index, is_new_set) = Set::of(epfd)?;
     let set = Set::get(set_index).ok_or(Errno::ENOMEM)?;
     let (index, registration) =
-        registration::TABLE.take(os::mem::more, Registration::new).ok_or(Errno::ENOMEM)?;
+        registration::registrations().take(os::mem::more, Registration::new).ok_or(Errno::ENOMEM)?;
     registration.begin(set_index, conn_index, fd);
     registration.ask(events, data);
     let cookie = registration.cookie(index, Source::Tcp);
@@ -96,7 +96,7 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
         set.remove(registration);
         registration.interest.withdraw();
         registration.generation.fetch_add(1, Ordering::AcqRel);
-        registration::TABLE.give_back(index);
+        registration::registrations().give_back(index);
         if is_new_set {
             // It may be no epoll descriptor at all.
             Set::unmake(set_index, epfd);

@@ -5,6 +5,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::epoll::ctl::meant;
 use crate::held::hold_index;
+use crate::here::Part as _;
 use crate::interest::events::{READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, Told, of_conn};
 use crate::interest::set::Set;
@@ -21,7 +22,18 @@ use shm::interest::Seen;
 use shm::slab::Index;
 use shm::sync::Ordering as Shared;
 
-static BATCHES: AtomicU64 = AtomicU64::new(1);
+/// How many answers there have been: each has a number, from 1 on.
+pub(crate) struct Batches(AtomicU64);
+
+impl Batches {
+    pub(crate) const fn new() -> Self {
+        Batches(AtomicU64::new(0))
+    }
+
+    fn next() -> u64 {
+        Batches::here().0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
 /// While the rings keep a program busy, the kernel is asked for everything else about every 20 microseconds,
 /// and up to eight times less often while it has nothing to say: beside requests of 30 microseconds each look
 /// is one system call more.
@@ -164,7 +176,7 @@ fn collect(set: &Set, answer: &mut Answer<'_>) -> bool {
         with_end(registration, |conn, end| registration.is_pending(conn, end)).unwrap_or(false)
     });
     for index in &found[..count] {
-        if let Some(registration) = registration::TABLE.get(Index(*index))
+        if let Some(registration) = registration::registrations().get(Index(*index))
             && registration.epfd() == set.epfd()
         {
             registration.age.store(0, Ordering::Relaxed);
@@ -363,7 +375,7 @@ pub fn prepare_to_be_polled(epfd: i32) {
 
 impl<'a> Answer<'a> {
     fn new(events: &'a mut [Event]) -> Self {
-        Answer { events, kept: 0, batch: BATCHES.fetch_add(1, Ordering::Relaxed), hushed: 0 }
+        Answer { events, kept: 0, batch: Batches::next(), hushed: 0 }
     }
 }
 

@@ -5,6 +5,7 @@ use super::events::{READ_SIDE, WRITE_SIDE};
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{Held, hold_index};
+use crate::here::Part as _;
 use crate::phase::Phase;
 use crate::{flag, ready};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -18,7 +19,20 @@ const REGISTRATIONS: usize = 1 << 18;
 /// Marks the cookies; no user-space pointer has these upper bits.
 const MAGIC: u64 = 0x15C0 << 48;
 
-pub(crate) static TABLE: Slab<Registration, { REGISTRATIONS / LEAF }> = Slab::new();
+/// The registrations of a process.
+pub(crate) struct Registrations(Slab<Registration, { REGISTRATIONS / LEAF }>);
+
+impl Registrations {
+    pub(crate) const fn new() -> Self {
+        Registrations(Slab::new())
+    }
+}
+
+/// Those of this one.
+#[inline(always)]
+pub(crate) fn registrations() -> &'static Slab<Registration, { REGISTRATIONS / LEAF }> {
+    &Registrations::here().0
+}
 
 /// A socket in a set.
 pub(crate) struct Registration {
@@ -245,7 +259,7 @@ pub(crate) fn decode(data: u64) -> Option<(Index, &'static Registration, Source)
         return None;
     }
     let index = Index((data as u32) >> 1);
-    let registration = TABLE.get(index)?;
+    let registration = registrations().get(index)?;
     Some((index, registration, if data & 1 == 0 { Source::Bell } else { Source::Tcp }))
 }
 
@@ -254,7 +268,7 @@ pub(crate) fn of_conn(conn: &Conn) -> impl Iterator<Item = (Index, &'static Regi
     let mut next = conn.interest.registrations.load(Ordering::Acquire);
     core::iter::from_fn(move || {
         let index = Index(next.checked_sub(1)?);
-        let registration = TABLE.get(index)?;
+        let registration = registrations().get(index)?;
         next = registration.next.load(Ordering::Acquire);
         Some((index, registration))
     })

@@ -1,9 +1,10 @@
 //! An epoll set of the program's, known from its birth. Owns: the order of its members: first those that
 //! lately had something to report, which every wait looks at; the rest are armed, and the kernel tells.
 
-use super::registration::{self, Registration, of_conn};
+use super::registration::{Registration, of_conn, registrations};
 use crate::conn::Conn;
 use crate::end::End;
+use crate::here::Part as _;
 use crate::policy::Window;
 use crate::table::{self, Entry};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
@@ -18,8 +19,22 @@ const LEAVES: usize = 512;
 /// So many sleeps without a report, and a member is left to the kernel.
 const OLD_AGE: u32 = 8;
 
-static TABLE: Slab<Set, { SETS / SLAB_LEAF }> = Slab::new();
-static MAKING: Turn = Turn::new();
+/// The sets of a process.
+pub(crate) struct Sets {
+    table: Slab<Set, { SETS / SLAB_LEAF }>,
+    /// Taken to make one.
+    making: Turn,
+}
+
+impl Sets {
+    pub(crate) const fn new() -> Self {
+        Sets { table: Slab::new(), making: Turn::new() }
+    }
+}
+
+fn sets() -> &'static Slab<Set, { SETS / SLAB_LEAF }> {
+    &Sets::here().table
+}
 
 /// An epoll set of the program's.
 pub(crate) struct Set {
@@ -80,7 +95,7 @@ impl Set {
     }
 
     pub(crate) fn get(index: Index) -> Option<&'static Set> {
-        TABLE.get(index)
+        sets().get(index)
     }
 
     /// Number of the set behind `epfd`.
@@ -95,11 +110,11 @@ impl Set {
     /// The set behind `epfd`, made if need be; and whether it was.
     pub(crate) fn of(epfd: i32) -> Result<(Index, bool), Errno> {
         // Two threads may add the first two sockets of a set at once.
-        let _turn = MAKING.take().ok_or(Errno::ENOMEM)?;
+        let _turn = Sets::here().making.take().ok_or(Errno::ENOMEM)?;
         if let Some(index) = Self::index_of(epfd) {
             return Ok((index, false));
         }
-        let (index, set) = TABLE.take(os::mem::more, Set::new).ok_or(Errno::ENOMEM)?;
+        let (index, set) = sets().take(os::mem::more, Set::new).ok_or(Errno::ENOMEM)?;
         set.begin(epfd);
         table::set(epfd, Entry::Epoll(index)).ok_or(Errno::ENOMEM)?;
         Ok((index, true))
@@ -119,7 +134,7 @@ impl Set {
 
     /// A descriptor of a set was closed. The set, if that was the last one: with it its registrations go.
     pub(crate) fn close_one(index: Index) -> Option<&'static Set> {
-        let set = TABLE.get(index)?;
+        let set = sets().get(index)?;
         if set.fds.fetch_sub(1, Ordering::AcqRel) > 1 {
             // The other numbers are in the table; any of them serves for epoll_ctl.
             if let Some((fd, _)) = table::entries().find(|(_, entry)| *entry == Entry::Epoll(index)) {
@@ -133,7 +148,7 @@ impl Set {
 
     /// The set may serve another descriptor.
     pub(crate) fn give_back(index: Index) {
-        TABLE.give_back(index);
+        sets().give_back(index);
     }
 
     /// How many members it has.
@@ -144,7 +159,7 @@ impl Set {
     /// Takes back a set that turned out to be no epoll descriptor.
     pub(crate) fn unmake(index: Index, epfd: i32) {
         table::clear(epfd);
-        TABLE.give_back(index);
+        sets().give_back(index);
     }
 
     pub(crate) fn epfd(&self) -> i32 {
@@ -200,7 +215,7 @@ impl Set {
     }
 
     fn place(&self, position: u32, member: Index) {
-        if let (Some(cell), Some(registration)) = (self.cell(position), registration::TABLE.get(member)) {
+        if let (Some(cell), Some(registration)) = (self.cell(position), registrations().get(member)) {
             cell.store(u64::from(member.0), Ordering::Release);
             registration.position.store(position, Ordering::Relaxed);
         }
@@ -284,7 +299,7 @@ impl Set {
 
     fn member(&self, position: u32) -> Option<(Index, &'static Registration)> {
         let index = Index(self.cell(position)?.load(Ordering::Acquire) as u32);
-        Some((index, registration::TABLE.get(index)?))
+        Some((index, registrations().get(index)?))
     }
 
     /// Looks at the recent members, beginning where the last look ended, until `found` is full. Returns how
@@ -362,7 +377,7 @@ pub(crate) fn sleeps_for_edge(conn: &Conn, end: &End) -> bool {
 
 /// A dup of an epoll descriptor.
 pub(crate) fn share_set(index: Index) {
-    if let Some(set) = TABLE.get(index) {
+    if let Some(set) = sets().get(index) {
         set.fds.fetch_add(1, Ordering::AcqRel);
     }
 }

@@ -1,6 +1,6 @@
 //! Registrations and the order of a set's members, in memory alone: no socket, no epoll descriptor.
 
-use super::registration::{Registration, Source, TABLE, decode};
+use super::registration::{Registration, Source, decode, registrations};
 use super::set::Set;
 use core::sync::atomic::Ordering;
 use os::epoll::bits;
@@ -13,7 +13,7 @@ fn set_of(epfd: i32, members: usize) -> (Index, &'static Set, Vec<(Index, &'stat
     assert!(is_new);
     let set = Set::get(index).unwrap();
     let member = |at| {
-        let (number, registration) = TABLE.take(os::mem::more, Registration::new).unwrap();
+        let (number, registration) = registrations().take(os::mem::more, Registration::new).unwrap();
         registration.begin(index, Index(u32::MAX), at as i32);
         registration.ask(bits::IN, at as u64);
         assert!(set.add(number));

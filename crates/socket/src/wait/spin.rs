@@ -3,12 +3,11 @@
 
 use crate::config;
 use crate::conn::Conn;
+use crate::here::Part as _;
 use crate::phase::Phase;
 use crate::policy::{For, Habits, HandOver, Measured, Rules, Saw, Step, Waiter, Window};
 use os::time::Cycles;
 use shm::turns::Turns;
-
-static HABITS: Habits = Habits::new();
 
 /// Most rounds that anybody may spin here.
 #[inline]
@@ -20,7 +19,7 @@ fn most_rounds() -> u32 {
 #[inline]
 pub(super) fn waiter(conn: &Conn, most: u32) -> Waiter<'_> {
     let what = if conn.phase() == Phase::Intent { For::Answer } else { For::Peer };
-    Waiter::new(what, &conn.waits, &HABITS, most)
+    Waiter::new(what, &conn.waits, Habits::here(), most)
 }
 
 /// Looks again and again for as long as it is worth it on `conn`. A look costs so many of a single one.
@@ -32,7 +31,7 @@ pub(crate) fn spin_for<T>(conn: &Conn, cost: u32, look: impl FnMut() -> Option<T
 /// The same over an epoll set, each wait of which is worth `window`, after a look in vain.
 #[inline]
 pub(crate) fn spin_on_set<T>(window: &Window, cost: u32, look: impl FnMut() -> Option<T>) -> Option<T> {
-    spin_by(Waiter::on_set(window, &HABITS, most_rounds()).with_cost(cost), look)
+    spin_by(Waiter::on_set(window, Habits::here(), most_rounds()).with_cost(cost), look)
 }
 
 #[inline]
@@ -59,12 +58,12 @@ fn spin_by<T>(mut waiter: Waiter<'_>, mut look: impl FnMut() -> Option<T>) -> Op
 /// yielding may pay: somebody is about to do it, most likely at work on another core if this one is wanted by
 /// nobody.
 pub(crate) fn spin_until(mut enough: impl FnMut() -> bool) {
-    while most_rounds() > 0 && !HABITS.abstains(Cycles::now) && !enough() {
+    while most_rounds() > 0 && !Habits::here().abstains(Cycles::now) && !enough() {
         if has_core_alone() {
             (0..Measured::LOOKS / 2).for_each(|_| core::hint::spin_loop());
         } else {
             let given = yield_core();
-            HABITS.note_yield(given, turns(), Cycles::now());
+            Habits::here().note_yield(given, turns(), Cycles::now());
         }
     }
 }
@@ -77,7 +76,7 @@ pub(crate) fn learn(window: &Window, from: Cycles) {
 /// Whether the last yield found nobody else who wanted the core.
 #[inline]
 pub(crate) fn has_core_alone() -> bool {
-    HABITS.has_core_alone()
+    Habits::here().has_core_alone()
 }
 
 /// A thread is about to wait without its core.

@@ -1,0 +1,68 @@
+//! All state of this room, in one value. Owns: the only static of the room; and that
+//! all of it is zero at first, so that a process that never connects has no memory for it.
+
+use crate::afterwards::Notes;
+use crate::epoll::Batches;
+use crate::era::Forks;
+use crate::handshake::OwnProposal;
+use crate::held::Sockets;
+use crate::here::Part;
+use crate::interest::registration::Registrations;
+use crate::interest::set::Sets;
+use crate::options::Options;
+use crate::policy::Habits;
+use crate::server::Deferral;
+use crate::table::Table;
+use crate::watch::Watches;
+
+macro_rules! parts {
+    ($($name:ident: $part:ty = $new:expr,)*) => {
+        /// What this library knows in one process.
+        pub struct Process {
+            $($name: $part,)*
+        }
+
+        impl Process {
+            /// Knows nothing yet.
+            pub const fn new() -> Self {
+                Process { $($name: $new,)* }
+            }
+        }
+
+        $(impl Part for $part {
+            #[inline(always)]
+            fn here() -> &'static Self {
+                &here().$name
+            }
+        })*
+    };
+}
+
+parts! {
+    table: Table = Table::new(),
+    sockets: Sockets = Sockets::new(),
+    registrations: Registrations = Registrations::new(),
+    sets: Sets = Sets::new(),
+    batches: Batches = Batches::new(),
+    habits: Habits = Habits::new(),
+    forks: Forks = Forks::new(),
+    watches: Watches = Watches::new(),
+    options: Options = Options::new(),
+    deferral: Deferral = Deferral::new(),
+    own_proposal: OwnProposal = OwnProposal::new(),
+    notes: Notes = Notes::new(),
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+static PROCESS: Process = Process::new();
+
+/// The process that runs.
+#[inline(always)]
+fn here() -> &'static Process {
+    &PROCESS
+}
