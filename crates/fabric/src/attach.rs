@@ -6,7 +6,6 @@ use crate::bells;
 use crate::door::{ForeignMemory as _, Tier, Whereabouts};
 use crate::fabric::Fabric;
 use crate::foreign::Attached;
-pub use crate::here::attach::*;
 use crate::process::ProcessId;
 use crate::rows::RowId;
 use crate::slot::SlotView;

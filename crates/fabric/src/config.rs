@@ -1,7 +1,6 @@
 //! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_SPIN. Owns: the parsed
 //! values. They are set once, before the first hook does anything. (Where a tier lies is the tier's.)
 
-pub use crate::here::config::*;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use shm::segment::{RING_MAX, RING_MIN};
 

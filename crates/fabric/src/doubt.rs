@@ -8,7 +8,6 @@
 
 use crate::door::Tier;
 use crate::fabric::Fabric;
-pub use crate::here::doubt::*;
 use os::net::Endpoint;
 use shm::registry::{DOUBTS, Doubt, RegistryMap};
 use shm::sync::Ordering::Relaxed;

@@ -6,7 +6,8 @@ use crate::config::Config;
 use crate::door::Tier;
 use crate::foreign::Attachments;
 use crate::groups::Offers;
-use crate::slot::{Kept, Views};
+use crate::slot::{Kept, SlotView, Views};
+use shm::slab::Index;
 
 /// The fabric as one process has it. Zero while nothing was asked of it; all of its memory comes later, and
 /// stays.
@@ -43,6 +44,12 @@ impl<T: Tier> Fabric<T> {
     #[inline]
     pub fn tier(&self) -> &T {
         &self.tier
+    }
+
+    /// The view with this number.
+    #[inline]
+    pub fn view(&self, index: Index) -> Option<&'static SlotView> {
+        self.views.get(index)
     }
 
     /// Leave to use the directory; `None` while the process is about to change its credentials.

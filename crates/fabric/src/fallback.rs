@@ -5,7 +5,6 @@
 
 use crate::door::Tier;
 use crate::fabric::Fabric;
-pub use crate::here::fallback::*;
 use os::confined::is_confined;
 use os::net;
 use shm::Side;

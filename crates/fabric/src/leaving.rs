@@ -8,7 +8,6 @@
 use crate::bells;
 use crate::door::Tier;
 use crate::fabric::Fabric;
-pub use crate::here::leaving::*;
 use shm::segment::{SLOTS_MAX, Segment};
 use shm::slab::Index;
 

@@ -20,9 +20,8 @@
 //! | who tells the end? | [`door::End`] | TCP, asked by sock_diag |
 //! | what carries the handshake? | [`door::Carrier`] | the slot's mailbox |
 //!
-//! `socket` does not bring a value of its own yet: for it stand the functions in `here.rs`, and as long as it
-//! reaches for cookies, mailboxes and pipes itself, the doors of the key, the carrier and the ring are used
-//! by tests only.
+//! As long as `socket` reaches for cookies, mailboxes and pipes itself, the doors of the key, the carrier and
+//! the ring are used by tests only.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -38,7 +37,6 @@ pub mod fabric;
 pub mod fallback;
 mod foreign;
 mod groups;
-mod here;
 pub mod leaving;
 pub mod local;
 pub mod member;
@@ -52,5 +50,4 @@ pub mod turn;
 pub mod verdict;
 
 pub use fabric::Fabric;
-pub use here::{listener, registry};
 pub use wire::reason::Reason;

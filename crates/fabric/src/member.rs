@@ -3,7 +3,6 @@
 
 use crate::door::Tier;
 use crate::fabric::Fabric;
-pub use crate::here::member::*;
 use shm::SideBlock;
 
 /// The rosters, as the calling process writes and reads them.

@@ -9,7 +9,6 @@ use crate::bells;
 use crate::door::Tier;
 use crate::fabric::Fabric;
 use crate::groups::{Group, List, Offered, SEGMENTS};
-pub use crate::here::offer::*;
 use crate::process::ProcessId;
 use crate::slot::SlotView;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};

@@ -1,7 +1,6 @@
 //! Processes by name, beyond the reuse of their ids. Owns: how a name is stored; who lives is behind
 //! [`crate::door::Life`].
 
-pub use crate::here::process::*;
 use shm::registry::{ProcessRef, RegistryMap};
 use shm::sync::Ordering::Relaxed;
 

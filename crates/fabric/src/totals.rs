@@ -3,7 +3,6 @@
 
 use crate::door::Tier;
 use crate::fabric::Fabric;
-pub use crate::here::totals::*;
 use shm::layout::{Settled, Traffic};
 use shm::registry::{RegistryMap, TrafficTotals};
 use shm::sync::AtomicU64;

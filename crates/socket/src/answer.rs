@@ -3,11 +3,12 @@
 
 use crate::conn::Conn;
 use crate::end::End;
+use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::{doorbell, flag, handshake, ready, records, watch};
 use core::sync::atomic::Ordering;
+use fabric::Reason;
 use fabric::verdict::Verdict;
-use fabric::{Reason, attach, connection, doubt, fallback, totals};
 use os::net::{self, TcpInput, msg};
 use os::poll::bits;
 use os::time::Cycles;
@@ -38,9 +39,9 @@ fn begin_to_wait(conn: &Conn) {
 
 pub(crate) fn note_local(conn: &Conn, fd: i32) {
     let (Ok(at), Some(view)) = (net::local(fd), conn.view()) else { return };
-    connection::note_client_address(conn.row(), at.unmapped());
-    if let Some(server) = connection::target(conn.row()) {
-        attach::note_addresses(view, at.unmapped(), server.unmapped());
+    fabric().connections().note_client_address(conn.row(), at.unmapped());
+    if let Some(server) = fabric().connections().target(conn.row()) {
+        view.note_addresses(at.unmapped(), server.unmapped());
     }
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
     if conn.phase() != Phase::Intent {
         return conn.phase();
     }
-    match connection::verdict(conn.row()) {
+    match fabric().connections().verdict(conn.row()) {
         Some(Verdict::Smc) => became_smc(conn, fd),
         Some(Verdict::Plain(_)) => become_plain(conn, fd),
         None => {
@@ -81,7 +82,7 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
 /// go on whatever the answer is; those that wait ask properly.
 #[inline]
 pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
-    match connection::verdict(conn.row()) {
+    match fabric().connections().verdict(conn.row()) {
         None if !is_late(conn) => conn.phase(),
         None if conn.role.looks.fetch_add(1, Ordering::Relaxed) == 0 && !is_late_by(conn, PATIENCE) => {
             // Late is the first look itself: this process got no CPU, and nor may the server have.
@@ -95,7 +96,7 @@ pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
 
 /// Whether the answer is TCP, also if this process has not taken note of it.
 pub(crate) fn is_refused(conn: &Conn) -> bool {
-    matches!(connection::verdict(conn.row()), Some(Verdict::Plain(_)))
+    matches!(fabric().connections().verdict(conn.row()), Some(Verdict::Plain(_)))
 }
 
 fn is_late(conn: &Conn) -> bool {
@@ -115,9 +116,9 @@ fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
         }
         let phase = retract(conn, fd, Reason::PEERNOSMC);
         if phase == Phase::Plain
-            && let Some(target) = connection::target(conn.row())
+            && let Some(target) = fabric().connections().target(conn.row())
         {
-            doubt::note(target);
+            fabric().doubt(target);
         }
         return phase;
     }
@@ -172,7 +173,7 @@ fn share(conn: &Conn, fd: i32) -> bool {
         {
             ready::break_off(conn, end, fd);
         }
-        totals::upgraded(Side::Client);
+        fabric().totals().upgraded(Side::Client);
     }
     is_news
 }
@@ -183,7 +184,7 @@ fn registration_turn(conn: &Conn) -> Result<fabric::turn::Guard<'_>, Errno> {
 
 /// Gives the intent up, unless the server was faster. Returns the phase that holds now.
 pub(crate) fn retract(conn: &Conn, fd: i32, reason: Reason) -> Phase {
-    match connection::decide(conn.row(), Side::Client, Verdict::Plain(reason)) {
+    match fabric().connections().decide(conn.row(), Side::Client, Verdict::Plain(reason)) {
         Verdict::Smc => became_smc(conn, fd),
         Verdict::Plain(_) => become_plain(conn, fd),
     }
@@ -213,8 +214,8 @@ fn give_up(conn: &Conn, end: &End, fd: i32) -> bool {
         flush(&mut turn, end, fd);
         conn.transition(Event::Refused);
         watch::intent_ended();
-        if let Some(Verdict::Plain(reason)) = connection::verdict(conn.row()) {
-            fallback::note_decided(Side::Client, reason);
+        if let Some(Verdict::Plain(reason)) = fabric().connections().verdict(conn.row()) {
+            fabric().stays_by_verdict(Side::Client, reason);
         }
     }
     is_news

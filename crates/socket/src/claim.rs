@@ -5,12 +5,15 @@ use crate::conn::Conn;
 use crate::conn::link::Tie;
 use crate::end::End;
 use crate::flag::{self, Flags};
+use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::{answer, handshake, records};
-use fabric::connection::{self, RowId};
-use fabric::fallback::{self, What};
+use fabric::Reason;
+use fabric::connection::RowId;
+use fabric::door::{Directory as _, Life as _};
+use fabric::fallback::What;
+use fabric::slot::SlotView;
 use fabric::verdict::Verdict;
-use fabric::{Reason, attach, member, process, registry, totals};
 use os::net::Endpoint;
 use os::{diag, net};
 use shm::Side;
@@ -24,7 +27,7 @@ pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
             return;
         }
         let plain = Verdict::Plain(Reason::OPTUNSUPP);
-        let stands = find(fd, false).map(|found| connection::decide(found.row, found.side, plain));
+        let stands = find(fd, false).map(|found| fabric().connections().decide(found.row, found.side, plain));
         if let Ok(Verdict::Plain(reason)) | Err(reason) = stands {
             conn.transition(Event::Refused);
             note_plain(conn, fd, reason);
@@ -43,7 +46,7 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     }
     // (While another thread changes the credentials nothing new begins; what another process has begun is
     // followed.)
-    let using = registry::using();
+    let using = fabric().using();
     let refused = if using.is_some() { None } else { declined(fd) };
     let decided = match refused.map_or_else(|| claim(conn, fd), Err) {
         Ok(decided) => decided,
@@ -60,7 +63,7 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
 /// Says TCP to whoever offered something, and why it is TCP; `None` if SMC has been said already.
 fn declined(fd: i32) -> Option<Reason> {
     let plain = Verdict::Plain(Reason::OPTUNSUPP);
-    match find(fd, true).map(|found| connection::decide(found.row, found.side, plain)) {
+    match find(fd, true).map(|found| fabric().connections().decide(found.row, found.side, plain)) {
         Ok(Verdict::Smc) => None,
         Ok(Verdict::Plain(reason)) | Err(reason) => Some(reason),
     }
@@ -70,22 +73,30 @@ fn declined(fd: i32) -> Option<Reason> {
 /// may be anybody's end, and was counted there.
 fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
     if conn.role.era.load(core::sync::atomic::Ordering::Relaxed) != 0 {
-        fallback::note(fd, What::Connection(Side::Server), reason);
+        fabric().stays_on_tcp(fd, What::Connection(Side::Server), reason);
     }
+}
+
+/// The slot is another connection's than its row says.
+fn contradicted(row: RowId, side: Side, view: &SlotView) -> Reason {
+    fabric().detach(view);
+    fabric().connections().decide(row, side, Verdict::Plain(Reason::SYNCERR));
+    Reason::SYNCERR
 }
 
 /// PEERNOSMC: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
+    let rows = fabric().connections();
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered
     // already.
     let is_unshared = conn.role.era.load(core::sync::atomic::Ordering::Relaxed) == crate::era::now();
-    if is_unshared && !connection::any_pending() {
+    if is_unshared && !rows.any_pending() {
         return Err(Reason::PEERNOSMC);
     }
     let Found { row, cookie, side, at } = find(fd, !is_unshared)?;
-    let opened = attach::open(row);
+    let opened = fabric().attach(row);
     let (index, view) = opened.inspect_err(|reason| {
-        if connection::decide(row, side, Verdict::Plain(*reason)) == Verdict::Smc {
+        if rows.decide(row, side, Verdict::Plain(*reason)) == Verdict::Smc {
             // Another process answered before, and we cannot follow: better a reset than a peer that waits
             // for ever.
             net::abort(fd);
@@ -93,35 +104,33 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     })?;
     let generation = view.generation();
     if view.header().client_cookie.load(Relaxed) != cookie {
-        attach::done(view);
-        connection::decide(row, side, Verdict::Plain(Reason::SYNCERR));
-        return Err(Reason::SYNCERR);
+        return Err(contradicted(row, side, view));
     }
     let own_cookie = net::cookie(fd).unwrap_or(0);
     let answer = match side {
-        Side::Server if connection::verdict(row).is_none() => Some(handshake::answer(view, own_cookie)),
+        Side::Server if rows.verdict(row).is_none() => Some(handshake::answer(view, own_cookie)),
         _ => None,
     };
     let stands = match (side, &answer) {
-        (Side::Client, _) => connection::verdict(row),
-        (Side::Server, Some(Err(reason))) => Some(connection::decide(row, side, Verdict::Plain(*reason))),
+        (Side::Client, _) => rows.verdict(row),
+        (Side::Server, Some(Err(reason))) => Some(rows.decide(row, side, Verdict::Plain(*reason))),
         (Side::Server, _) => {
             // Before the client knows: it may have sent all it has, and closed, the moment after, and the row
             // is to be there still for the program that this one becomes.
             note_row(row, side, fd, at);
-            Some(connection::decide(row, side, Verdict::Smc))
+            Some(rows.decide(row, side, Verdict::Smc))
         }
     };
     match stands {
         Some(Verdict::Plain(reason)) => {
-            attach::done(view);
-            connection::close_side(row, cookie, Side::Server);
+            fabric().detach(view);
+            rows.close_side(row, cookie, Side::Server);
             return Err(reason);
         }
         None => {
             // The client's end, come from another process before the server has answered.
             if !takes_side(view, side, generation, false) {
-                attach::done(view);
+                fabric().detach(view);
                 return Err(Reason::SYNCERR);
             }
             conn.mark(flag::ATTACHED | flag::ESTABLISHED | flag::UNCOUNTED);
@@ -136,7 +145,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     let is_first = side == Side::Server && is_first_claim(row, own_cookie)?;
     if !takes_side(view, side, generation, is_first) {
         // The client has reset the connection since, and lent the slot again.
-        attach::done(view);
+        fabric().detach(view);
         return Err(Reason::SYNCERR);
     }
     conn.mark(flag::ATTACHED | flag::ESTABLISHED | if is_unshared { Flags::NONE } else { flag::UNCOUNTED });
@@ -147,7 +156,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
         note_row(row, side, fd, at);
     }
     if is_first {
-        totals::upgraded(Side::Server);
+        fabric().totals().upgraded(Side::Server);
         if is_unshared {
             conn.note_exclusive();
         }
@@ -157,7 +166,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
 }
 
 /// The claim is won, and the slot is ours: what was put off until now.
-fn welcome(view: &fabric::slot::SlotView, own_cookie: u64, answer: Option<handshake::Answer>) {
+fn welcome(view: &SlotView, own_cookie: u64, answer: Option<handshake::Answer>) {
     if let Some(answer) = answer {
         answer.send(view);
     }
@@ -191,20 +200,20 @@ impl Addresses {
 /// The row of the connection `fd` is an end of. An inherited or passed socket may also be the client's end.
 /// Reasons: PEERNOSMC if there is none, PEERDECL for another user's, MEM if the kernel cannot be asked.
 fn find(fd: i32, may_be_client: bool) -> Result<Found, Reason> {
-    registry::mapped().ok_or(Reason::PEERNOSMC)?;
+    fabric().tier().mapped().ok_or(Reason::PEERNOSMC)?;
     let at = Addresses::of(fd).ok_or(Reason::PEERNOSMC)?;
     if may_be_client
         && let Ok(cookie) = net::cookie(fd)
-        && let Some(row) = connection::find(cookie)
+        && let Some(row) = fabric().connections().find(cookie)
     {
         return Ok(Found { row, cookie, side: Side::Client, at });
     }
     let client = diag::lookup(at.peer, at.local).map_err(|errno| refuse_unasked(at.peer, errno))?;
-    let row = connection::find(client.cookie).ok_or(Reason::PEERNOSMC)?;
+    let row = fabric().connections().find(client.cookie).ok_or(Reason::PEERNOSMC)?;
     // (Of a socket without a descriptor older kernels tell no owner.)
     if client.inode != 0 && client.uid != os::process::euid() {
         // This process has changed its user since it listened: the client must not wait for an answer.
-        connection::decide(row, Side::Server, Verdict::Plain(Reason::PEERDECL));
+        fabric().connections().decide(row, Side::Server, Verdict::Plain(Reason::PEERDECL));
         return Err(Reason::PEERDECL);
     }
     Ok(Found { row, cookie: client.cookie, side: Side::Server, at })
@@ -215,19 +224,19 @@ fn refuse_unasked(client: Endpoint, errno: os::Errno) -> Reason {
     if !errno.is_shortage() {
         return Reason::PEERNOSMC;
     }
-    if let Some(row) = connection::find_at(client) {
-        connection::decide(row, Side::Server, Verdict::Plain(Reason::MEM));
+    if let Some(row) = fabric().connections().find_at(client) {
+        fabric().connections().decide(row, Side::Server, Verdict::Plain(Reason::MEM));
     }
     Reason::MEM
 }
 
 /// Joins the holders of a side; `false` if the slot serves another connection by now. `is_first`: the hold
 /// was counted by the client already.
-fn takes_side(view: &fabric::slot::SlotView, side: Side, generation: u32, is_first: bool) -> bool {
+fn takes_side(view: &SlotView, side: Side, generation: u32, is_first: bool) -> bool {
     let block = &view.header().sides[side as usize];
-    member::join(block);
+    fabric().members().join(block);
     if view.generation() != generation {
-        member::leave(block);
+        fabric().members().leave(block);
         return false;
     }
     if !is_first {
@@ -241,7 +250,7 @@ fn takes_side(view: &fabric::slot::SlotView, side: Side, generation: u32, is_fir
 /// Only one server socket can hold a row; several processes may share that socket. Whether this is the first
 /// of them.
 fn is_first_claim(row: RowId, cookie: u64) -> Result<bool, Reason> {
-    let row = connection::row(row).ok_or(Reason::SYNCERR)?;
+    let row = fabric().connections().row(row).ok_or(Reason::SYNCERR)?;
     match row.server_cookie.compare_exchange(0, cookie, AcqRel, Relaxed) {
         Ok(_) => Ok(true),
         Err(seen) if seen == cookie => Ok(false),
@@ -260,13 +269,13 @@ fn note_end(conn: &Conn, fd: i32, at: Addresses, is_unshared: bool) {
     if let Some(view) = conn.view() {
         let (client, server) =
             if conn.side() == Side::Client { (at.local, at.peer) } else { (at.peer, at.local) };
-        attach::note_addresses(view, client, server);
+        view.note_addresses(client, server);
     }
 }
 
 /// The same in the row, which stays as long as one of its sides is open.
 fn note_row(row: RowId, side: Side, fd: i32, at: Addresses) {
-    let Some(me) = registry::mapped().and_then(process::me) else { return };
+    let Some(me) = fabric().tier().mapped().and_then(|map| fabric().tier().me(map)) else { return };
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
-    connection::note_side(row, side, me, at.local, inode);
+    fabric().connections().note_side(row, side, me, at.local, inode);
 }

@@ -5,12 +5,14 @@ use crate::conn::link::Tie;
 use crate::end::End;
 use crate::enter::enter_over;
 use crate::held::Held;
+use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::{answer, flag, handshake, records};
-use fabric::connection::{self, Intent};
-use fabric::fallback::{self, What};
+use fabric::connection::Intent;
+use fabric::door::{Directory as _, Life as _, Rendezvous as _};
+use fabric::fallback::What;
 use fabric::verdict::Verdict;
-use fabric::{Reason, config, listener, member, offer, process, registry};
+use fabric::{Reason, config, offer};
 use os::Errno;
 use os::net::{self, Endpoint};
 use shm::Side;
@@ -20,7 +22,7 @@ use shm::sync::Ordering as Shared;
 /// TCP.
 pub fn offer(fd: i32, target: Endpoint) -> Option<Held> {
     // Who has left the registry has none for the reason.
-    if crate::table::refusal(fd).is_some() && registry::has_left() {
+    if crate::table::refusal(fd).is_some() && fabric().tier().has_left() {
         return None;
     }
     // Datagrams are none of our business, and a second connect() asks what became of the first.
@@ -28,49 +30,49 @@ pub fn offer(fd: i32, target: Endpoint) -> Option<Held> {
         return None;
     }
     let offered = before_connect(fd, target);
-    offered.inspect_err(|reason| fallback::note(fd, What::Connection(Side::Client), *reason)).ok()
+    offered.inspect_err(|reason| fabric().stays_on_tcp(fd, What::Connection(Side::Client), *reason)).ok()
 }
 
 /// A socket connects to `target` in a way that only TCP has.
 pub fn connects_by_tcp(fd: i32, target: Endpoint) {
-    if !registry::has_left() && net::is_unconnected_tcp(fd) {
-        let reason = listener::owner_of(target.connectable()).err().unwrap_or(Reason::OPTUNSUPP);
-        fallback::note(fd, What::Connection(Side::Client), reason);
+    if !fabric().tier().has_left() && net::is_unconnected_tcp(fd) {
+        let reason = fabric().tier().owner_of(target.connectable()).err().unwrap_or(Reason::OPTUNSUPP);
+        fabric().stays_on_tcp(fd, What::Connection(Side::Client), reason);
     }
 }
 
 fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let target = target.connectable();
-    let owner = listener::owner_of(target)?;
+    let owner = fabric().tier().owner_of(target)?;
     if let Some(reason) = crate::table::refusal(fd) {
         return Err(reason);
     }
     // Held until the intent stands: credentials do not change in between.
-    let _using = registry::using().ok_or(Reason::NOSMCDDEV)?;
+    let _using = fabric().using().ok_or(Reason::NOSMCDDEV)?;
     if !net::is_tcp(fd) || crate::server::is_deferring_client(fd) {
         return Err(Reason::OPTUNSUPP);
     }
-    let map = registry::existing()?;
-    let me = process::me(map).ok_or(Reason::MEM)?;
+    let map = fabric().tier().existing()?;
+    let me = fabric().tier().me(map).ok_or(Reason::MEM)?;
     let cookie = net::cookie(fd).map_err(|_| Reason::CNFERR)?;
-    let ring_size = config::ring_size(config::sndbuf().max(config::rcvbuf()));
-    let offered = offer::take(owner, ring_size, cookie)?;
+    let ring_size = config::ring_size(fabric().config.sndbuf().max(fabric().config.rcvbuf()));
+    let offered = fabric().offer(owner, ring_size, cookie)?;
     let side = &offered.view.header().sides[Side::Client as usize];
     side.holders.store(1, Shared::Relaxed);
-    member::join(side);
+    fabric().members().join(side);
     // The server's first hold is taken for it: it writes nothing into the slot before it has won the word.
     offered.view.header().sides[Side::Server as usize].holders.store(1, Shared::Relaxed);
     side.pid.store(os::process::cached_pid(), Shared::Relaxed);
     handshake::propose(offered.view).inspect_err(|_| abandon(&offered))?;
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
     let intent = Intent { cookie, process: me, memfd: offered.memfd, target, inode };
-    let row = connection::publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
+    let row = fabric().connections().publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
     let seen = crate::table::get(fd);
     // (Another thread may put it into an epoll set just now.)
     let entered = fresh(fd).or_else(|| enter_over(fd, seen, Event::Offered)).or_else(|| fresh(fd));
     let Some(held) = entered else {
-        connection::decide(row, Side::Client, Verdict::Plain(Reason::MEM));
-        connection::close_side(row, cookie, Side::Client);
+        fabric().connections().decide(row, Side::Client, Verdict::Plain(Reason::MEM));
+        fabric().connections().close_side(row, cookie, Side::Client);
         abandon(&offered);
         return Err(Reason::MEM);
     };
@@ -104,9 +106,9 @@ fn fresh(fd: i32) -> Option<Held> {
 fn abandon(offered: &offer::Offer) {
     for side in &offered.view.header().sides {
         side.holders.store(0, Shared::Release);
-        member::leave(side);
+        fabric().members().leave(side);
     }
-    offer::give_back(offered.index, offered.view);
+    fabric().give_back(offered.index, offered.view);
 }
 
 /// After connect(): `failed` says that it failed for good (not EINPROGRESS or EINTR).

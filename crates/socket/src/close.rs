@@ -4,12 +4,13 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{Held, hold, hold_index};
+use crate::here::fabric;
 use crate::phase::Phase;
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
 use crate::{answer, closing, doorbell, flag, records, release, settle, watch};
 use core::sync::atomic::Ordering;
-use fabric::listener;
+use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
 use os::poll::bits;
 use os::time::Cycles;
@@ -103,7 +104,7 @@ impl AfterClose {
     pub fn run(self) {
         match self {
             AfterClose::Nothing => {}
-            AfterClose::Listener(cookie, at) => listener::withdraw(cookie, at),
+            AfterClose::Listener(cookie, at) => fabric().tier().withdraw(cookie, at),
             AfterClose::Told(held) => {
                 if let Some(end) = End::still_of(&held) {
                     end.wake_peer();

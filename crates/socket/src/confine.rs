@@ -5,11 +5,12 @@
 //! answer its clients.
 
 use crate::held::hold_index;
+use crate::here::fabric;
 use crate::phase::Phase;
 use crate::table::{self, Entry};
 use crate::{decide, flag, stream};
 use core::sync::atomic::Ordering;
-use fabric::{listener, process, registry};
+use fabric::door::{Directory as _, Life as _, Rendezvous as _};
 use os::confined::{self, Calls};
 use os::net;
 
@@ -20,7 +21,7 @@ pub fn before(calls: Calls) {
         let Some(held) = hold_index(index) else { continue };
         match held.phase() {
             Phase::Listening if is_announced_here(fd) => {
-                listener::forget(held.role.listener.load(Ordering::Relaxed), fd);
+                fabric().tier().forget(held.role.listener.load(Ordering::Relaxed), fd);
                 held.mark(flag::WITHDRAWN);
             }
             Phase::Accepted | Phase::Intent => decide::refuse(fd),
@@ -45,14 +46,14 @@ pub fn after_refusal() {
         let Some(held) = hold_index(index) else { continue };
         if held.has(flag::WITHDRAWN) {
             held.unmark(flag::WITHDRAWN);
-            let _ = listener::announce(fd);
+            let _ = fabric().tier().announce(fd);
         }
     }
 }
 
 /// Whether the listener is this process's own, and not inherited from one that serves on.
 fn is_announced_here(fd: i32) -> bool {
-    let me = registry::mapped().and_then(process::me);
+    let me = fabric().tier().mapped().and_then(|map| fabric().tier().me(map));
     let Ok(at) = net::local(fd) else { return false };
-    me.is_some() && listener::owner_of(at.connectable()).ok() == me
+    me.is_some() && fabric().tier().owner_of(at.connectable()).ok() == me
 }

@@ -3,27 +3,29 @@
 //! withdrawn, since nobody who accepts from them could answer a client of the old user any more.
 
 use crate::held::{all, hold_index};
+use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::{answer, decide};
 use core::sync::atomic::Ordering;
-use fabric::{Reason, connection, leaving, listener, registry};
+use fabric::Reason;
+use fabric::door::{Directory as _, Rendezvous as _};
 
 /// Whose registry this process has mapped.
 pub fn owner() -> Option<u32> {
-    registry::owner()
+    fabric().tier().owner()
 }
 
 /// Whether this process's memory is a copy of its parent's, and not the parent's own.
 pub fn is_a_copy() -> bool {
-    registry::is_a_copy()
+    fabric().tier().is_a_copy()
 }
 
 /// Before the change, of which [`after`] tells the end, whatever it was. `is_counted`: this is no copy of a
 /// process that nobody has counted (a child of clone), whose undecided sockets are its parent's to decide.
 pub fn before(is_counted: bool) {
-    registry::begin_change();
-    if registry::mapped().is_none() {
+    fabric().tier().begin_change();
+    if fabric().tier().mapped().is_none() {
         return;
     }
     for (fd, entry) in table::entries() {
@@ -34,23 +36,23 @@ pub fn before(is_counted: bool) {
     for (index, _) in all() {
         let Some(held) = hold_index(index) else { continue };
         if held.phase().is_tied() && held.view().is_some() {
-            leaving::keep(held.view_index());
-            connection::leave_side(held.row(), held.cookie(), held.side());
+            fabric().keep(held.view_index());
+            fabric().connections().leave_side(held.row(), held.cookie(), held.side());
         }
     }
-    leaving::leave();
+    fabric().leave();
 }
 
 /// After the change, or after it has failed.
 pub fn after() {
-    registry::end_change();
+    fabric().tier().end_change();
 }
 
 fn settle(fd: i32, index: shm::slab::Index, is_counted: bool) {
     let Some(held) = hold_index(index) else { return };
     match held.phase() {
         Phase::Listening => {
-            listener::forget(held.role.listener.load(Ordering::Relaxed), fd);
+            fabric().tier().forget(held.role.listener.load(Ordering::Relaxed), fd);
             held.transition(Event::Withdrawn);
         }
         Phase::Accepted if is_counted => decide::refuse(fd),

@@ -3,12 +3,12 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::connections;
+use crate::here::fabric;
 use crate::lend::{before_spawn, leave_a_copy};
 use crate::phase::Phase;
 use crate::release::{copied_of, is_copy, leave_to_others, own_cookie};
 use crate::table::{self, Entry};
 use crate::{answer, closing, flag, settle};
-use fabric::{attach, member, offer};
 use os::net;
 use shm::sync::Ordering as Shared;
 
@@ -50,7 +50,7 @@ pub fn before_exec() {
             leave_to_others(&held);
             // The next program is the same process by name, but has no part in this connection.
             if let Some(end) = End::still_of(&held) {
-                member::leave(end.mine());
+                fabric().members().leave(end.mine());
             }
         } else {
             give_up_count(&held);
@@ -77,7 +77,7 @@ pub fn after_failed_exec() {
             keep_memory_over_exec(&held, false);
         }
         let Some(end) = End::still_of(&held) else { continue };
-        member::join(end.mine());
+        fabric().members().join(end.mine());
         if held.has(flag::LEFT) {
             held.unmark(flag::LEFT);
             copied_of(&held, &end, 1);
@@ -114,8 +114,8 @@ fn keep_memory_over_exec(conn: &Conn, on: bool) {
         return;
     };
     if closing::is_own_memory(conn.side(), conn.flags()) {
-        offer::keep_over_exec(view, on);
+        fabric().keep_offered_over_exec(view, on);
     } else {
-        attach::keep_over_exec(view, on);
+        fabric().keep_attached_over_exec(view, on);
     }
 }

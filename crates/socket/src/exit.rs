@@ -3,11 +3,11 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{connections, hold_index};
+use crate::here::fabric;
 use crate::phase::Phase;
 use crate::release::{has_other_holders, is_copy, leave_to_others};
 use crate::table::{self, Entry};
 use crate::{answer, closing, flag};
-use fabric::totals;
 use os::net;
 use shm::sync::Ordering as Shared;
 
@@ -64,6 +64,6 @@ fn end_shared(conn: &Conn, end: &End, fd: i32) {
     }
     if due.counts {
         conn.mark(flag::COUNTED);
-        totals::settle(end.view.header());
+        fabric().totals().settle(end.view.header());
     }
 }

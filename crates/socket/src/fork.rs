@@ -3,8 +3,8 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::all;
+use crate::here::fabric;
 use crate::{era, release, settle};
-use fabric::{member, offer};
 
 fn tied() -> impl Iterator<Item = &'static Conn> {
     all().map(|(_, conn)| conn).filter(|conn| conn.fds() > 0 && conn.phase().is_tied())
@@ -44,9 +44,9 @@ pub fn after_fork_in_child() {
         release::copied(conn, 1);
     }
     for end in tied().filter_map(End::still_of) {
-        member::join(end.mine());
+        fabric().members().join(end.mine());
     }
-    offer::after_fork();
+    fabric().after_fork();
     for (_, conn) in all() {
         conn.forget_other_threads();
     }

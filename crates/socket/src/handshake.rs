@@ -5,9 +5,10 @@
 //! messages are those of SMC-Dv2.1 over a loopback ISM device, byte for byte. No message crosses TCP and
 //! nobody waits for one.
 
-use crate::here::Part as _;
+use crate::here::{Part as _, fabric};
+use fabric::Reason;
+use fabric::door::Directory as _;
 use fabric::slot::SlotView;
-use fabric::{Reason, offer, registry};
 use proto::handshake::{Accept, Client, Dmb, Input, Local, Offer, Refusal, Server};
 use proto::{BufferClass, Eid};
 use shm::Side;
@@ -26,7 +27,7 @@ enum Letter {
 }
 
 fn local() -> Result<Local, Reason> {
-    let map = registry::mapped().ok_or(Reason::NOSMCDDEV)?;
+    let map = fabric().tier().mapped().ok_or(Reason::NOSMCDDEV)?;
     let eid = Eid::user(EID).map_err(|_| Reason::CNFERR)?;
     let gid = [&map.gid[0], &map.gid[1]].map(|half| half.load(Ordering::Relaxed));
     Ok(Local::loopback(gid, eid, ""))
@@ -35,7 +36,7 @@ fn local() -> Result<Local, Reason> {
 /// What `side` offers: its incoming ring, named by its socket's cookie.
 fn offered(view: &SlotView, side: Side, cookie: u64) -> Offer {
     let class = BufferClass::holding(view.incoming(side).size() as u64).unwrap_or_default();
-    Offer { dmb: Dmb { token: cookie, class }, link_group: offer::link_group(view) }
+    Offer { dmb: Dmb { token: cookie, class }, link_group: fabric().link_group(view) }
 }
 
 fn put(view: &SlotView, letter: Letter, message: &[u8]) -> Result<(), Reason> {

@@ -14,6 +14,7 @@ mod claim;
 pub mod client;
 pub mod close;
 mod closing;
+pub mod config;
 pub mod confine;
 mod conn;
 pub mod credentials;
@@ -51,7 +52,7 @@ pub mod table;
 pub mod wait;
 mod watch;
 
-pub use fabric::{Reason, config};
+pub use fabric::Reason;
 pub use os::Errno;
 pub use shm::user as buffer;
 

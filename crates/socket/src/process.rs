@@ -1,4 +1,4 @@
-//! All state of this room, in one value. Owns: the only static of the room; and that
+//! All state of this room and of the fabric, in one value. Owns: the only static of the two rooms; and that
 //! all of it is zero at first, so that a process that never connects has no memory for it.
 
 use crate::afterwards::Notes;
@@ -14,6 +14,8 @@ use crate::policy::Habits;
 use crate::server::Deferral;
 use crate::table::Table;
 use crate::watch::Watches;
+use fabric::Fabric;
+use fabric::local::Local;
 
 macro_rules! parts {
     ($($name:ident: $part:ty = $new:expr,)*) => {
@@ -39,6 +41,7 @@ macro_rules! parts {
 }
 
 parts! {
+    fabric: Fabric<Local> = Fabric::new(Local::new()),
     table: Table = Table::new(),
     sockets: Sockets = Sockets::new(),
     registrations: Registrations = Registrations::new(),

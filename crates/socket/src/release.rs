@@ -3,10 +3,10 @@
 
 use crate::conn::Conn;
 use crate::end::End;
+use crate::here::fabric;
 use crate::phase::Phase;
 use crate::{closing, flag, sleepers, watch};
 use fabric::verdict::Verdict;
-use fabric::{attach, connection, member, offer, totals};
 use os::net::Endpoint;
 use shm::Side;
 use shm::sync::Ordering as Shared;
@@ -30,7 +30,7 @@ pub(crate) fn end_if_last(conn: &Conn, ends: Ends) {
         end.say_closed();
         end.wake_peer();
         end.mine().holders.store(1, Shared::Release);
-        member::clear(end.mine());
+        fabric().members().clear(end.mine());
         conn.unmark(flag::UNCOUNTED);
     }
 }
@@ -40,13 +40,13 @@ pub(crate) fn end_if_last(conn: &Conn, ends: Ends) {
 pub(crate) fn has_other_holders(conn: &Conn, end: &End) -> bool {
     conn.has(flag::UNCOUNTED)
         || end.mine().holders.load(Shared::Acquire) > 1
-        || member::has_others(end.mine())
+        || fabric().members().has_others(end.mine())
 }
 
 /// Whether another process published the intent: it will answer for the early bytes, and may have use for
 /// shared memory yet. (Counting holders would not do: children that were killed are counted for ever.)
 pub(crate) fn is_copy(conn: &Conn) -> bool {
-    let Some(row) = connection::row(conn.row()) else { return false };
+    let Some(row) = fabric().connections().row(conn.row()) else { return false };
     let publisher = row.owner_pid.load(Shared::Relaxed);
     // (Who became a daemon has left his intent to a child.)
     publisher != os::process::cached_pid()
@@ -60,7 +60,7 @@ fn drop_holder(end: &End) -> bool {
     let holders = &end.mine().holders;
     let mut count = holders.load(Shared::Acquire);
     loop {
-        let is_last = count <= 1 && !member::has_others(end.mine());
+        let is_last = count <= 1 && !fabric().members().has_others(end.mine());
         if is_last {
             end.say_closed();
         }
@@ -87,7 +87,7 @@ pub(crate) fn leave_to_others(conn: &Conn) {
     let left = holders.fetch_update(Shared::AcqRel, Shared::Acquire, |count| (count > 1).then(|| count - 1));
     if left.is_ok() {
         conn.mark(flag::LEFT);
-        member::leave(end.mine());
+        fabric().members().leave(end.mine());
         sleepers::count_registrations_again(conn, &end, -1);
     }
 }
@@ -106,31 +106,31 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
         // Lent again since: nothing of the slot is this connection's, but for its place among those mapped
         // here.
         if conn.has(flag::ATTACHED) {
-            attach::done(end.view);
+            fabric().detach(end.view);
         }
         return;
     }
     if closing::counts_at_last_use(was, conn.flags()) {
-        totals::settle(end.view.header());
+        fabric().totals().settle(end.view.header());
     }
     let is_last = closing::drops_hold(conn.flags()) && drop_holder(&end);
     if is_last && was == Phase::Intent {
-        connection::decide(conn.row(), end.side, Verdict::Plain(fabric::Reason::PEERDECL));
+        fabric().connections().decide(conn.row(), end.side, Verdict::Plain(fabric::Reason::PEERDECL));
         watch::intent_ended();
     }
     if is_last && closing::takes_peers_hold_along(was, end.side) {
         end.theirs().holders.store(0, Shared::Release);
     }
     if is_last_here {
-        member::leave(end.mine());
+        fabric().members().leave(end.mine());
     }
     let cookie = conn.cookie();
     match closing::is_own_memory(end.side, conn.flags()) {
-        true => offer::give_back(conn.view_index(), end.view),
-        false => attach::done(end.view),
+        true => fabric().give_back(conn.view_index(), end.view),
+        false => fabric().detach(end.view),
     }
     if is_last {
-        connection::close_side(conn.row(), cookie, end.side);
+        fabric().connections().close_side(conn.row(), cookie, end.side);
     }
 }
 

@@ -2,11 +2,12 @@
 //! announced listener remembers for the program.
 
 use crate::enter::enter;
-use crate::here::Part as _;
+use crate::here::{Part as _, fabric};
 use crate::phase::{Event, Phase};
 use core::sync::atomic::AtomicBool;
-use fabric::fallback::{self, What};
-use fabric::{Reason, attach, listener, registry};
+use fabric::Reason;
+use fabric::door::{Directory as _, Memory as _, Rendezvous as _};
+use fabric::fallback::What;
 use os::net;
 use shm::Side;
 use shm::sync::Ordering::{AcqRel, Acquire, Release};
@@ -32,10 +33,10 @@ pub struct Announced {
 /// That is an optimisation, which the kernel itself gives up after so many seconds: of an announced listener
 /// we only remember it.
 fn announce(fd: i32) -> Result<Announced, Reason> {
-    let cookie = listener::announce(fd)?;
+    let cookie = fabric().tier().announce(fd)?;
     let deferral = if Deferral::here().0.load(Acquire) { net::deferral(fd) } else { 0 };
     if deferral > 0 && net::set_deferral(fd, 0).is_err() {
-        listener::forget(cookie, fd);
+        fabric().tier().forget(cookie, fd);
         return Err(Reason::OPTUNSUPP);
     }
     Ok(Announced { cookie, deferral })
@@ -54,7 +55,7 @@ pub fn after_failed_listen(fd: i32, announced: Option<Announced>) {
     if let Some(Announced { cookie, deferral }) = announced
         && !net::is_listening(fd)
     {
-        listener::forget(cookie, fd);
+        fabric().tier().forget(cookie, fd);
         if deferral > 0 {
             let _ = net::set_deferral(fd, deferral);
         }
@@ -65,17 +66,17 @@ pub fn after_failed_listen(fd: i32, announced: Option<Announced>) {
 pub fn after_listen(fd: i32, announced: Option<Announced>) {
     // (Whoever is refused now is tried again when it accepts.)
     if let Err(reason) = listen(fd, announced) {
-        fallback::note(fd, What::Listener, reason);
+        fabric().stays_on_tcp(fd, What::Listener, reason);
     }
 }
 
 /// A listener that wants what only TCP can do.
 pub fn refuse_listener(fd: i32, reason: Reason) {
-    if !registry::has_left() {
+    if !fabric().tier().has_left() {
         // The registry holds the reason: a program that listens makes one as it would for any other listener.
-        let _ = registry::existing_or_new();
+        let _ = fabric().tier().existing_or_new();
     }
-    fallback::note(fd, What::Listener, reason);
+    fabric().stays_on_tcp(fd, What::Listener, reason);
 }
 
 fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
@@ -107,10 +108,10 @@ pub fn announce_again(fd: i32) {
     let has_forked = conn.role.era.load(core::sync::atomic::Ordering::Relaxed) != crate::era::now();
     if conn.phase() == Phase::Listening
         && has_forked
-        && registry::mapped().is_some()
-        && !listener::is_announced(cookie, port)
+        && fabric().tier().mapped().is_some()
+        && !fabric().tier().is_announced(cookie, port)
     {
-        let _ = listener::announce(fd);
+        let _ = fabric().tier().announce(fd);
     }
 }
 
@@ -175,7 +176,7 @@ pub fn why_refused(listener: i32) -> Option<Reason> {
 
 /// A connection that a refused listener has accepted.
 pub fn refuse_unseen(fd: i32, reason: Reason) {
-    fallback::note(fd, What::Connection(Side::Server), reason);
+    fabric().stays_on_tcp(fd, What::Connection(Side::Server), reason);
 }
 
 /// After accept(): the new socket is looked at when it is first used, by whoever uses it.
@@ -191,11 +192,11 @@ pub fn after_accept(fd: i32, is_nonblocking: bool) {
 /// Duplicates are one connection: who closes one of them goes on with the other.
 pub fn adopt(fd: i32) {
     let is_connected = net::is_tcp(fd) && net::peer(fd).is_ok();
-    if !is_connected || registry::existing().is_err() {
+    if !is_connected || fabric().tier().existing().is_err() {
         return;
     }
     crate::options::note_unseen_options();
-    attach::note_adopted();
+    fabric().tier().note_adopted();
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode);
     if crate::enter::join_adopted(fd, inode) {
         return;

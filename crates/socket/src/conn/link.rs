@@ -1,6 +1,7 @@
 //! What a socket is tied to: a row of the registry, and a slot. Owns: that all of it is there before the slot
 //! is seen.
 
+use crate::here::fabric;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use fabric::connection::RowId;
 use fabric::slot::SlotView;
@@ -48,7 +49,7 @@ impl Link {
         self.generation.store(to.generation, Ordering::Relaxed);
         self.tied_era.store(crate::era::now(), Ordering::Relaxed);
         self.view.store(to.view.0, Ordering::Release);
-        if let Some(view) = SlotView::get(to.view) {
+        if let Some(view) = fabric().view(to.view) {
             view.tie(to.generation);
             self.slot.set(view);
         }

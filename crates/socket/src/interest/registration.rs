@@ -5,11 +5,10 @@ use super::events::{READ_SIDE, WRITE_SIDE};
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{Held, hold_index};
-use crate::here::Part as _;
+use crate::here::{Part as _, fabric};
 use crate::phase::Phase;
 use crate::{flag, ready};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
-use fabric::connection;
 use os::epoll::bits;
 use shm::interest::{Interest, Seen};
 use shm::slab::{Index, LEAF, Slab};
@@ -191,7 +190,7 @@ impl Registration {
         }
         match conn.phase() {
             Phase::Smc => {}
-            Phase::Intent => return connection::verdict(conn.row()).is_some(),
+            Phase::Intent => return fabric().connections().verdict(conn.row()).is_some(),
             _ => return false,
         }
         let events = seen.events();

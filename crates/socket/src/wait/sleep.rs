@@ -7,10 +7,10 @@
 use super::spin::{hand_over, spin_for, waiter};
 use crate::conn::Conn;
 use crate::end::End;
+use crate::here::fabric;
 use crate::phase::Phase;
 use crate::policy::{Saw, Step, Waiter};
-use crate::{answer, config, doorbell, flag, ready, sleepers};
-use fabric::connection;
+use crate::{answer, doorbell, flag, ready, sleepers};
 use fabric::verdict::Verdict;
 use os::Errno;
 use os::poll::{PollFd, bits};
@@ -80,7 +80,7 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
     if is_nonblocking {
         return Err(Errno::EAGAIN);
     }
-    let mut waiter = waiter(conn, config::spin()).with_naps(may_nap(conn, wish));
+    let mut waiter = waiter(conn, fabric().config.spin()).with_naps(may_nap(conn, wish));
     if waiter.begin_rest(Cycles::now()) == Step::Nap
         && let Some(outcome) = nap(conn, end, wish, limit, &mut waiter)
     {
@@ -152,7 +152,7 @@ fn may_nap(conn: &Conn, wish: Wish) -> bool {
 pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
     // Who waits for space waits for any answer; who waits for data, for the refusal, or the data that follow
     // the other.
-    let is_answered = || match connection::verdict(conn.row()) {
+    let is_answered = || match fabric().connections().verdict(conn.row()) {
         Some(Verdict::Smc) => wish == Wish::Space,
         Some(Verdict::Plain(_)) => true,
         None => false,

@@ -1,18 +1,18 @@
 //! The short wait before a sleep: what `policy` says is done here. Owns: the system call by which a core is
 //! given away, and the habits of this process.
 
-use crate::config;
 use crate::conn::Conn;
-use crate::here::Part as _;
+use crate::here::{Part as _, fabric};
 use crate::phase::Phase;
 use crate::policy::{For, Habits, HandOver, Measured, Rules, Saw, Step, Waiter, Window};
+use fabric::door::Directory as _;
 use os::time::Cycles;
 use shm::turns::Turns;
 
 /// Most rounds that anybody may spin here.
 #[inline]
 fn most_rounds() -> u32 {
-    if os::confined::is_confined() { 0 } else { config::spin() }
+    if os::confined::is_confined() { 0 } else { fabric().config.spin() }
 }
 
 /// A wait on `conn`, of so many rounds at most.
@@ -70,7 +70,7 @@ pub(crate) fn spin_until(mut enough: impl FnMut() -> bool) {
 
 /// A sleep of `from` until now on what is worth `window`: a short one would have been worth a longer spin.
 pub(crate) fn learn(window: &Window, from: Cycles) {
-    window.learn::<Measured>(Cycles::now().since(from), config::spin());
+    window.learn::<Measured>(Cycles::now().since(from), fabric().config.spin());
 }
 
 /// Whether the last yield found nobody else who wanted the core.
@@ -91,5 +91,5 @@ fn yield_core() -> HandOver {
 }
 
 fn turns() -> Option<&'static Turns> {
-    fabric::registry::mapped().map(|map| &map.turns)
+    fabric().tier().mapped().map(|map| &map.turns)
 }
