@@ -6,6 +6,7 @@
 //! write, the poll family, futex, mmap of private memory, clocks, getpid. Everything else in this room
 //! answers from memory, or says that it cannot be told.
 
+use crate::part::Part as _;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// What a process may still call.
@@ -20,33 +21,43 @@ pub enum Calls {
     Fewest = 2,
 }
 
-static CALLS: AtomicU8 = AtomicU8::new(Calls::All as u8);
-static HANDLERS_RESTART: AtomicBool = AtomicBool::new(true);
+/// What is known of the filter of a process.
+pub(crate) struct Filter {
+    calls: AtomicU8,
+    /// Whether a handler did not restart calls when it came.
+    interrupts: AtomicBool,
+}
+
+impl Filter {
+    pub(crate) const fn new() -> Self {
+        Filter { calls: AtomicU8::new(Calls::All as u8), interrupts: AtomicBool::new(false) }
+    }
+}
 
 /// From now on, in this process and its children, only `calls` are made. `All` takes it back: the filter was
 /// refused.
 pub fn confine(calls: Calls) {
     if calls != Calls::All && !is_confined() {
-        HANDLERS_RESTART.store(crate::signals::all_handlers_restart(), Ordering::Relaxed);
+        Filter::here().interrupts.store(!crate::signals::all_handlers_restart(), Ordering::Relaxed);
     }
-    CALLS.store(calls as u8, Ordering::SeqCst);
+    Filter::here().calls.store(calls as u8, Ordering::SeqCst);
 }
 
 /// Whether a filter stands.
 #[inline]
 pub fn is_confined() -> bool {
-    CALLS.load(Ordering::Relaxed) != Calls::All as u8
+    Filter::here().calls.load(Ordering::Relaxed) != Calls::All as u8
 }
 
 /// Whether it leaves read and write alone.
 #[inline]
 pub fn is_strict() -> bool {
-    CALLS.load(Ordering::Relaxed) == Calls::Fewest as u8
+    Filter::here().calls.load(Ordering::Relaxed) == Calls::Fewest as u8
 }
 
 /// What was true of the signal handlers when the filter came.
 pub(crate) fn handlers_restart() -> bool {
-    HANDLERS_RESTART.load(Ordering::Relaxed)
+    !Filter::here().interrupts.load(Ordering::Relaxed)
 }
 
 /// A moment without a system call.

@@ -2,6 +2,7 @@
 //! look-up). Owns: the netlink socket, one per process, lent to one caller at a time without a lock.
 
 use crate::net::{AF_INET6, Endpoint, LOOPBACK};
+use crate::part::Part as _;
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -75,10 +76,16 @@ pub struct Found {
 }
 
 /// The cached netlink descriptor with the pid that opened it: `pid << 32 | fd + 1`; 0 while lent or absent.
-static CACHED: AtomicU64 = AtomicU64::new(0);
+pub(crate) struct Cached(AtomicU64);
+
+impl Cached {
+    pub(crate) const fn new() -> Self {
+        Cached(AtomicU64::new(0))
+    }
+}
 
 fn borrow_socket() -> Result<i32> {
-    let cached = CACHED.swap(0, Ordering::AcqRel);
+    let cached = Cached::here().0.swap(0, Ordering::AcqRel);
     if cached != 0 {
         let fd = (cached as u32) as i32 - 1;
         // (A vfork child has the parent's memory and a copy of its descriptors: it asks while the parent
@@ -97,14 +104,14 @@ fn borrow_socket() -> Result<i32> {
 
 fn return_socket(fd: i32) {
     let word = u64::from(crate::process::cached_pid()) << 32 | (fd + 1) as u64;
-    if CACHED.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    if Cached::here().0.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         crate::fd::close(fd);
     }
 }
 
 /// Closes the descriptor kept between look-ups: a socket keeps some of the rights of whoever opened it.
 pub fn forget() {
-    let word = CACHED.swap(0, Ordering::AcqRel) as u32;
+    let word = Cached::here().0.swap(0, Ordering::AcqRel) as u32;
     if word != 0 {
         crate::fd::close(word as i32 - 1);
     }
@@ -112,7 +119,7 @@ pub fn forget() {
 
 /// The descriptor kept between look-ups, so that close loops can spare it.
 pub fn cached_fd() -> Option<i32> {
-    match CACHED.load(Ordering::Relaxed) as u32 {
+    match Cached::here().0.load(Ordering::Relaxed) as u32 {
         0 => None,
         word => Some(word as i32 - 1),
     }

@@ -2,6 +2,7 @@
 //! descriptors live out of the application's way, and the list of their numbers, which close loops and
 //! close_range() spare (see [`raise`]).
 
+use crate::part::Part as _;
 use crate::raw::{nr, syscall};
 use crate::{Result, check};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +11,18 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// other.
 const NUMBERS: usize = 1 << 20;
 
-static INTERNAL: [AtomicU64; NUMBERS / 64] = [const { AtomicU64::new(0) }; NUMBERS / 64];
+/// Which numbers of a process are ours, a bit each.
+pub(crate) struct Internal([AtomicU64; NUMBERS / 64]);
+
+impl Internal {
+    pub(crate) const fn new() -> Self {
+        Internal([const { AtomicU64::new(0) }; NUMBERS / 64])
+    }
+}
 
 fn place(fd: i32) -> Option<(&'static AtomicU64, u64)> {
     let number = usize::try_from(fd).ok()?;
-    Some((INTERNAL.get(number / 64)?, 1 << (number % 64)))
+    Some((Internal::here().0.get(number / 64)?, 1 << (number % 64)))
 }
 
 /// Whether `fd` is one of ours.
@@ -28,7 +36,7 @@ pub fn next_internal(first: u32, last: u32) -> Option<u32> {
     let end = (last as usize).min(NUMBERS - 1);
     let mut number = first as usize;
     while number <= end {
-        let rest = INTERNAL[number / 64].load(Ordering::Relaxed) >> (number % 64);
+        let rest = Internal::here().0[number / 64].load(Ordering::Relaxed) >> (number % 64);
         if rest == 0 {
             number = (number / 64 + 1) * 64;
             continue;

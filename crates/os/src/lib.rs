@@ -16,6 +16,7 @@ pub mod futex;
 pub mod limits;
 pub mod mem;
 pub mod net;
+mod part;
 pub mod pipe;
 pub mod poll;
 pub mod process;
@@ -23,9 +24,11 @@ pub mod raw;
 mod raw_poll;
 pub mod select;
 mod signals;
+mod state;
 pub mod time;
 
 pub use raw::Errno;
+pub use state::State;
 
 /// Result of a system call.
 pub type Result<T> = core::result::Result<T, Errno>;

@@ -4,6 +4,7 @@
 //! the call the program made. The preload library hands its resolved pointer in; until then the raw call
 //! serves.
 
+use crate::part::Part as _;
 use crate::raw::{nr, syscall};
 use crate::raw_poll::libc_errno;
 use crate::{Errno, Result, raw_poll};
@@ -22,21 +23,28 @@ pub fn use_libc(poll: LibcPoll, errno: ErrnoLocation) {
     LIBC_POLL.store(poll as *mut (), Ordering::Release);
 }
 
-/// Whether the descriptor limit of this process is known to be so low that poll may refuse to name what a
+/// Whether the descriptor limit of a process is known to be so low that poll may refuse to name what a
 /// program asks for.
-static IS_NARROW: AtomicBool = AtomicBool::new(false);
+pub(crate) struct Narrow(AtomicBool);
+
+impl Narrow {
+    pub(crate) const fn new() -> Self {
+        Narrow(AtomicBool::new(false))
+    }
+}
+
 /// A limit that no set looked at by its rings alone exceeds.
 const WIDE: u64 = 64;
 
 /// The descriptor limit is, or is about to be, `limit`.
 pub fn note_descriptor_limit(limit: u64) {
-    IS_NARROW.store(limit < WIDE, Ordering::Relaxed);
+    Narrow::here().0.store(limit < WIDE, Ordering::Relaxed);
 }
 
 /// Whether the kernel may refuse a set for its size alone: then it is to be asked.
 #[inline]
 pub fn may_be_refused() -> bool {
-    IS_NARROW.load(Ordering::Relaxed)
+    Narrow::here().0.load(Ordering::Relaxed)
 }
 
 /// Whether the kernel refuses to poll so many descriptors, or such.

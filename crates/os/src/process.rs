@@ -2,24 +2,32 @@
 //! Owns: nothing shared; every answer is the kernel's at the time of the call.
 
 use crate::check;
+use crate::part::Part as _;
 use crate::raw::{Errno, nr, syscall};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// The process id.
 pub fn pid() -> u32 {
     if crate::confined::is_strict() {
-        return CACHED_PID.load(Ordering::Relaxed);
+        return CachedPid::here().0.load(Ordering::Relaxed);
     }
     // SAFETY: getpid has no arguments and no effect.
     unsafe { syscall!(nr::__NR_getpid) as u32 }
 }
 
-static CACHED_PID: AtomicU32 = AtomicU32::new(0);
+/// The process id, once it was asked; 0 before.
+pub(crate) struct CachedPid(AtomicU32);
+
+impl CachedPid {
+    pub(crate) const fn new() -> Self {
+        CachedPid(AtomicU32::new(0))
+    }
+}
 
 /// The process id without a system call, once [`refresh_pid`] has run in this process.
 #[inline(always)]
 pub fn cached_pid() -> u32 {
-    match CACHED_PID.load(Ordering::Relaxed) {
+    match CachedPid::here().0.load(Ordering::Relaxed) {
         0 => refresh_pid(),
         pid => pid,
     }
@@ -29,7 +37,7 @@ pub fn cached_pid() -> u32 {
 #[inline(never)]
 pub fn refresh_pid() -> u32 {
     let now = pid();
-    CACHED_PID.store(now, Ordering::Relaxed);
+    CachedPid::here().0.store(now, Ordering::Relaxed);
     now
 }
 

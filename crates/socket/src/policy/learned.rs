@@ -8,13 +8,16 @@ use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use os::time::Cycles;
 
-/// Rounds that a wait is worth.
+/// Rounds that a wait is worth, kept as the bits by which they differ from what an answer is worth at first:
+/// so the state of a process, of which one window is a part, is zero at first.
 #[derive(Debug)]
 pub(crate) struct Window(AtomicU32);
 
+const ZERO: u32 = Measured::ROUNDS_FOR_ANSWER;
+
 impl Window {
     pub(crate) const fn new(rounds: u32) -> Self {
-        Window(AtomicU32::new(rounds))
+        Window(AtomicU32::new(rounds ^ ZERO))
     }
 
     pub(crate) fn reset(&self) {
@@ -23,12 +26,12 @@ impl Window {
 
     #[inline]
     pub(super) fn set(&self, rounds: u32) {
-        self.0.store(rounds, Ordering::Relaxed);
+        self.0.store(rounds ^ ZERO, Ordering::Relaxed);
     }
 
     #[inline]
     pub(super) fn rounds(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) ^ ZERO
     }
 
     /// A wait of `rounds` rounds was worth it, in its `round`th: one that barely was gets more.
