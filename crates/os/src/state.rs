@@ -1,0 +1,54 @@
+//! What this room remembers of a process, in one value: which descriptors are ours, which calls it may make,
+//! and what was asked once. Owns: the only static of such things. All of it is zero at first.
+
+use crate::confined::Filter;
+use crate::diag::Cached;
+use crate::fd::Internal;
+use crate::part::Part;
+use crate::poll::Narrow;
+use crate::process::CachedPid;
+
+macro_rules! parts {
+    ($($name:ident: $part:ty,)*) => {
+        /// What is remembered of one process.
+        pub struct State {
+            $($name: $part,)*
+        }
+
+        impl State {
+            /// Nothing yet.
+            pub const fn new() -> Self {
+                State { $($name: <$part>::new(),)* }
+            }
+        }
+
+        $(impl Part for $part {
+            #[inline(always)]
+            fn here() -> &'static Self {
+                &here().$name
+            }
+        })*
+    };
+}
+
+parts! {
+    pid: CachedPid,
+    filter: Filter,
+    narrow: Narrow,
+    diag: Cached,
+    internal: Internal,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+static STATE: State = State::new();
+
+/// That of the process that runs.
+#[inline(always)]
+fn here() -> &'static State {
+    &STATE
+}
