@@ -4,7 +4,7 @@
 //! nothing here may call libc: calls go straight to the kernel and errors come back as values, never through
 //! `errno`. (But for `sched_getcpu`, which every libc has and answers without the kernel, and the `poll` it
 //! is handed.) Does not own: policy. No function here retries, waits or falls back.
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, feature = "sim")), no_std)]
 
 pub mod confined;
 mod decimal;
@@ -24,6 +24,8 @@ pub mod raw;
 mod raw_poll;
 pub mod select;
 mod signals;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod state;
 pub mod time;
 

@@ -185,6 +185,10 @@ pub fn yield_now() {
 /// The CPU this thread runs on at the moment; 0 if it cannot be told.
 #[inline]
 pub fn current_cpu() -> u32 {
+    #[cfg(feature = "sim")]
+    if crate::sim::seat().is_some() {
+        return 0;
+    }
     unsafe extern "C" {
         // In every libc; a read of the thread's own memory where the kernel keeps it up to date (rseq), else
         // vDSO.

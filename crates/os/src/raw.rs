@@ -36,8 +36,23 @@ impl Errno {
 /// The caller answers for what the kernel does with the arguments: pointers must be valid for the call's
 /// reads and writes, and the call must not break memory that Rust code relies on.
 #[inline]
-#[cfg(target_arch = "x86_64")]
 pub unsafe fn syscall6(number: u32, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+    #[cfg(feature = "sim")]
+    if let Some(seat) = crate::sim::seat() {
+        // SAFETY: forwarded promise of the caller.
+        return unsafe { crate::sim::dispatch(seat.kernel, number, [a, b, c, d, e, f]) };
+    }
+    // SAFETY: forwarded promise of the caller.
+    unsafe { real6(number, [a, b, c, d, e, f]) }
+}
+
+/// The instruction itself: the machine's kernel.
+///
+/// # Safety
+/// As for [`syscall6`].
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn real6(number: u32, [a, b, c, d, e, f]: [usize; 6]) -> isize {
     let ret: isize;
     // SAFETY: the x86-64 kernel ABI: rcx and r11 are clobbered, all else is preserved; the caller vouches for
     // the arguments.
@@ -48,13 +63,13 @@ pub unsafe fn syscall6(number: u32, a: usize, b: usize, c: usize, d: usize, e: u
     ret
 }
 
-/// Issues system call `number` with six arguments and returns the kernel's raw answer (`-errno` on failure).
+/// The instruction itself: the machine's kernel.
 ///
 /// # Safety
-/// The caller answers for what the kernel does with the arguments.
-#[inline]
+/// As for [`syscall6`].
+#[inline(always)]
 #[cfg(target_arch = "aarch64")]
-pub unsafe fn syscall6(number: u32, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+pub(crate) unsafe fn real6(number: u32, [a, b, c, d, e, f]: [usize; 6]) -> isize {
     let ret: isize;
     // SAFETY: the aarch64 kernel ABI preserves all registers but x0; the caller vouches for the arguments.
     unsafe {

@@ -50,5 +50,9 @@ static STATE: State = State::new();
 /// That of the process that runs.
 #[inline(always)]
 fn here() -> &'static State {
+    #[cfg(feature = "sim")]
+    if let Some(seat) = crate::sim::seat() {
+        return seat.state;
+    }
     &STATE
 }

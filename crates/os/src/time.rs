@@ -126,6 +126,10 @@ fn counter() -> u64 {
     if crate::confined::is_strict() {
         return counted();
     }
+    #[cfg(feature = "sim")]
+    if let Some(seat) = crate::sim::seat() {
+        return seat.kernel.cycles();
+    }
     #[cfg(target_arch = "x86_64")]
     // SAFETY: rdtsc has no preconditions on any x86-64 Linux that user space runs on.
     unsafe {
