@@ -5,7 +5,7 @@
 //! death are TCP's to tell; bytes still in the ring come before whatever TCP says; nobody writes to TCP
 //! before the verdict is PLAIN. Does not own: the C ABI (`preload`), the registry and slots (`fabric`),
 //! orderings of shared words (`shm`).
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, feature = "sim")), no_std)]
 #![forbid(unsafe_code)]
 
 mod afterwards;

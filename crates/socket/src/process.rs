@@ -67,5 +67,31 @@ static PROCESS: Process = Process::new();
 /// The process that runs.
 #[inline(always)]
 fn here() -> &'static Process {
+    #[cfg(feature = "sim")]
+    if let Some(process) = sim::current() {
+        return process;
+    }
     &PROCESS
+}
+
+/// Which process a thread runs as, where several live in one of the machine's. For tests.
+#[cfg(feature = "sim")]
+mod sim {
+    use super::Process;
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static CURRENT: Cell<Option<&'static Process>> = const { Cell::new(None) };
+    }
+
+    pub(super) fn current() -> Option<&'static Process> {
+        CURRENT.get()
+    }
+
+    impl Process {
+        /// From now on the calling thread runs as this process.
+        pub fn enter(&'static self) {
+            CURRENT.set(Some(self));
+        }
+    }
 }

@@ -59,7 +59,7 @@ pub struct Twin {
 
 impl Twin {
     /// A new range for a child: `len` bytes shared with the machine's descriptor `backing`, or private ones.
-    pub fn make(from: usize, len: usize, backing: Option<i32>) -> Self {
+    pub(super) fn make(from: usize, len: usize, backing: Option<i32>) -> Self {
         let (flags, fd) = match backing {
             Some(fd) => (nr::MAP_SHARED | nr::MAP_NORESERVE, fd),
             None => (nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE, -1),
@@ -76,7 +76,7 @@ impl Twin {
     /// # Safety
     /// Every range is mapped at both places, nobody writes into the parent's or looks into the child's
     /// meanwhile; and no word of a private range looks like such an address without being one.
-    pub unsafe fn copy_all(twins: &[Twin]) {
+    pub(super) unsafe fn copy_all(twins: &[Twin]) {
         for twin in twins.iter().filter(|twin| twin.is_private) {
             for at in (0..twin.len).step_by(8) {
                 // SAFETY: both are mapped, so long and aligned, by the caller's word.
@@ -88,19 +88,10 @@ impl Twin {
             }
         }
     }
-
-    /// Gives a child's range back to the machine.
-    ///
-    /// # Safety
-    /// Nobody will look there any more.
-    pub unsafe fn unmap(at: usize, len: usize) {
-        // SAFETY: by the caller's word.
-        unsafe { real6(nr::__NR_munmap, [at, len, 0, 0, 0, 0]) };
-    }
 }
 
 /// Where the child has what the parent has at `address`; the same number if it is none of these.
-pub fn copy_of(twins: &[Twin], address: usize) -> usize {
+fn copy_of(twins: &[Twin], address: usize) -> usize {
     let home = twins.iter().find(|twin| (twin.from..twin.from + twin.len).contains(&address));
     home.map_or(address, |twin| twin.to + (address - twin.from))
 }

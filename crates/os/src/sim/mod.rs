@@ -7,10 +7,12 @@
 mod backing;
 mod call;
 mod decode;
+mod image;
 
-pub use backing::{Backing, Twin, copy_of};
+pub use backing::{Backing, Twin};
 pub use call::{Call, FileAbout, Lock};
 pub(crate) use decode::dispatch;
+pub use image::{Ground, Range, fork, place};
 
 use crate::state::State;
 use core::cell::Cell;
