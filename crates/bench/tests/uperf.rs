@@ -223,10 +223,8 @@ fn raw_lines_are_uperfs() {
 
 #[test]
 fn history_has_a_line_for_each_flowop() {
-    let (profile, slave) = (
-        Profile::new(&EXACT.replace("$kind", "nprocs").replace("$proto", "tcp").replace("$port", "")),
-        Slave::start(&[]),
-    );
+    let text = EXACT.replace("$kind", "nprocs").replace("$proto", "tcp").replace("$port", "");
+    let (profile, slave) = (Profile::new(&text), Slave::start(&[]));
     let file = tempfile::NamedTempFile::new().expect("a file");
     let path = file.path().to_str().expect("a name");
     let run = master(&slave, profile.path(), &["-X", path, "-f"]);
