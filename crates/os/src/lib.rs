@@ -22,6 +22,8 @@ pub mod poll;
 pub mod process;
 pub mod raw;
 mod raw_poll;
+#[cfg(feature = "sim")]
+mod seat;
 pub mod select;
 mod signals;
 #[cfg(feature = "sim")]

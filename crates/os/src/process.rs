@@ -186,7 +186,7 @@ pub fn yield_now() {
 #[inline]
 pub fn current_cpu() -> u32 {
     #[cfg(feature = "sim")]
-    if crate::sim::seat().is_some() {
+    if crate::seat::taken().is_some() {
         return 0;
     }
     unsafe extern "C" {

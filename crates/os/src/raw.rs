@@ -38,9 +38,9 @@ impl Errno {
 #[inline]
 pub unsafe fn syscall6(number: u32, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
     #[cfg(feature = "sim")]
-    if let Some(seat) = crate::sim::seat() {
+    if let Some(machine) = crate::seat::taken() {
         // SAFETY: forwarded promise of the caller.
-        return unsafe { crate::sim::dispatch(seat.kernel, number, [a, b, c, d, e, f]) };
+        return unsafe { machine.system_call(number, [a, b, c, d, e, f]) };
     }
     // SAFETY: forwarded promise of the caller.
     unsafe { real6(number, [a, b, c, d, e, f]) }

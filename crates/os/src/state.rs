@@ -51,8 +51,9 @@ static STATE: State = State::new();
 #[inline(always)]
 fn here() -> &'static State {
     #[cfg(feature = "sim")]
-    if let Some(seat) = crate::sim::seat() {
-        return seat.state;
+    if let Some(machine) = crate::seat::taken() {
+        // SAFETY: a seat answers with the address of a State that lives as long as the program.
+        return unsafe { &*machine.state().cast::<State>() };
     }
     &STATE
 }

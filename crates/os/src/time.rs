@@ -127,8 +127,8 @@ fn counter() -> u64 {
         return counted();
     }
     #[cfg(feature = "sim")]
-    if let Some(seat) = crate::sim::seat() {
-        return seat.kernel.cycles();
+    if let Some(machine) = crate::seat::taken() {
+        return machine.cycles();
     }
     #[cfg(target_arch = "x86_64")]
     // SAFETY: rdtsc has no preconditions on any x86-64 Linux that user space runs on.

@@ -1,5 +1,6 @@
 //! A kernel that is a value: for tests, system calls of a thread may go to one instead of the machine's.
-//! Compiled with the feature `sim` only. Owns: which thread has which kernel, and as which process it runs.
+//! Compiled with the feature `sim` only. Owns: that a thread sits on one (`seat`), and as which process it
+//! runs.
 //!
 //! What such a kernel maps is real memory, and its files are real memfds: so whatever stands above works as
 //! it is, atomics included.
@@ -11,11 +12,11 @@ mod image;
 
 pub use backing::{Backing, Twin};
 pub use call::{Call, FileAbout, Lock};
-pub(crate) use decode::dispatch;
+use decode::dispatch;
 pub use image::{Ground, Range, fork, place};
 
+use crate::seat::Machine;
 use crate::state::State;
-use core::cell::Cell;
 
 /// A kernel as one thread of a process sees it.
 pub trait Kernel: Sync {
@@ -34,17 +35,22 @@ pub struct Seat {
     pub state: &'static State,
 }
 
-std::thread_local! {
-    static SEAT: Cell<Option<&'static Seat>> = const { Cell::new(None) };
+impl Machine for Seat {
+    unsafe fn system_call(&self, number: u32, args: [usize; 6]) -> isize {
+        // SAFETY: forwarded promise of the caller.
+        unsafe { dispatch(self.kernel, number, args) }
+    }
+
+    fn cycles(&self) -> u64 {
+        self.kernel.cycles()
+    }
+
+    fn state(&self) -> *const () {
+        core::ptr::from_ref(self.state).cast()
+    }
 }
 
 /// From now on the calling thread sits there; `None`: on the machine itself.
 pub fn sit(seat: Option<&'static Seat>) {
-    SEAT.set(seat);
-}
-
-/// Where the calling thread sits.
-#[inline]
-pub fn seat() -> Option<&'static Seat> {
-    SEAT.get()
+    crate::seat::take(seat.map(|seat| seat as &dyn Machine));
 }
