@@ -3,7 +3,7 @@
 //! none on time.
 //!
 //! Sizes are small by default; the full bars: BARS_BYTES=1073741824 BARS_KILLS=1000 BARS_CHURN=10000
-//! BARS_CHURN_ROUNDS=20 BARS_MANY=1000 BARS_VERDICTS=100000.
+//! BARS_CHURN_ROUNDS=20 BARS_MANY=1000 BARS_VERDICTS=100000 BARS_PEERS=2000.
 
 mod closed;
 mod fallback;
@@ -211,6 +211,32 @@ fn connections_opened_and_closed() {
             assert_flat(&good(&bed, "server", s.finish(Duration::from_secs(20))), SLOTS_BEHIND);
         }
         assert_nothing_left(&bed, &before);
+    }
+}
+
+/// The same of "mapped KIB": after the first third, no growth beyond 4 MiB.
+fn assert_mapped_flat(text: &str) {
+    let mapped = |line: &str| line.split_once(" mapped ")?.1.trim().parse::<u64>().ok();
+    let rows: Vec<u64> = text.lines().filter_map(mapped).collect();
+    let (first, last) = (rows[rows.len() / 3], rows[rows.len() - 1]);
+    assert!(last <= first + 4096, "address space grew from {first} to {last} KiB:\n{text}");
+}
+
+/// A process that meets one peer after the other keeps nothing of those that have ended.
+#[test]
+fn successive_peers() {
+    let count = setting("BARS_PEERS", 300);
+    for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted().contains(m)) {
+        for peers in ["servers", "clients"] {
+            let bed = Bed::new("peers", mode);
+            let before = shared_files();
+            let outcome = bed.run(&mut load(bed.client(PROGRAM), &["peers", peers], &[count]), peers, LIMIT);
+            let text = good(&bed, peers, outcome);
+            assert_flat(&text, 4);
+            assert_mapped_flat(&text);
+            bed.assert_carrier(count * 8000, &text);
+            assert_nothing_left(&bed, &before);
+        }
     }
 }
 

@@ -4,27 +4,39 @@
 use crate::slot::{SlotView, Views};
 use crate::turn::Turn;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
-use shm::segment::Segment;
+use shm::segment::{SLOTS_MAX, Segment};
 use shm::slab::{Index, LEAF, OnceRef, Slab};
 
-/// Most segments of one process: 65 536 connections at once.
+/// Most segments of one process at once: 65 536 connections.
 pub(crate) const SEGMENTS: usize = 1024;
-/// Most link groups of one process.
-const GROUPS: usize = 1024;
-/// A segment this process offers.
+/// Most link groups of one process at once.
+pub(crate) const GROUPS: usize = 1024;
+/// Group of a segment that belongs to none: its addresses serve the next one of its shape.
+pub(crate) const SPARE: u32 = u32::MAX;
+
+/// A segment this process offers. The address range and geometry never change; what it shows may.
 pub(crate) struct Offered {
     pub(crate) segment: OnceRef<Segment>,
+    /// Of what it shows now; the one in the segment is of what it showed first.
+    pub(crate) nonce: AtomicU64,
     /// Under which a peer finds it; -1 for none.
     pub(crate) number: AtomicI32,
-    /// How many slots it has, and how many of them were used so far, ever.
+    /// How many slots it has, and how many of them were used so far by its group.
     pub(crate) slots: AtomicU32,
     pub(crate) used: AtomicU32,
     pub(crate) group: AtomicU32,
+    /// Offers and sockets of this process on it, those whose slot was lent again included.
+    pub(crate) live: AtomicU32,
+    /// Views of its slots, plus one.
+    pub(crate) views: [AtomicU32; SLOTS_MAX as usize],
 }
 
 /// Slots shared with one peer process and one ring size.
 pub(crate) struct Group {
+    /// 0 for a group that is none any more.
     pub(crate) peer: AtomicU64,
+    /// In which it was made: what a fork child finds of its parent's is the parent's to hand out.
+    pub(crate) era: AtomicU32,
     pub(crate) ring_size: AtomicU32,
     pub(crate) id: AtomicU32,
     /// Segments made for it.
@@ -47,8 +59,10 @@ pub(crate) struct Offers {
     pub(crate) segments: Slab<Offered, { SEGMENTS / LEAF }>,
     pub(crate) groups: Slab<Group, { GROUPS / LEAF }>,
     pub(crate) values: Slab<Segment, { SEGMENTS / LEAF }>,
-    /// First group made by this process: in a fork child, what the parent offers is the parent's to hand out.
-    pub(crate) first_group: AtomicU32,
+    /// Goes on when what was made so far is to be handed out no more.
+    pub(crate) era: AtomicU32,
+    /// Which group is looked at next for whether its peer has died.
+    pub(crate) hand: AtomicU32,
 }
 
 impl Offers {
@@ -58,7 +72,8 @@ impl Offers {
             segments: Slab::new(),
             groups: Slab::new(),
             values: Slab::new(),
-            first_group: AtomicU32::new(0),
+            era: AtomicU32::new(0),
+            hand: AtomicU32::new(0),
         }
     }
 
@@ -69,11 +84,41 @@ impl Offers {
     pub(crate) fn group_of(&self, home: &Offered) -> Option<&'static Group> {
         self.groups.get(Index(home.group.load(Relaxed)))
     }
+
+    /// Every segment that was made.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Index, &'static Offered)> {
+        (0..self.segments.made()).filter_map(|index| Some((Index(index), self.segments.get(Index(index))?)))
+    }
+
+    /// Whether this process hands its slots out.
+    pub(crate) fn is_own(&self, group: &Group) -> bool {
+        group.era.load(Relaxed) == self.era.load(Relaxed)
+    }
+}
+
+impl Offered {
+    /// Its slots that were used, as this process sees them.
+    pub(crate) fn used_views<'a>(
+        &'a self,
+        views: &'a Views,
+    ) -> impl Iterator<Item = (Index, &'static SlotView)> + 'a {
+        let numbers = self.views.iter().take(self.used.load(Relaxed) as usize);
+        numbers.filter_map(|place| {
+            let index = Index(place.load(Relaxed).checked_sub(1)?);
+            Some((index, views.get(index)?))
+        })
+    }
 }
 
 impl List {
     pub(crate) const fn new() -> Self {
         List { head: AtomicU32::new(0), tail: AtomicU32::new(0) }
+    }
+
+    /// Forgets its slots.
+    pub(crate) fn clear(&self) {
+        self.head.store(0, Relaxed);
+        self.tail.store(0, Relaxed);
     }
 
     pub(crate) fn push_back(&self, views: &Views, index: Index, view: &SlotView) {

@@ -47,6 +47,7 @@ pub mod rows;
 pub mod slot;
 pub mod totals;
 pub mod turn;
+mod unused;
 pub mod verdict;
 
 pub use fabric::Fabric;

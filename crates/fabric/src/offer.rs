@@ -1,21 +1,21 @@
 //! The client's memory: link groups, their segments, and free slots.
 //!
 //! Owns: which slot may be offered. A slot is lent again when both sides have let it go, or when the kernel
-//! knows neither socket as open and nobody who held one lives (`member`): a socket that was reset is known to
+//! knows neither socket as open and nobody who held one lives (`unused`): a socket that was reset is known to
 //! nobody but its owner. A link group is a pair of processes, so a peer that scribbles breaks only its own
 //! connections.
 
 use crate::bells;
 use crate::door::Tier;
 use crate::fabric::Fabric;
-use crate::groups::{Group, List, Offered, SEGMENTS};
+use crate::groups::{GROUPS, Group, List, Offered, SEGMENTS};
 use crate::process::ProcessId;
 use crate::slot::SlotView;
+use crate::unused::is_let_go;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use shm::Side;
 use shm::segment::{Geometry, SLOTS_MAX, Segment};
 use shm::slab::{Index, OnceRef};
-use shm::sync::Ordering::Acquire;
-use shm::{Side, SlotHeader};
 use wire::reason::Reason;
 
 /// Slots in a group's segments, one after the other: most groups need few, and each slot is address space in
@@ -23,6 +23,9 @@ use wire::reason::Reason;
 const SLOTS: [u32; 4] = [2, 8, 32, SLOTS_MAX];
 /// How many slots whose peer has not closed are looked at before a new slot is taken.
 const CLOSING_LOOKS: u32 = 4;
+/// How many groups are looked at for a dead peer before a group is made: more than are made, so that few of
+/// the dead are ever there.
+const GROUP_LOOKS: u32 = 16;
 
 /// A slot for one connection, and the number under which the server finds its segment.
 #[derive(Clone, Copy)]
@@ -33,6 +36,8 @@ pub struct Offer {
     pub view: &'static SlotView,
     /// Number of the segment (a descriptor, in the local tier).
     pub memfd: i32,
+    /// Which tells the segment from any other.
+    pub nonce: u64,
 }
 
 impl<T: Tier> Fabric<T> {
@@ -65,27 +70,49 @@ impl<T: Tier> Fabric<T> {
             counter.fetch_add(1, shm::sync::Ordering::Relaxed);
         }
         let home = self.offers.home_of(view).ok_or(Reason::MEM)?;
-        Ok(Offer { index, view, memfd: home.number.load(Relaxed) })
+        home.live.fetch_add(1, Relaxed);
+        Ok(Offer { index, view, memfd: home.number.load(Relaxed), nonce: home.nonce.load(Relaxed) })
     }
 
     fn group_for(&self, peer: ProcessId, ring_size: u32) -> Option<(Index, &'static Group)> {
         let key = peer.word();
-        let own = self.offers.first_group.load(Relaxed)..self.offers.groups.made();
-        let known = own
-            .filter_map(|index| Some((Index(index), self.offers.groups.get(Index(index))?)))
-            .find(|(_, group)| group.peer.load(Relaxed) == key && group.ring_size.load(Relaxed) == ring_size);
-        known.or_else(|| {
-            let id = self.tier.mapped()?.next_link_group.fetch_add(256, shm::sync::Ordering::Relaxed);
-            self.offers.groups.take(os::mem::more, || Group {
-                peer: AtomicU64::new(key),
-                ring_size: AtomicU32::new(ring_size),
-                id: AtomicU32::new(id),
-                segments: AtomicU32::new(0),
-                current: AtomicU32::new(0),
-                free: List::new(),
-                closing: List::new(),
+        let groups = || {
+            let made = 0..self.offers.groups.made();
+            made.filter_map(|index| Some((Index(index), self.offers.groups.get(Index(index))?)))
+        };
+        let is_it = |group: &Group| {
+            group.peer.load(Relaxed) == key
+                && group.ring_size.load(Relaxed) == ring_size
+                && self.offers.is_own(group)
+        };
+        if let Some(known) = groups().find(|(_, group)| is_it(group)) {
+            return Some(known);
+        }
+        let map = self.tier.mapped()?;
+        self.dissolve_dead_groups(GROUP_LOOKS, None);
+        let free = || groups().find(|(_, group)| group.peer.load(Relaxed) == 0);
+        let (index, group) = free()
+            .or_else(|| {
+                self.offers.groups.take(os::mem::more, || Group {
+                    peer: AtomicU64::new(0),
+                    era: AtomicU32::new(0),
+                    ring_size: AtomicU32::new(0),
+                    id: AtomicU32::new(0),
+                    segments: AtomicU32::new(0),
+                    current: AtomicU32::new(0),
+                    free: List::new(),
+                    closing: List::new(),
+                })
             })
-        })
+            .or_else(|| {
+                self.dissolve_dead_groups(GROUPS as u32, None);
+                free()
+            })?;
+        group.era.store(self.offers.era.load(Relaxed), Relaxed);
+        group.ring_size.store(ring_size, Relaxed);
+        group.id.store(map.next_link_group.fetch_add(256, shm::sync::Ordering::Relaxed), Relaxed);
+        group.peer.store(key, Relaxed);
+        Some((index, group))
     }
 
     /// A slot used before whose two sides are gone.
@@ -140,24 +167,48 @@ impl<T: Tier> Fabric<T> {
 
     fn next_slot(&self, home: u32, offered: &Offered) -> Result<(Index, &'static SlotView), Reason> {
         let segment = *offered.segment.get().ok_or(Reason::MEM)?;
-        let number = offered.used.fetch_add(1, Relaxed);
-        self.views.make(segment, number, home).ok_or(Reason::MEM)
+        let number = offered.used.load(Relaxed);
+        let place = offered.views.get(number as usize).ok_or(Reason::MEM)?;
+        let known = place.load(Relaxed).checked_sub(1).map(Index);
+        let view = match known.and_then(|index| Some((index, self.views.get(index)?))) {
+            Some(view) => view,
+            None => self.views.make(segment, number, home).ok_or(Reason::MEM)?,
+        };
+        place.store(view.0.0 + 1, Relaxed);
+        offered.used.store(number + 1, Relaxed);
+        Ok(view)
     }
 
     fn new_segment(&self, index: Index, group: &Group) -> Result<(Index, &'static Offered), Reason> {
         let step = (group.segments.load(Relaxed) as usize).min(SLOTS.len() - 1);
         let geometry = Geometry { slots: SLOTS[step], ring_size: group.ring_size.load(Relaxed) };
+        let made = self.make_segment(index, geometry);
+        made.or_else(|_| {
+            self.dissolve_dead_groups(GROUPS as u32, Some(index));
+            self.make_segment(index, geometry)
+        })
+    }
+
+    /// A segment where one lay whose group is dissolved, or at addresses of its own.
+    fn make_segment(&self, group: Index, geometry: Geometry) -> Result<(Index, &'static Offered), Reason> {
+        if let Some(spare) = self.spare_segment(geometry) {
+            return self.make_over(spare, group, geometry);
+        }
         let (memory, number) = self.tier.make(geometry.len())?;
-        let made = Segment::format(memory, geometry, os::process::random_u64())
+        let nonce = os::process::random_u64();
+        let made = Segment::format(memory, geometry, nonce)
             .and_then(|segment| self.offers.values.take(os::mem::more, || segment))
             .and_then(|(_, segment)| {
                 self.offers.segments.take(os::mem::more, || {
                     let offered = Offered {
                         segment: OnceRef::new(),
+                        nonce: AtomicU64::new(nonce),
                         number: AtomicI32::new(number),
                         slots: AtomicU32::new(geometry.slots),
                         used: AtomicU32::new(0),
-                        group: AtomicU32::new(index.0),
+                        group: AtomicU32::new(group.0),
+                        live: AtomicU32::new(0),
+                        views: [const { AtomicU32::new(0) }; SLOTS_MAX as usize],
                     };
                     offered.segment.set(segment);
                     offered
@@ -167,6 +218,7 @@ impl<T: Tier> Fabric<T> {
             Some(made) => Ok(made),
             None => {
                 self.tier.close(number);
+                self.tier.retire(memory);
                 Err(if self.offers.segments.made() as usize >= SEGMENTS {
                     Reason::MAX_DMB
                 } else {
@@ -174,6 +226,23 @@ impl<T: Tier> Fabric<T> {
                 })
             }
         }
+    }
+
+    fn make_over(
+        &self,
+        (index, spare): (Index, &'static Offered),
+        group: Index,
+        geometry: Geometry,
+    ) -> Result<(Index, &'static Offered), Reason> {
+        let memory = spare.segment.get().map(Segment::memory).ok_or(Reason::MEM)?;
+        let number = self.tier.make_over(memory)?;
+        let nonce = os::process::random_u64();
+        Segment::format(memory, geometry, nonce).ok_or(Reason::MEM)?;
+        spare.nonce.store(nonce, Relaxed);
+        spare.number.store(number, Relaxed);
+        spare.used.store(0, Relaxed);
+        spare.group.store(group.0, Relaxed);
+        Ok((index, spare))
     }
 
     /// Looks through the slots that wait for a side which may have died without letting go.
@@ -188,12 +257,6 @@ impl<T: Tier> Fabric<T> {
         None
     }
 
-    /// Whether nobody is left who could use the slot, though not all said so. That the kernel lists no socket
-    /// does not suffice: after a reset it lists neither, and both descriptors may be open.
-    fn is_orphaned(&self, view: &SlotView) -> bool {
-        self.tier.is_over(view) && !view.header().sides.iter().any(|side| self.members().has_living(side))
-    }
-
     /// Gives a slot back after this process's last close of the client's side.
     pub fn give_back(&self, index: Index, view: &'static SlotView) {
         let Some(home) = self.offers.home_of(view) else {
@@ -202,17 +265,25 @@ impl<T: Tier> Fabric<T> {
         let Some(group) = self.offers.group_of(home) else {
             return;
         };
-        if home.group.load(Relaxed) < self.offers.first_group.load(Relaxed) {
-            // Inherited by fork: the parent's list has it.
-            return;
-        }
         let Some(_turn) = self.offers.turn.take() else {
             return;
         };
+        home.live.fetch_sub(1, Relaxed);
+        if !self.offers.is_own(group) {
+            // Inherited by fork: the parent's list has it.
+            return;
+        }
         if is_let_go(view.header()) {
             group.free.push_front(index, view);
         } else {
             group.closing.push_back(&self.views, index, view);
+        }
+    }
+
+    /// A socket of this process whose slot was lent again since is gone.
+    pub fn forgo(&self, view: &SlotView) {
+        if let Some(home) = self.offers.home_of(view) {
+            home.live.fetch_sub(1, Relaxed);
         }
     }
 
@@ -236,21 +307,18 @@ impl<T: Tier> Fabric<T> {
 
     /// In a fork child: what the parent made is never offered from here.
     pub(crate) fn disown_offers(&self) {
-        self.offers.first_group.store(self.offers.groups.made(), Relaxed);
+        self.offers.era.fetch_add(1, Relaxed);
     }
 
     /// The process gives its user up: what was made so far is never offered again. Of what the parent made
     /// only slots that are kept stay, and what this process made goes as a whole if there are none.
     pub(crate) fn leave_offers(&self) {
-        let first_own = self.offers.first_group.swap(self.offers.groups.made(), Relaxed);
-        for offered in
-            (0..self.offers.segments.made()).filter_map(|index| self.offers.segments.get(Index(index)))
-        {
+        for (_, offered) in self.offers.all() {
             let Some(segment) = offered.segment.get() else {
                 continue;
             };
             let slots = self.slots_kept(segment);
-            if slots != 0 && offered.group.load(Relaxed) >= first_own {
+            if slots != 0 && self.offers.group_of(offered).is_some_and(|group| self.offers.is_own(group)) {
                 continue;
             }
             self.drop_all_but(segment, slots);
@@ -259,10 +327,6 @@ impl<T: Tier> Fabric<T> {
                 self.tier.close(number);
             }
         }
+        self.disown_offers();
     }
-}
-
-/// Whether both sides say that they hold the slot no more.
-fn is_let_go(header: &SlotHeader) -> bool {
-    header.sides.iter().all(|side| side.holders.load(Acquire) == 0 && side.roster.is_empty())
 }

@@ -44,6 +44,8 @@ pub struct Intent {
     pub process: ProcessId,
     /// Descriptor of the segment in this process.
     pub memfd: i32,
+    /// Nonce of the segment.
+    pub nonce: u64,
     /// Where the client connects to.
     pub target: Endpoint,
     /// Inode of the client's socket.
@@ -82,7 +84,7 @@ impl<T: Tier> Connections<'_, T> {
         let bucket = bucket_of(intent.cookie);
         let place = self.take_place(map, bucket).ok_or(Reason::MAX_DMB)?;
         let row = &map.connections[bucket][place];
-        row.nonce.store(view.segment().nonce(), Relaxed);
+        row.nonce.store(intent.nonce, Relaxed);
         row.server_cookie.store(0, Relaxed);
         row.owner_pid.store(os::process::cached_pid(), Relaxed);
         row.memfd.store(intent.memfd as u32, Relaxed);

@@ -87,9 +87,13 @@ const RW: u32 = nr::PROT_READ | nr::PROT_WRITE;
 /// Maps `len` bytes of `fd` shared, readable and writable, left out of core dumps.
 pub fn map_shared(fd: i32, len: usize) -> Result<Shared> {
     let memory = map(0, len, RW, nr::MAP_SHARED | nr::MAP_NORESERVE, fd)?;
-    // SAFETY: advice on the mapping just made.
-    unsafe { syscall!(nr::__NR_madvise, memory.as_ptr(), len, MADV_DONTDUMP) };
+    leave_out_of_dumps(memory);
     Ok(memory)
+}
+
+fn leave_out_of_dumps(memory: Shared) {
+    // SAFETY: advice on a mapping made here.
+    unsafe { syscall!(nr::__NR_madvise, memory.as_ptr(), size_of_val(memory), MADV_DONTDUMP) };
 }
 
 /// Maps `len` bytes of `fd` read-only: storing into the slice faults.
@@ -126,7 +130,7 @@ pub fn retire(memory: Shared) -> Result<()> {
 /// Maps `fd` over a retired range of the same length.
 pub fn remap_shared(memory: Shared, fd: i32) -> Result<()> {
     let flags = nr::MAP_SHARED | nr::MAP_NORESERVE | nr::MAP_FIXED;
-    map(memory.as_ptr().addr(), size_of_val(memory), RW, flags, fd).map(drop)
+    map(memory.as_ptr().addr(), size_of_val(memory), RW, flags, fd).map(leave_out_of_dumps)
 }
 
 /// Reserves file space so that storing into a mapping cannot fault on a full file system. ENOSPC if there is

@@ -148,6 +148,13 @@ impl Segment {
         self.slot_at(slot).map(|at| unsafe { at.cast::<SlotHeader>().as_ref() })
     }
 
+    /// All of its memory, to be let go.
+    pub fn memory(&self) -> &'static [AtomicU64] {
+        // SAFETY: the constructors checked that the geometry fits the memory, which is never unmapped; the
+        // slice stands for its address and length.
+        unsafe { core::slice::from_raw_parts(self.at.as_ptr().cast(), self.geometry.len() / 8) }
+    }
+
     /// The memory of the header's page, to be let go.
     pub fn header_memory(&self) -> &'static [AtomicU64] {
         // SAFETY: the constructors checked for a page, which is never unmapped; the slice stands for its

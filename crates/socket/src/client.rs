@@ -65,7 +65,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     side.pid.store(os::process::cached_pid(), Shared::Relaxed);
     handshake::propose(offered.view).inspect_err(|_| abandon(&offered))?;
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
-    let intent = Intent { cookie, process: me, memfd: offered.memfd, target, inode };
+    let intent = Intent { cookie, process: me, memfd: offered.memfd, nonce: offered.nonce, target, inode };
     let row = fabric().connections().publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
     let seen = crate::table::get(fd);
     // (Another thread may put it into an epoll set just now.)

@@ -105,8 +105,9 @@ pub(crate) fn let_go(conn: &Conn, was: Phase) {
     if conn.is_stale() {
         // Lent again since: nothing of the slot is this connection's, but for its place among those mapped
         // here.
-        if conn.has(flag::ATTACHED) {
-            fabric().detach(end.view);
+        match closing::is_own_memory(end.side, conn.flags()) {
+            true => fabric().forgo(end.view),
+            false => fabric().detach(end.view),
         }
         return;
     }

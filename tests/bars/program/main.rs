@@ -4,6 +4,7 @@
 //!
 //! `bar-load integrity|pump|churn|many|idle|verdict server|client PORT [COUNT] [SEED]`,
 //! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`, `bar-load busy server|client PORT CHANGES`,
+//! `bar-load peers servers|clients COUNT`,
 //! `bar-load helped server|client PORT`, `bar-load mixed enabled|plain|client PORT [COUNT]`
 
 mod churn;
@@ -12,6 +13,7 @@ mod idle;
 mod integrity;
 mod many;
 mod mixed;
+mod peers;
 mod place;
 mod pump;
 mod trust;
@@ -48,6 +50,10 @@ fn main() {
         ["many", "client"] => many::client(port, count as usize),
         ["idle", "server"] => idle::server(port),
         ["idle", "client"] => idle::client(port),
+        ["peers", "servers"] => peers::meet_servers(number(2)),
+        ["peers", "clients"] => peers::meet_clients(number(2)),
+        ["peers", "one-server"] => peers::one_server(),
+        ["peers", "one-client"] => peers::one_client(port, count),
         ["verdict", "server"] => verdict::server(port),
         ["verdict", "client"] => verdict::client(port, count, seed),
         ["mixed", "enabled"] => mixed::server(port, b's'),
@@ -101,6 +107,15 @@ fn open_fds() -> usize {
 
 /// Resident memory of this process in KiB.
 fn resident() -> u64 {
+    pages(1)
+}
+
+/// Address space of this process in KiB.
+fn mapped() -> u64 {
+    pages(0)
+}
+
+fn pages(which: usize) -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    text.split(' ').nth(1).and_then(|w| w.parse::<u64>().ok()).unwrap_or(0) * 4
+    text.split(' ').nth(which).and_then(|w| w.parse::<u64>().ok()).unwrap_or(0) * 4
 }

@@ -46,6 +46,9 @@ pub trait Memory {
     /// Makes zeroed memory, mapped here, and the number under which a peer finds it. Reason: MEM.
     fn make(&self, len: usize) -> Result<(Shared, i32), Reason>;
 
+    /// The same in place of `old`, which this process made earlier and has retired: only the number.
+    fn make_over(&self, old: Shared) -> Result<i32, Reason>;
+
     /// Brings the memory at `place` before `attach`: whatever may be it, one after the other, until it is.
     /// Reasons: OPTUNSUPP where the peer is closed to others, NOSMCDDEV where it cannot be found, MEM; or the
     /// last of `attach`'s.

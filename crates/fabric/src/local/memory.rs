@@ -60,6 +60,14 @@ impl Memory for Local {
         }
     }
 
+    fn make_over(&self, old: Shared) -> Result<i32, Reason> {
+        let memfd = mem::sealed_memfd(NAME, size_of_val(old) as u64).map_err(|_| Reason::MEM)?;
+        mem::remap_shared(old, memfd).map(|()| memfd).map_err(|_| {
+            fd::close(memfd);
+            Reason::MEM
+        })
+    }
+
     fn open<R>(
         &self,
         place: &Whereabouts,

@@ -80,7 +80,8 @@ impl<T: Tier> Pair<T> {
         client.members().join(&sides[Side::Client as usize]);
         client.tier().put(offer.view, fd, Letter::Proposal, b"proposal").expect("a short letter");
         let process = client.tier().me(map).expect("room for a process");
-        let intent = Intent { cookie: key, process, memfd: offer.memfd, target, inode: 0 };
+        let intent =
+            Intent { cookie: key, process, memfd: offer.memfd, nonce: offer.nonce, target, inode: 0 };
         let row = client.connections().publish(&intent, offer.view).expect("room for a row");
         client.tier().carry(fd, key).expect("a way");
         assert_eq!(client.connections().verdict(row), None);

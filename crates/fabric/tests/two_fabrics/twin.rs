@@ -204,6 +204,13 @@ impl Memory for Twin {
         Ok((words, memory.len() as i32 - 1))
     }
 
+    fn make_over(&self, old: Shared) -> Result<i32, Reason> {
+        old.iter().for_each(|word| word.store(0, Relaxed));
+        let mut memory = lock(&self.machine.memory);
+        memory.push(old);
+        Ok(memory.len() as i32 - 1)
+    }
+
     fn open<R>(
         &self,
         place: &Whereabouts,

@@ -1,0 +1,97 @@
+//! What nobody uses any more. Owns: when a slot is nobody's, and that a link group whose peer has died gives
+//! its memory, its doorbells and its places in the tables back.
+//!
+//! Addresses stay mapped, since a late look must find something; they serve the next segment of the same
+//! shape.
+
+use crate::bells;
+use crate::door::Tier;
+use crate::fabric::Fabric;
+use crate::groups::{Group, Offered, SPARE};
+use crate::process::ProcessId;
+use crate::slot::SlotView;
+use core::sync::atomic::Ordering::Relaxed;
+use shm::SlotHeader;
+use shm::segment::{Geometry, Segment};
+use shm::slab::Index;
+use shm::sync::Ordering::Acquire;
+
+/// Whether both sides say that they hold the slot no more.
+pub(crate) fn is_let_go(header: &SlotHeader) -> bool {
+    header.sides.iter().all(|side| side.holders.load(Acquire) == 0 && side.roster.is_empty())
+}
+
+impl<T: Tier> Fabric<T> {
+    /// Whether nobody is left who could use the slot, though not all said so. That the kernel lists no socket
+    /// does not suffice: after a reset it lists neither, and both descriptors may be open.
+    pub(crate) fn is_orphaned(&self, view: &SlotView) -> bool {
+        self.tier.is_over(view) && !view.header().sides.iter().any(|side| self.members().has_living(side))
+    }
+
+    /// Looks at some groups, but for one, and dissolves those whose peer has died and which nobody uses; and
+    /// those of a parent that no socket of this process is on. The caller has the turn of the offers.
+    pub(crate) fn dissolve_dead_groups(&self, looks: u32, but: Option<Index>) {
+        let made = self.offers.groups.made();
+        for _ in 0..looks.min(made) {
+            let index = Index(self.offers.hand.fetch_add(1, Relaxed) % made);
+            let Some(group) = self.offers.groups.get(index) else { continue };
+            if Some(index) != but && group.peer.load(Relaxed) != 0 && self.is_over_with(index, group) {
+                self.dissolve(index, group);
+            }
+        }
+    }
+
+    fn segments_of(&self, group: Index) -> impl Iterator<Item = (Index, &'static Offered)> {
+        self.offers.all().filter(move |(_, offered)| offered.group.load(Relaxed) == group.0)
+    }
+
+    /// Whether nobody needs what a group has: no socket of this process, which would touch its memory, and no
+    /// other process, which would open its descriptors here.
+    fn is_over_with(&self, index: Index, group: &Group) -> bool {
+        if self.segments_of(index).any(|(_, offered)| offered.live.load(Relaxed) != 0) {
+            return false;
+        }
+        if !self.offers.is_own(group) {
+            return true;
+        }
+        let peer = ProcessId::from_word(group.peer.load(Relaxed));
+        let lives = self.tier.mapped().is_none_or(|map| self.tier.is_alive(map, peer));
+        let is_free = |view: &SlotView| is_let_go(view.header()) || self.is_orphaned(view);
+        let is_nobodys = |offered: &Offered| offered.used_views(&self.views).all(|(_, view)| is_free(view));
+        !lives && self.segments_of(index).all(|(_, offered)| is_nobodys(offered))
+    }
+
+    fn dissolve(&self, index: Index, group: &Group) {
+        let is_own = self.offers.is_own(group);
+        for (_, offered) in self.segments_of(index) {
+            for (_, view) in offered.used_views(&self.views) {
+                if is_own {
+                    // A side that was killed has told nobody what it moved.
+                    self.totals().settle(view.header());
+                }
+                bells::drop_all(view, &self.tier);
+            }
+            if let Some(segment) = offered.segment.get() {
+                self.tier.retire(segment.memory());
+            }
+            let number = offered.number.swap(-1, Relaxed);
+            if number >= 0 {
+                self.tier.close(number);
+            }
+            offered.group.store(SPARE, Relaxed);
+        }
+        group.segments.store(0, Relaxed);
+        group.current.store(0, Relaxed);
+        group.free.clear();
+        group.closing.clear();
+        group.peer.store(0, Relaxed);
+    }
+
+    /// A segment of this shape that belongs to no group.
+    pub(crate) fn spare_segment(&self, geometry: Geometry) -> Option<(Index, &'static Offered)> {
+        self.offers.all().find(|(_, offered)| {
+            offered.group.load(Relaxed) == SPARE
+                && offered.segment.get().map(Segment::geometry) == Some(geometry)
+        })
+    }
+}
