@@ -189,12 +189,7 @@ impl Receive<'_> {
             ready::note_tcp(self.conn, &self.end, self.fd, u32::from(told as u16));
         }
         if is_shut || self.has_tcp_ended(may_wait) {
-            // Bytes published before TCP ended are in the ring by now.
-            return if ready::has_bytes(&self.end, 1) && self.flags & msg::PEEK == 0 {
-                Step::Retry
-            } else {
-                self.leave(self.ended())
-            };
+            return if self.has_more() { Step::Retry } else { self.leave(self.ended()) };
         }
         if !may_wait {
             return self.leave(Outcome::Fail(Errno::EAGAIN));
@@ -211,6 +206,12 @@ impl Receive<'_> {
             Ok(()) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
+    }
+
+    /// Bytes published before TCP ended are in the ring by now, though they were not a moment ago. (A peek that
+    /// has some already leaves them there.)
+    fn has_more(&self) -> bool {
+        ready::has_bytes(&self.end, 1) && (self.flags & msg::PEEK == 0 || self.got == 0)
     }
 
     /// A blocking call learns it while asleep; others have to ask.
