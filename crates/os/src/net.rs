@@ -22,6 +22,7 @@ pub mod opt {
     pub const SO_RCVTIMEO_NEW: i32 = 66;
     pub const SO_SNDTIMEO_NEW: i32 = 67;
     pub const SO_ACCEPTCONN: i32 = 30;
+    pub const SO_PEEK_OFF: i32 = 42;
     pub const SO_PROTOCOL: i32 = 38;
     pub const SO_DOMAIN: i32 = 39;
     pub const SO_COOKIE: i32 = 57;
@@ -202,8 +203,11 @@ pub fn has_received_fin(fd: i32) -> bool {
 }
 
 /// Takes the pending error off a socket, if there is one.
-pub fn take_error(fd: i32) {
-    let _ = int_option(fd, opt::SO_ERROR);
+pub fn take_error(fd: i32) -> Option<Errno> {
+    match int_option(fd, opt::SO_ERROR) {
+        ..=0 => None,
+        errno => Some(Errno(errno)),
+    }
 }
 
 /// Whether `fd` is a TCP stream socket over IPv4 or IPv6.
@@ -257,6 +261,19 @@ pub fn rcvlowat(fd: i32) -> u32 {
     int_option(fd, opt::SO_RCVLOWAT).max(1) as u32
 }
 
+/// `SO_PEEK_OFF`, where it is set.
+pub fn peek_offset(fd: i32) -> Option<usize> {
+    let mut offset = -1i32;
+    getsockopt(fd, opt::SOL_SOCKET, opt::SO_PEEK_OFF, &mut offset).ok()?;
+    usize::try_from(offset).ok()
+}
+
+/// Sets `SO_PEEK_OFF`.
+pub fn set_peek_offset(fd: i32, offset: usize) {
+    let offset = i32::try_from(offset).unwrap_or(i32::MAX);
+    let _ = setsockopt(fd, opt::SOL_SOCKET, opt::SO_PEEK_OFF, &offset);
+}
+
 /// `SO_SNDBUF` and `SO_RCVBUF` as the kernel reports them (doubled), 0 if unknown.
 pub fn buffer_sizes(fd: i32) -> (u32, u32) {
     (int_option(fd, opt::SO_SNDBUF).max(0) as u32, int_option(fd, opt::SO_RCVBUF).max(0) as u32)
@@ -266,9 +283,14 @@ pub fn buffer_sizes(fd: i32) -> (u32, u32) {
 pub fn timeout_ns(fd: i32, name: i32) -> u64 {
     let mut time = [0i64; 2];
     match getsockopt(fd, opt::SOL_SOCKET, name, &mut time) {
-        Ok(_) => time[0] as u64 * 1_000_000_000 + time[1] as u64 * 1000,
+        Ok(_) => nanoseconds(time),
         Err(_) => 0,
     }
+}
+
+/// A `struct timeval` in nanoseconds, or as many as there are.
+pub fn nanoseconds([seconds, micros]: [i64; 2]) -> u64 {
+    (seconds.max(0) as u64).saturating_mul(1_000_000_000).saturating_add(micros.max(0) as u64 * 1000)
 }
 
 /// Makes the next close of `fd` send a reset instead of FIN; not behind a filter of calls.

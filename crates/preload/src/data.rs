@@ -3,7 +3,7 @@
 
 use crate::hook::descriptor_hooks;
 use crate::pointers::{self, MOST, address, is_near_null, is_outside};
-use crate::real::Buf;
+use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use core::iter::once;
 use os::net::msg;
@@ -121,6 +121,35 @@ fn zero_vectors_or(fd: c_int, iov: Buf, count: c_int, outcome: impl FnOnce() -> 
     }
 }
 
+/// What flags of preadv2 and pwritev2 ask of a socket, as flags of a message. EOPNOTSUPP for what this kernel
+/// does not know.
+fn asked_by(fd: c_int, flags: c_int) -> Result<c_int, Errno> {
+    /// RWF_HIPRI, RWF_DSYNC, RWF_SYNC, RWF_NOWAIT, RWF_APPEND and RWF_NOAPPEND of linux/fs.h.
+    const KNOWN: c_int = 0x3f;
+    const RWF_NOWAIT: c_int = 0x8;
+    const RWF_NOSIGNAL: c_int = 0x100;
+    if flags & !KNOWN != 0 && socket::stream::is_shared(fd) && is_unknown_to_kernel(fd, flags) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let waits = if flags & RWF_NOWAIT != 0 { msg::DONTWAIT } else { 0 };
+    Ok(waits | if flags & RWF_NOSIGNAL != 0 { msg::NOSIGNAL } else { 0 })
+}
+
+/// Whether the kernel refuses these flags: a write from nowhere, which puts nothing into the socket, asks it.
+#[cold]
+fn is_unknown_to_kernel(fd: c_int, flags: c_int) -> bool {
+    if os::confined::is_confined() {
+        return true;
+    }
+    let nowhere = [0usize, 1];
+    let before = crate::hook::last();
+    // SAFETY: one entry, of one byte at the null page, which the kernel finds missing.
+    let wrote = unsafe { forward::pwritev2(fd, nowhere.as_ptr().cast_mut().cast(), 1, -1, flags) };
+    let is_refused = wrote < 0 && crate::hook::last() == Errno::EOPNOTSUPP;
+    let _ = crate::hook::fail(before);
+    is_refused
+}
+
 descriptor_hooks! {
     fn read [__read] (fd: c_int, buf: Buf, len: usize) -> isize {
         if len == 0 { zero_or(len, fd, || Outcome::Forward) } else { receive_into(fd, buf, len, 0) }
@@ -139,14 +168,20 @@ descriptor_hooks! {
     }
     fn preadv2 [preadv64v2] (fd: c_int, iov: Buf, count: c_int, offset: i64, flags: c_int) -> isize {
         if offset == -1 {
-            zero_vectors_or(fd, iov, count, || receive_vectors(fd, iov, count, 0))
+            zero_vectors_or(fd, iov, count, || match asked_by(fd, flags) {
+                Ok(flags) => receive_vectors(fd, iov, count, flags & msg::DONTWAIT),
+                Err(errno) => Outcome::Fail(errno),
+            })
         } else {
             Outcome::Forward
         }
     }
     fn pwritev2 [pwritev64v2] (fd: c_int, iov: Buf, count: c_int, offset: i64, flags: c_int) -> isize {
         if offset == -1 {
-            zero_vectors_or(fd, iov, count, || transmit_vectors(fd, iov, count, 0))
+            zero_vectors_or(fd, iov, count, || match asked_by(fd, flags) {
+                Ok(flags) => transmit_vectors(fd, iov, count, flags),
+                Err(errno) => Outcome::Fail(errno),
+            })
         } else {
             Outcome::Forward
         }
@@ -198,6 +233,10 @@ fn without_address(outcome: Outcome, addr: Buf, addr_len: *mut u32) -> Outcome {
         return Outcome::Fail(errno);
     }
     // SAFETY: the program passed a place for the length, and it is there.
-    let room = unsafe { core::mem::replace(&mut *addr_len, 0) };
-    if room.cast_signed() < 0 { Outcome::Fail(Errno::EINVAL) } else { outcome }
+    let room = unsafe { &mut *addr_len };
+    if room.cast_signed() < 0 {
+        return Outcome::Fail(Errno::EINVAL);
+    }
+    *room = 0;
+    outcome
 }

@@ -104,9 +104,12 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
         return Outcome::Forward;
     }
     if is_active() && matches!(table::get(fd), Entry::Conn(_)) && is_dissolving(addr, addr_len) {
-        socket::epoll::release_fresh(fd);
-        closing::before_close(fd).run();
-        return Outcome::Forward;
+        let after = closing::before_dissolving(fd);
+        // SAFETY: the program's own arguments.
+        let result = unsafe { forward::connect(fd, addr, addr_len) };
+        let errno = hook::last();
+        after.run();
+        return if result == 0 { Outcome::Done(0) } else { Outcome::Fail(errno) };
     }
     let is_new = table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd);
     // (Of one that was refused before, connect() tells why.)

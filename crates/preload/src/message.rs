@@ -38,12 +38,18 @@ struct CMsgHdr {
 const SOL_SOCKET: c_int = 1;
 const SCM_RIGHTS: c_int = 1;
 const MSG_WAITFORONE: c_int = 0x10000;
+/// The one flag of a call that comes back in `msg_flags`.
+const MSG_CMSG_CLOEXEC: c_int = 0x4000_0000;
 
 fn is_unknown(fd: c_int) -> bool {
     table::get(fd) == table::Entry::Empty
 }
 
+/// As the kernel looks at a msghdr: the address first, then the number of buffers.
 fn iov_count(header: &MsgHdr) -> Result<c_int, Errno> {
+    if !header.name.is_null() && header.name_len.cast_signed() < 0 {
+        return Err(Errno::EINVAL);
+    }
     c_int::try_from(header.iov_len).ok().filter(|count| *count <= crate::data::IOV_MAX).ok_or(Errno::EMSGSIZE)
 }
 
@@ -64,9 +70,11 @@ fn receive_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
         Err(errno) => Outcome::Fail(errno),
     };
     if let Outcome::Done(_) = outcome {
-        header.name_len = 0;
+        if !header.name.is_null() {
+            header.name_len = 0;
+        }
         header.control_len = 0;
-        header.flags = 0;
+        header.flags = flags & MSG_CMSG_CLOEXEC;
     }
     outcome
 }
@@ -84,11 +92,38 @@ fn transmit_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
     }
     // SAFETY: the program passed a msghdr.
     let header = unsafe { &*msg.cast::<MsgHdr>() };
-    let count =
-        crate::pointers::address(header.name, header.name_len.min(128)).and_then(|()| iov_count(header));
+    let count = iov_count(header).and_then(|count| {
+        pointers::address(header.name, header.name_len.min(128))?;
+        control_is_accepted(fd, header, flags).map(|()| count)
+    });
     match count {
         Ok(count) => transmit_vectors(fd, header.iov, count, flags),
         Err(errno) => Outcome::Fail(errno),
+    }
+}
+
+/// What TCP says to ancillary data: the kernel's own socket is sent it, with no bytes.
+fn control_is_accepted(fd: c_int, header: &MsgHdr, flags: c_int) -> Result<(), Errno> {
+    if header.control_len == 0 {
+        return Ok(());
+    }
+    let mut bare = MsgHdr {
+        name: core::ptr::null_mut(),
+        name_len: 0,
+        iov: core::ptr::null_mut(),
+        iov_len: 0,
+        control: header.control,
+        control_len: header.control_len,
+        flags: 0,
+    };
+    let flags = flags & os::net::msg::NOSIGNAL | os::net::msg::DONTWAIT;
+    // SAFETY: a header of ours around the program's own control data, for the call it made.
+    let sent = unsafe { forward::sendmsg(fd, (&raw mut bare).cast(), flags) };
+    match hook::last() {
+        // (Of a connection that is not there yet: the rest of the call waits for it.)
+        Errno::EAGAIN => Ok(()),
+        errno if sent < 0 => Err(errno),
+        _ => Ok(()),
     }
 }
 
@@ -149,8 +184,14 @@ fn adopt_passed(msg: Buf) {
     }
 }
 
-/// Runs `one` over an array of messages, as the kernel does: the count so far, or the first error.
-fn each(msgs: Buf, count: u32, mut one: impl FnMut(Buf, u32) -> isize) -> Outcome {
+/// Runs `one` over an array of messages, as the kernel does: the count so far, or the first error. After each
+/// it asks whether that was all, of what the call said of it.
+fn each(
+    msgs: Buf,
+    count: u32,
+    mut one: impl FnMut(Buf, u32) -> isize,
+    mut is_over: impl FnMut(&MsgHdr, usize) -> bool,
+) -> Outcome {
     for index in 0..count {
         // SAFETY: the program passed `count` entries.
         let entry = unsafe { msgs.cast::<MMsgHdr>().add(index as usize) };
@@ -162,9 +203,57 @@ fn each(msgs: Buf, count: u32, mut one: impl FnMut(Buf, u32) -> isize) -> Outcom
             return if index == 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(index as usize) };
         }
         // SAFETY: as above; the length is the call's to write.
-        unsafe { (*entry).len = moved as u32 };
+        let entry = unsafe { &mut *entry };
+        entry.len = moved as u32;
+        if is_over(&entry.header, moved as usize) {
+            return Outcome::Done(index as usize + 1);
+        }
     }
     Outcome::Done(count as usize)
+}
+
+/// Whether a message went out in part: what follows it must not come before its rest.
+fn is_cut_short(header: &MsgHdr, sent: usize) -> bool {
+    let count = c_int::try_from(header.iov_len).unwrap_or(0);
+    crate::data::vectors(header.iov, count).is_ok_and(|(_, total)| sent < total)
+}
+
+/// recvmmsg on a shared connection. The time limit is looked at after each message, and only then; what is
+/// left of it is written back if there was any. An error that a message found is told by the next call, if it
+/// is the connection's.
+fn receive_messages(fd: c_int, msgs: Buf, count: u32, flags: c_int, time: Buf) -> Outcome {
+    let limit = match pointers::time(time.cast_const().cast()) {
+        Ok(limit) => limit,
+        Err(errno) => return Outcome::Fail(errno),
+    };
+    if let Some(errno) = socket::stream::take_error(fd) {
+        return Outcome::Fail(errno);
+    }
+    let end = limit.map(|time| os::time::monotonic_ns().saturating_add(crate::poll::nanoseconds(time, 1)));
+    let left = || end.map(|end| end.saturating_sub(os::time::monotonic_ns()));
+    let mut told = None;
+    let one = |msg, index| {
+        let waits_once = flags & MSG_WAITFORONE != 0 && index > 0;
+        let flags = flags & !MSG_WAITFORONE | if waits_once { os::net::msg::DONTWAIT } else { 0 };
+        // SAFETY: one of the program's own messages.
+        let got = unsafe { recvmsg(fd, msg, flags) };
+        if got < 0 && index > 0 {
+            socket::stream::tell_again(fd, hook::last());
+        }
+        got
+    };
+    let outcome = each(msgs, count, one, |_, _| {
+        told = left();
+        told == Some(0)
+    });
+    if let (Outcome::Done(1..), Some(left)) = (outcome, told)
+        && pointers::writable(time, size_of::<[i64; 2]>()).is_ok()
+    {
+        let left = [(left / 1_000_000_000) as i64, (left % 1_000_000_000) as i64];
+        // SAFETY: the program's time limit, which can be written to.
+        unsafe { time.cast::<[i64; 2]>().write_unaligned(left) };
+    }
+    outcome
 }
 
 hooks! {
@@ -190,15 +279,8 @@ hooks! {
             if got < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(got as usize) }
         } else if !socket::stream::is_shared(fd) {
             Outcome::Forward
-        } else if let Err(errno) = pointers::time(time.cast_const().cast()) {
-            Outcome::Fail(errno)
         } else {
-            each(msgs, count, |msg, index| {
-                let waits_once = flags & MSG_WAITFORONE != 0 && index > 0;
-                let flags = flags & !MSG_WAITFORONE | if waits_once { os::net::msg::DONTWAIT } else { 0 };
-                // SAFETY: one of the program's own messages.
-                unsafe { recvmsg(fd, msg, flags) }
-            })
+            receive_messages(fd, msgs, count, flags, time)
         }
     }
     fn sendmmsg [] (fd: c_int, msgs: Buf, count: u32, flags: c_int) -> c_int {
@@ -212,7 +294,7 @@ hooks! {
             Outcome::Forward
         } else {
             // SAFETY: one of the program's own messages.
-            each(msgs, count.min(1024), |msg, _| unsafe { sendmsg(fd, msg, flags) })
+            each(msgs, count.min(1024), |msg, _| unsafe { sendmsg(fd, msg, flags) }, is_cut_short)
         }
     }
 }

@@ -143,6 +143,7 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
     }
     match name {
         opt::SO_RCVLOWAT => stream::note_rcvlowat(fd),
+        opt::SO_PEEK_OFF => stream::note_peek_offset(fd),
         // Connections on this host arrive by the loopback device: bound to that or to none, a socket is found
         // there.
         opt::SO_BINDTODEVICE | opt::SO_BINDTOIFINDEX
@@ -163,6 +164,15 @@ fn keep_plain(fd: c_int) {
     } else {
         decide::refuse(fd);
     }
+}
+
+/// A negative time limit lets no call wait, and the kernel tells it as none: a socket that has it before its
+/// way is decided stays on TCP.
+fn note_timeout(fd: c_int, name: c_int, time: [i64; 2]) {
+    if time[0] < 0 && !stream::is_shared(fd) && crate::lifecycle::is_active() {
+        return keep_plain(fd);
+    }
+    stream::note_timeout(fd, name, (time[0] >= 0).then(|| os::net::nanoseconds(time)));
 }
 
 fn is_timeout(name: c_int) -> bool {
@@ -199,9 +209,8 @@ hooks! {
                 option_set(fd, level, name);
                 if level == opt::SOL_SOCKET && is_timeout(name) {
                     // SAFETY: the kernel has just read a `struct timeval` there.
-                    let [seconds, micros] = unsafe { value.cast::<[i64; 2]>().read_unaligned() };
-                    let ns = seconds.max(0) as u64 * 1_000_000_000 + micros.max(0) as u64 * 1000;
-                    stream::note_timeout(fd, name, ns);
+                    let time = unsafe { value.cast::<[i64; 2]>().read_unaligned() };
+                    note_timeout(fd, name, time);
                 }
                 Outcome::Done(0)
             }

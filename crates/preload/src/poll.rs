@@ -43,7 +43,7 @@ impl Sleep for LibcSleep {
     }
 }
 
-fn nanoseconds(time: [i64; 2], per_unit: u64) -> u64 {
+pub(crate) fn nanoseconds(time: [i64; 2], per_unit: u64) -> u64 {
     (time[0].max(0) as u64).saturating_mul(1_000_000_000).saturating_add(time[1].max(0) as u64 * per_unit)
 }
 

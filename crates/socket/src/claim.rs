@@ -149,7 +149,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
         return Err(Reason::SYNCERR);
     }
     conn.mark(flag::ATTACHED | flag::ESTABLISHED | if is_unshared { Flags::NONE } else { flag::UNCOUNTED });
-    conn.see_rcvlowat(fd);
+    conn.see_options(fd);
     conn.tie(Tie { side, row, view: index, cookie, generation });
     note_end(conn, fd, at, is_unshared);
     if side == Side::Client {

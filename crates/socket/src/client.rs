@@ -83,7 +83,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
         cookie,
         generation: offered.view.generation(),
     });
-    held.see_rcvlowat(fd);
+    held.see_options(fd);
     if let Some(end) = End::of(&held) {
         let is_nonblocking = os::fd::is_nonblocking(fd);
         held.see_nonblocking(is_nonblocking);

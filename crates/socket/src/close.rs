@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{Held, hold, hold_index};
 use crate::here::fabric;
-use crate::phase::Phase;
+use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
 use crate::{answer, closing, doorbell, flag, records, release, settle, watch};
@@ -32,6 +32,33 @@ pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     }
     end.wake_napping();
     end.wake_napping_peer();
+    AfterClose::Told(conn)
+}
+
+/// Before connect() to AF_UNSPEC, by which the kernel resets the connection and leaves the socket, with all
+/// its descriptors, for another one: that is TCP's.
+pub fn before_dissolving(fd: i32) -> AfterClose {
+    let Some(conn) = hold(fd) else { return AfterClose::Nothing };
+    match conn.phase() {
+        Phase::Listening => return before_close(fd),
+        Phase::Accepted | Phase::Intent => crate::decide::refuse(fd),
+        _ => {}
+    }
+    let Some(end) = End::still_of(&conn).filter(|_| conn.phase() == Phase::Smc) else {
+        return AfterClose::Nothing;
+    };
+    {
+        let Some(_turn) = conn.interest.turn.take() else { return AfterClose::Nothing };
+        conn.mark(flag::DISSOLVED);
+        conn.transition(Event::Forsaken);
+        records::convert(&conn);
+    }
+    end.mine().closed.fetch_or(ClosedBy::ABORT, Shared::Relaxed);
+    end.say_closed();
+    if conn.interest.has_blocked(Ordering::Acquire) {
+        doorbell::kick(&conn, &end);
+    }
+    end.wake_napping();
     AfterClose::Told(conn)
 }
 

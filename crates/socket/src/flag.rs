@@ -102,6 +102,14 @@ flags! {
     UNCOUNTED = 17;
     /// A listener that was announced until a filter of system calls came.
     WITHDRAWN = 18;
+    /// connect() to AF_UNSPEC ended the connection: the socket, with all its descriptors, is TCP's.
+    DISSOLVED = 19;
+    /// SO_PEEK_OFF was set.
+    PEEK_OFFSET = 20;
+    /// SO_RCVTIMEO was set to a negative time: nobody waits. (The kernel tells it as none.)
+    RECEIVES_AT_ONCE = 21;
+    /// The same for SO_SNDTIMEO.
+    SENDS_AT_ONCE = 22;
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ fn recycle(index: Index, conn: &'static Conn) {
     // Two last holders may arrive here together, and one of them late: who frees the word does the work.
     if conn.life.uses.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         release::end_signals(conn);
-        release::let_go(conn, conn.phase());
+        release::let_go(conn);
         conn.transition(Event::Closed);
         sockets().give_back(index);
     }

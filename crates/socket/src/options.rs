@@ -12,12 +12,14 @@ pub(crate) struct Options {
     timeout: AtomicBool,
     /// And for SO_LINGER.
     linger: AtomicBool,
+    /// And for SO_PEEK_OFF.
+    peek_offset: AtomicBool,
 }
 
 impl Options {
     pub(crate) const fn new() -> Self {
-        let [rcvlowat, timeout, linger] = [const { AtomicBool::new(false) }; 3];
-        Options { rcvlowat, timeout, linger }
+        let [rcvlowat, timeout, linger, peek_offset] = [const { AtomicBool::new(false) }; 4];
+        Options { rcvlowat, timeout, linger, peek_offset }
     }
 }
 
@@ -36,11 +38,17 @@ pub(crate) fn note_linger_is_used() {
     Options::here().linger.store(true, Ordering::Relaxed);
 }
 
+/// SO_PEEK_OFF was set on some socket, or one came from another process.
+pub(crate) fn note_peek_offset_is_used() {
+    Options::here().peek_offset.store(true, Ordering::Relaxed);
+}
+
 /// A socket came from another process, with options that nobody has seen being set.
 pub(crate) fn note_unseen_options() {
     note_linger_is_used();
     note_rcvlowat_is_used();
     note_timeout_is_used();
+    note_peek_offset_is_used();
 }
 
 /// Whether any socket may have a SO_RCVLOWAT of its own.
@@ -53,6 +61,11 @@ pub(crate) fn is_rcvlowat_used() -> bool {
 #[inline]
 pub(crate) fn is_timeout_used() -> bool {
     Options::here().timeout.load(Ordering::SeqCst)
+}
+
+/// Whether any socket may have SO_PEEK_OFF.
+pub(crate) fn is_peek_offset_used() -> bool {
+    Options::here().peek_offset.load(Ordering::Relaxed)
 }
 
 /// Whether any socket may linger.

@@ -124,6 +124,10 @@ pub(crate) fn is_worth_ringing(end: &End) -> bool {
 pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     let mut level = 0;
     let closed = end.mine().closed.load(Shared::Relaxed);
+    if closed & (ClosedBy::CLOSE | ClosedBy::ABORT) == ClosedBy::CLOSE | ClosedBy::ABORT {
+        // Another process that has the socket dissolved the connection.
+        return u32::from(os::poll::peek(fd, os::poll::bits::IN | os::poll::bits::OUT) as u16);
+    }
     let is_read_shut = closed & ClosedBy::READ != 0;
     if is_read_shut || conn.has(flag::TCP_ENDED) || has_input(conn, end, fd) {
         level |= bits::IN | bits::RDNORM;

@@ -93,7 +93,9 @@ pub(crate) fn leave_to_others(conn: &Conn) {
 }
 
 /// The last use in this process is over: gives slot, mapping and row back.
-pub(crate) fn let_go(conn: &Conn, was: Phase) {
+pub(crate) fn let_go(conn: &Conn) {
+    // (One that was dissolved has had its verdict, and the server has a hold of its own.)
+    let was = if conn.has(flag::DISSOLVED) { Phase::Smc } else { conn.phase() };
     // A fork child may have inherited a socket that another thread of the parent was just deciding: not ours
     // to end.
     if !was.is_tied() {

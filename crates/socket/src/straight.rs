@@ -66,7 +66,10 @@ pub(crate) fn send<S: Supply>(conn: &Conn, end: End, fd: i32, source: S, total: 
 pub(crate) fn receive(conn: &Conn, end: End, sink: Sink<'_>, total: usize, flags: i32) -> usize {
     const UNUSUAL: i32 = msg::PEEK | msg::WAITALL | msg::TRUNC | msg::OOB | msg::ERRQUEUE;
     let is_usual = flags & UNUSUAL == 0 && sink.len() == total && total <= end.incoming.chunk();
-    if !is_usual || conn.has(flag::BROKEN) || conn.stream.rcvlowat.load(Ordering::Relaxed) > 1 {
+    if !is_usual
+        || conn.has(flag::BROKEN | flag::PEEK_OFFSET)
+        || conn.stream.rcvlowat.load(Ordering::Relaxed) > 1
+    {
         return 0;
     }
     let Some(mut turn) = Receiving::try_take(end.mine(), me()) else { return 0 };

@@ -44,8 +44,14 @@ pub fn receive<'a>(
             return Outcome::Done(got);
         }
     }
-    let mut call = Receive { conn: &conn, end, fd, flags, total, got: 0, limit: None };
-    still_ours(&conn, fd, call.run(sinks, rest))
+    let mut call = Receive { conn: &conn, end, fd, flags, total, got: 0, limit: None, peeked: 0 };
+    let outcome =
+        if conn.has(flag::PEEK_OFFSET) { call.run_from_offset(sinks, rest) } else { call.run(sinks, rest) };
+    match still_ours(&conn, fd, outcome) {
+        // The kernel tells a reader that was in the call, by this, and keeps ECONNRESET for the next one.
+        Outcome::Forward if conn.has(flag::DISSOLVED) => Outcome::Fail(Errno::EPIPE),
+        outcome => outcome,
+    }
 }
 
 /// A call that goes to libc late (it slept, say) must not hit whoever has the number by now.
@@ -65,9 +71,31 @@ struct Receive<'c> {
     total: usize,
     got: usize,
     limit: Option<Limit>,
+    /// Where a peek begins: SO_PEEK_OFF.
+    peeked: usize,
 }
 
 impl Receive<'_> {
+    /// SO_PEEK_OFF is set, perhaps to a negative number: a peek goes on behind the last one, and what is read
+    /// brings it nearer. The kernel keeps the number, for everybody who has the socket.
+    #[cold]
+    fn run_from_offset<'a, I: Iterator<Item = Sink<'a>> + Clone>(
+        &mut self,
+        sinks: I,
+        rest: Rest<Sink<'a>, I>,
+    ) -> Outcome {
+        let is_peek = self.flags & msg::PEEK != 0;
+        let Some(from) = net::peek_offset(self.fd) else { return self.run(sinks, rest) };
+        self.peeked = if is_peek { from } else { 0 };
+        let outcome = self.run(sinks, rest);
+        match outcome {
+            Outcome::Done(count) if is_peek => net::set_peek_offset(self.fd, from + count),
+            Outcome::Done(count) => net::set_peek_offset(self.fd, from.saturating_sub(count)),
+            _ => {}
+        }
+        outcome
+    }
+
     /// What is not ordinary. `rest` is what of `sinks` has room.
     #[inline(never)]
     fn run<'a, I: Iterator<Item = Sink<'a>> + Clone>(
@@ -93,7 +121,7 @@ impl Receive<'_> {
                 Err(outcome) => return self.partial_or(outcome),
             }
             // A peek cannot see more than the ring holds, however long it waits.
-            let is_all = self.flags & msg::PEEK != 0 && self.got == self.end.incoming.size();
+            let is_all = self.flags & msg::PEEK != 0 && self.peeked + self.got >= self.end.incoming.size();
             let is_enough = self.got > 0 && (self.got >= self.target() || is_all);
             if is_enough || (self.total == 0 && ready::has_bytes(&self.end, 1)) {
                 return Outcome::Done(self.got);
@@ -116,7 +144,7 @@ impl Receive<'_> {
 
     /// How many bytes are worth waking up for: any, but a peek that waits for all takes none on the way.
     fn wanted(&self) -> usize {
-        if self.flags & msg::PEEK != 0 { self.target().max(1) } else { 1 }
+        if self.flags & msg::PEEK != 0 { self.peeked + self.target().max(1) } else { 1 }
     }
 
     fn partial_or(&self, outcome: Outcome) -> Outcome {
@@ -162,10 +190,11 @@ impl Receive<'_> {
         let mut consumer = turn.consumer(self.end.incoming, &self.conn.stream.rx_cache);
         let mut count = 0;
         for sink in sinks {
+            let from = self.peeked + count;
             let seen = if self.flags & msg::TRUNC != 0 {
-                consumer.available_now().map(|bytes| bytes.saturating_sub(count))
+                consumer.available_now().map(|bytes| bytes.saturating_sub(from))
             } else {
-                consumer.peek(count, sink)
+                consumer.peek(from, sink)
             };
             count += seen
                 .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?
@@ -208,10 +237,13 @@ impl Receive<'_> {
         }
     }
 
-    /// Bytes published before TCP ended are in the ring by now, though they were not a moment ago. (A peek that
-    /// has some already leaves them there.)
+    /// Bytes published before TCP ended are in the ring by now, though they were not a moment ago. (A peek
+    /// that has some already leaves them there.)
     fn has_more(&self) -> bool {
-        ready::has_bytes(&self.end, 1) && (self.flags & msg::PEEK == 0 || self.got == 0)
+        if self.flags & msg::PEEK == 0 {
+            return ready::has_bytes(&self.end, 1);
+        }
+        self.got == 0 && self.end.incoming.used().map_or(true, |bytes| bytes > self.peeked)
     }
 
     /// A blocking call learns it while asleep; others have to ask.
@@ -612,6 +644,27 @@ fn tell_reset(conn: &Conn, fd: i32) -> Outcome {
     Outcome::Fail(Errno::ECONNRESET)
 }
 
+/// The error that stands at the connection before a call looks at its bytes, told by this.
+pub fn take_error(fd: i32) -> Option<Errno> {
+    let conn = in_use(fd)?;
+    if conn.has(flag::RESET) && !conn.has(flag::RESET_TOLD) {
+        let _ = tell_reset(&conn, fd);
+        return Some(Errno::ECONNRESET);
+    }
+    net::take_error(fd)
+}
+
+/// An error that a call was told which then said something else: a reset is told again.
+pub fn tell_again(fd: i32, errno: Errno) {
+    if errno == Errno::ECONNRESET
+        && let Some(conn) = in_use(fd)
+        && conn.phase() == Phase::Smc
+    {
+        conn.mark(flag::RESET | flag::TCP_ENDED | flag::TCP_GONE);
+        conn.unmark(flag::RESET_TOLD);
+    }
+}
+
 /// The turn was refused: a lying lock word ends the connection, re-entry from a signal handler does not.
 fn refused(conn: &Conn, end: &End, fd: i32, errno: Errno) -> Outcome {
     if errno == Errno::ECONNRESET { ready::break_off(conn, end, fd) } else { Outcome::Fail(errno) }
@@ -676,10 +729,18 @@ pub fn note_timeout_is_used() {
 }
 
 /// SO_RCVTIMEO or SO_SNDTIMEO (`name`) was set: behind a filter of system calls the kernel cannot be asked
-/// for it.
-pub fn note_timeout(fd: i32, name: i32, ns: u64) {
+/// for it, and of a negative one (`None`) it tells nothing.
+pub fn note_timeout(fd: i32, name: i32, ns: Option<u64>) {
     if let Some(conn) = hold(fd) {
         conn.see_timeout(name, ns);
+    }
+}
+
+/// SO_PEEK_OFF was set.
+pub fn note_peek_offset(fd: i32) {
+    crate::options::note_peek_offset_is_used();
+    if let Some(conn) = hold(fd) {
+        conn.see_peek_offset(fd);
     }
 }
 

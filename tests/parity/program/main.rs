@@ -9,6 +9,7 @@
 
 mod cases_close;
 mod cases_data;
+mod cases_dissolve;
 mod cases_end;
 mod cases_ends;
 mod cases_epoll;
@@ -19,10 +20,12 @@ mod cases_fork;
 mod cases_interest;
 mod cases_limit;
 mod cases_locks;
+mod cases_messages;
 mod cases_move;
 mod cases_names;
 mod cases_nap;
 mod cases_options;
+mod cases_peek;
 mod cases_pointers;
 mod cases_poll;
 mod cases_queue;
@@ -40,7 +43,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 27] = [
+    let groups: [&[Case]; 30] = [
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -68,6 +71,9 @@ fn all() -> Vec<Case> {
         cases_stack::CASES,
         cases_stack_all::CASES,
         cases_names::CASES,
+        cases_messages::CASES,
+        cases_dissolve::CASES,
+        cases_peek::CASES,
     ];
     groups.concat()
 }

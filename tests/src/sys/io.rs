@@ -64,11 +64,11 @@ pub fn sendto(fd: Fd, buf: &[u8], flags: c_int) -> Ret {
     ret(unsafe { libc::sendto(fd, buf.as_ptr().cast(), buf.len(), flags, null(), 0) })
 }
 
-fn iov_mut(bufs: &mut [&mut [u8]]) -> Vec<iovec> {
+pub(super) fn iov_mut(bufs: &mut [&mut [u8]]) -> Vec<iovec> {
     bufs.iter_mut().map(|b| iovec { iov_base: b.as_mut_ptr().cast(), iov_len: b.len() }).collect()
 }
 
-fn iov(bufs: &[&[u8]]) -> Vec<iovec> {
+pub(super) fn iov(bufs: &[&[u8]]) -> Vec<iovec> {
     bufs.iter().map(|b| iovec { iov_base: b.as_ptr().cast_mut().cast(), iov_len: b.len() }).collect()
 }
 
@@ -114,7 +114,7 @@ pub fn pread(fd: Fd, buf: &mut [u8]) -> Ret {
     ret(unsafe { libc::pread(fd, buf.as_mut_ptr().cast(), buf.len(), 0) })
 }
 
-fn message(v: &mut [iovec]) -> msghdr {
+pub(super) fn message(v: &mut [iovec]) -> msghdr {
     // SAFETY: an all-zero msghdr is valid (no name, no control, no iov).
     let mut m: msghdr = unsafe { zeroed() };
     m.msg_iov = v.as_mut_ptr();

@@ -8,6 +8,7 @@ use std::fmt;
 mod by_name;
 mod credentials;
 mod io;
+mod messages;
 mod names;
 mod pointers;
 mod process;
@@ -21,6 +22,7 @@ mod transfer;
 pub use by_name::*;
 pub use credentials::*;
 pub use io::*;
+pub use messages::*;
 pub use names::*;
 pub use pointers::*;
 pub use process::*;
@@ -53,6 +55,8 @@ const NAMES: &[(i32, &str)] = &[
     (libc::EEXIST, "EEXIST"),
     (libc::EINVAL, "EINVAL"),
     (libc::EMFILE, "EMFILE"),
+    (libc::EDOM, "EDOM"),
+    (libc::ENOBUFS, "ENOBUFS"),
     (libc::ENOTTY, "ENOTTY"),
     (libc::ESPIPE, "ESPIPE"),
     (libc::EPIPE, "EPIPE"),

@@ -165,8 +165,24 @@ impl Conn {
         }
     }
 
+    /// SO_PEEK_OFF may be set.
+    pub(crate) fn see_peek_offset(&self, fd: i32) {
+        if crate::options::is_peek_offset_used() && os::net::peek_offset(fd).is_some() {
+            self.mark(flag::PEEK_OFFSET);
+        }
+    }
+
+    /// What options say that somebody may have set.
+    pub(crate) fn see_options(&self, fd: i32) {
+        self.see_rcvlowat(fd);
+        self.see_peek_offset(fd);
+    }
+
     /// SO_RCVTIMEO or SO_SNDTIMEO in nanoseconds, 0 for none; asked only if somebody may have set one.
     pub(crate) fn timeout_ns(&self, fd: i32, name: i32) -> u64 {
+        if self.has(at_once(name)) {
+            return 1;
+        }
         if os::confined::is_confined() {
             return self.timeouts.0[usize::from(name == os::net::opt::SO_SNDTIMEO)].load(Ordering::Relaxed);
         }
@@ -174,10 +190,13 @@ impl Conn {
         if is_known { 0 } else { os::net::timeout_ns(fd, name) }
     }
 
-    /// A time limit was set.
-    pub(crate) fn see_timeout(&self, name: i32, ns: u64) {
-        let is_for_sending = matches!(name, os::net::opt::SO_SNDTIMEO | os::net::opt::SO_SNDTIMEO_NEW);
-        self.timeouts.0[usize::from(is_for_sending)].store(ns, Ordering::Relaxed);
+    /// A time limit was set; `None` for one that is over before it begins.
+    pub(crate) fn see_timeout(&self, name: i32, ns: Option<u64>) {
+        self.timeouts.0[usize::from(is_for_sending(name))].store(ns.unwrap_or(1), Ordering::Relaxed);
+        match ns {
+            Some(_) => self.unmark(at_once(name)),
+            None => self.mark(at_once(name)),
+        }
     }
 
     /// Before a filter of system calls: what will be asked later is asked now.
@@ -277,6 +296,14 @@ impl Conn {
     pub(crate) fn fds(&self) -> u32 {
         fds_of(self.life.uses.load(Ordering::Acquire))
     }
+}
+
+fn is_for_sending(name: i32) -> bool {
+    matches!(name, os::net::opt::SO_SNDTIMEO | os::net::opt::SO_SNDTIMEO_NEW)
+}
+
+fn at_once(name: i32) -> Flags {
+    if is_for_sending(name) { flag::SENDS_AT_ONCE } else { flag::RECEIVES_AT_ONCE }
 }
 
 fn fds_of(uses: u64) -> u32 {

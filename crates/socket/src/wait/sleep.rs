@@ -41,7 +41,7 @@ pub(crate) struct Limit(Option<u64>);
 impl Limit {
     /// From a socket time-out in nanoseconds, 0 for none.
     pub(crate) fn after_ns(timeout_ns: u64) -> Self {
-        Limit((timeout_ns != 0).then(|| os::time::monotonic_ns() + timeout_ns))
+        Limit((timeout_ns != 0).then(|| os::time::monotonic_ns().saturating_add(timeout_ns)))
     }
 
     /// Milliseconds left for one sleep of at most `most` (negative: any length), rounded up. `None` if over.

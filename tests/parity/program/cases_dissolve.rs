@@ -1,0 +1,136 @@
+//! connect() to AF_UNSPEC ends a connection by a reset and leaves the socket, with all its descriptors and
+//! its places in epoll sets, for another.
+
+use crate::context::{Case, Cx, got, say, settle};
+use isthmus_tests::sys::{self, Fd, poll1, show};
+use libc::{MSG_DONTWAIT, MSG_NOSIGNAL};
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("dissolve.told_to_both", told_to_both),
+    case("dissolve.unread_here", unread_here),
+    case("dissolve.unread_there", unread_there),
+    case("dissolve.another_descriptor", another_descriptor),
+    case("dissolve.in_a_set", in_a_set),
+    case("dissolve.before_connecting", before_connecting),
+    case("dissolve.by_another_process", by_another_process),
+    case("dissolve.while_another_reads", while_another_reads),
+];
+
+const ALL: i16 = libc::POLLIN | libc::POLLOUT | libc::POLLRDHUP;
+
+fn told(fd: Fd) {
+    let mut buf = [0; 9];
+    say!("poll {}", poll1(fd, ALL, 100));
+    say!("send -> {}", show(sys::send(fd, b"x", MSG_NOSIGNAL)));
+    say!("send -> {}", show(sys::send(fd, b"x", MSG_NOSIGNAL)));
+    let r = sys::recv(fd, &mut buf, MSG_DONTWAIT);
+    say!("recv -> {}", got(r, &buf));
+    say!("poll {}", poll1(fd, ALL, 100));
+}
+
+/// Connects the socket anew, and moves bytes both ways.
+fn again(cx: &mut Cx, fd: Fd) {
+    let port = cx.listening_peer();
+    say!("connect -> {}", show(sys::connect(fd, port)));
+    cx.peer("accept 7");
+    say!("send -> {}", show(sys::send(fd, b"again", 0)));
+    cx.peer("recvn 7 5");
+    cx.peer("send 7 AGAIN");
+    let mut buf = [0; 9];
+    let r = sys::recv(fd, &mut buf, 0);
+    say!("recv -> {}", got(r, &buf));
+}
+
+fn told_to_both(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    say!("dissolve -> {}", show(sys::disconnect(fd)));
+    told(fd);
+    cx.peer("recv 0 9");
+    cx.peer("recv 0 9");
+    cx.peer("send 0 x");
+    again(cx, fd);
+}
+
+fn unread_here(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    cx.peer("send 0 unread");
+    settle();
+    say!("dissolve -> {}", show(sys::disconnect(fd)));
+    told(fd);
+    cx.peer("recv 0 9");
+    again(cx, fd);
+    say!("close -> {}", show(sys::close(fd)));
+    cx.peer("recv 7 9");
+}
+
+fn unread_there(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    say!("send -> {}", show(sys::send(fd, b"tail", 0)));
+    settle();
+    say!("dissolve -> {}", show(sys::disconnect(fd)));
+    cx.peer("recv 0 9");
+    cx.peer("recv 0 9");
+    again(cx, fd);
+}
+
+fn another_descriptor(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let copy = sys::dup(fd).expect("dup") as Fd;
+    say!("dissolve -> {}", show(sys::disconnect(fd)));
+    told(copy);
+    again(cx, copy);
+    again(cx, {
+        sys::disconnect(fd).expect("again");
+        fd
+    });
+}
+
+fn in_a_set(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let ep = sys::epoll();
+    sys::ep_add(ep, fd, libc::EPOLLIN | libc::EPOLLRDHUP, 7).expect("add");
+    say!("dissolve -> {}", show(sys::disconnect(fd)));
+    say!("set {}", sys::ep_show(ep, 100));
+    say!("error {}", sys::so_error(fd));
+    again(cx, fd);
+    cx.peer("send 7 in");
+    say!("set {}", sys::ep_show(ep, 3000));
+    say!("modify -> {}", show(sys::ep_mod(ep, fd, libc::EPOLLOUT, 8)));
+    say!("set {}", sys::ep_show(ep, 100));
+    say!("take out -> {}", show(sys::ep_del(ep, fd)));
+}
+
+/// A socket in a set that never was connected is none the wiser.
+fn before_connecting(cx: &mut Cx) {
+    let fd = sys::tcp(libc::SOCK_CLOEXEC);
+    let ep = sys::epoll();
+    sys::ep_add(ep, fd, libc::EPOLLIN, 7).expect("add");
+    say!("dissolve -> {}", show(sys::disconnect(fd)));
+    again(cx, fd);
+    cx.peer("send 7 in");
+    say!("set {}", sys::ep_show(ep, 3000));
+}
+
+fn by_another_process(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let child = sys::fork(|| u8::from(sys::disconnect(fd).is_err()));
+    say!("child {}", sys::wait(child));
+    told(fd);
+    cx.peer("recv 0 9");
+    cx.peer("recv 0 9");
+}
+
+fn while_another_reads(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let reader = std::thread::spawn(move || show(sys::recv(fd, &mut [0; 9], 0)));
+    settle();
+    let end = sys::disconnect(fd);
+    let told = reader.join().expect("reader");
+    // Kernels before 6.8 tell the reader ECONNRESET, or refuse (EBUSY).
+    say!("dissolve -> {} reader fails {}", show(end), told == "EPIPE" || told == "ECONNRESET");
+    cx.peer("recv 0 9");
+}
