@@ -27,12 +27,14 @@ pub(crate) fn is_active() -> bool {
 
 /// Whether this process may make new connections shared: not behind a filter of system calls.
 fn may_upgrade() -> bool {
+    socket::fork::take_note();
     is_active() && !os::confined::is_confined()
 }
 
 /// Whether we run in a vfork child: it borrows the parent's memory, but its descriptors are its own. What it
 /// closes must not be forgotten here.
 pub(crate) fn is_borrowed() -> bool {
+    socket::fork::take_note();
     os::process::pid() != os::process::cached_pid()
 }
 

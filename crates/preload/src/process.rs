@@ -4,10 +4,12 @@ use crate::lifecycle::is_borrowed;
 use crate::real::{Buf, forward};
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
+use os::raw::nr;
 use socket::{Outcome, exec, exit, fork};
 
 static FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 static BARE_FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+static CLONE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
 type AtFork =
     unsafe extern "C" fn(Option<extern "C" fn()>, Option<extern "C" fn()>, Option<extern "C" fn()>) -> c_int;
@@ -22,6 +24,7 @@ type RegisterAtFork = unsafe extern "C" fn(
 pub(crate) fn resolve() {
     FORK.store(crate::real::next(c"fork"), Ordering::Release);
     BARE_FORK.store(crate::real::next(c"_Fork"), Ordering::Release);
+    CLONE.store(crate::real::next(c"clone"), Ordering::Release);
 }
 
 /// Asks to be told of forks made inside libc (daemon, forkpty).
@@ -68,8 +71,13 @@ pub unsafe extern "C-unwind" fn fork() -> c_int {
 /// _Fork (POSIX.1-2024, glibc 2.34): no handlers run, so the counting is done here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn _Fork() -> c_int {
+    forking(|| call(&BARE_FORK, c"_Fork") as isize) as c_int
+}
+
+/// Makes a child by a call of which no handler is told.
+fn forking(make: impl FnOnce() -> isize) -> isize {
     before();
-    let pid = call(&BARE_FORK, c"_Fork");
+    let pid = make();
     match pid {
         0 => in_child(),
         1.. => in_parent(),
@@ -81,10 +89,122 @@ pub unsafe extern "C-unwind" fn _Fork() -> c_int {
     pid
 }
 
-fn call(function: &AtomicPtr<c_void>, name: &CStr) -> c_int {
+type Start = unsafe extern "C-unwind" fn(Buf) -> c_int;
+type Clone = unsafe extern "C-unwind" fn(Option<Start>, Buf, c_int, Buf, Buf, Buf, Buf) -> c_int;
+
+/// What a child of clone is to run.
+struct Begun {
+    start: Start,
+    arg: Buf,
+}
+
+/// The first function of a child that has memory of its own: what it got is counted, and then it is the
+/// program's.
+unsafe extern "C-unwind" fn begin(begun: Buf) -> c_int {
+    in_child();
+    // SAFETY: it lies in the frame of `clone`, of which this child has a copy.
+    let Begun { start, arg } = unsafe { begun.cast::<Begun>().read() };
+    // SAFETY: the program's own function and argument.
+    let status = unsafe { start(arg) };
+    // (libc ends the thread by the system call itself.)
+    exit::before_thread_ends();
+    status
+}
+
+/// Whether a child made with these flags has a copy of its parent's memory, and so of the parent's sockets.
+fn is_copied(flags: usize) -> bool {
+    crate::lifecycle::is_active() && flags & nr::CLONE_VM as usize == 0
+}
+
+/// clone(2). (Of the last three arguments libc reads those that the flags name.)
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn clone(
+    start: Option<Start>,
+    stack: Buf,
+    flags: c_int,
+    arg: Buf,
+    parent_tid: Buf,
+    tls: Buf,
+    child_tid: Buf,
+) -> c_int {
+    let real = find(&CLONE, c"clone");
+    if real.is_null() {
+        return crate::hook::fail(socket::Errno::ENOSYS) as c_int;
+    }
+    // SAFETY: dlsym returned clone, which takes these registers and stack words, named or not.
+    let real = unsafe { core::mem::transmute::<*mut c_void, Clone>(real) };
+    match start {
+        Some(start) if !stack.is_null() && is_copied(flags as usize) => {
+            let mut begun = Begun { start, arg };
+            let begun = (&raw mut begun).cast();
+            // SAFETY: the program's own arguments, but for the function, which calls the program's.
+            forking(|| unsafe { real(Some(begin), stack, flags, begun, parent_tid, tls, child_tid) as isize })
+                as c_int
+        }
+        // SAFETY: the program's own arguments.
+        _ => unsafe { real(start, stack, flags, arg, parent_tid, tls, child_tid) },
+    }
+}
+
+/// The same under glibc's other name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __clone(
+    start: Option<Start>,
+    stack: Buf,
+    flags: c_int,
+    arg: Buf,
+    parent_tid: Buf,
+    tls: Buf,
+    child_tid: Buf,
+) -> c_int {
+    // SAFETY: the same contract under another name.
+    unsafe { clone(start, stack, flags, arg, parent_tid, tls, child_tid) }
+}
+
+/// clone and clone3 by `syscall(2)`.
+pub(crate) fn clone_by_number(number: u32, args: [usize; 6]) -> isize {
+    /// Up to the stack, which may be null: then the child goes on with a copy of its parent's.
+    #[repr(C)]
+    struct Wanted {
+        flags: u64,
+        others: [u64; 4],
+        stack: u64,
+    }
+    let (flags, stack) = if number == nr::__NR_clone {
+        (args[0], args[1])
+    } else {
+        let wanted = args[0] as *const Wanted;
+        if args[1] < size_of::<Wanted>() || crate::pointers::readable(wanted, size_of::<Wanted>()).is_err() {
+            (nr::CLONE_VM as usize, 0)
+        } else {
+            // SAFETY: the program passed a structure of at least this length, and it is there.
+            let wanted = unsafe { wanted.read_unaligned() };
+            (wanted.flags as usize, wanted.stack as usize)
+        }
+    };
+    // SAFETY: the program's own call.
+    let make = || unsafe { os::raw::call(number, &args) };
+    crate::hook::from_raw(if stack == 0 && is_copied(flags) { forking(make) } else { make() })
+}
+
+/// fork and vfork by `syscall(2)`. The child of either gets memory of its own: one that borrowed ours would
+/// return from this function, and its parent once more from what is left of the frame.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn fork_by_number(flags: u32) -> isize {
+    const SIGCHLD: u32 = 17;
+    // SAFETY: no pointers; the child goes on with a copy of this memory.
+    let make = || unsafe { os::raw::call(nr::__NR_clone, &[(flags | SIGCHLD) as usize]) };
+    crate::hook::from_raw(if is_copied(0) { forking(make) } else { make() })
+}
+
+fn find(function: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let known = function.load(Ordering::Acquire);
     // Another library's constructor may fork before ours has run.
-    let real = if known.is_null() { crate::real::next(name) } else { known };
+    if known.is_null() { crate::real::next(name) } else { known }
+}
+
+fn call(function: &AtomicPtr<c_void>, name: &CStr) -> c_int {
+    let real = find(function, name);
     if real.is_null() {
         return crate::hook::fail(socket::Errno::ENOSYS) as c_int;
     }

@@ -64,6 +64,7 @@ pub unsafe extern "C-unwind" fn syscall(
             nr::__NR_prlimit64 => sandbox::prlimit64(fd, b as c_int, c as _, d as _) as isize,
             nr::__NR_execve => process::execve(a as _, b as _, c as _) as isize,
             nr::__NR_execveat => process::execveat(fd, b as _, c as _, d as _, e as c_int) as isize,
+            nr::__NR_clone | nr::__NR_clone3 => process::clone_by_number(number, [a, b, c, d, e, f]),
             // `exit` ends one thread only.
             nr::__NR_exit => process::exit_thread(fd),
             // It never returns.
@@ -107,6 +108,8 @@ unsafe fn other(number: u32, args: [usize; 6]) -> isize {
             nr::__NR_select => poll::select(a as c_int, b as _, c as _, d as _, args[4] as _) as isize,
             nr::__NR_poll => poll::poll(a as _, b as u64, c as c_int) as isize,
             nr::__NR_epoll_wait => epoll::epoll_wait(a as c_int, b as _, c as c_int, d as c_int) as isize,
+            nr::__NR_fork => process::fork_by_number(0),
+            nr::__NR_vfork => process::fork_by_number(nr::CLONE_VFORK),
             _ => crate::hook::from_raw(os::raw::call(number, &args)),
         }
     }

@@ -1,13 +1,14 @@
 //! fork(2). Owns: that the child's copies are counted, whichever thread ties what while it is under way.
 
 use crate::conn::Conn;
-use crate::end::End;
-use crate::held::all;
-use crate::here::fabric;
-use crate::{era, release, settle};
+use crate::{era, held, inherited, release, settle};
+
+fn conns() -> impl Iterator<Item = &'static Conn> + Clone {
+    held::all().map(|(_, conn)| conn)
+}
 
 fn tied() -> impl Iterator<Item = &'static Conn> {
-    all().map(|(_, conn)| conn).filter(|conn| conn.fds() > 0 && conn.phase().is_tied())
+    inherited::tied(conns())
 }
 
 /// Before fork(): the child's copies are counted first, so that neither side ever takes itself for the last
@@ -38,16 +39,11 @@ pub fn after_failed_fork() {
 
 /// In the child after fork().
 pub fn after_fork_in_child() {
-    let era_of_parent = era::now();
-    os::process::refresh_pid();
-    for conn in tied().filter(|conn| conn.tied_era() == era_of_parent) {
-        release::copied(conn, 1);
-    }
-    for end in tied().filter_map(End::still_of) {
-        fabric().members().join(end.mine());
-    }
-    fabric().after_fork();
-    for (_, conn) in all() {
-        conn.forget_other_threads();
-    }
+    inherited::take_over(conns(), true);
+}
+
+/// At a call that may be the first in a child that was made behind our back.
+#[inline]
+pub fn take_note() {
+    held::take_note();
 }

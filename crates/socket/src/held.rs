@@ -8,8 +8,8 @@ use crate::conn::Conn;
 use crate::conn::life::{CALL, FD, FREE};
 use crate::here::Part as _;
 use crate::phase::Event;
-use crate::release;
 use crate::table::{self, Entry};
+use crate::{inherited, release};
 use core::sync::atomic::Ordering;
 use shm::slab::{Index, LEAF, Slab};
 
@@ -90,9 +90,24 @@ pub(crate) fn make(born: Event) -> Option<Held> {
     Some(Held { conn, index })
 }
 
+/// A child that was made behind our back counts its copies before it does anything with one.
+#[inline(always)]
+pub(crate) fn take_note() {
+    if inherited::is_due() {
+        take_over();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn take_over() {
+    inherited::take_over(all().map(|(_, conn)| conn), false);
+}
+
 /// Holds by number: for epoll registrations, whose owner knows that the connection lives.
 #[inline]
 pub(crate) fn hold_index(index: Index) -> Option<Held> {
+    take_note();
     let conn = sockets().get(index)?;
     let held = Held { conn, index };
     // Whether it is anybody's is told by the same word: a free one is let go again, and stays free.
@@ -116,7 +131,7 @@ fn recycle(index: Index, conn: &'static Conn) {
 }
 
 /// Every connection ever made, in use or not.
-pub(crate) fn all() -> impl Iterator<Item = (Index, &'static Conn)> {
+pub(crate) fn all() -> impl Iterator<Item = (Index, &'static Conn)> + Clone {
     (0..sockets().made()).filter_map(|index| Some((Index(index), sockets().get(Index(index))?)))
 }
 

@@ -31,6 +31,7 @@ pub mod fork;
 mod handshake;
 mod held;
 mod here;
+mod inherited;
 mod interest;
 pub mod lend;
 mod options;

@@ -7,6 +7,7 @@ use crate::era::Forks;
 use crate::handshake::OwnProposal;
 use crate::held::Sockets;
 use crate::here::Part;
+use crate::inherited::Inheritance;
 use crate::interest::registration::Registrations;
 use crate::interest::set::Sets;
 use crate::options::Options;
@@ -49,6 +50,7 @@ parts! {
     batches: Batches = Batches::new(),
     habits: Habits = Habits::new(),
     forks: Forks = Forks::new(),
+    inheritance: Inheritance = Inheritance::new(),
     watches: Watches = Watches::new(),
     options: Options = Options::new(),
     deferral: Deferral = Deferral::new(),

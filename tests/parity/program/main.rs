@@ -7,6 +7,7 @@
 //! end, driven through its stdin) and `parity-case --inherited FD` (a program that was exec'ed with a
 //! connection).
 
+mod cases_clone;
 mod cases_close;
 mod cases_data;
 mod cases_dissolve;
@@ -43,7 +44,7 @@ mod peer;
 use context::{Case, Cx, Role};
 
 fn all() -> Vec<Case> {
-    let groups: [&[Case]; 30] = [
+    let groups: &[&[Case]] = &[
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
@@ -52,6 +53,7 @@ fn all() -> Vec<Case> {
         cases_nap::CASES,
         cases_fds::CASES,
         cases_fork::CASES,
+        cases_clone::CASES,
         cases_interest::CASES,
         cases_poll::CASES,
         cases_epoll::CASES,

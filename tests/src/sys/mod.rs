@@ -6,6 +6,7 @@
 use std::fmt;
 
 mod by_name;
+mod clone;
 mod credentials;
 mod io;
 mod messages;
@@ -20,6 +21,7 @@ mod torture;
 mod transfer;
 
 pub use by_name::*;
+pub use clone::*;
 pub use credentials::*;
 pub use io::*;
 pub use messages::*;

@@ -72,6 +72,7 @@ pub fn is_ours(epfd: i32) -> bool {
 
 /// epoll_wait and its kin on a set of ours.
 pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &mut impl Kernel) -> Outcome {
+    crate::held::take_note();
     let Some((index, set)) = Set::index_of(epfd).and_then(|index| Some((index, Set::get(index)?))) else {
         return Outcome::Forward;
     };
