@@ -3,7 +3,7 @@
 //! under which this process takes locks.
 
 pub use shm::lock::Guard;
-use shm::lock::{Owner, Patience, YIELDS};
+use shm::lock::{Doing, Owner, Patience, YIELDS};
 use shm::mutex::{Mutex, Waiter};
 
 /// A yield lets nobody on who has a lower priority: if that is the owner, only a sleep does. Each is twice as
@@ -27,12 +27,33 @@ impl Patience for Yielding {
         give_way(times);
     }
 
-    fn is_alive(&self, pid: u32) -> bool {
-        if self.is_exclusive { pid == os::process::cached_pid() } else { os::process::exists(pid) }
+    fn doing(&self, pid: u32, is_late: bool) -> Doing {
+        match self.is_exclusive {
+            true => own(pid),
+            false => doing(pid, is_late),
+        }
     }
 
     fn now_ns(&self) -> u64 {
         os::time::monotonic_ns()
+    }
+}
+
+fn own(pid: u32) -> Doing {
+    if pid == os::process::cached_pid() { Doing::Living } else { Doing::Nothing }
+}
+
+/// A zombie has let go of everything. Who is stopped has not, and nor has who waits in the kernel (for the
+/// page that it copies from, say), though that should never take long.
+fn doing(pid: u32, is_late: bool) -> Doing {
+    if !os::process::exists(pid) {
+        return Doing::Nothing;
+    }
+    match os::process::life(pid) {
+        Some(life) if life.is_zombie => Doing::Nothing,
+        Some(life) if life.is_stopped || (is_late && life.is_in_kernel) => Doing::Stopped,
+        _ if is_late && os::process::is_frozen(pid) => Doing::Stopped,
+        _ => Doing::Living,
     }
 }
 
@@ -46,8 +67,8 @@ impl Patience for Private {
         give_way(times);
     }
 
-    fn is_alive(&self, pid: u32) -> bool {
-        pid == os::process::cached_pid()
+    fn doing(&self, pid: u32, _: bool) -> Doing {
+        own(pid)
     }
 
     // Nobody outside this process can write the word: its holder is believed for as long as it takes.

@@ -120,6 +120,10 @@ pub struct Life {
     /// It is on its way there (PF_EXITING of include/linux/sched.h): it loses its descriptors first, and its
     /// locks a moment later.
     pub is_ending: bool,
+    /// It cannot go on until somebody lets it: stopped by a signal or by a debugger.
+    pub is_stopped: bool,
+    /// It is in the kernel and not to be disturbed: waiting for a disk, say.
+    pub is_in_kernel: bool,
 }
 
 /// The life of process `pid`; `None` if there is no such process, or nobody may look (nor this one, behind a
@@ -130,18 +134,41 @@ pub fn life(pid: u32) -> Option<Life> {
         return None;
     }
     const PATH_LEN: usize = "/proc/4294967295/stat\0".len();
-    let (mut digits, mut path) = ([0u8; 10], [0u8; PATH_LEN]);
-    let parts: [&[u8]; 3] = [b"/proc/", crate::decimal::decimal(pid, &mut digits), b"/stat"];
-    for (byte, from) in path.iter_mut().zip(parts.into_iter().flatten()) {
+    let mut place = [0u8; PATH_LEN];
+    let path = path(pid, b"/stat", &mut place)?;
+    let mut text = [0u8; 512];
+    parse_stat(read_whole(path, &mut text)?)
+}
+
+fn read_whole<'a>(path: &core::ffi::CStr, into: &'a mut [u8]) -> Option<&'a [u8]> {
+    let fd = crate::file::open(path, crate::file::How::READ).ok()?;
+    // SAFETY: `into` is writable for its length.
+    let got = check(unsafe { syscall!(nr::__NR_read, fd, into.as_mut_ptr(), into.len()) });
+    crate::fd::close(fd);
+    into.get(..got.ok()?)
+}
+
+/// Whether process `pid` is in the freezer of its control group, where it looks asleep.
+pub fn is_frozen(pid: u32) -> bool {
+    const PATH_LEN: usize = "/proc/4294967295/wchan\0".len();
+    let mut place = [0u8; PATH_LEN];
+    let mut text = [0u8; 64];
+    let waits_in = path(pid, b"/wchan", &mut place).and_then(|path| read_whole(path, &mut text));
+    waits_in.is_some_and(|text| [&b"freezer"[..], b"refrigerator"].iter().any(|name| has(text, name)))
+}
+
+fn has(text: &[u8], name: &[u8]) -> bool {
+    text.windows(name.len()).any(|window| window == name)
+}
+
+/// `/proc/PID` and `rest`, in `place`.
+fn path<'a>(pid: u32, rest: &[u8], place: &'a mut [u8]) -> Option<&'a core::ffi::CStr> {
+    let mut digits = [0u8; 10];
+    let parts: [&[u8]; 3] = [b"/proc/", crate::decimal::decimal(pid, &mut digits), rest];
+    for (byte, from) in place.iter_mut().zip(parts.into_iter().flatten()) {
         *byte = *from;
     }
-    let path = core::ffi::CStr::from_bytes_until_nul(&path).ok()?;
-    let fd = crate::file::open(path, crate::file::How::READ).ok()?;
-    let mut text = [0u8; 512];
-    // SAFETY: `text` is writable for its length.
-    let got = check(unsafe { syscall!(nr::__NR_read, fd, text.as_mut_ptr(), text.len()) });
-    crate::fd::close(fd);
-    parse_stat(text.get(..got.ok()?)?)
+    core::ffi::CStr::from_bytes_until_nul(place).ok()
 }
 
 /// State is the first field after the name, which ends at the last parenthesis; the flags are the 7th, the
@@ -155,7 +182,13 @@ fn parse_stat(text: &[u8]) -> Option<Life> {
     let threads = number(fields.nth(10)?)?;
     let started = number(fields.nth(1)?)?;
     // The first thread of a process may have ended before others: only the last one's end is the process's.
-    Some(Life { started, is_zombie: matches!(state, b'Z' | b'X') && threads <= 1, is_ending })
+    Some(Life {
+        started,
+        is_zombie: matches!(state, b'Z' | b'X') && threads <= 1,
+        is_ending,
+        is_stopped: matches!(state, b'T' | b't'),
+        is_in_kernel: state == b'D',
+    })
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -289,7 +322,11 @@ mod tests {
     #[test]
     fn names_with_blanks_and_parentheses_are_skipped() {
         let line = b"7 (a) R (b) Z 1 7 7 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
-        assert_eq!(parse_stat(line), Some(Life { started: 4711, is_zombie: true, is_ending: true }));
+        let life = parse_stat(line).unwrap();
+        assert_eq!(
+            (life.started, life.is_zombie, life.is_ending, life.is_stopped),
+            (4711, true, true, false)
+        );
         assert_eq!(parse_stat(b"7 (x) Z 1"), None);
     }
 }

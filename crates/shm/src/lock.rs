@@ -30,6 +30,20 @@ pub enum Denied {
     Reentered,
     /// The same living owner for longer than any holder needs: the word lies.
     Stuck,
+    /// The owner is stopped, frozen or deep in the kernel: it has the lock until it goes on, whenever that
+    /// is.
+    HeldUp,
+}
+
+/// What an owner is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Doing {
+    /// It exists no more, or has ended: the lock is nobody's.
+    Nothing,
+    /// It may run.
+    Living,
+    /// It cannot run until somebody lets it.
+    Stopped,
 }
 
 /// Longest time one owner is believed: holders copy at most a ring's worth of bytes.
@@ -40,8 +54,9 @@ pub trait Patience {
     /// Called between attempts after the short spin, for the `times`th time in this wait. Who only yields
     /// never lets one of lower priority on, which may be the owner: after some yields it must sleep.
     fn give_way(&self, times: u32);
-    /// Whether process `pid` still exists.
-    fn is_alive(&self, pid: u32) -> bool;
+    /// What process `pid` is doing. `is_late`: it has had the lock for longer than any holder needs that
+    /// runs, so that even a costly look is due.
+    fn doing(&self, pid: u32, is_late: bool) -> Doing;
     /// A monotonic clock in nanoseconds.
     fn now_ns(&self) -> u64;
 }
@@ -63,6 +78,18 @@ impl Believed {
             *self = Believed { word, ..Believed::default() };
         }
         self.looks = self.looks.saturating_add(1);
+    }
+
+    /// Whether the owner is dead. Errors: it lives, and is not worth waiting for.
+    #[cold]
+    fn is_dead(&mut self, patience: &impl Patience) -> Result<bool, Denied> {
+        let is_late = self.is_too_long(patience.now_ns());
+        match patience.doing(Owner::pid_of(self.word), is_late) {
+            Doing::Nothing => Ok(true),
+            Doing::Stopped => Err(Denied::HeldUp),
+            Doing::Living if is_late => Err(Denied::Stuck),
+            Doing::Living => Ok(false),
+        }
     }
 
     fn is_too_long(&mut self, now_ns: u64) -> bool {
@@ -128,10 +155,7 @@ impl SideLock {
             }
             let every = if attempts > SPINS + YIELDS { SLEEPS_BEFORE_ASKING } else { ATTEMPTS_BEFORE_ASKING };
             let is_time_to_ask = held != 0 && attempts % every == every - 1;
-            let is_dead = is_time_to_ask && !patience.is_alive(Owner::pid_of(held));
-            if is_time_to_ask && !is_dead && believed.is_too_long(patience.now_ns()) {
-                return Err(Denied::Stuck);
-            }
+            let is_dead = is_time_to_ask && believed.is_dead(patience)?;
             if (held == 0 || is_dead) && self.try_take(held, me) {
                 return Ok(Guard(self));
             }
@@ -171,8 +195,8 @@ mod tests {
     struct Dead;
     impl Patience for Dead {
         fn give_way(&self, _: u32) {}
-        fn is_alive(&self, _: u32) -> bool {
-            false
+        fn doing(&self, _: u32, _: bool) -> Doing {
+            Doing::Nothing
         }
         fn now_ns(&self) -> u64 {
             0
@@ -183,8 +207,8 @@ mod tests {
     struct Watching(core::sync::atomic::AtomicU64);
     impl Patience for Watching {
         fn give_way(&self, _: u32) {}
-        fn is_alive(&self, _: u32) -> bool {
-            true
+        fn doing(&self, _: u32, _: bool) -> Doing {
+            Doing::Living
         }
         fn now_ns(&self) -> u64 {
             self.0.fetch_add(1_000_000_000, core::sync::atomic::Ordering::Relaxed)
@@ -196,6 +220,27 @@ mod tests {
         let lock = SideLock::new();
         let _held = lock.lock(Owner::new(1, 7), &Dead).unwrap();
         assert_eq!(lock.lock(Owner::new(8, 2), &Watching(0.into())).err(), Some(Denied::Stuck));
+    }
+
+    /// Believes that everybody is stopped.
+    struct Stopped;
+    impl Patience for Stopped {
+        fn give_way(&self, _: u32) {}
+        fn doing(&self, _: u32, _: bool) -> Doing {
+            Doing::Stopped
+        }
+        fn now_ns(&self) -> u64 {
+            1
+        }
+    }
+
+    #[test]
+    fn the_lock_of_a_stopped_process_stays_its_own_and_the_waiter_is_told_soon() {
+        let lock = SideLock::new();
+        let held = lock.lock(Owner::new(1, 7), &Dead).unwrap();
+        assert_eq!(lock.lock(Owner::new(8, 2), &Stopped).err(), Some(Denied::HeldUp));
+        drop(held);
+        assert!(lock.lock(Owner::new(8, 2), &Stopped).is_ok());
     }
 
     #[test]

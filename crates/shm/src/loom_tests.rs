@@ -116,8 +116,8 @@ impl Patience for Spin {
     fn give_way(&self, _: u32) {
         thread::yield_now();
     }
-    fn is_alive(&self, _: u32) -> bool {
-        true
+    fn doing(&self, _: u32, _: bool) -> Doing {
+        Doing::Living
     }
     fn now_ns(&self) -> u64 {
         0

@@ -45,6 +45,7 @@ impl<W: Waiter> Default for Mutex<W> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::lock::Doing;
     use core::cell::Cell;
 
     std::thread_local! {
@@ -56,8 +57,8 @@ mod tests {
 
     impl Patience for Forked {
         fn give_way(&self, _: u32) {}
-        fn is_alive(&self, pid: u32) -> bool {
-            pid == PID.get()
+        fn doing(&self, pid: u32, _: bool) -> Doing {
+            if pid == PID.get() { Doing::Living } else { Doing::Nothing }
         }
         fn now_ns(&self) -> u64 {
             0

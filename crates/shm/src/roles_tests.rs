@@ -2,7 +2,7 @@
 
 use crate::far::{Far, Least, Told};
 use crate::layout::SideBlock;
-use crate::lock::{Owner, Patience};
+use crate::lock::{Doing, Owner, Patience};
 use crate::ring::{PeerMisbehaved, Reader, Ring, RingWords};
 use crate::segment::{Geometry, Segment};
 use crate::sync::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ const SIZE: u32 = 16 * 1024;
 struct Alone;
 impl Patience for Alone {
     fn give_way(&self, _: u32) {}
-    fn is_alive(&self, _: u32) -> bool {
-        true
+    fn doing(&self, _: u32, _: bool) -> Doing {
+        Doing::Living
     }
     fn now_ns(&self) -> u64 {
         0

@@ -208,7 +208,7 @@ fn become_plain(conn: &Conn, fd: i32) -> Phase {
 /// Moves to TCP; whether that was news, of which registrations and sleepers are to be told.
 fn give_up(conn: &Conn, end: &End, fd: i32) -> bool {
     // Writers of other threads wait here until the early bytes are out, and find the new phase then.
-    let Ok(mut turn) = end.send_turn(conn) else { return false };
+    let Ok(mut turn) = end.send_turn(conn, true) else { return false };
     let is_news = conn.phase() == Phase::Intent;
     if is_news {
         flush(&mut turn, end, fd);

@@ -117,17 +117,17 @@ impl End {
         self.mine().generation.load(Shared::Relaxed) == conn.generation()
     }
 
-    /// The turn to send: EAGAIN if a signal handler interrupted the same call in the same thread; ECONNRESET
-    /// if the word lies.
+    /// The turn to send: EAGAIN if a signal handler interrupted the same call in the same thread, or if a
+    /// process that is stopped has it and the call may not wait; ECONNRESET if the word lies.
     #[inline]
-    pub(crate) fn send_turn(&self, conn: &Conn) -> Result<Sending<'static>, Errno> {
-        Sending::take(self.mine(), me(), &patience(conn)).map_err(refusal)
+    pub(crate) fn send_turn(&self, conn: &Conn, may_wait: bool) -> Result<Sending<'static>, Errno> {
+        patiently(may_wait, || Sending::take(self.mine(), me(), &patience(conn)))
     }
 
     /// The turn to receive, the same.
     #[inline]
-    pub(crate) fn receive_turn(&self, conn: &Conn) -> Result<Receiving<'static>, Errno> {
-        Receiving::take(self.mine(), me(), &patience(conn)).map_err(refusal)
+    pub(crate) fn receive_turn(&self, conn: &Conn, may_wait: bool) -> Result<Receiving<'static>, Errno> {
+        patiently(may_wait, || Receiving::take(self.mine(), me(), &patience(conn)))
     }
 
     #[inline]
@@ -141,11 +141,24 @@ fn patience(conn: &Conn) -> Yielding {
     Yielding { is_exclusive: conn.is_exclusive() }
 }
 
-fn refusal(denied: Denied) -> Errno {
-    match denied {
-        Denied::Reentered => Errno::EAGAIN,
-        Denied::Stuck => Errno::ECONNRESET,
+#[inline]
+fn patiently<T>(may_wait: bool, take: impl Fn() -> Result<T, Denied>) -> Result<T, Errno> {
+    match take() {
+        Ok(turn) => Ok(turn),
+        Err(denied) => refused(denied, may_wait, take),
     }
+}
+
+/// (Who is stopped goes on some day, or ends.)
+#[cold]
+fn refused<T>(mut denied: Denied, may_wait: bool, take: impl Fn() -> Result<T, Denied>) -> Result<T, Errno> {
+    while denied == Denied::HeldUp && may_wait {
+        match take() {
+            Ok(turn) => return Ok(turn),
+            Err(again) => denied = again,
+        }
+    }
+    Err(if denied == Denied::Stuck { Errno::ECONNRESET } else { Errno::EAGAIN })
 }
 
 /// This side's own doorbell.

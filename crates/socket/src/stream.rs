@@ -142,6 +142,11 @@ impl Receive<'_> {
         low_water.min(self.total)
     }
 
+    /// Whether the call may wait.
+    fn may_wait(&self) -> bool {
+        self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking()
+    }
+
     /// How many bytes are worth waking up for: any, but a peek that waits for all takes none on the way.
     fn wanted(&self) -> usize {
         if self.flags & msg::PEEK != 0 { self.peeked + self.target().max(1) } else { 1 }
@@ -158,7 +163,7 @@ impl Receive<'_> {
     ) -> Result<usize, Outcome> {
         let mut turn = self
             .end
-            .receive_turn(self.conn)
+            .receive_turn(self.conn, self.may_wait())
             .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         let mut consumer = turn.consumer(self.end.incoming, &self.conn.stream.rx_cache);
         let mut count = 0;
@@ -185,7 +190,7 @@ impl Receive<'_> {
     fn peek<'a>(&self, sinks: impl Iterator<Item = Sink<'a>>) -> Result<usize, Outcome> {
         let mut turn = self
             .end
-            .receive_turn(self.conn)
+            .receive_turn(self.conn, self.may_wait())
             .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         let mut consumer = turn.consumer(self.end.incoming, &self.conn.stream.rx_cache);
         let mut count = 0;
@@ -211,7 +216,7 @@ impl Receive<'_> {
             return self.leave(Outcome::Forward);
         }
         let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::READ != 0;
-        let may_wait = self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking();
+        let may_wait = self.may_wait();
         if is_shut && !self.conn.has(flag::TCP_ENDED) {
             // A reset is told also to who has shut down reading.
             let told = os::poll::peek(self.fd, os::poll::bits::RDHUP);
@@ -362,6 +367,11 @@ impl<'c> Transmit<'c> {
         Transmit { conn, end, fd, flags, sent: 0, limit, is_pipe_broken, is_afterwards, is_within }
     }
 
+    /// Whether the call may wait.
+    fn may_wait(&self) -> bool {
+        self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking()
+    }
+
     /// What a handler left that interrupted this call while it had the turn.
     #[cold]
     fn send_afterwards(&self) {
@@ -395,7 +405,7 @@ impl<'c> Transmit<'c> {
     /// nobody.
     #[cold]
     fn leave_for_afterwards<S: Supply>(&self, source: Option<S>, refused: Outcome) -> Outcome {
-        let may_wait = self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking();
+        let may_wait = self.may_wait();
         match source {
             Some(source) if may_wait && !self.is_afterwards && self.conn.phase() == Phase::Smc => {
                 match afterwards::leave(self.conn, source) {
@@ -491,15 +501,17 @@ impl<'c> Transmit<'c> {
             return Ok(false);
         }
         let is_behind = afterwards::any() && self.is_behind();
-        let mut turn = match if is_behind { Err(Errno::EAGAIN) } else { self.end.send_turn(self.conn) } {
-            Ok(turn) => turn,
-            Err(errno) => {
-                self.is_within = true;
-                let refused = refused(self.conn, &self.end, self.fd, errno);
-                let next = if errno == Errno::EAGAIN { rest.next_part() } else { None };
-                return Err(self.leave_for_afterwards(next, refused));
-            }
-        };
+        let mut turn =
+            match if is_behind { Err(Errno::EAGAIN) } else { self.end.send_turn(self.conn, self.may_wait()) }
+            {
+                Ok(turn) => turn,
+                Err(errno) => {
+                    self.is_within = true;
+                    let refused = refused(self.conn, &self.end, self.fd, errno);
+                    let next = if errno == Errno::EAGAIN { rest.next_part() } else { None };
+                    return Err(self.leave_for_afterwards(next, refused));
+                }
+            };
         // Asked again with the turn taken: the flush of early bytes takes it too, and ends the phase.
         if !matches!(self.conn.phase(), Phase::Smc | Phase::Intent) {
             return Err(Outcome::Forward);
@@ -580,7 +592,7 @@ impl<'c> Transmit<'c> {
     }
 
     fn on_full(&mut self) -> Step {
-        let may_wait = self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking();
+        let may_wait = self.may_wait();
         if self.conn.phase() == Phase::Intent {
             match answer::refresh(self.conn, self.fd) {
                 Phase::Smc => return Step::Retry,
@@ -688,7 +700,7 @@ fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
         Phase::Smc | Phase::Intent => {}
         _ => return Outcome::Forward,
     }
-    let Ok(mut turn) = end.send_turn(conn) else { return Outcome::Fail(Errno::EAGAIN) };
+    let Ok(mut turn) = end.send_turn(conn, true) else { return Outcome::Fail(Errno::EAGAIN) };
     if !end.outgoing.has_ended() || !conn.has(flag::DEMOTED) {
         conn.mark(flag::DEMOTED);
         turn.producer(end.outgoing, &conn.stream.tx_cache).mark_end();

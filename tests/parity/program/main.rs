@@ -31,6 +31,7 @@ mod cases_pointers;
 mod cases_poll;
 mod cases_queue;
 mod cases_sets;
+mod cases_sharer;
 mod cases_signal;
 mod cases_slots;
 mod cases_stack;
@@ -49,6 +50,7 @@ fn all() -> Vec<Case> {
         cases_close::CASES,
         cases_ends::CASES,
         cases_slots::CASES,
+        cases_sharer::CASES,
         cases_signal::CASES,
         cases_nap::CASES,
         cases_fds::CASES,

@@ -1,0 +1,99 @@
+//! Processes that share a connection, of which one is stopped, or killed and not waited for, in the middle of
+//! whatever it does: the other's calls are never refused for it.
+
+use crate::context::{Case, Cx, say};
+use isthmus_tests::sys::{self, Fd, show};
+use std::time::Duration;
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "sharer.killed_writer_is_not_waited_for", shm: true, run: killed_writer },
+    Case { name: "sharer.stopped_writer", shm: true, run: stopped_writer },
+    Case { name: "sharer.zombie_then_close", shm: true, run: zombie_then_close },
+];
+
+/// Writes without end from memory that nobody has touched before: each page costs a fault in the middle of
+/// the copy.
+fn write_untouched(fd: Fd) -> u8 {
+    loop {
+        let block = vec![0u8; 32 << 20];
+        if sys::write(fd, &block).is_err() {
+            return 1;
+        }
+    }
+}
+
+/// The child is a zombie until the end.
+fn killed_writer(cx: &mut Cx) {
+    let mut children = Vec::new();
+    for _ in 0..20 {
+        let p = cx.warm();
+        cx.tell(&format!("discard {}", p.id));
+        let child = sys::fork(|| write_untouched(p.fd));
+        std::thread::sleep(Duration::from_millis(15));
+        sys::kill(child, libc::SIGKILL).expect("kill");
+        children.push(child);
+        let sent = (0..20).filter(|_| sys::send(p.fd, b"alive", libc::MSG_NOSIGNAL) == Ok(5)).count();
+        if sent != 20 {
+            say!("sent {sent}");
+        }
+        sys::shutdown(p.fd, libc::SHUT_WR).expect("shutdown");
+        cx.answer();
+        sys::close(p.fd).expect("close");
+    }
+    let good = children.into_iter().filter(|child| sys::wait(*child) == "signal 9").count();
+    say!("{good} were killed");
+    let last = cx.warm();
+    cx.watch(last.fd);
+}
+
+/// Where it was stopped in the middle of a copy the other waits until it goes on, or is told EAGAIN if it may
+/// not wait; at any other place it does not notice.
+fn stopped_writer(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.tell(&format!("discard {}", p.id));
+    let child = sys::fork(|| write_untouched(p.fd));
+    let mut refused = 0;
+    for _ in 0..24 {
+        std::thread::sleep(Duration::from_millis(7));
+        sys::kill(child, libc::SIGSTOP).expect("stop");
+        let writer = std::thread::spawn(move || sys::send(p.fd, b"alive", libc::MSG_NOSIGNAL));
+        std::thread::sleep(Duration::from_millis(60));
+        let is_held_up = !writer.is_finished();
+        if is_held_up {
+            // Longer than anybody is believed who could go on.
+            std::thread::sleep(Duration::from_millis(2500));
+        }
+        sys::kill(child, libc::SIGCONT).expect("go on");
+        refused += usize::from(writer.join().expect("writer") != Ok(5));
+        if is_held_up {
+            break;
+        }
+    }
+    say!("refused {refused}");
+    sys::kill(child, libc::SIGKILL).expect("kill");
+    say!("child {}", sys::wait(child));
+    say!("shutdown -> {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
+    cx.answer();
+}
+
+/// A zombie holds nothing: the close of the last living one is the end, and its descriptors are the program's
+/// again.
+fn zombie_then_close(cx: &mut Cx) {
+    let mut children = Vec::new();
+    for _ in 0..4 {
+        let p = cx.warm();
+        let child = sys::fork(|| sys::read(p.fd, &mut [0; 9]).is_err().into());
+        std::thread::sleep(Duration::from_millis(10));
+        sys::kill(child, libc::SIGKILL).expect("kill");
+        children.push(child);
+        std::thread::sleep(Duration::from_millis(10));
+        say!("write -> {}", show(sys::write(p.fd, b"last")));
+        say!("close -> {}", show(sys::close(p.fd)));
+        cx.peer(&format!("drain {}", p.id));
+        cx.peer(&format!("close {}", p.id));
+    }
+    let good = children.into_iter().filter(|child| sys::wait(*child) == "signal 9").count();
+    say!("{good} were killed");
+    let last = cx.warm();
+    cx.watch(last.fd);
+}
