@@ -25,7 +25,7 @@ mod raw_poll;
 #[cfg(feature = "sim")]
 mod seat;
 pub mod select;
-mod signals;
+pub mod signals;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod state;

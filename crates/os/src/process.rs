@@ -64,6 +64,15 @@ pub fn tid() -> u32 {
     unsafe { syscall!(nr::__NR_gettid) as u32 }
 }
 
+/// Whether this process has the thread with that kernel id.
+pub fn has_thread(id: u32) -> bool {
+    if crate::confined::is_confined() {
+        return true;
+    }
+    // SAFETY: signal 0 only asks.
+    check(unsafe { syscall!(nr::__NR_tgkill, pid(), id, 0) }) != Err(Errno::ESRCH)
+}
+
 /// The effective user id.
 pub fn euid() -> u32 {
     // SAFETY: geteuid has no arguments and no effect.

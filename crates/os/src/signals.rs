@@ -13,6 +13,24 @@ struct SigAction {
     mask: u64,
 }
 
+/// Whether the calling thread runs on the stack that it has set aside for handlers; `true` if the kernel will
+/// not say.
+pub fn is_on_a_stack_apart() -> bool {
+    const SS_ONSTACK: u32 = 1;
+    /// `stack_t`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Stack {
+        start: usize,
+        flags: u32,
+        len: usize,
+    }
+    let mut now = Stack::default();
+    // SAFETY: asking for the stack writes one `stack_t`.
+    let asked = crate::check(unsafe { syscall!(nr::__NR_sigaltstack, 0, &raw mut now) });
+    asked.is_err() || now.flags & SS_ONSTACK != 0
+}
+
 /// What [`crate::process::all_handlers_restart`] says, asked of the kernel now.
 pub(crate) fn all_handlers_restart() -> bool {
     const SA_RESTART: u64 = 0x1000_0000;

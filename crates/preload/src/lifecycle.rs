@@ -127,7 +127,7 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
         return Outcome::Forward;
     };
     // SAFETY: the program's own arguments.
-    let result = unsafe { forward::connect(fd, addr, addr_len) };
+    let result = client::connecting(&held, || unsafe { forward::connect(fd, addr, addr_len) });
     let outcome = if result == 0 { Ok(()) } else { Err(hook::last()) };
     client::after_connect(&held, fd, outcome);
     match outcome {

@@ -1,13 +1,14 @@
 //! The connecting side, before connect() and after it. Owns: that the intent stands before the SYN leaves,
 //! and leaves nothing behind where it cannot.
 
+use crate::abandoned::{Call, address};
 use crate::conn::link::Tie;
 use crate::end::End;
 use crate::enter::enter_over;
 use crate::held::Held;
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
-use crate::{answer, flag, handshake, records};
+use crate::{abandoned, answer, flag, handshake, records};
 use fabric::connection::Intent;
 use fabric::door::{Directory as _, Life as _, Rendezvous as _};
 use fabric::fallback::What;
@@ -21,6 +22,7 @@ use shm::sync::Ordering as Shared;
 /// Before connect(): publishes an intent if an enabled listener is at `target`; `None` if the socket stays on
 /// TCP.
 pub fn offer(fd: i32, target: Endpoint) -> Option<Held> {
+    abandoned::end_what_is_over();
     // Who has left the registry has none for the reason.
     if crate::table::refusal(fd).is_some() && fabric().tier().has_left() {
         return None;
@@ -109,6 +111,18 @@ fn abandon(offered: &offer::Offer) {
         fabric().members().leave(side);
     }
     fabric().give_back(offered.index, offered.view);
+}
+
+/// libc's connect(), which may sleep, and never return.
+#[inline(never)]
+pub fn connecting<T>(held: &Held, connect: impl FnOnce() -> T) -> T {
+    if held.has(flag::NONBLOCKING) {
+        return connect();
+    }
+    let call = Call::on(held, address(&connect));
+    let result = connect();
+    call.end_on(held);
+    result
 }
 
 /// After connect(): `failed` says that it failed for good (not EINPROGRESS or EINTR).

@@ -8,7 +8,7 @@ use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
-use crate::{answer, closing, doorbell, flag, records, release, settle, watch};
+use crate::{abandoned, answer, closing, doorbell, flag, records, release, settle, watch};
 use core::sync::atomic::Ordering;
 use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
@@ -154,7 +154,7 @@ fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
     }
     // A thread blocked in a call keeps the socket open, as in the kernel; its call's end is the close then.
     let is_shared = release::has_other_holders(conn, &end);
-    if is_shared || conn.is_in_other_calls() {
+    if is_shared || abandoned::is_in_other_calls(conn) {
         end.mine().closed.fetch_or(closing::noted_on_leaving(end.is_drained()), Shared::Release);
         return is_shared;
     }

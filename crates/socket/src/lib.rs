@@ -8,8 +8,10 @@
 #![cfg_attr(not(any(test, feature = "sim")), no_std)]
 #![forbid(unsafe_code)]
 
+mod abandoned;
 mod afterwards;
 mod answer;
+mod calls;
 mod claim;
 pub mod client;
 pub mod close;

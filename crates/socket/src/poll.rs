@@ -5,6 +5,7 @@
 //! nothing but sockets of ours is asked for, the kernel is asked by a call that sleeps, and every 167 us by
 //! one that does not.
 
+use crate::abandoned::{Call, address};
 use crate::conn::Conn;
 use crate::decide::in_use;
 use crate::end::End;
@@ -137,12 +138,15 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
+    #[inline(never)]
     fn run(&mut self, timeout_ns: Option<u64>, sleep: &mut impl Sleep) -> Result<usize, Errno> {
+        let entry = address(sleep);
         let limit = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
         let (mut is_first, mut patience) = (true, Patience::default());
         let slept_from = Cycles::now();
         loop {
-            let now_ready = self.prepare(&mut patience);
+            let mut call = Call::begin(entry);
+            let now_ready = self.prepare(&mut patience, &mut call);
             let left = limit.map(|end| end.saturating_sub(os::time::monotonic_ns()));
             let is_over = left == Some(0) && !is_first;
             is_first = false;
@@ -150,7 +154,7 @@ impl Round<'_> {
             let sliced = bounded(if at_once { Some(0) } else { left }, now_ready.slice_ms);
             let count = self.fds.len() * 2;
             let slept = sleep.sleep(&mut self.private[..count], sliced);
-            self.relax(slept_from);
+            self.relax(slept_from, call);
             slept?;
             let ready = self.collect();
             if ready > 0 || is_over || timeout_ns == Some(0) {
@@ -160,7 +164,7 @@ impl Round<'_> {
     }
 
     /// Fills the private array and asks to be rung.
-    fn prepare(&mut self, patience: &mut Patience) -> Prepared {
+    fn prepare(&mut self, patience: &mut Patience, call: &mut Call) -> Prepared {
         epoll::look_after_watched();
         let mut prepared = Prepared { is_ready: false, slice_ms: epoll::slice_ms() };
         let count = self.fds.len();
@@ -178,6 +182,7 @@ impl Round<'_> {
             }
             self.private[at].events = tcp_events(&conn, events);
             change_waiters(&conn, &end, events, 1);
+            call.add(&conn, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
             let is_loud = doorbell::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
             prepared.is_ready |= level(&conn, &end, fd, 0) & events != 0;
             if events & WRITE_SIDE != 0
@@ -203,14 +208,17 @@ impl Round<'_> {
         (fd >= 0).then(|| Some((Held::unpark(Index(fd as u32))?, events))).flatten()
     }
 
-    fn relax(&mut self, slept_from: Cycles) {
+    fn relax(&mut self, slept_from: Cycles, call: Call) {
         let count = self.fds.len();
+        let stood = call.end();
         for at in 0..count {
             let Some((conn, events)) = self.held(at) else { continue };
             if self.private[count + at].revents != 0 {
                 doorbell::note_rung(&conn);
             }
-            if let Some(end) = End::of(&conn) {
+            if !stood {
+                conn.hold_anew();
+            } else if let Some(end) = End::of(&conn) {
                 change_waiters(&conn, &end, events, -1);
                 doorbell::leave(&conn, &end);
             }

@@ -2,6 +2,7 @@
 //! all of it is zero at first, so that a process that never connects has no memory for it.
 
 use crate::afterwards::Notes;
+use crate::calls::Calls;
 use crate::epoll::Batches;
 use crate::era::Forks;
 use crate::handshake::OwnProposal;
@@ -56,6 +57,7 @@ parts! {
     deferral: Deferral = Deferral::new(),
     own_proposal: OwnProposal = OwnProposal::new(),
     notes: Notes = Notes::new(),
+    calls: Calls = Calls::new(),
 }
 
 impl Default for Process {

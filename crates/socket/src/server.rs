@@ -182,6 +182,7 @@ pub fn refuse_unseen(fd: i32, reason: Reason) {
 /// After accept(): the new socket is looked at when it is first used, by whoever uses it.
 /// (An accepted socket does not inherit O_NONBLOCK: accept4 says whether it has it.)
 pub fn after_accept(fd: i32, is_nonblocking: bool) {
+    crate::abandoned::end_what_is_over();
     if let Some(held) = enter(fd, Event::Accepted) {
         held.see_nonblocking(is_nonblocking);
         held.role.era.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);

@@ -4,6 +4,7 @@
 //! TCP socket (0, ECONNRESET once, EPIPE), which is exact because the socket is real and carries nothing
 //! else.
 
+use crate::abandoned::{Call, address};
 use crate::conn::Conn;
 use crate::decide::{in_use, tied};
 use crate::end::End;
@@ -64,7 +65,7 @@ fn still_ours(conn: &Held, fd: i32, outcome: Outcome) -> Outcome {
 }
 
 struct Receive<'c> {
-    conn: &'c Conn,
+    conn: &'c Held,
     end: End,
     fd: i32,
     flags: i32,
@@ -236,7 +237,7 @@ impl Receive<'_> {
         let fd = self.fd;
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
-        match wait::sleep(self.conn, &self.end, self.fd, wish, limit) {
+        match wait::sleep(self.conn, &self.end, self.fd, wish, limit, address(self)) {
             Ok(()) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
@@ -347,7 +348,7 @@ pub fn transmit(fd: i32, sources: impl Iterator<Item = impl Supply>, total: usiz
 }
 
 struct Transmit<'c> {
-    conn: &'c Conn,
+    conn: &'c Held,
     end: End,
     fd: i32,
     flags: i32,
@@ -362,7 +363,7 @@ struct Transmit<'c> {
 }
 
 impl<'c> Transmit<'c> {
-    fn new(conn: &'c Conn, end: End, fd: i32, flags: i32) -> Self {
+    fn new(conn: &'c Held, end: End, fd: i32, flags: i32) -> Self {
         let (limit, is_pipe_broken, is_afterwards, is_within) = (None, false, false, false);
         Transmit { conn, end, fd, flags, sent: 0, limit, is_pipe_broken, is_afterwards, is_within }
     }
@@ -614,7 +615,7 @@ impl<'c> Transmit<'c> {
         let fd = self.fd;
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
-        match wait::sleep(self.conn, &self.end, self.fd, Wish::Space, limit) {
+        match wait::sleep(self.conn, &self.end, self.fd, Wish::Space, limit, address(self)) {
             Ok(()) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
@@ -623,7 +624,10 @@ impl<'c> Transmit<'c> {
     /// A blocking socket whose connect() was interrupted: the handshake goes on by itself.
     fn await_connect(&self) -> Step {
         let mut fds = [os::poll::PollFd { fd: self.fd, events: os::poll::bits::OUT, revents: 0 }];
-        match os::poll::wait(&mut fds, wait::SLICE_MS) {
+        let call = Call::on(self.conn, address(self));
+        let told = os::poll::wait(&mut fds, wait::SLICE_MS);
+        call.end_on(self.conn);
+        match told {
             Ok(_) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }

@@ -19,6 +19,7 @@ mod cases_fds;
 mod cases_filter;
 mod cases_fork;
 mod cases_interest;
+mod cases_left;
 mod cases_limit;
 mod cases_locks;
 mod cases_messages;
@@ -63,6 +64,7 @@ fn all() -> Vec<Case> {
         cases_stall::CASES,
         cases_turns::CASES,
         cases_move::CASES,
+        cases_left::CASES,
         cases_limit::CASES,
         cases_exec::CASES,
         cases_end::CASES,

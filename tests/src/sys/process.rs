@@ -146,7 +146,7 @@ pub fn block(signal: c_int, blocked: bool) {
 }
 
 /// The blocking call a cancellable thread makes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
     /// `read(2)` of one byte.
     Read,
@@ -158,6 +158,8 @@ pub enum Blocking {
     Poll,
     /// `epoll_wait(2)` for input, no timeout.
     EpollWait,
+    /// `select(2)` for input, no timeout.
+    Select,
 }
 
 static CANCEL_FD: AtomicI32 = AtomicI32::new(-1);
@@ -191,6 +193,17 @@ extern "C-unwind" fn poll_forever(_: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
+extern "C-unwind" fn select_forever(_: *mut c_void) -> *mut c_void {
+    let fd = CANCEL_FD.load(Ordering::SeqCst);
+    // SAFETY: a live set, with a descriptor below FD_SETSIZE.
+    unsafe {
+        let mut set: libc::fd_set = zeroed();
+        libc::FD_SET(fd, &raw mut set);
+        libc::select(fd + 1, &raw mut set, null_mut(), null_mut(), null_mut());
+    }
+    null_mut()
+}
+
 extern "C-unwind" fn epoll_forever(_: *mut c_void) -> *mut c_void {
     let mut ev = libc::epoll_event { events: 0, u64: 0 };
     // SAFETY: one entry.
@@ -208,6 +221,7 @@ pub fn cancel_in(what: Blocking, fd: Fd, ms: u64) -> &'static str {
         Blocking::Write => write_forever,
         Blocking::Poll => poll_forever,
         Blocking::EpollWait => epoll_forever,
+        Blocking::Select => select_forever,
     };
     // SAFETY: "C" and "C-unwind" functions share one calling convention; the thread is joined or abandoned
     // below.

@@ -287,6 +287,11 @@ impl Conn {
         self.life.uses.fetch_and(!(FD - CALL), Ordering::Relaxed);
     }
 
+    /// A call goes on that others took for one that never returns.
+    pub(crate) fn hold_anew(&self) {
+        self.life.uses.fetch_add(CALL, Ordering::AcqRel);
+    }
+
     /// Whether another call than the asking one is in progress.
     pub(crate) fn is_in_other_calls(&self) -> bool {
         self.life.uses.load(Ordering::Acquire) & (FD - CALL) > 1

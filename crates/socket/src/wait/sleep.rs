@@ -5,8 +5,10 @@
 //! having asked to be rung and looked again.
 
 use super::spin::{hand_over, spin_for, waiter};
+use crate::abandoned::Call;
 use crate::conn::Conn;
 use crate::end::End;
+use crate::held::Held;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::policy::{Saw, Step, Waiter};
@@ -69,7 +71,17 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
 
 /// Sleeps until the wish may have come true or TCP has something to say; the caller looks for itself.
 /// Errors: EINTR (a signal handler without SA_RESTART ran), EAGAIN (time is up).
-pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
+///
+/// What the call holds is written down meanwhile; `entry` is an address in its frame.
+#[inline(never)]
+pub(crate) fn sleep(
+    conn: &Held,
+    end: &End,
+    fd: i32,
+    wish: Wish,
+    limit: Limit,
+    entry: usize,
+) -> Result<(), Errno> {
     // The copy of O_NONBLOCK in the slot is the peer's to overwrite: before a sleep our own counts, or the
     // kernel's.
     let is_nonblocking = if conn.is_exclusive() || os::confined::is_confined() {
@@ -80,6 +92,14 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
     if is_nonblocking {
         return Err(Errno::EAGAIN);
     }
+    let call = Call::on(conn, entry);
+    let outcome = rest(conn, end, fd, wish, limit, &call);
+    call.end_on(conn);
+    outcome
+}
+
+#[inline(never)]
+fn rest(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit, call: &Call) -> Result<(), Errno> {
     let mut waiter = waiter(conn, fabric().config.spin()).with_naps(may_nap(conn, wish));
     if waiter.begin_rest(Cycles::now()) == Step::Nap
         && let Some(outcome) = nap(conn, end, wish, limit, &mut waiter)
@@ -88,11 +108,15 @@ pub(crate) fn sleep(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -
     }
     let (data, space) = if wish == Wish::Space { (0, 1) } else { (1, 0) };
     sleepers::count_sleepers(conn, end, data, space);
+    call.counts(conn, data != 0, space != 0);
     let mut outcome = sleep_once(conn, end, fd, wish, limit);
     while outcome == Err(Errno::EINTR) && limit.0.is_none() && os::process::all_handlers_restart() {
         outcome = sleep_once(conn, end, fd, wish, limit);
     }
-    sleepers::count_sleepers(conn, end, -data, -space);
+    if call.stands() {
+        call.counts(conn, false, false);
+        sleepers::count_sleepers(conn, end, -data, -space);
+    }
     waiter.next(Cycles::now, Saw::Wake(outcome.is_ok() && is_granted(conn, end, wish)));
     doorbell::leave(conn, end);
     outcome

@@ -1,0 +1,97 @@
+//! What a call holds while it sleeps, and who gives it back if the call never returns. Owns: that a
+//! connection in whose call a thread was cancelled, or which it left by siglongjmp, is no more in use than
+//! one in whose call nobody was.
+
+use crate::calls::{self, Hold, Written};
+use crate::conn::Conn;
+use crate::end::End;
+use crate::held::Held;
+use crate::sleepers;
+use shm::slab::Index;
+
+/// An address by which a later call is told to be above one that was left, or below one that it interrupts:
+/// in the frame of the hook, or near it.
+#[inline(always)]
+pub(crate) fn address<T>(of: &T) -> usize {
+    core::ptr::from_ref(of).addr()
+}
+
+/// A call on some connections that is about to sleep.
+pub(crate) struct Call(Written);
+
+impl Call {
+    /// `entry` is an [`address`].
+    #[inline(never)]
+    pub(crate) fn begin(entry: usize) -> Self {
+        calls::drop_left_by_me(entry, give_up);
+        Call(Written::begin())
+    }
+
+    /// On one connection.
+    pub(crate) fn on(conn: &Held, entry: usize) -> Self {
+        let mut call = Call::begin(entry);
+        call.add(conn, false, false);
+        call
+    }
+
+    /// It holds `conn`, and is counted there as a sleeper.
+    pub(crate) fn add(&mut self, conn: &Held, data: bool, space: bool) {
+        self.0.add(Hold { index: conn.index().0, data, space });
+    }
+
+    /// It is counted as a sleeper of its one connection from now on, or no more.
+    pub(crate) fn counts(&self, conn: &Held, data: bool, space: bool) {
+        self.0.change(Hold { index: conn.index().0, data, space });
+    }
+
+    /// Whether it is still counted where it was: nobody has taken it for one that never returns.
+    pub(crate) fn stands(&self) -> bool {
+        self.0.stands()
+    }
+
+    /// It goes on; `false` if it was taken for one that never would, and what it held was given back.
+    pub(crate) fn end(self) -> bool {
+        self.0.end()
+    }
+
+    /// It goes on, and holds its one connection as before.
+    pub(crate) fn end_on(self, conn: &Conn) {
+        if !self.end() {
+            conn.hold_anew();
+        }
+    }
+}
+
+/// Nobody is in the call any more.
+fn give_up(hold: Hold) {
+    let Some(conn) = Held::unpark(Index(hold.index)) else { return };
+    if let Some(end) = End::still_of(&conn) {
+        sleepers::count_sleepers(&conn, &end, -i32::from(hold.data), -i32::from(hold.space));
+    }
+}
+
+/// Before a close that finds its connection in another call: whether that is so.
+pub(crate) fn is_in_other_calls(conn: &Conn) -> bool {
+    if !conn.is_in_other_calls() {
+        return false;
+    }
+    let here = 0u8;
+    calls::drop_left(address(&here), give_up);
+    let is_in_calls = conn.is_in_other_calls();
+    if is_in_calls {
+        calls::await_end();
+    }
+    is_in_calls
+}
+
+/// Where new connections begin: those that have no descriptor any more, and wait for calls which were left
+/// meanwhile, end.
+#[inline]
+pub(crate) fn end_what_is_over() {
+    if calls::are_awaited() {
+        let here = 0u8;
+        if calls::drop_left(address(&here), give_up) {
+            calls::await_end();
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Calls that are asleep, written down: what each of them holds lies here, and not on its stack alone. Owns:
+//! that exactly one takes such a note apart, be it the call itself when it goes on, or whoever finds that it
+//! never will. (What is given back then is `abandoned`'s.)
+//!
+//! A call that is left by siglongjmp, or whose thread was cancelled, says nothing. It is known by where it
+//! slept: whatever its thread calls later from higher up the stack has no frame of it below; and a thread
+//! that is gone has no calls.
+
+use crate::here::Part as _;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Calls that can be asleep at once and be written down; more keep what they hold if they are abandoned.
+const NOTES: usize = 4096;
+/// A thread's notes lie within so many of the place that its name says.
+const NEAR: usize = 8;
+/// Sockets of one note: it fills a cache line. A poll of more goes on in others.
+const ROOM: usize = 7;
+/// How many places a poll tries for those.
+const TRIES: usize = 64;
+
+/// What a note's word says in its lowest bits; above them it counts the note's lives.
+const LIFE: u64 = 3;
+const FREE: u64 = 0;
+const STANDS: u64 = 2;
+
+#[repr(C, align(64))]
+struct Note {
+    state: AtomicU64,
+    /// Process and thread, as they own locks; 0 for the continuation of another note.
+    owner: AtomicU64,
+    /// An address in the call's part of the stack, as low as it is known.
+    floor: AtomicUsize,
+    /// The kernel's number of the thread.
+    thread: AtomicU32,
+    len: AtomicU32,
+    /// Where it goes on, plus one.
+    next: AtomicU32,
+    /// See [`Hold`].
+    holds: [AtomicU32; ROOM],
+}
+
+impl Note {
+    const fn new() -> Self {
+        Note {
+            state: AtomicU64::new(FREE),
+            owner: AtomicU64::new(0),
+            floor: AtomicUsize::new(0),
+            thread: AtomicU32::new(0),
+            len: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            holds: [const { AtomicU32::new(0) }; ROOM],
+        }
+    }
+
+    fn write(&self, owner: u64, floor: usize) {
+        self.owner.store(owner, Ordering::Relaxed);
+        self.floor.store(floor, Ordering::Relaxed);
+        self.thread.store(if owner == 0 { 0 } else { os::process::tid() }, Ordering::Relaxed);
+        self.len.store(0, Ordering::Relaxed);
+        self.next.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A connection that a call holds, and what it counts there as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hold {
+    /// Number of the connection.
+    pub(crate) index: u32,
+    /// A sleeper for data.
+    pub(crate) data: bool,
+    /// A sleeper for space.
+    pub(crate) space: bool,
+}
+
+impl Hold {
+    fn word(self) -> u32 {
+        self.index << 2 | u32::from(self.space) << 1 | u32::from(self.data)
+    }
+
+    fn of(word: u32) -> Self {
+        Hold { index: word >> 2, data: word & 1 != 0, space: word & 2 != 0 }
+    }
+}
+
+/// The notes of a process.
+pub(crate) struct Calls {
+    notes: [Note; NOTES],
+    /// Where the next continuation is looked for.
+    hand: AtomicU32,
+    /// Whether connections wait for such calls to end, which have no descriptor any more.
+    are_awaited: AtomicU32,
+}
+
+impl Calls {
+    pub(crate) const fn new() -> Self {
+        Calls {
+            notes: [const { Note::new() }; NOTES],
+            hand: AtomicU32::new(0),
+            are_awaited: AtomicU32::new(0),
+        }
+    }
+}
+
+fn take(from: usize, tries: usize) -> Option<(usize, u64)> {
+    (from..from + tries).map(|at| at % NOTES).find_map(|at| {
+        let (note, state) = (&Calls::here().notes[at], Calls::here().notes[at].state.load(Ordering::Relaxed));
+        let is_free = state & LIFE == FREE;
+        let taken =
+            || note.state.compare_exchange(state, state + 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        (is_free && taken()).then_some((at, state + 1))
+    })
+}
+
+fn home(owner: u64) -> usize {
+    (owner as usize).wrapping_mul(0x9e37_79b9) >> 8 & (NOTES - 1)
+}
+
+/// A call that is about to sleep.
+pub(crate) struct Written {
+    note: Option<(usize, u64)>,
+    last: usize,
+}
+
+impl Written {
+    /// Writes a call of this thread down.
+    pub(crate) fn begin() -> Self {
+        let owner = fabric::turn::me().0;
+        // (What lies below: the kernel's frame for a handler is larger than this one.)
+        let floor = 0u8;
+        let taken = if os::confined::is_confined() { None } else { take(home(owner), NEAR) };
+        let note = taken.map(|(at, state)| {
+            let note = &Calls::here().notes[at];
+            note.write(owner, core::ptr::from_ref(&floor).addr());
+            note.state.store(state + 1, Ordering::Release);
+            (at, state + 1)
+        });
+        Written { note, last: note.map_or(0, |(at, _)| at) }
+    }
+
+    /// It holds this as well.
+    pub(crate) fn add(&mut self, hold: Hold) {
+        if self.note.is_none() {
+            return;
+        }
+        if Calls::here().notes[self.last].len.load(Ordering::Relaxed) as usize == ROOM && !self.go_on() {
+            return;
+        }
+        let note = &Calls::here().notes[self.last];
+        let len = note.len.load(Ordering::Relaxed);
+        note.holds[len as usize % ROOM].store(hold.word(), Ordering::Relaxed);
+        note.len.store(len + 1, Ordering::Relaxed);
+    }
+
+    fn go_on(&mut self) -> bool {
+        let hand = Calls::here().hand.fetch_add(1, Ordering::Relaxed) as usize;
+        let Some((at, state)) = take(hand, TRIES) else { return false };
+        let note = &Calls::here().notes[at];
+        note.write(0, 0);
+        note.state.store(state + 1, Ordering::Release);
+        Calls::here().notes[self.last].next.store(at as u32 + 1, Ordering::Relaxed);
+        self.last = at;
+        true
+    }
+
+    /// The one thing that it holds counts as this from now on.
+    pub(crate) fn change(&self, hold: Hold) {
+        if let Some((at, _)) = self.note {
+            Calls::here().notes[at].holds[0].store(hold.word(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether nobody has taken the call for one that never returns.
+    pub(crate) fn stands(&self) -> bool {
+        self.note.is_none_or(|(at, state)| Calls::here().notes[at].state.load(Ordering::Acquire) == state)
+    }
+
+    /// The call goes on; whether nobody has taken it for one that never does.
+    pub(crate) fn end(self) -> bool {
+        self.note.is_none_or(|(at, state)| take_apart(at, state, |_| ()))
+    }
+}
+
+/// Takes a note apart, if it is the one that was seen; whether it was.
+fn take_apart(at: usize, state: u64, mut each: impl FnMut(Hold)) -> bool {
+    let first = &Calls::here().notes[at];
+    if first.state.compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    let mut note = Some(first);
+    while let Some(this) = note {
+        for word in this.holds.iter().take(this.len.load(Ordering::Relaxed) as usize) {
+            each(Hold::of(word.load(Ordering::Relaxed)));
+        }
+        let next = this.next.load(Ordering::Relaxed).checked_sub(1);
+        let life = this.state.load(Ordering::Relaxed) | LIFE;
+        this.state.store(life.wrapping_add(1), Ordering::Release);
+        note = next.and_then(|at| Calls::here().notes.get(at as usize));
+    }
+    true
+}
+
+/// Gives back, to `each`, what calls of this thread hold that it has left without a return. `entry` is an
+/// address in the frame of the call that it makes now.
+#[inline]
+pub(crate) fn drop_left_by_me(entry: usize, mut each: impl FnMut(Hold)) {
+    let me = fabric::turn::me().0;
+    for at in (home(me)..home(me) + NEAR).map(|at| at % NOTES) {
+        let note = &Calls::here().notes[at];
+        let state = note.state.load(Ordering::Acquire);
+        if state & LIFE == STANDS && note.owner.load(Ordering::Relaxed) == me && is_left(note, entry) {
+            take_apart(at, state, &mut each);
+        }
+    }
+}
+
+/// Whether this thread, or one that was at its place before it, has left the call. (A handler that runs on a
+/// stack of its own says nothing of the one it has interrupted.)
+#[cold]
+fn is_left(note: &Note, entry: usize) -> bool {
+    let is_above = entry > note.floor.load(Ordering::Relaxed) && !os::signals::is_on_a_stack_apart();
+    is_above || note.thread.load(Ordering::Relaxed) != os::process::tid()
+}
+
+/// The same for the calls of all threads; whether any is still asleep.
+pub(crate) fn drop_left(entry: usize, mut each: impl FnMut(Hold)) -> bool {
+    let me = fabric::turn::me().0;
+    let mut is_any_asleep = false;
+    for (at, note) in Calls::here().notes.iter().enumerate() {
+        let (state, owner) = (note.state.load(Ordering::Acquire), note.owner.load(Ordering::Relaxed));
+        if state & LIFE != STANDS || owner == 0 {
+            continue;
+        }
+        let is_left = match owner == me {
+            true => is_left(note, entry),
+            false => !os::process::has_thread(note.thread.load(Ordering::Relaxed)),
+        };
+        is_any_asleep |= !is_left || !take_apart(at, state, &mut each);
+    }
+    is_any_asleep
+}
+
+/// In a fork child: the calls were the parent's threads'. (One that this thread is in, below a handler, finds
+/// that it does not stand any more.)
+pub(crate) fn forget() {
+    for note in &Calls::here().notes {
+        let state = note.state.load(Ordering::Relaxed);
+        if state & LIFE != FREE {
+            note.state.store((state | LIFE).wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+}
+
+/// A connection without descriptors waits for a call to end.
+pub(crate) fn await_end() {
+    Calls::here().are_awaited.store(1, Ordering::Relaxed);
+}
+
+/// Whether one may, since anybody last asked.
+#[inline]
+pub(crate) fn are_awaited() -> bool {
+    let word = &Calls::here().are_awaited;
+    word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::Relaxed) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hold(index: u32) -> Hold {
+        Hold { index, data: index.is_multiple_of(2), space: index.is_multiple_of(3) }
+    }
+
+    fn left_above(entry: usize) -> Vec<Hold> {
+        let mut found = Vec::new();
+        drop_left_by_me(entry, |hold| found.push(hold));
+        found
+    }
+
+    #[test]
+    fn a_call_that_goes_on_has_given_nothing_away() {
+        let mut call = Written::begin();
+        (0..20).for_each(|index| call.add(hold(index)));
+        assert!(call.stands() && left_above(0).is_empty(), "a handler below it found it alive");
+        assert!(call.end() && left_above(usize::MAX).is_empty());
+    }
+
+    #[test]
+    fn a_call_that_was_left_is_found_from_above_and_once() {
+        let mut call = Written::begin();
+        (0..20).for_each(|index| call.add(hold(index)));
+        assert_eq!(left_above(usize::MAX), (0..20).map(hold).collect::<Vec<_>>());
+        assert!(!call.stands() && left_above(usize::MAX).is_empty() && !call.end());
+    }
+
+    #[test]
+    fn what_the_only_hold_counts_as_changes() {
+        let mut call = Written::begin();
+        call.add(hold(1));
+        call.change(hold(6));
+        assert_eq!(left_above(usize::MAX), [hold(6)]);
+        assert!(!call.end());
+    }
+
+    #[test]
+    fn a_thread_that_is_gone_has_left_its_calls() {
+        std::thread::spawn(|| {
+            let mut call = Written::begin();
+            call.add(hold(77));
+        })
+        .join()
+        .unwrap();
+        let mut found = Vec::new();
+        // (The threads of other tests may be asleep.)
+        let _ = drop_left(0, |hold| found.push(hold));
+        assert!(found.contains(&hold(77)));
+    }
+}
