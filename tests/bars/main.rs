@@ -5,6 +5,7 @@
 //! Sizes are small by default; the full bars: BARS_BYTES=1073741824 BARS_KILLS=1000 BARS_CHURN=10000
 //! BARS_CHURN_ROUNDS=20 BARS_MANY=1000 BARS_VERDICTS=100000 BARS_PEERS=2000.
 
+mod budget;
 mod closed;
 mod fallback;
 mod hostile;

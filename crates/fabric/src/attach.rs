@@ -6,6 +6,7 @@ use crate::bells;
 use crate::door::{ForeignMemory as _, Tier, Whereabouts};
 use crate::fabric::Fabric;
 use crate::foreign::Attached;
+use crate::pay::Price;
 use crate::process::ProcessId;
 use crate::rows::RowId;
 use crate::slot::SlotView;
@@ -111,10 +112,27 @@ impl<T: Tier> Fabric<T> {
         if len > LONGEST {
             return Err(Reason::SYNCERR);
         }
-        let identity = offered.identity()?;
-        if let Some(reused) = self.map_again(offered, len, nonce, owner) {
-            return Ok(reused);
+        self.let_go_of_the_dead();
+        let price = self.pay(len, Some(owner)).inspect_err(|_| self.rest())?;
+        let mapped = match self.map_again(offered, len, nonce, owner) {
+            Some(reused) => Ok(reused),
+            None => self.map_anew(offered, len, nonce, owner),
+        };
+        match &mapped {
+            Ok((_, attached)) => attached.paid.store(price.paid(), Relaxed),
+            Err(_) => self.pay_back(price),
         }
+        mapped
+    }
+
+    fn map_anew(
+        &self,
+        offered: &T::Foreign,
+        len: usize,
+        nonce: u64,
+        owner: ProcessId,
+    ) -> Result<(Index, &'static Attached), Reason> {
+        let identity = offered.identity()?;
         let memory = offered.map(len)?;
         let segment = Segment::attach(memory, nonce).map_err(|refused| {
             self.tier.retire(memory);
@@ -130,14 +148,27 @@ impl<T: Tier> Fabric<T> {
             owner: AtomicU64::new(owner.word()),
             identity: [AtomicU64::new(identity.0), AtomicU64::new(identity.1)],
             kept: AtomicI32::new(-1),
+            paid: AtomicU64::new(0),
             live: AtomicU32::new(0),
             views: [const { AtomicU32::new(0) }; SLOTS_MAX as usize],
         };
         self.attached.table.take(mem::more, made).ok_or(Reason::MEM)
     }
 
-    /// Maps what is offered where a segment of a dead process lay, if there is one of the same shape. Dead
-    /// ones are let go on the way.
+    /// Lets go of segments whose process has died and on which there is no connection.
+    fn let_go_of_the_dead(&self) {
+        let Some(map) = self.tier.mapped() else { return };
+        for (_, attached) in self.attached.all() {
+            if attached.live.load(Relaxed) == 0
+                && attached.nonce.load(Relaxed) != 0
+                && !self.tier.is_alive(map, ProcessId::from_word(attached.owner.load(Relaxed)))
+            {
+                self.let_go(attached);
+            }
+        }
+    }
+
+    /// Maps what is offered where a segment lay that was let go, if there is one of the same shape.
     fn map_again(
         &self,
         offered: &T::Foreign,
@@ -145,20 +176,11 @@ impl<T: Tier> Fabric<T> {
         nonce: u64,
         owner: ProcessId,
     ) -> Option<(Index, &'static Attached)> {
-        let map = self.tier.mapped()?;
-        let idle = self.attached.all().filter(|(_, attached)| attached.live.load(Relaxed) == 0);
-        let mut fitting = None;
-        for (index, attached) in idle {
-            if attached.nonce.load(Relaxed) != 0 {
-                if self.tier.is_alive(map, ProcessId::from_word(attached.owner.load(Relaxed))) {
-                    continue;
-                }
-                self.let_go(attached);
-            }
-            if size_of_val(attached.memory) == len {
-                fitting = Some((index, attached));
-            }
-        }
+        let mut idle = self
+            .attached
+            .all()
+            .filter(|(_, attached)| attached.live.load(Relaxed) == 0 && attached.nonce.load(Relaxed) == 0);
+        let fitting = idle.find(|(_, attached)| size_of_val(attached.memory) == len);
         let (index, attached) = fitting?;
         if !offered.map_over(attached.memory) {
             return None;
@@ -190,6 +212,7 @@ impl<T: Tier> Fabric<T> {
             }
         }
         self.tier.retire(attached.memory);
+        self.pay_back(Price::of(size_of_val(attached.memory), attached.paid.swap(0, Relaxed)));
     }
 
     fn drop_kept(&self, attached: &Attached) {

@@ -1,7 +1,8 @@
-//! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_SPIN. Owns: the parsed
-//! values. They are set once, before the first hook does anything. (Where a tier lies is the tier's.)
+//! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_SPIN, SMC_MEMORY,
+//! SMC_USER_MEMORY. Owns: the parsed values. They are set once, before the first hook does anything. (Where a
+//! tier lies is the tier's.)
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use shm::segment::{RING_MAX, RING_MIN};
 
 /// Ring size when nobody asks for another: holds several 30 KiB writes, which smaller rings throttle
@@ -21,6 +22,9 @@ pub struct Config {
     rcvbuf: AtomicU32,
     /// By which bits SMC_SPIN differs from its default.
     spin_change: AtomicU32,
+    /// Plus one; 0 for nobody's asking.
+    memory: AtomicU64,
+    user_memory: AtomicU64,
 }
 
 impl Config {
@@ -32,6 +36,8 @@ impl Config {
             sndbuf: AtomicU32::new(0),
             rcvbuf: AtomicU32::new(0),
             spin_change: AtomicU32::new(0),
+            memory: AtomicU64::new(0),
+            user_memory: AtomicU64::new(0),
         }
     }
 
@@ -45,8 +51,20 @@ impl Config {
             b"SMC_SPIN" => {
                 self.spin_change.store(SPIN_DEFAULT ^ number(value).min(SPIN_LARGEST), Relaxed);
             }
+            b"SMC_MEMORY" => self.memory.store(asked(value), Relaxed),
+            b"SMC_USER_MEMORY" => self.user_memory.store(asked(value), Relaxed),
             _ => {}
         }
+    }
+
+    /// SMC_MEMORY in bytes.
+    pub fn memory(&self) -> Option<u64> {
+        self.memory.load(Relaxed).checked_sub(1)
+    }
+
+    /// SMC_USER_MEMORY in bytes.
+    pub fn user_memory(&self) -> Option<u64> {
+        self.user_memory.load(Relaxed).checked_sub(1)
     }
 
     /// Whether everything is switched off (SMC_DISABLE).
@@ -95,15 +113,26 @@ fn number(value: &[u8]) -> u32 {
 
 /// `strtol` and a k or m suffix, as the original library reads it; 0 for nonsense.
 fn size(value: &[u8]) -> u32 {
+    u32::try_from(bytes(value)).unwrap_or(u32::MAX)
+}
+
+/// The same for more, with a g suffix.
+fn bytes(value: &[u8]) -> u64 {
     let digits = value.iter().take_while(|byte| byte.is_ascii_digit());
     let number =
-        digits.fold(0u64, |sum, digit| (sum * 10 + u64::from(digit - b'0')).min(u64::from(u32::MAX)));
+        digits.fold(0u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
     let unit = match value.iter().find(|byte| !byte.is_ascii_digit()) {
         Some(b'k' | b'K') => 1024,
         Some(b'm' | b'M') => 1024 * 1024,
+        Some(b'g' | b'G') => 1024 * 1024 * 1024,
         _ => 1,
     };
-    u32::try_from(number * unit).unwrap_or(u32::MAX)
+    number.saturating_mul(unit)
+}
+
+/// A number of bytes plus one; 0 where none is named.
+fn asked(value: &[u8]) -> u64 {
+    if value.first().is_some_and(u8::is_ascii_digit) { bytes(value).saturating_add(1) } else { 0 }
 }
 
 /// The buffer class for a request of `bytes`: rounded up to a power of two, 16 KiB to 1 MiB; 0 means the
@@ -145,5 +174,12 @@ mod tests {
         assert_eq!((config.spin(), config.sndbuf(), config.is_disabled()), (4096, 65536, true));
         config.set(b"SMC_SPIN", b"0");
         assert_eq!(config.spin(), 0);
+        assert_eq!((config.memory(), config.user_memory()), (None, None));
+        for (name, value) in [("SMC_MEMORY", "0"), ("SMC_USER_MEMORY", "3g")] {
+            config.set(name.as_bytes(), value.as_bytes());
+        }
+        assert_eq!((config.memory(), config.user_memory()), (Some(0), Some(3 << 30)));
+        config.set(b"SMC_MEMORY", b"lots");
+        assert_eq!(config.memory(), None);
     }
 }

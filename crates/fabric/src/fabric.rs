@@ -2,6 +2,7 @@
 //! no other state: two values know of each other only what their tiers tell them, so that two of them can
 //! talk within one process.
 
+use crate::budget::Budget;
 use crate::config::Config;
 use crate::door::Tier;
 use crate::foreign::Attachments;
@@ -19,6 +20,7 @@ pub struct Fabric<T: Tier> {
     pub(crate) offers: Offers,
     pub(crate) attached: Attachments,
     pub(crate) kept: Kept,
+    pub(crate) budget: Budget,
 }
 
 impl<T: Tier> Fabric<T> {
@@ -31,6 +33,7 @@ impl<T: Tier> Fabric<T> {
             offers: Offers::new(),
             attached: Attachments::new(),
             kept: Kept::new(),
+            budget: Budget::new(),
         }
     }
 
@@ -62,6 +65,7 @@ impl<T: Tier> Fabric<T> {
     pub fn after_fork(&self) {
         self.tier.after_fork();
         self.disown_offers();
+        self.owe_nothing();
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Attached {
     pub(crate) identity: [AtomicU64; 2],
     /// Kept so that tools find the memory when its owner is dead; -1 for none.
     pub(crate) kept: AtomicI32,
+    /// Bytes that were paid for it.
+    pub(crate) paid: AtomicU64,
     /// Connections on it in this process.
     pub(crate) live: AtomicU32,
     /// Views of its slots, plus one.

@@ -25,6 +25,8 @@ pub(crate) struct Offered {
     pub(crate) slots: AtomicU32,
     pub(crate) used: AtomicU32,
     pub(crate) group: AtomicU32,
+    /// Bytes that were paid for it.
+    pub(crate) paid: AtomicU64,
     /// Offers and sockets of this process on it, those whose slot was lent again included.
     pub(crate) live: AtomicU32,
     /// Views of its slots, plus one.

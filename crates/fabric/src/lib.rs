@@ -28,6 +28,7 @@
 mod address;
 pub mod attach;
 mod bells;
+pub mod budget;
 pub mod closing;
 pub mod config;
 pub mod connection;
@@ -42,6 +43,7 @@ pub mod local;
 pub mod member;
 pub mod observe;
 pub mod offer;
+mod pay;
 pub mod process;
 pub mod rows;
 pub mod slot;

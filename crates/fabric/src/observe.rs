@@ -58,6 +58,8 @@ pub struct Process {
     pub pid: u32,
     /// Command name, NUL padded.
     pub comm: [u8; 16],
+    /// Bytes of memory that it has paid for.
+    pub memory: u64,
     /// Whether it still lives with the library in it.
     pub is_alive: bool,
 }
@@ -247,6 +249,7 @@ impl View {
             generation,
             pid: words.pid.load(Relaxed),
             comm: text(&words.comm),
+            memory: words.memory.load(Relaxed),
             is_alive: is_same && is_locked(),
         })
     }

@@ -181,19 +181,31 @@ impl<T: Tier> Fabric<T> {
 
     fn new_segment(&self, index: Index, group: &Group) -> Result<(Index, &'static Offered), Reason> {
         let step = (group.segments.load(Relaxed) as usize).min(SLOTS.len() - 1);
-        let geometry = Geometry { slots: SLOTS[step], ring_size: group.ring_size.load(Relaxed) };
-        let made = self.make_segment(index, geometry);
-        made.or_else(|_| {
+        let ring_size = group.ring_size.load(Relaxed);
+        let make = |slots: u32| self.make_segment(index, Geometry { slots, ring_size });
+        make(SLOTS[step]).or_else(|refused| {
             self.dissolve_dead_groups(GROUPS as u32, Some(index));
-            self.make_segment(index, geometry)
+            // A smaller one may find room yet.
+            let smaller = SLOTS[..=step].iter().rev().find_map(|slots| make(*slots).ok());
+            smaller.ok_or(refused).inspect_err(|_| self.rest())
         })
     }
 
     /// A segment where one lay whose group is dissolved, or at addresses of its own.
     fn make_segment(&self, group: Index, geometry: Geometry) -> Result<(Index, &'static Offered), Reason> {
-        if let Some(spare) = self.spare_segment(geometry) {
-            return self.make_over(spare, group, geometry);
+        let price = self.pay(geometry.len(), None)?;
+        let made = match self.spare_segment(geometry) {
+            Some(spare) => self.make_over(spare, group, geometry),
+            None => self.make_anew(group, geometry),
+        };
+        match &made {
+            Ok((_, offered)) => offered.paid.store(price.paid(), Relaxed),
+            Err(_) => self.pay_back(price),
         }
+        made
+    }
+
+    fn make_anew(&self, group: Index, geometry: Geometry) -> Result<(Index, &'static Offered), Reason> {
         let (memory, number) = self.tier.make(geometry.len())?;
         let nonce = os::process::random_u64();
         let made = Segment::format(memory, geometry, nonce)
@@ -207,6 +219,7 @@ impl<T: Tier> Fabric<T> {
                         slots: AtomicU32::new(geometry.slots),
                         used: AtomicU32::new(0),
                         group: AtomicU32::new(group.0),
+                        paid: AtomicU64::new(0),
                         live: AtomicU32::new(0),
                         views: [const { AtomicU32::new(0) }; SLOTS_MAX as usize],
                     };

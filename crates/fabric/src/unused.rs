@@ -8,6 +8,7 @@ use crate::bells;
 use crate::door::Tier;
 use crate::fabric::Fabric;
 use crate::groups::{Group, Offered, SPARE};
+use crate::pay::Price;
 use crate::process::ProcessId;
 use crate::slot::SlotView;
 use core::sync::atomic::Ordering::Relaxed;
@@ -73,6 +74,8 @@ impl<T: Tier> Fabric<T> {
             }
             if let Some(segment) = offered.segment.get() {
                 self.tier.retire(segment.memory());
+                let paid = offered.paid.swap(0, Relaxed);
+                self.pay_back(Price::of(segment.geometry().len(), if is_own { paid } else { 0 }));
             }
             let number = offered.number.swap(-1, Relaxed);
             if number >= 0 {

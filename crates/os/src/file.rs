@@ -62,6 +62,15 @@ pub fn open(path: &CStr, how: How) -> Result<i32> {
         .map(|fd| fd as i32)
 }
 
+/// Reads the beginning of a file of the kernel's into `text`; what was read.
+pub(crate) fn read_start<'a>(path: &CStr, text: &'a mut [u8]) -> Result<&'a [u8]> {
+    let fd = open(path, How::READ)?;
+    // SAFETY: `text` is writable for its length.
+    let got = check(unsafe { syscall!(nr::__NR_read, fd, text.as_mut_ptr(), text.len()) });
+    crate::fd::close(fd);
+    Ok(text.get(..got?).unwrap_or_default())
+}
+
 /// Bytes that an unprivileged user may still write in the file system of `path`; [`u64::MAX`] if it has no
 /// bound.
 pub fn room(path: &CStr) -> Result<u64> {

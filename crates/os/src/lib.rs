@@ -22,6 +22,7 @@ pub mod poll;
 pub mod process;
 pub mod raw;
 mod raw_poll;
+pub mod room;
 #[cfg(feature = "sim")]
 mod seat;
 pub mod select;

@@ -10,10 +10,19 @@ const INTERNAL_FLOOR: i32 = 512;
 
 /// RLIMIT_FSIZE in bytes.
 pub(crate) fn file_size_limit() -> u64 {
+    soft(nr::RLIMIT_FSIZE).unwrap_or(0)
+}
+
+/// RLIMIT_AS in bytes.
+pub(crate) fn address_space() -> u64 {
+    soft(nr::RLIMIT_AS).unwrap_or(u64::MAX)
+}
+
+fn soft(which: u32) -> Result<u64> {
     let mut limit = nr::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct has the kernel's layout and outlives the call.
-    let asked = check(unsafe { syscall!(nr::__NR_prlimit64, 0, nr::RLIMIT_FSIZE, 0, &raw mut limit) });
-    asked.map_or(0, |_| limit.rlim_cur)
+    check(unsafe { syscall!(nr::__NR_prlimit64, 0, which, 0, &raw mut limit) })?;
+    Ok(limit.rlim_cur)
 }
 
 /// The soft limit of descriptors (RLIMIT_NOFILE); 0 if it cannot be told.

@@ -146,15 +146,7 @@ pub fn life(pid: u32) -> Option<Life> {
     let mut place = [0u8; PATH_LEN];
     let path = path(pid, b"/stat", &mut place)?;
     let mut text = [0u8; 512];
-    parse_stat(read_whole(path, &mut text)?)
-}
-
-fn read_whole<'a>(path: &core::ffi::CStr, into: &'a mut [u8]) -> Option<&'a [u8]> {
-    let fd = crate::file::open(path, crate::file::How::READ).ok()?;
-    // SAFETY: `into` is writable for its length.
-    let got = check(unsafe { syscall!(nr::__NR_read, fd, into.as_mut_ptr(), into.len()) });
-    crate::fd::close(fd);
-    into.get(..got.ok()?)
+    parse_stat(crate::file::read_start(path, &mut text).ok()?)
 }
 
 /// Whether process `pid` is in the freezer of its control group, where it looks asleep.
@@ -162,7 +154,8 @@ pub fn is_frozen(pid: u32) -> bool {
     const PATH_LEN: usize = "/proc/4294967295/wchan\0".len();
     let mut place = [0u8; PATH_LEN];
     let mut text = [0u8; 64];
-    let waits_in = path(pid, b"/wchan", &mut place).and_then(|path| read_whole(path, &mut text));
+    let waits_in =
+        path(pid, b"/wchan", &mut place).and_then(|path| crate::file::read_start(path, &mut text).ok());
     waits_in.is_some_and(|text| [&b"freezer"[..], b"refrigerator"].iter().any(|name| has(text, name)))
 }
 

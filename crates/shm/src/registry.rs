@@ -11,7 +11,7 @@ use crate::turns::Turns;
 /// First word of the file: "ISTHMREG" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMREG");
 /// Layout version; processes of another version stay on TCP.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Processes that listen, connect or were connected to, at one time.
 pub const PROCESSES: usize = 2048;
 /// Buckets of listeners, by port.
@@ -45,6 +45,10 @@ pub struct ProcessRow {
     pub pid: AtomicU32,
     /// Command name.
     pub comm: [AtomicU32; 4],
+    /// Bytes of memory that it has paid for.
+    pub memory: AtomicU64,
+    /// The cgroup that limits its memory, by inode; 0 for none.
+    pub domain: AtomicU64,
 }
 
 /// A process row with its generation: names a process beyond pid reuse.

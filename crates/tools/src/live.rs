@@ -122,7 +122,7 @@ mod tests {
     use os::net::Endpoint;
 
     fn process(is_alive: bool) -> Process {
-        Process { row: 7, generation: 3, pid: 1, comm: *b"a b\n\0zzzzzzzzzzz", is_alive }
+        Process { row: 7, generation: 3, pid: 1, comm: *b"a b\n\0zzzzzzzzzzz", memory: 0, is_alive }
     }
 
     fn end(is_open: bool, alive: bool) -> End {

@@ -2,12 +2,13 @@
 //! last line what it found. Invariant: a wrong byte, a lost connection or a missing end is a line with "BAD"
 //! and exit 1.
 //!
-//! `bar-load integrity|pump|churn|many|idle|verdict server|client PORT [COUNT] [SEED]`,
+//! `bar-load integrity|pump|churn|many|idle|verdict|full server|client PORT [COUNT] [SEED]`,
 //! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`, `bar-load busy server|client PORT CHANGES`,
 //! `bar-load peers servers|clients COUNT`,
 //! `bar-load helped server|client PORT`, `bar-load mixed enabled|plain|client PORT [COUNT]`
 
 mod churn;
+mod full;
 mod hostile;
 mod idle;
 mod integrity;
@@ -41,6 +42,8 @@ fn main() {
         ["pump", "client"] => pump::client(port, seed),
         ["churn", "server"] => churn::server(port, count),
         ["churn", "client"] => churn::client(port, count),
+        ["full", "server"] => full::server(port, count),
+        ["full", "client"] => full::client(port, count),
         ["hostile", "server"] => hostile::server(port),
         ["hostile", "keeper"] => hostile::keeper(port),
         ["hostile", "client"] => hostile::client(port, count, seed, u64::MAX),

@@ -303,6 +303,25 @@ pub fn make_undumpable() {
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
 }
 
+/// mlockall(2) of what is mapped and what will be.
+pub fn lock_memory() -> Ret {
+    // SAFETY: touches no memory but to bring it in.
+    unsafe { ret32(libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE)) }
+}
+
+/// How many bytes the calling process may lock.
+pub fn lock_memory_limit() -> u64 {
+    if euid() == 0 {
+        return u64::MAX;
+    }
+    // SAFETY: the limit is a live local.
+    unsafe {
+        let mut l: libc::rlimit = zeroed();
+        libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut l);
+        l.rlim_cur
+    }
+}
+
 /// Sets both limits of open descriptors.
 pub fn limit_fds_for_good(n: u64) {
     // SAFETY: the limit is a live local.

@@ -90,6 +90,8 @@ fn introduce(row: &ProcessRow) {
     for (word, bytes) in row.comm.iter().zip(os::process::comm().chunks_exact(4)) {
         word.store(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte)), Relaxed);
     }
+    row.memory.store(0, Relaxed);
+    row.domain.store(0, Relaxed);
     // 0 means "never used", so it is skipped on wrap-around.
     let next = row.generation.load(Relaxed).wrapping_add(1).max(1);
     row.generation.store(next, Relaxed);

@@ -58,7 +58,7 @@ fn missing(folder: &std::path::Path) -> String {
 
 fn text(request: &Request, registries: &[Registry]) -> String {
     match &request.command {
-        Command::Info => info::text(&info::hostname()),
+        Command::Info => info::text(&info::hostname(), &info::Memory::now(registries)),
         Command::LinkGroups(id) => linkgroup::text(&linkgroup::read(registries), *id, request.details),
         Command::Devices => device::text(&linkgroup::read(registries)),
         Command::Stats(action) => stats::text(registries, *action, request),

@@ -18,6 +18,7 @@ fn end(port: u16) -> End {
         generation: 1,
         pid: port.into(),
         comm: *b"prog\0\0\0\0\0\0\0\0\0\0\0\0",
+        memory: 0,
         is_alive: true,
     };
     End {

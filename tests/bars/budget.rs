@@ -1,0 +1,144 @@
+//! Where memory is short, what is beyond the budget stays on TCP, with the code that says so, and nobody is
+//! killed: neither by the cgroup's limit, nor because the program finds no memory for itself.
+
+use crate::{LIMIT, PROGRAM, good, load, server};
+use isthmus_tests::{Bed, Mode, free_port, sys};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Rings of so many connections, all of them used, take 230 MB.
+const COUNT: u64 = 450;
+
+/// A cgroup with a limit of memory; gone when dropped.
+struct Group(PathBuf);
+
+impl Group {
+    /// `None` where none can be made: by an ordinary user, or where nobody has mounted a hierarchy.
+    fn new(bytes: u64) -> Option<Group> {
+        let lines = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let mine = |controller: &str| {
+            lines.lines().find_map(|line| {
+                let mut fields = line.splitn(3, ':').skip(1);
+                let is_it = fields.next()?.split(',').any(|one| one == controller);
+                if is_it { Some(fields.next()?.trim_start_matches('/').to_string()) } else { None }
+            })
+        };
+        let (folder, limit) = match mine("memory") {
+            Some(path) => (PathBuf::from("/sys/fs/cgroup/memory").join(path), "memory.limit_in_bytes"),
+            None => (PathBuf::from("/sys/fs/cgroup").join(mine("")?), "memory.max"),
+        };
+        let group = Group(folder.join(format!("isthmus-bar-{}", std::process::id())));
+        std::fs::create_dir(&group.0).ok()?;
+        std::fs::write(group.0.join(limit), bytes.to_string()).ok().map(|()| group)
+    }
+
+    fn kills(&self) -> u64 {
+        let read = |file: &str| std::fs::read_to_string(self.0.join(file)).unwrap_or_default();
+        let counts = read("memory.oom_control") + &read("memory.events");
+        let kills = counts.lines().filter_map(|line| line.strip_prefix("oom_kill ")?.parse::<u64>().ok());
+        kills.sum()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// The command with a shell before it that does `first`.
+fn after(command: &Command, first: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{first} && exec \"$@\""), "sh"]).arg(command.get_program());
+    shell.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => _ = shell.env(name, value),
+            None => _ = shell.env_remove(name),
+        }
+    }
+    shell.current_dir(command.get_current_dir().expect("a bed's"));
+    shell
+}
+
+/// Both ends after `first`; how many connections were shared.
+fn fill(bed: &Bed, count: u64, first: &str, environment: &[(&str, &str)]) -> u64 {
+    let numbers = [u64::from(free_port()), count];
+    let before = bed.handshakes();
+    let mut s = after(&load(bed.server(PROGRAM), &["full", "server"], &numbers), first);
+    let s = server(bed, s.envs(environment.iter().copied()), numbers[0], "server");
+    let mut c = after(&load(bed.client(PROGRAM), &["full", "client"], &numbers), first);
+    good(bed, first, bed.run(c.envs(environment.iter().copied()), "client", LIMIT));
+    good(bed, first, s.finish(Duration::from_secs(20)));
+    bed.handshakes() - before
+}
+
+fn assert_out_of_memory_counted(bed: &Bed) {
+    let stats = bed.tool("smcd", &["-d", "stats"]);
+    assert!(stats.lines().any(|line| line.split_whitespace().next() == Some("MEMORY")), "{stats}");
+}
+
+#[test]
+fn a_small_cgroup_is_not_exceeded() {
+    let Some(group) = Group::new(64 << 20) else {
+        println!("no cgroup can be made here");
+        return;
+    };
+    for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted().contains(m)) {
+        let bed = Bed::new("cgroup", mode);
+        let enter = format!("echo $$ > {}", group.0.join("cgroup.procs").display());
+        let shared = fill(&bed, COUNT, &enter, &[]);
+        assert_eq!(group.kills(), 0);
+        if mode == Mode::Smc {
+            assert!((10..100).contains(&shared), "{shared} connections were shared");
+            assert_out_of_memory_counted(&bed);
+        }
+    }
+}
+
+#[test]
+fn who_may_have_little_address_space_has_most_of_it_for_himself() {
+    for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted().contains(m)) {
+        let bed = Bed::new("space", mode);
+        let shared = fill(&bed, 100, "ulimit -v 60000", &[]);
+        assert_eq!(shared > 0 && shared < 50, mode == Mode::Smc, "{shared} connections were shared");
+    }
+}
+
+#[test]
+fn what_is_asked_for_is_the_budget() {
+    if !Mode::wanted().contains(&Mode::Smc) {
+        return;
+    }
+    let bed = Bed::new("budget", Mode::Smc);
+    assert_eq!(fill(&bed, 20, "true", &[("SMC_MEMORY", "0")]), 0);
+    assert_out_of_memory_counted(&bed);
+    // (Two slots of a bit more than half a megabyte each.)
+    for name in ["SMC_MEMORY", "SMC_USER_MEMORY"] {
+        assert_eq!(fill(&bed, 20, "true", &[(name, "2m")]), 2, "{name}");
+    }
+    assert_eq!(fill(&bed, 20, "true", &[("SMC_MEMORY", "1g")]), 20);
+    let mut info = bed.tool_command("smcd").expect("tools");
+    let info = info.arg("info").env("SMC_MEMORY", "3m").output().expect("smcd").stdout;
+    let info = String::from_utf8_lossy(&info);
+    let said = |label: &str| info.lines().find_map(|line| Some(line.strip_prefix(label)?.trim().to_string()));
+    assert_eq!(
+        (said("Set aside:"), said("Of a process:")),
+        (Some("0 MiB".into()), Some("3 MiB".into())),
+        "{info}"
+    );
+}
+
+#[test]
+fn a_program_may_lock_all_its_memory() {
+    if sys::lock_memory_limit() < 128 << 20 {
+        println!("this user may not lock so much");
+        return;
+    }
+    for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted().contains(m)) {
+        let bed = Bed::new("locked", mode);
+        let shared = fill(&bed, 20, "true", &[("BAR_LOCKED", "1")]);
+        assert_eq!(shared, if mode == Mode::Smc { 20 } else { 0 });
+    }
+}
