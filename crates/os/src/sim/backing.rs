@@ -55,19 +55,22 @@ pub struct Twin {
     pub len: usize,
     /// Whether it is the child's own, copied word by word, or shared by both.
     pub is_private: bool,
+    /// Whether the child finds it zeroed.
+    pub is_empty: bool,
 }
 
 impl Twin {
-    /// A new range for a child: `len` bytes shared with the machine's descriptor `backing`, or private ones.
-    pub(super) fn make(from: usize, len: usize, backing: Option<i32>) -> Self {
+    /// A new range for a child: `len` bytes shared with the machine's descriptor `backing`, from `offset` on,
+    /// or private ones.
+    pub(super) fn make(from: usize, len: usize, backing: Option<i32>, offset: usize) -> Self {
         let (flags, fd) = match backing {
             Some(fd) => (nr::MAP_SHARED | nr::MAP_NORESERVE, fd),
             None => (nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE, -1),
         };
         // SAFETY: the machine chooses an unused range.
-        let to = unsafe { real6(nr::__NR_mmap, [0, len, RW as usize, flags as usize, fd as usize, 0]) };
+        let to = unsafe { real6(nr::__NR_mmap, [0, len, RW as usize, flags as usize, fd as usize, offset]) };
         assert!(to > 0, "no memory for a child: {to}");
-        Twin { from, to: to as usize, len, is_private: backing.is_none() }
+        Twin { from, to: to as usize, len, is_private: backing.is_none(), is_empty: false }
     }
 
     /// Copies the private ranges of `twins`, and moves every address in them that lies in a parent's range to
@@ -77,7 +80,7 @@ impl Twin {
     /// Every range is mapped at both places, nobody writes into the parent's or looks into the child's
     /// meanwhile; and no word of a private range looks like such an address without being one.
     pub(super) unsafe fn copy_all(twins: &[Twin]) {
-        for twin in twins.iter().filter(|twin| twin.is_private) {
+        for twin in twins.iter().filter(|twin| twin.is_private && !twin.is_empty) {
             for at in (0..twin.len).step_by(8) {
                 // SAFETY: both are mapped, so long and aligned, by the caller's word.
                 let word = unsafe { ((twin.from + at) as *const usize).read_volatile() };

@@ -27,8 +27,35 @@ pub fn place<T: Sync>(value: T) -> &'static T {
     }
 }
 
-/// What one process has mapped: address, length, and the machine's descriptor of what it shares with others.
-pub type Range = (usize, usize, Option<i32>);
+/// A range that a process has mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    /// Where.
+    pub at: usize,
+    /// Bytes.
+    pub len: usize,
+    /// From where on in the file.
+    pub offset: usize,
+    /// The machine's descriptor of what it shares with others; `None`: its own.
+    pub backing: Option<i32>,
+    /// A child finds it zeroed.
+    pub is_empty: bool,
+}
+
+/// Whatever the process of these `ranges` shares with others is its own from now on, as it is at this moment:
+/// what its threads do on their way out, nobody else sees.
+pub fn part_from_others(ranges: &[Range]) {
+    for range in ranges {
+        let Some(backing) = range.backing else { continue };
+        let prot = (nr::PROT_READ | nr::PROT_WRITE) as usize;
+        let flags = (nr::MAP_PRIVATE | nr::MAP_NORESERVE | nr::MAP_FIXED) as usize;
+        // SAFETY: the range is mapped, by the simulated kernel's books, and shows the same bytes as before.
+        let at = unsafe {
+            real6(nr::__NR_mmap, [range.at, range.len, prot, flags, backing as usize, range.offset])
+        };
+        assert!(at == range.at as isize, "no memory for a process that ends: {at}");
+    }
+}
 
 /// fork(2): a child's copy of `parent` and of the `ranges` that it refers to. What the parent shares with
 /// others the child shares, too; everything else is copied, and refers to the child's own ranges where the
@@ -39,8 +66,11 @@ pub type Range = (usize, usize, Option<i32>);
 /// ranges meanwhile.
 pub fn fork<T: Sync>(parent: &'static T, ranges: &[Range]) -> (&'static T, Vec<Twin>) {
     let from = core::ptr::from_ref(parent).addr();
-    let own = Twin::make(from, len_of::<T>(), None);
-    let others = ranges.iter().map(|(at, len, backing)| Twin::make(*at, *len, *backing));
+    let own = Twin::make(from, len_of::<T>(), None, 0);
+    let others = ranges.iter().map(|range| {
+        let twin = Twin::make(range.at, range.len, range.backing, range.offset);
+        Twin { is_empty: range.is_empty, ..twin }
+    });
     let twins: Vec<Twin> = core::iter::once(own).chain(others).collect();
     // SAFETY: the ranges are mapped, the parent's by the simulated kernel's books and the child's just now;
     // nobody runs meanwhile. A process's state consists of integers, numbers and addresses in ranges of its

@@ -13,7 +13,7 @@ mod image;
 pub use backing::{Backing, Twin};
 pub use call::{Call, FileAbout, Lock};
 use decode::dispatch;
-pub use image::{Ground, Range, fork, place};
+pub use image::{Ground, Range, fork, part_from_others, place};
 
 use crate::seat::Machine;
 use crate::state::State;
