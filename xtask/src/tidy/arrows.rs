@@ -3,7 +3,7 @@
 use cargo_metadata::{DependencyKind, Metadata, Package};
 
 /// A room and the rooms it may import.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("wire", &[]),
     ("proto", &["wire"]),
     ("shm", &[]),
@@ -16,6 +16,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("uperf", &[]),
     ("bench", &["uperf", "shm", "os"]),
     ("testkit", ALL),
+    ("sim", &["os", "socket"]),
     ("isthmus-tests", ALL),
     ("xtask", &[]),
 ];

@@ -1,0 +1,230 @@
+//! Ends of processes: what the peer sees of a kill, a fork, an exec is what it sees over TCP.
+
+use super::harness::{as_over_tcp, greet, hear, read_all, read_some, say, write_until_it_fails};
+use crate::program::Program;
+use os::net::msg;
+
+fn kill_self(program: &Program) {
+    program.kill(program.here.pid);
+    program.nap(1);
+}
+
+#[test]
+fn a_killed_process_ends_in_order_if_it_has_read_everything() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            say(&program, fd, "last words");
+            kill_self(&program);
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            read_all(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn a_killed_process_that_had_bytes_unread_resets() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            say(&program, fd, "last words");
+            program.nap(50_000_000);
+            kill_self(&program);
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            seen.push(read_some(program, fd));
+            say(program, fd, "nobody reads this");
+            read_all(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn who_writes_to_a_killed_process_is_told() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            program.nap(20_000_000);
+            kill_self(&program);
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            write_until_it_fails(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn who_writes_to_a_killed_process_that_had_half_closed_is_told() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            program.shutdown(fd, 1).unwrap();
+            program.nap(20_000_000);
+            kill_self(&program);
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            seen.push(read_some(program, fd));
+            write_until_it_fails(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn a_process_that_ends_by_itself_ends_in_order() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            say(&program, fd, "last words");
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            read_all(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn a_reset_at_close_is_told_once() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            program.reset_on_close(fd).unwrap();
+            program.close(fd).unwrap();
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            read_all(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn a_child_goes_on_where_its_parent_closes() {
+    as_over_tcp(
+        |program, fd| {
+            say(&program, fd, "from the parent, ");
+            let child = program.fork(move |child| {
+                child.nap(5_000_000);
+                say(&child, fd, "from the child, ");
+                hear(&child, fd, "to the child");
+                say(&child, fd, "and no more");
+            });
+            program.close(fd).unwrap();
+            program.await_end(child);
+        },
+        |program, fd, seen| {
+            let mut text = String::new();
+            while !text.contains("child") {
+                text += &read_some(program, fd);
+            }
+            seen.push(text);
+            say(program, fd, "to the child");
+            read_all(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn a_child_uses_what_its_parent_has_never_touched() {
+    as_over_tcp(
+        |program, fd| {
+            let child = program.fork(move |child| {
+                say(&child, fd, "hello");
+                hear(&child, fd, "hello");
+            });
+            program.close(fd).unwrap();
+            program.await_end(child);
+        },
+        |program, fd, seen| {
+            say(program, fd, "hello");
+            hear(program, fd, "hello");
+            read_all(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn a_parent_goes_on_where_its_child_is_killed() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            let child = program.fork(move |child| {
+                say(&child, fd, "from the child, ");
+                kill_self(&child);
+            });
+            program.await_end(child);
+            say(&program, fd, "from the parent");
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            read_all(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn the_last_of_parent_and_child_ends_a_connection_though_both_are_killed() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            let child = program.fork(move |child| {
+                child.nap(30_000_000);
+                say(&child, fd, "last words");
+                kill_self(&child);
+            });
+            let _ = child;
+            kill_self(&program);
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            seen.push(format!("{:?}", program.recv(fd, &mut [0; 8], msg::DONTWAIT)));
+            read_all(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn a_program_with_the_library_goes_on_after_exec() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            say(&program, fd, "before, ");
+            program.exec(program.is_enabled, move |next| {
+                say(&next, fd, "after");
+                hear(&next, fd, "to the next");
+                say(&next, fd, ", and no more");
+            });
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            let mut text = String::new();
+            while !text.contains("after") {
+                text += &read_some(program, fd);
+            }
+            seen.push(text);
+            say(program, fd, "to the next");
+            read_all(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn an_exec_closes_what_is_to_be_closed() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            say(&program, fd, "before");
+            program.set_cloexec(fd, true).unwrap();
+            program.exec(program.is_enabled, |next| next.nap(100_000_000));
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            read_all(program, fd, seen);
+        },
+    );
+}
