@@ -1,30 +1,18 @@
-//! The run itself: opens one gate after the other, listens to strands and slaves, and keeps its head when one is lost.
-//!
-//! Everything that happens comes through one channel, so there is nothing to lock and nothing waits without a limit: a
-//! transaction with a duration may take [`PATIENCE`] longer, a goodbye as long; iterations take as long as they take,
-//! unless a strand, a slave or the user says otherwise.
+//! The run itself: opens one gate after the other, and keeps its head when a strand or a slave is lost.
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-
-use super::Options;
-use super::agree::{Cast, agree};
-use super::ending::{NOTICE, command, lost};
-use super::groups::{Party, SlaveLink};
+use super::conductor::{Conductor, Trouble};
+use super::ending::{NOTICE, command};
+use super::groups::Party;
+use super::output::Printer;
 use super::sum::{self, Summary};
-use super::{Slave, host, interrupt};
+use super::{Slave, host};
 use crate::exit::Exit;
-use crate::link::{PATIENCE, explain};
-use crate::master::output::Printer;
-use crate::profile::model::{Profile, Until};
-use crate::result::HostUsage;
-use crate::strand::workers::{Event, Events};
-use crate::strand::{Counts, Peer, now_ns};
-use crate::wire::{Command, FromSlave};
+use crate::link::PATIENCE;
+use crate::profile::model::Until;
+use crate::strand::{Peer, now_ns};
+use crate::wire::Command;
 
 /// uperf's master looks at its strands once a second, and so does its slave.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -32,66 +20,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Longest time without a look around.
 const GLANCE: Duration = Duration::from_millis(500);
 
-/// What comes through the channel.
-enum Happening {
-    Strand(usize, Event),
-    Slave(usize, Result<FromSlave, String>),
-    Interrupted,
-}
-
-/// Why a run cannot go on.
-pub(super) enum Trouble {
-    Failed(String),
-    Interrupted,
-}
-
-/// See the module.
-pub(super) struct Conductor<'a> {
-    profile: &'a Profile,
-    pub(super) parties: Vec<Party>,
-    pub(super) slaves: Vec<SlaveLink>,
-    happenings: Receiver<Happening>,
-    pub(super) trouble: Option<Trouble>,
-    hosts: Vec<Option<HostUsage>>,
-    /// The transaction that goes on.
-    current: usize,
-    begin_ns: u64,
-    pub(super) is_over: bool,
-}
-
-impl<'a> Conductor<'a> {
-    /// Agrees with the slaves and has everybody ready. An error is why there will be no run.
-    pub(super) fn new(
-        profile: &'a Profile,
-        options: &Options,
-        printer: &mut Printer,
-    ) -> anyhow::Result<Self> {
-        let (sender, happenings) = channel();
-        let ear = |party: usize| -> Events {
-            let sender = sender.clone();
-            // Nobody listens any more: the run is over.
-            Arc::new(move |event| drop(sender.send(Happening::Strand(party, event))))
-        };
-        let Cast { parties, slaves, started_in } = agree(profile, options, ear, || printer.starting())?;
-        printer.started(started_in);
-        for (number, slave) in slaves.iter().enumerate() {
-            listen(number, slave, sender.clone()).context("cannot listen to a slave")?;
-        }
-        let interrupted = sender.clone();
-        interrupt::on_signal(move || drop(interrupted.send(Happening::Interrupted)))?;
-        Ok(Self {
-            profile,
-            parties,
-            slaves,
-            happenings,
-            trouble: None,
-            hosts: vec![],
-            current: 0,
-            begin_ns: now_ns(),
-            is_over: false,
-        })
-    }
-
+impl Conductor<'_> {
     /// Runs everything and adds up, whatever happens.
     pub(super) fn conduct(mut self, printer: &mut Printer) -> Summary {
         let outcome = self.all_transactions(printer);
@@ -213,50 +142,4 @@ impl<'a> Conductor<'a> {
         let seconds = PATIENCE.as_secs();
         format!("transaction {name} should have ended {seconds} s ago: the other end does not answer")
     }
-
-    /// Hears what happens next, for as long as `patience` at most.
-    pub(super) fn listen(&mut self, patience: Duration) {
-        match self.happenings.recv_timeout(patience) {
-            Ok(Happening::Strand(party, event)) => {
-                if let Some(failure) = self.parties[party].hear(event) {
-                    self.trouble.get_or_insert(Trouble::Failed(failure));
-                }
-            }
-            Ok(Happening::Slave(number, said)) => {
-                self.slaves[number].hear(said);
-                if let Some(reason) = lost(&self.slaves[number]).filter(|_| !self.is_over) {
-                    self.trouble.get_or_insert(Trouble::Failed(reason));
-                }
-            }
-            Ok(Happening::Interrupted) => self.trouble = Some(Trouble::Interrupted),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-        }
-    }
-
-    fn counts(&self) -> Counts {
-        let counts = self.parties.iter().flat_map(|party| party.workers.counts());
-        counts.fold(Counts::default(), Counts::plus)
-    }
-}
-
-impl Drop for Conductor<'_> {
-    fn drop(&mut self) {
-        // Ends the listeners, too.
-        self.slaves.iter().for_each(|slave| slave.link.shut());
-    }
-}
-
-/// Hears a slave from a thread of its own, until it has nothing more to say.
-fn listen(number: usize, slave: &SlaveLink, sender: Sender<Happening>) -> std::io::Result<()> {
-    let mut link = slave.link.another()?;
-    let work = move || {
-        loop {
-            let said = link.wait_for_slave().map_err(|error| explain(&error));
-            let is_last = !matches!(said, Ok(FromSlave::Command(_)));
-            if sender.send(Happening::Slave(number, said)).is_err() || is_last {
-                return;
-            }
-        }
-    };
-    thread::Builder::new().name(format!("slave {number}")).spawn(work).map(drop)
 }

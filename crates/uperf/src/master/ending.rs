@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::direct::{Conductor, Trouble};
+use super::conductor::{Conductor, Trouble, lost};
 use super::groups::{Party, SlaveLink};
 use crate::link::PATIENCE;
 use crate::strand::{End, Peer};
@@ -82,18 +82,6 @@ impl Conductor<'_> {
             self.listen(end.saturating_duration_since(Instant::now()));
         }
     }
-}
-
-/// Why a slave takes no more part, while it should.
-pub(super) fn lost(slave: &SlaveLink) -> Option<String> {
-    let host = &slave.host;
-    if let Some(goodbye) = &slave.goodbye {
-        return Some(format!(
-            "the slave at {host} stopped in the middle of the run: {}",
-            goodbye.message.trim()
-        ));
-    }
-    slave.gone.as_ref().map(|why| format!("the slave at {host} is lost in the middle of the run: {why}"))
 }
 
 /// Tells all slaves of a group; those of ours also where their strands end transaction `last`.

@@ -4,50 +4,29 @@
 //! run is uperf's: all strands wait at a gate before each transaction; the slaves are told, then the gate opens.
 
 mod agree;
+mod conductor;
 mod direct;
 mod ending;
 mod groups;
 mod host;
 mod interrupt;
+mod options;
 mod output;
 mod sum;
-
-use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Context;
 
 use crate::exit::Exit;
 use crate::profile::model::Profile;
-use crate::strand::Detail;
-use direct::Conductor;
+use conductor::Conductor;
 use host::{Nic, nics};
 use output::{Printer, json};
 use sum::kinds;
 
 pub(crate) use agree::{from_info, to_info};
 pub(crate) use groups::accepts;
-pub(crate) use output::Tables;
+pub(crate) use options::{Options, Tables};
 pub(crate) use sum::{Slave, Summary, TransactionSum};
-
-/// What the command line asks of a master.
-#[derive(Clone, Debug)]
-pub(crate) struct Options {
-    /// Control port of the slaves.
-    pub(crate) port: u16,
-    /// Between two lines of progress.
-    pub(crate) interval: Duration,
-    /// What the strands measure beside transactions.
-    pub(crate) detail: Detail,
-    /// What is printed at the end.
-    pub(crate) tables: Tables,
-    /// Lines of `-R` instead of tables.
-    pub(crate) raw: bool,
-    /// Where a [`crate::result::Run`] goes; `-` is standard output, which then has nothing else.
-    pub(crate) json: Option<PathBuf>,
-    /// Say on standard error what is going on.
-    pub(crate) verbose: bool,
-}
 
 /// Runs `profile`. An error is one that kept the run from beginning.
 pub(crate) fn run(profile: &Profile, options: &Options) -> anyhow::Result<Exit> {

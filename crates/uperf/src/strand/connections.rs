@@ -1,14 +1,11 @@
-//! A strand's connections, and what happens to bytes that one end moved beyond the last pass that both ends did.
+//! A strand's connections, and what one end moved beyond the last pass that both ends did.
 
 use std::sync::Arc;
 
 use socket2::Socket;
 
 use super::control::Control;
-use super::network::Network;
-use super::plan::Peer;
-use super::run::Strand;
-use super::steps::{Action, Call, Step};
+use super::steps::Call;
 
 /// A strand's connections by their slots. Those of one name lie upon each other: the last one opened is used and closed.
 pub(crate) struct Connections {
@@ -23,9 +20,9 @@ pub(super) struct Connection {
     pub(super) socket: Arc<Socket>,
     id: u64,
     /// Bytes that came beyond the last common pass: the next transaction's first.
-    read_ahead: u64,
+    pub(super) read_ahead: u64,
     /// Bytes that went beyond it.
-    written_ahead: u64,
+    pub(super) written_ahead: u64,
 }
 
 impl Connection {
@@ -86,49 +83,6 @@ impl Connections {
     /// The one in `slot` that is used.
     pub(super) fn last(&mut self, slot: usize) -> Option<&mut Connection> {
         self.slots.get_mut(slot)?.last_mut()
-    }
-}
-
-/// What a strand was doing when its transaction ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Position {
-    /// Which step.
-    pub(super) step: usize,
-    /// Bytes of the turn that it was in.
-    pub(super) bytes: u64,
-}
-
-impl<N: Network> Strand<N> {
-    /// Books what was moved beyond the last common turn on the connections, for the next transaction. Only a slave gets
-    /// there: the master, which ends the transaction, does so between two turns.
-    pub(super) fn carry(&mut self, steps: &[Step]) {
-        if self.is_master() {
-            return;
-        }
-        let agreed = self.control.agreed(self.transaction).filter(|_| self.plan().peer == Peer::Ours);
-        let mut earlier = 0;
-        for (index, step) in steps.iter().enumerate() {
-            let done = |turns| turns_of_step(turns, super::steps::turns(steps), earlier, step.count);
-            let whole = agreed.map_or(0, |agreed| done(self.turns).saturating_sub(done(agreed)));
-            let unfinished = if index == self.position.step { self.position.bytes } else { 0 };
-            let bytes = step.bytes().unwrap_or(0) * whole + unfinished;
-            earlier += step.count;
-            if matches!(step.action, Action::Connect(_))
-                && whole > 0
-                && self.connections.last(step.slot).is_some()
-            {
-                self.connections.made_ahead(step.slot);
-            }
-            let Action::Move { call, .. } = step.action else { continue };
-            if let Some(connection) = self.connections.last(step.slot) {
-                match (call.reads(), agreed) {
-                    (true, _) => connection.read_ahead += bytes,
-                    (false, Some(_)) => connection.written_ahead += bytes,
-                    // Where uperf stands nobody knows: it begins anew, and waits for all that we write.
-                    (false, None) => {}
-                }
-            }
-        }
     }
 }
 

@@ -4,11 +4,13 @@ use std::io;
 use std::time::Duration;
 
 use nix::poll::PollFlags;
+use nix::sys::sendfile::sendfile64;
 
 use super::clock::{now_ns, thread_cpu_ns};
+use super::files::Files;
 use super::network::{LOOK_AROUND, Network};
-use super::run::{Stop, Strand};
 use super::socket::wait;
+use super::state::{Stop, Strand};
 use super::steps::{Action, Call, Step};
 use crate::profile::options::{Options, Size};
 
@@ -98,8 +100,44 @@ impl<N: Network> Strand<N> {
         Ok(())
     }
 
+    fn send_files(&mut self, step: &Step, dir: &str, count: u32, chunk: Option<u32>) -> Result<(), Stop> {
+        if self.files.as_ref().is_none_or(|files| files.dir != dir) {
+            self.files = Some(Files::open(dir).map_err(|error| self.trouble(step, error))?);
+        }
+        for _ in 0..count {
+            self.send_file(step, chunk)?;
+        }
+        Ok(())
+    }
+
+    fn send_file(&mut self, step: &Step, chunk: Option<u32>) -> Result<(), Stop> {
+        let chosen = fastrand::usize(..self.files.as_ref().map_or(1, |files| files.files.len()));
+        let mut offset = 0;
+        loop {
+            let Some((file, size)) = self.files.as_ref().and_then(|files| files.files.get(chosen)) else {
+                return Ok(());
+            };
+            let left = size.saturating_sub(u64::try_from(offset).unwrap_or(0));
+            if left == 0 {
+                return Ok(());
+            }
+            let count = left.min(chunk.map_or(left, u64::from));
+            let Some(connection) = self.connections.last(step.slot) else { return Err(missing(step)) };
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            match sendfile64(&*connection.socket, file, Some(&mut offset), count) {
+                // The file has become shorter since.
+                Ok(0) => return Ok(()),
+                Ok(bytes) => self.recorder.counts.sent += bytes as u64,
+                Err(error) => self.obstacle(step, Call::Write, error.into())?,
+            }
+            if self.is_over() {
+                return Err(Stop::Ended);
+            }
+        }
+    }
+
     /// A call did not move anything: Ok if it is worth another try.
-    pub(super) fn obstacle(&mut self, step: &Step, call: Call, error: io::Error) -> Result<(), Stop> {
+    fn obstacle(&mut self, step: &Step, call: Call, error: io::Error) -> Result<(), Stop> {
         match error.kind() {
             io::ErrorKind::Interrupted => Ok(()),
             io::ErrorKind::WouldBlock => {
@@ -116,7 +154,7 @@ impl<N: Network> Strand<N> {
     }
 
     /// Whether `error` is the natural end of the transaction or a failure. A slave ends when the master closes.
-    pub(super) fn trouble(&self, step: &Step, error: io::Error) -> Stop {
+    fn trouble(&self, step: &Step, error: io::Error) -> Stop {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof};
         let closed = [BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof];
         let is_closed = closed.contains(&error.kind());
@@ -200,10 +238,10 @@ impl<N: Network> Strand<N> {
 }
 
 /// A failure of `step`, as a sentence.
-pub(super) fn failed(step: &Step, why: &str) -> Stop {
+fn failed(step: &Step, why: &str) -> Stop {
     Stop::Failed(format!("{} at {}: {why}", step.kind, step.place).into())
 }
 
-pub(super) fn missing(step: &Step) -> Stop {
+fn missing(step: &Step) -> Stop {
     failed(step, "no connection is open for it")
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use socket2::{Domain, Socket, Type};
 
-use super::network::{configure, unix_address};
 use super::plan::Ports;
+use super::socket::{configure, unix_address};
 use crate::profile::options::{Options, Protocol};
 
 /// uperf's; the kernel cuts it to net.core.somaxconn.

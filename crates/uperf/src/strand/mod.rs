@@ -17,6 +17,7 @@ mod recorder;
 mod report;
 mod run;
 mod socket;
+mod state;
 mod steps;
 #[cfg(test)]
 mod tests;

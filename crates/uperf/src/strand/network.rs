@@ -11,7 +11,7 @@ use socket2::{SockAddr, Socket, Type};
 
 use super::listeners::Listeners;
 use super::plan::{Peer, Ports};
-use super::socket::wait;
+use super::socket::{configure, unix_address, wait};
 use crate::profile::options::{Options, Protocol};
 
 /// How long a strand that talks to uperf stays in one call before it looks whether it should stop.
@@ -106,24 +106,6 @@ impl Network for Kernel {
     }
 }
 
-/// Before connect and listen, or the sizes of windows come too late.
-pub(super) fn configure(socket: &Socket, opening: &Options) -> io::Result<()> {
-    if let Some(bytes) = opening.wndsz {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        socket.set_send_buffer_size(bytes)?;
-        socket.set_recv_buffer_size(bytes)?;
-    }
-    if opening.protocol == Protocol::Tcp {
-        if opening.tcp_nodelay {
-            socket.set_tcp_nodelay(true)?;
-        }
-        if let Some(congestion) = &opening.cc {
-            socket.set_tcp_congestion(congestion.as_bytes())?;
-        }
-    }
-    Ok(())
-}
-
 /// Where `host` accepts; of AF_UNIX only this one does.
 fn resolve(host: &str, port: u16, protocol: Protocol) -> io::Result<SockAddr> {
     if protocol == Protocol::Unix {
@@ -131,9 +113,4 @@ fn resolve(host: &str, port: u16, protocol: Protocol) -> io::Result<SockAddr> {
     }
     let first = (host, port).to_socket_addrs()?.next();
     first.map(SockAddr::from).ok_or_else(|| io::Error::other(format!("{host} has no address")))
-}
-
-/// A name in the abstract namespace, so that no file has to be removed.
-pub(super) fn unix_address(port: u16) -> io::Result<SockAddr> {
-    SockAddr::unix(format!("\0smc_bench-{port}"))
 }

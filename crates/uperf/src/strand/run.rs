@@ -4,84 +4,19 @@
 //! a transaction: iterations end by themselves; a duration is ended by the master between two turns, and at the slave by
 //! [`Control::end`] or by the master's closing.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use nix::sys::prctl::set_timerslack;
 
 use super::clock::now_ns;
-use super::connections::{Connections, Position};
-use super::control::{BeginNs, Control, UNLIMITED};
-use super::files::Files;
-use super::history::History;
+use super::connections::turns_of_step;
+use super::control::{BeginNs, UNLIMITED};
 use super::network::Network;
-use super::plan::{Plan, Role};
-use super::recorder::Recorder;
+use super::plan::{Peer, Role};
 use super::report::StrandReport;
-use super::steps::{Program, Step, turns};
+use super::state::{Position, Stop, Strand};
+use super::steps::{Action, Step, turns};
 use crate::profile::model::{Transaction, Until};
 
-/// Longest sleep before a strand looks whether it was stopped.
-const NAP: Duration = Duration::from_millis(50);
-
-/// Why a pass was not finished.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// The transaction is over.
-    Ended,
-    /// Something went wrong: a sentence.
-    Failed(Box<str>),
-}
-
-/// One strand.
-pub(crate) struct Strand<N: Network> {
-    plan: Arc<Plan>,
-    program: Program,
-    pub(super) control: Arc<Control>,
-    pub(super) network: N,
-    pub(super) connections: Connections,
-    pub(super) buffer: Vec<u8>,
-    pub(super) recorder: Recorder,
-    pub(super) history: Option<History>,
-    /// What the last sendfile sent from.
-    pub(super) files: Option<Files>,
-    /// Taken in the current transaction.
-    pub(super) turns: u64,
-    /// Which step of a pass was under way, and how far, when the current transaction ended.
-    pub(super) position: Position,
-    /// When the current transaction is over, at the master.
-    pub(super) deadline_ns: u64,
-    /// Which transaction it is in.
-    pub(super) transaction: usize,
-    /// Whether flowops are timed, and with their CPU time.
-    pub(super) timed: bool,
-    pub(super) with_cpu: bool,
-}
-
 impl<N: Network> Strand<N> {
-    /// Ready to begin.
-    pub(crate) fn new(plan: Arc<Plan>, control: Arc<Control>, network: N) -> Self {
-        let program = Program::new(&plan.transactions);
-        let detail = &plan.detail;
-        Self {
-            connections: Connections::new(program.slots),
-            buffer: vec![0; program.buffer],
-            recorder: Recorder::new(plan.role == Role::Master),
-            history: detail.history.as_deref().map(History::new),
-            files: None,
-            timed: detail.flowops || detail.cpu || detail.history.is_some(),
-            with_cpu: detail.cpu,
-            program,
-            plan,
-            control,
-            network,
-            turns: 0,
-            position: Position::default(),
-            deadline_ns: UNLIMITED,
-            transaction: 0,
-        }
-    }
-
     /// Runs all transactions. Its connections are closed when it returns. `at_gate` is told which transaction the strand waits
     /// for, and how many turns of the one before it has taken.
     pub(crate) fn run(mut self, mut at_gate: impl FnMut(usize, u64)) -> StrandReport {
@@ -140,6 +75,38 @@ impl<N: Network> Strand<N> {
         }
     }
 
+    /// Books what was moved beyond the last common turn on the connections, for the next transaction. Only a slave gets
+    /// there: the master, which ends the transaction, does so between two turns.
+    fn carry(&mut self, steps: &[Step]) {
+        if self.is_master() {
+            return;
+        }
+        let agreed = self.control.agreed(self.transaction).filter(|_| self.plan().peer == Peer::Ours);
+        let mut earlier = 0;
+        for (index, step) in steps.iter().enumerate() {
+            let done = |turns| turns_of_step(turns, super::steps::turns(steps), earlier, step.count);
+            let whole = agreed.map_or(0, |agreed| done(self.turns).saturating_sub(done(agreed)));
+            let unfinished = if index == self.position.step { self.position.bytes } else { 0 };
+            let bytes = step.bytes().unwrap_or(0) * whole + unfinished;
+            earlier += step.count;
+            if matches!(step.action, Action::Connect(_))
+                && whole > 0
+                && self.connections.last(step.slot).is_some()
+            {
+                self.connections.made_ahead(step.slot);
+            }
+            let Action::Move { call, .. } = step.action else { continue };
+            if let Some(connection) = self.connections.last(step.slot) {
+                match (call.reads(), agreed) {
+                    (true, _) => connection.read_ahead += bytes,
+                    (false, Some(_)) => connection.written_ahead += bytes,
+                    // Where uperf stands nobody knows: it begins anew, and waits for all that we write.
+                    (false, None) => {}
+                }
+            }
+        }
+    }
+
     /// One pass after the other: the end of one is the beginning of the next.
     fn back_to_back(&mut self, steps: &[Step]) -> Result<(), Stop> {
         let mut begin_ns = now_ns();
@@ -182,32 +149,5 @@ impl<N: Network> Strand<N> {
             }
         }
         Ok(())
-    }
-
-    /// Sleeps in naps, so that it can be stopped.
-    pub(super) fn sleep_until(&mut self, until_ns: u64) -> Result<(), Stop> {
-        loop {
-            let left = Duration::from_nanos(until_ns.saturating_sub(now_ns()));
-            if left.is_zero() {
-                return Ok(());
-            }
-            if self.is_over() {
-                return Err(Stop::Ended);
-            }
-            std::thread::sleep(left.min(NAP));
-        }
-    }
-
-    /// Whether the transaction has been ended, seen from inside a pass.
-    pub(super) fn is_over(&self) -> bool {
-        self.turns >= self.control.limit()
-    }
-
-    pub(super) fn is_master(&self) -> bool {
-        self.plan.role == Role::Master
-    }
-
-    pub(super) fn plan(&self) -> &Plan {
-        &self.plan
     }
 }

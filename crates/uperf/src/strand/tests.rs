@@ -10,7 +10,7 @@ use super::control::{Control, End};
 use super::network::Network;
 use super::plan::{Detail, Peer, Plan, Role};
 use super::report::StrandReport;
-use super::run::Strand;
+use super::state::Strand;
 use crate::profile::model::{Flowop, FlowopKind, Place, Transaction, Until};
 use crate::profile::options::{Options, Size};
 

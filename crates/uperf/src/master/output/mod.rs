@@ -9,7 +9,8 @@ mod tables;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use super::{Nic, Options, Summary, kinds, nics};
+use super::options::{Options, Tables};
+use super::{Nic, Summary, kinds, nics};
 use crate::profile::model::Profile;
 use crate::strand::{Counts, wall_ns};
 
@@ -17,23 +18,6 @@ use crate::strand::{Counts, wall_ns};
 const USUAL_WIDTH: usize = 80;
 /// uperf's widest.
 const WIDEST: usize = 128;
-
-/// Which tables follow the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tables {
-    /// `-n` takes away even the lines of progress.
-    pub(crate) none: bool,
-    /// `-g`
-    pub(crate) groups: bool,
-    /// `-T`
-    pub(crate) strands: bool,
-    /// `-t`
-    pub(crate) transactions: bool,
-    /// `-f`
-    pub(crate) flowops: bool,
-    /// `-k`
-    pub(crate) packets: bool,
-}
 
 /// The transaction whose progress is shown, and from where on it counts.
 struct Line {

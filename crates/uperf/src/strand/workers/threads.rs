@@ -9,7 +9,7 @@ use crate::strand::control::{BeginNs, Control, Counts, End};
 use crate::strand::listeners::Listeners;
 use crate::strand::network::Kernel;
 use crate::strand::plan::{Plan, Ports};
-use crate::strand::run::Strand;
+use crate::strand::state::Strand;
 
 /// See the module.
 pub(crate) struct Threads {
