@@ -106,6 +106,15 @@ fn iterations_move_exactly_what_they_say() {
     }
 }
 
+/// What the master prints of a short run, asked with `args`.
+fn printed(args: &[&str]) -> String {
+    let slave = Slave::start(&[]);
+    let run = ends::master_with_tables(&slave, "rr1c-200x1000", &[&SHORT[..], args].concat());
+    assert_eq!(run.status, Some(0), "{}", run.errors);
+    slave.finish();
+    run.output
+}
+
 /// Both directions, two groups, two connections at once.
 const SWAPPED: &str = r#"<profile name="swapped">
   <group nthreads="2">
@@ -171,12 +180,7 @@ fn sendfile_sends_whole_files() {
 
 #[test]
 fn tables_have_uperfs_columns() {
-    let slave = Slave::start(&[]);
-    let run =
-        ends::master_with_tables(&slave, "rr1c-200x1000", &[&SHORT[..], &["-a", "-i", "50ms"]].concat());
-    assert_eq!(run.status, Some(0), "{}", run.errors);
-    slave.finish();
-    let text = run.output.replace('\r', "\n");
+    let text = printed(&["-a", "-i", "50ms"]).replace('\r', "\n");
     assert!(text.contains("Starting 2 processes running profile:rr1c-200x1000 ... "), "{text}");
     for start in ["Txn1 ", "Txn2 ", "Txn4 ", "Total ", "Group0 ", "Thr0 ", "Thr1 "] {
         let line = text.lines().rfind(|line| line.starts_with(start) && line.contains("op/s"));
@@ -204,13 +208,9 @@ fn tables_have_uperfs_columns() {
 
 #[test]
 fn raw_lines_are_uperfs() {
-    let slave = Slave::start(&[]);
-    let run =
-        ends::master_with_tables(&slave, "rr1c-200x1000", &[&SHORT[..], &["-R", "-i", "20ms"]].concat());
-    assert_eq!(run.status, Some(0), "{}", run.errors);
-    slave.finish();
-    let lines: Vec<&str> = run.output.lines().filter(|line| line.starts_with("timestamp_ms:")).collect();
-    assert!(lines.len() >= 5, "{}", run.output);
+    let output = printed(&["-R", "-i", "20ms"]);
+    let lines: Vec<&str> = output.lines().filter(|line| line.starts_with("timestamp_ms:")).collect();
+    assert!(lines.len() >= 5, "{output}");
     for line in lines {
         let words: Vec<_> = line.split(' ').map(|word| word.split_once(':').expect("name:value")).collect();
         let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();

@@ -67,8 +67,7 @@ impl<'a> Conductor<'a> {
         for (number, slave) in slaves.iter().enumerate() {
             listen(number, slave, sender.clone()).context("cannot listen to a slave")?;
         }
-        let interrupted = sender.clone();
-        interrupt::on_signal(move || drop(interrupted.send(Happening::Interrupted)))?;
+        interrupt::on_signal(move || drop(sender.send(Happening::Interrupted)))?;
         Ok(Self {
             profile,
             parties,

@@ -16,7 +16,6 @@ use crate::wire::Command;
 
 /// uperf's master looks at its strands once a second, and so does its slave.
 const SETTLE: Duration = Duration::from_secs(1);
-
 /// Longest time without a look around.
 const GLANCE: Duration = Duration::from_millis(500);
 

@@ -81,10 +81,10 @@ impl<N: Network> Strand<N> {
         if self.is_master() {
             return;
         }
-        let agreed = self.control.agreed(self.transaction).filter(|_| self.plan().peer == Peer::Ours);
+        let agreed = self.control.agreed(self.transaction).filter(|_| self.plan.peer == Peer::Ours);
         let mut earlier = 0;
         for (index, step) in steps.iter().enumerate() {
-            let done = |turns| turns_of_step(turns, super::steps::turns(steps), earlier, step.count);
+            let done = |taken| turns_of_step(taken, turns(steps), earlier, step.count);
             let whole = agreed.map_or(0, |agreed| done(self.turns).saturating_sub(done(agreed)));
             let unfinished = if index == self.position.step { self.position.bytes } else { 0 };
             let bytes = step.bytes().unwrap_or(0) * whole + unfinished;

@@ -96,10 +96,6 @@ impl<N: Network> Strand<N> {
     pub(super) fn is_master(&self) -> bool {
         self.plan.role == Role::Master
     }
-
-    pub(super) fn plan(&self) -> &Plan {
-        &self.plan
-    }
 }
 
 /// What a strand was doing when its transaction ended.
