@@ -10,10 +10,10 @@ use super::run::{Job, run};
 use super::shared::Common;
 use crate::app::{Name, Session};
 use crate::cell::Cell;
-use crate::compare::World;
 use crate::compare::presets::Choice;
-use crate::compare::probe::{self, Missing, whole_seconds};
+use crate::compare::probe::{self, whole_seconds};
 use crate::compare::quantity::Probe;
+use crate::compare::world::{self, Missing, World};
 use crate::idle::{self, Idle};
 use crate::path::Path;
 use uperf::result::Run;
@@ -74,7 +74,7 @@ impl World for Server {
         bail!("a server is measured, not connections")
     }
 
-    fn open(&mut self, probe: Probe, duration: Duration) -> Result<Box<dyn probe::Session>, Missing> {
+    fn open(&mut self, probe: Probe, duration: Duration) -> Result<Box<dyn world::Session>, Missing> {
         probe::open(probe, duration)
     }
 }

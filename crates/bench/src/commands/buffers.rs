@@ -6,9 +6,9 @@ use clap::Args;
 
 use super::run::{Job, run};
 use super::shared::{Common, Own, change};
-use crate::compare::World;
 use crate::compare::presets::Choice;
 use crate::compare::study::Axis;
+use crate::compare::world::World;
 
 /// What to measure with each size.
 #[derive(Args, Clone, Debug)]

@@ -7,7 +7,8 @@ use clap::Args;
 use super::run::{Job, run};
 use super::shared::{Common, Own, change};
 use crate::compare::presets::Choice;
-use crate::compare::{ALL_PATHS, PathChoice, QUICK_PATHS, World, goals, select};
+use crate::compare::world::World;
+use crate::compare::{ALL_PATHS, PathChoice, QUICK_PATHS, goals, select};
 use crate::path::Path;
 use uperf::profile;
 

@@ -7,8 +7,8 @@ use clap::Args;
 use super::run::{Job, run};
 use super::shared::Shown;
 use crate::cell::seconds;
-use crate::compare::World;
 use crate::compare::plan::Plan;
+use crate::compare::world::World;
 use crate::idle::Settings;
 
 /// How many connections, for how long.

@@ -13,9 +13,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::shared::Shown;
-use crate::compare::World;
 use crate::compare::goals::{self, Goal};
 use crate::compare::idle_table;
+use crate::compare::judge::judge;
 use crate::compare::machine::Machine;
 use crate::compare::measure::{Bench, Taken, WINDOW};
 use crate::compare::plan::Plan;
@@ -25,6 +25,7 @@ use crate::compare::progress::{self, Progress};
 use crate::compare::quiet::Host as _;
 use crate::compare::study::{Axis, Ending, Study};
 use crate::compare::summary::Reading;
+use crate::compare::world::World;
 use crate::idle;
 use crate::path::Path;
 use crate::paths::abort;
@@ -148,7 +149,7 @@ fn add_idle(study: &mut Study, settings: &idle::Settings, bench: &mut Bench<'_>)
 
 /// Documented in `--help`: 0 all well, 1 something is missing, below its floor or without a verdict, 130 Ctrl-C.
 pub(crate) fn status(study: &Study, is_shown: bool) -> ExitCode {
-    let judged = goals::judge(&Reading::new(study));
+    let judged = judge(&Reading::new(study));
     let is_broken = judged.iter().any(|row| row.verdict.is_failure());
     let is_incomplete = !study.failures.is_empty() || study.lacks.iter().any(|lack| !lack.is_absent);
     match study.ending {

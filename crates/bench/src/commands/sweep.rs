@@ -8,7 +8,8 @@ use super::run::{Job, run};
 use super::shared::{Common, Own, change};
 use crate::compare::presets::Choice;
 use crate::compare::study::Axis;
-use crate::compare::{PathChoice, QUICK_PATHS, World, select};
+use crate::compare::world::World;
+use crate::compare::{PathChoice, QUICK_PATHS, select};
 use crate::idle;
 use uperf::profile::Refusal;
 

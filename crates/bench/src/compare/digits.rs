@@ -20,6 +20,11 @@ pub(crate) fn bytes(bytes: f64) -> String {
     format!("{} {unit}", bytes / scale)
 }
 
+/// `1 connection`, `50 connections`.
+pub(crate) fn connections(count: u32) -> String {
+    format!("{count} connection{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,15 +8,14 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::cell::Cell;
-use crate::compare::World;
 use crate::compare::goals::{self, Goal};
 use crate::compare::machine::Machine;
 use crate::compare::measure::{Bench, Measured};
 use crate::compare::plan::{Contender, Group, Plan, Setting, Turn};
-use crate::compare::probe::{Missing, Session};
 use crate::compare::quantity::{Pair, Probe, Quantity, Take};
 use crate::compare::quiet::{Glance, Host};
 use crate::compare::study::{Ending, Study};
+use crate::compare::world::{Missing, Session, World};
 use crate::idle::{self, Idle};
 use crate::path::Path;
 use uperf::Server;

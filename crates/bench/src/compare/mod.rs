@@ -1,12 +1,14 @@
 //! `smc_bench compare`, `sweep` and `buffers`: several paths side by side, in one run, on one machine.
 //!
 //! [`presets`] and [`goals`] choose, [`plan`] orders, [`measure`] runs by way of a [`World`] and of the sessions of
-//! [`probe`], [`quiet`] watches the host meanwhile, and the result is a [`study::Study`]. [`summary`] and [`verdict`] read it, `crate::report` shows it.
+//! [`probe`], [`quiet`] watches the host meanwhile, and the result is a [`study::Study`]. [`summary`], [`judge`] and
+//! [`verdict`] read it, `crate::report` shows it.
 //! Nothing below this file starts a process or prints a result, so all of it is tested with an executor that runs nothing.
 
 pub(crate) mod digits;
 pub(crate) mod goals;
 pub(crate) mod idle_table;
+pub(crate) mod judge;
 pub(crate) mod machine;
 pub(crate) mod measure;
 pub(crate) mod metric;
@@ -24,6 +26,7 @@ pub(crate) mod study;
 pub(crate) mod summary;
 pub(crate) mod two;
 pub(crate) mod verdict;
+pub(crate) mod world;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,8 +35,8 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 
 use crate::cell::Cell;
-use crate::compare::probe::{Missing, Session};
 use crate::compare::quantity::Probe;
+use crate::compare::world::{Missing, Session, World};
 use crate::idle::{self, Idle};
 use crate::path::Path;
 use crate::paths::Pairs;
@@ -44,22 +47,6 @@ pub(crate) const ALL_PATHS: [Path; 6] =
     [Path::TcpVeth, Path::TcpLoopback, Path::Unix, Path::Sockmap, Path::AfSmc, Path::Smc];
 /// Those of the quick preset.
 pub(crate) const QUICK_PATHS: [Path; 4] = [Path::TcpVeth, Path::TcpLoopback, Path::Unix, Path::Smc];
-
-/// Whatever can measure, and knows what it can measure here: the seam between planning and doing. Whatever plans, counts or
-/// prints is tested with one that runs nothing.
-pub(crate) trait World {
-    /// Measures `cell` once. An error ends this cell, not the run.
-    fn run(&mut self, cell: &Cell) -> anyhow::Result<Run>;
-
-    /// Whether this host has `path`; else one sentence why not.
-    fn available(&mut self, path: Path) -> Result<(), String>;
-
-    /// What idle connections cost on those of `paths` that can tell.
-    fn idle(&mut self, settings: &idle::Settings, paths: &[Path]) -> anyhow::Result<Idle>;
-
-    /// Opens what measures `probe`, in measurements of about `duration`; the error says why it cannot be had.
-    fn open(&mut self, probe: Probe, duration: Duration) -> Result<Box<dyn Session>, Missing>;
-}
 
 impl World for Pairs {
     fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {

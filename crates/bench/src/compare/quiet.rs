@@ -14,6 +14,8 @@ pub(crate) const LIMIT: f64 = 0.05;
 const TICK: Duration = Duration::from_millis(10);
 /// Between two looks while waiting.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Of so many runs one may be disturbed: medians bear that, and a cron job must not cost an hour's work.
+const ONE_OF: usize = 4;
 
 /// Counters of the host since its start, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,6 +122,28 @@ pub(crate) fn settle(
         host.pause(PATIENCE.min(*limit));
         *limit = limit.saturating_sub(window + (host.now() - began));
     }
+}
+
+/// Whether what was seen of others proves that a run proves nothing.
+pub(crate) fn is_disturbed(seen: Option<Interference>) -> bool {
+    seen.is_some_and(|seen| seen.is_disturbing())
+}
+
+/// Why no verdict is given on runs during which others were seen to do this, or None if one may be.
+pub(crate) fn refusal(seen: impl IntoIterator<Item = Option<Interference>>) -> Option<String> {
+    let seen: Vec<Option<Interference>> = seen.into_iter().collect();
+    let disturbing: Vec<f64> =
+        seen.iter().filter(|one| is_disturbed(**one)).filter_map(|one| Some((*one)?.others)).collect();
+    let worst = disturbing.iter().copied().fold(0.0, f64::max);
+    (disturbing.len() * ONE_OF > seen.len()).then(|| {
+        format!(
+            "{}{:.0} % of the CPU was used by others during {} of {} runs",
+            if disturbing.len() > 1 { "up to " } else { "" },
+            worst * 100.0,
+            disturbing.len(),
+            seen.len()
+        )
+    })
 }
 
 #[cfg(test)]

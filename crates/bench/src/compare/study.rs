@@ -5,11 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::compare::digits::connections;
 use crate::compare::goals::Goal;
 use crate::compare::machine::Machine;
 use crate::compare::plan::{Contender, Group, Plan, Turn};
 use crate::compare::quantity::{Lack, Quantity, Take};
-use crate::compare::quiet::Interference;
+use crate::compare::quiet::{Interference, is_disturbed};
 use uperf::result::Run;
 
 /// One machine, one date, one command line.
@@ -87,11 +88,6 @@ impl Study {
     }
 }
 
-/// `1 connection`, `50 connections`.
-pub(crate) fn connections(count: u32) -> String {
-    format!("{count} connection{}", if count == 1 { "" } else { "s" })
-}
-
 /// What the charts of a study stand on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -123,11 +119,6 @@ impl Sample {
     pub(crate) fn is_disturbed(&self) -> bool {
         is_disturbed(self.interference)
     }
-}
-
-/// Whether what was seen of others proves that a run proves nothing.
-pub(crate) fn is_disturbed(seen: Option<Interference>) -> bool {
-    seen.is_some_and(|seen| seen.is_disturbing())
 }
 
 /// A cell that could not be measured. It is not tried again.

@@ -148,6 +148,11 @@ impl<'a> Reading<'a> {
     }
 }
 
+/// Lines of the same setting together, in their order.
+pub(crate) fn groups<'a, 'b>(lines: &[&'b Line<'a>]) -> Vec<Vec<&'b Line<'a>>> {
+    lines.chunk_by(|a, b| a.turn.group == b.turn.group).map(<[_]>::to_vec).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

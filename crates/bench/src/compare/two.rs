@@ -1,8 +1,8 @@
 //! Two saved studies beside each other: the cells that both have. They are two runs, which is said before anything else: what
 //! differs may be the machine's, or the day's.
 
-use crate::compare::digits::figure;
-use crate::compare::study::{Extra, Study, connections};
+use crate::compare::digits::{connections, figure};
+use crate::compare::study::{Extra, Study};
 use crate::compare::summary::{Line, Reading};
 
 /// A study that has no runs of its own, only a table and the warning.

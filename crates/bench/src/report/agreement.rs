@@ -1,7 +1,7 @@
 //! One study, every form of its report: text, Markdown, page, its charts and JSON tell the same number of the same thing.
 
 use crate::cell::Cell;
-use crate::compare::goals;
+use crate::compare::judge::judge;
 use crate::compare::metric::Metric;
 use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study};
 use crate::compare::plan::Plan;
@@ -35,7 +35,7 @@ fn example() -> Study {
 
 fn all(study: &Study) -> Vec<Table> {
     let reading = Reading::new(study);
-    tables(&reading, &reading.lines(), &goals::judge(&reading))
+    tables(&reading, &reading.lines(), &judge(&reading))
 }
 
 /// What of a table's row is no name and not empty.

@@ -4,9 +4,9 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::metric::{ALL, Metric};
+use crate::compare::quiet::refusal;
 use crate::compare::study::Study;
 use crate::compare::summary::{Line, Reading};
-use crate::compare::verdict;
 
 /// One row; the fields are the columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ fn record(study: &Study, line: &Line<'_>, metric: Metric) -> Option<Record> {
         ratio: value.ratio.map(|ratio| ratio.median),
         ratio_min: value.ratio.map(|ratio| ratio.min),
         ratio_max: value.ratio.map(|ratio| ratio.max),
-        refusal: verdict::refusal(study.seen()).map(|why| format!("no verdict: {why}")).unwrap_or_default(),
+        refusal: refusal(study.seen()).map(|why| format!("no verdict: {why}")).unwrap_or_default(),
         disturbed: study.of(line.turn).filter(|sample| sample.is_disturbed()).count(),
     })
 }

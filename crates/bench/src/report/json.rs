@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::compare::goals;
+use crate::compare::judge::judge;
 use crate::compare::study::Study;
 use crate::compare::summary::Reading;
 use crate::compare::verdict;
@@ -32,7 +32,7 @@ struct Saved {
 /// The whole file.
 pub(crate) fn emit(study: &Study) -> anyhow::Result<String> {
     let reading = Reading::new(study);
-    let verdict = verdict::summary(&reading, &goals::judge(&reading));
+    let verdict = verdict::summary(&reading, &judge(&reading));
     let document = Document { format: FORMAT, verdict, summary: csv::records(study), study };
     Ok(serde_json::to_string(&document)? + "\n")
 }

@@ -1,6 +1,6 @@
 //! A study as Markdown, to be pasted where people talk: the verdict first, the same tables, how it was measured.
 
-use crate::compare::goals;
+use crate::compare::judge::judge;
 use crate::compare::study::Study;
 use crate::compare::summary::Reading;
 use crate::compare::verdict;
@@ -9,7 +9,7 @@ use crate::report::table::{Table, tables};
 /// All of it.
 pub(crate) fn emit(study: &Study) -> anyhow::Result<String> {
     let reading = Reading::new(study);
-    let (lines, judged) = (reading.lines(), goals::judge(&reading));
+    let (lines, judged) = (reading.lines(), judge(&reading));
     let mut parts = vec![format!("# {}", plain(&study.title))];
     let list = |all: Vec<String>| all.iter().map(|one| format!("- {}", plain(one))).collect::<Vec<_>>();
     parts.push(list(verdict::summary(&reading, &judged)).join("\n"));

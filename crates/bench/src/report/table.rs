@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use crate::compare::digits::{bytes, figure};
-use crate::compare::goals::{Bar, Goal, Judged, Verdict, What};
+use crate::compare::goals::{Bar, Goal, What};
+use crate::compare::judge::{Judged, Verdict};
 use crate::compare::metric::Metric;
 use crate::compare::plan::Contender;
 use crate::compare::quantity::Unit;
+use crate::compare::quiet::refusal;
 use crate::compare::stats::Spread;
 use crate::compare::study::Extra;
 use crate::compare::summary::{Line, Reading};
-use crate::compare::verdict::refusal;
 use crate::path::Path;
 use crate::report::units::{grouped, ratio, ratio_range, show, show_range, workload};
 

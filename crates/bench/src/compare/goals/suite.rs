@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use super::{Bar, Goal, What};
+use crate::compare::digits::connections;
 use crate::compare::metric::Metric;
 use crate::compare::plan::{Contender, Group, Plan, Setting, Turn};
 use crate::compare::quantity::Quantity;
-use crate::compare::study::connections;
 use crate::path::Path;
 use uperf::Server;
 

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::cell::Cell;
-use crate::compare::World;
 use crate::compare::plan::{Plan, Turn};
 use crate::compare::quantity::Probe;
 use crate::compare::quiet::{Glance, Host, Interference, settle};
 use crate::compare::study::{Ending, Failure, Sample};
+use crate::compare::world::World;
 
 pub(crate) use self::probes::Taken;
 

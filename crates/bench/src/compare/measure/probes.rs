@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use super::{Bench, News, WINDOW, one_line};
-use crate::compare::probe::Missing;
 use crate::compare::quantity::{Lack, Probe, Take};
 use crate::compare::study::Ending;
+use crate::compare::world::Missing;
 
 /// What came of it.
 #[derive(Debug, Default)]

@@ -1,22 +1,20 @@
-//! What may be said about a study: the warnings that come first, the sentence that sums up, and the refusal to sum up.
+//! What may be said about a study: the warnings that come first, and the sentence that sums up or refuses to.
 //!
 //! The invariant: no verdict is given on runs that others disturbed.
 
 use std::collections::BTreeMap;
 
-use crate::compare::digits::{bytes, figure};
-use crate::compare::goals::{self, Judged};
+use crate::compare::digits::{bytes, connections, figure};
+use crate::compare::judge::{Judged, tally};
 use crate::compare::metric::Metric;
 use crate::compare::plan::Contender;
 use crate::compare::quantity;
-use crate::compare::quiet::Interference;
-use crate::compare::study::{Axis, Ending, Sample, Study, connections, is_disturbed};
+use crate::compare::quiet::{Interference, is_disturbed, refusal};
+use crate::compare::study::{Axis, Ending, Sample, Study};
 use crate::compare::summary::{Line, Reading};
 use crate::path::Path;
 use uperf::result::Connections;
 
-/// Of so many runs one may be disturbed: medians bear that, and a cron job must not cost an hour's work.
-const ONE_OF: usize = 4;
 /// Paths over which every connection shall use SMC.
 const SMC: [Path; 2] = [Path::Smc, Path::AfSmc];
 /// A sentence has so many numbers at most.
@@ -157,30 +155,13 @@ fn failures(study: &Study) -> Vec<String> {
     by_reason.iter().map(sentence).collect()
 }
 
-/// Why no verdict is given on runs during which others were seen to do this, or None if one may be.
-pub(crate) fn refusal(seen: impl IntoIterator<Item = Option<Interference>>) -> Option<String> {
-    let seen: Vec<Option<Interference>> = seen.into_iter().collect();
-    let disturbing: Vec<f64> =
-        seen.iter().filter(|one| is_disturbed(**one)).filter_map(|one| Some((*one)?.others)).collect();
-    let worst = disturbing.iter().copied().fold(0.0, f64::max);
-    (disturbing.len() * ONE_OF > seen.len()).then(|| {
-        format!(
-            "{}{:.0} % of the CPU was used by others during {} of {} runs",
-            if disturbing.len() > 1 { "up to " } else { "" },
-            worst * 100.0,
-            disturbing.len(),
-            seen.len()
-        )
-    })
-}
-
 /// What it comes to, a sentence each, or why nothing is said.
 pub(crate) fn summary(reading: &Reading<'_>, judged: &[Judged<'_>]) -> Vec<String> {
     if judged.is_empty() {
         return headline(reading);
     }
     let refusal = refusal(reading.study.seen()).map(|why| format!("no verdict: {why}"));
-    refusal.into_iter().chain([goals::tally(judged)]).collect()
+    refusal.into_iter().chain([tally(judged)]).collect()
 }
 
 /// How it was measured, a sentence each.

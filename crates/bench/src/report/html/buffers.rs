@@ -4,12 +4,11 @@
 use maud::Markup;
 
 use super::curve::{Chart, Series};
-use super::figures::{figure, groups};
 use super::lines::size_tick;
-use crate::compare::digits::bytes;
+use super::paint::figure;
+use crate::compare::digits::{bytes, connections};
 use crate::compare::metric::Metric;
-use crate::compare::study::connections;
-use crate::compare::summary::{Line, Reading};
+use crate::compare::summary::{Line, Reading, groups};
 use crate::report::units::{mark_percent, percent};
 
 /// Of the environment, the variable that tells the size; the other one has the same value.

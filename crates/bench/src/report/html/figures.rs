@@ -2,19 +2,18 @@
 //!
 //! The invariant: what was not measured is not drawn.
 
-use maud::{Markup, html};
+use maud::Markup;
 
 use super::bars::{self, Bar, Group};
 use super::buffers;
-use super::lines::{over_size, percentiles};
+use super::lines::{SIZE, over_size, percentiles};
+use super::paint::{better, capital, figure};
+use crate::compare::digits::connections;
 use crate::compare::metric::Metric;
-use crate::compare::study::{Axis, connections};
-use crate::compare::summary::{Line, Reading};
+use crate::compare::study::Axis;
+use crate::compare::summary::{Line, Reading, groups};
 use crate::report::units::{grouped, ratio, unit, workload};
 use uperf::profile::builtin;
-
-/// What a size is called in a profile.
-pub(crate) const SIZE: &str = "size";
 
 /// Drawings under one heading.
 pub(crate) struct Chapter {
@@ -70,11 +69,6 @@ fn per_connections(reading: &Reading<'_>, lines: &[&Line<'_>]) -> Vec<Markup> {
     figures
 }
 
-/// Lines of the same setting together, in their order.
-pub(crate) fn groups<'a, 'b>(lines: &[&'b Line<'a>]) -> Vec<Vec<&'b Line<'a>>> {
-    lines.chunk_by(|a, b| a.turn.group == b.turn.group).map(<[_]>::to_vec).collect()
-}
-
 fn normalised(lines: &[&Line<'_>], metric: Metric) -> Option<Markup> {
     let (scale, unit) = unit(metric, lines.iter().filter_map(|line| line.shown(metric)));
     let bar = |line: &&Line<'_>| {
@@ -95,25 +89,4 @@ fn normalised(lines: &[&Line<'_>], metric: Metric) -> Option<Markup> {
         "{better}, {baseline} being {one}; thin lines lead from the lowest round to the highest{unit}"
     );
     (!groups.is_empty()).then(|| figure(&capital(title), &note, &bars::draw(title, metric, &groups)))
-}
-
-/// As headings begin.
-pub(crate) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
-/// As the studies say it under each of their figures.
-pub(crate) fn better(metric: Metric) -> &'static str {
-    if metric.about().lower_is_better { "Shorter is better" } else { "Longer is better" }
-}
-
-/// A drawing with its heading.
-pub(crate) fn figure(title: &str, note: &str, drawing: &Markup) -> Markup {
-    html! {
-        figure {
-            figcaption { h3 { (title) } (note) }
-            (drawing)
-        }
-    }
 }

@@ -3,15 +3,15 @@
 use maud::Markup;
 
 use super::curve::{Chart, Series, Tick};
-use super::figures::{SIZE, capital, figure};
-use super::paint;
-use crate::compare::digits::bytes;
+use super::paint::{self, capital, figure};
+use crate::compare::digits::{bytes, connections};
 use crate::compare::metric::Metric;
 use crate::compare::stats::Distribution;
-use crate::compare::study::connections;
 use crate::compare::summary::{Line, Reading};
 use crate::report::units::{mark, show, unit};
 
+/// What a size is called in a profile.
+pub(super) const SIZE: &str = "size";
 /// Points per curve: as many as a screen can tell apart.
 const POINTS: u32 = 120;
 /// A percentile is drawn if so many passes were slower; fewer are accidents.

@@ -19,7 +19,8 @@ mod tiles;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::compare::goals::{self, Judged, Verdict};
+use crate::compare::judge::{Judged, Verdict, judge};
+use crate::compare::quiet::refusal;
 use crate::compare::study::Study;
 use crate::compare::summary::{Line, Reading};
 use crate::compare::verdict;
@@ -33,7 +34,7 @@ const STYLE: &str = include_str!("style.css");
 pub(crate) fn emit(study: &Study) -> anyhow::Result<String> {
     let reading = Reading::new(study);
     let lines = reading.lines();
-    let judged = goals::judge(&reading);
+    let judged = judge(&reading);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -70,14 +71,14 @@ fn head(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Mar
             h1 { (study.title) }
             p.quiet { (study.machine.sentence()) "; " (study.started) "; " code { (study.command) } }
             @for note in &study.notes { p.quiet { (note) } }
-            @if judged.is_empty() && verdict::refusal(study.seen()).is_none() { (tiles::draw(reading, lines)) }
+            @if judged.is_empty() && refusal(study.seen()).is_none() { (tiles::draw(reading, lines)) }
         }
     }
 }
 
 /// Colour of the verdict: none was given, something is broken, something is short, all is well.
 fn tone(study: &Study, judged: &[Judged<'_>]) -> &'static str {
-    match verdict::refusal(study.seen()) {
+    match refusal(study.seen()) {
         Some(_) => "warn",
         None if judged.iter().any(|row| row.verdict.is_failure()) => "bad",
         None if judged.iter().any(|row| row.verdict != Verdict::Pass) => "fair",
@@ -89,7 +90,7 @@ fn body(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Mar
     let study = reading.study;
     let all = table::tables(reading, lines, judged);
     let (goals, others): (Vec<&Table>, Vec<&Table>) = all.iter().partition(|table| table.title == "Goals");
-    let refusal = verdict::refusal(study.seen()).map(|_| "no verdict: see above");
+    let refusal = refusal(study.seen()).map(|_| "no verdict: see above");
     html! {
         @for table in goals { h2 { (table.title) } (tables::draw(table)) }
         @for chapter in figures::chapters(reading, lines) {

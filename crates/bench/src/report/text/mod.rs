@@ -4,7 +4,8 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table as Drawn, TableComponent, presets,
 };
 
-use crate::compare::goals;
+use crate::compare::judge::judge;
+use crate::compare::quiet::refusal;
 use crate::compare::study::Study;
 use crate::compare::summary::Reading;
 use crate::compare::verdict;
@@ -13,10 +14,10 @@ use crate::report::table::{Row, Table, tables};
 /// All of it, in lines of at most `width` where tables can be cut.
 pub(crate) fn text(study: &Study, width: usize) -> String {
     let reading = Reading::new(study);
-    let (lines, judged) = (reading.lines(), goals::judge(&reading));
+    let (lines, judged) = (reading.lines(), judge(&reading));
     let mut parts = vec![];
     let verdict = verdict::summary(&reading, &judged).join("\n");
-    let (refused, summed_up) = match verdict::refusal(study.seen()) {
+    let (refused, summed_up) = match refusal(study.seen()) {
         Some(_) => (verdict, String::new()),
         None => (String::new(), verdict),
     };

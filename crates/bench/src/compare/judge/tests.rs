@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::*;
 use crate::app::Name;
 use crate::cell::Cell;
+use crate::compare::goals::{Pace, probes, suite};
 use crate::compare::mock::{MockExecutor, run, suite_on, suite_study};
-use crate::compare::quantity::{self, Pair, Unit};
+use crate::compare::quantity::{self, Pair, Probe};
 use crate::path::Path;
 use uperf::Server;
 

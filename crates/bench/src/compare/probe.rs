@@ -1,16 +1,15 @@
-//! The sessions of this machine: each puts together what another part of this program measures.
+//! Sessions that measure quantities on this machine: each puts together what another part of this program measures.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use super::{Missing, Session};
 use crate::app::{self, comparison::Slice};
 use crate::cell::Cell;
-use crate::compare::World;
 use crate::compare::metric::{Figures, Metric};
 use crate::compare::quantity::{Pair, Probe, Quantity, Take};
+use crate::compare::world::{Missing, Session, World};
 use crate::descriptors::{self, Calls, Rates};
 use crate::idle;
 use crate::path::Path;
