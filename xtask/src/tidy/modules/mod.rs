@@ -20,7 +20,7 @@ use self::graph::{Knot, knots};
 use self::tree::Tree;
 
 /// Crates that are not there yet. A name that is not needed any more is a finding, too.
-const EXCEPTIONS: &[&str] = &["bench", "isthmus-tests"];
+const EXCEPTIONS: &[&str] = &["isthmus-tests"];
 /// Most edges that a finding shows.
 const SHOWN: usize = 8;
 
