@@ -8,7 +8,7 @@ use crate::workspace::{PRELOAD, Workspace};
 
 /// Loom explores schedules until this many preemptions per run; two find every ordering bug known to the
 /// ring's tests.
-const LOOM_PREEMPTIONS: &str = "2";
+pub(crate) const LOOM_PREEMPTIONS: &str = "2";
 
 /// No crate is published, and private items are documented for those who work here: links to them are
 /// welcome.

@@ -12,6 +12,7 @@ mod demo;
 mod dist;
 mod exec;
 mod leftovers;
+mod mutations;
 mod ordinary_user;
 mod packages;
 mod suites;
@@ -95,6 +96,11 @@ enum Task {
         #[arg(long)]
         part: Option<String>,
     },
+    /// Takes mends out one by one: the test that each is held by must fail; half an hour, so no part of ci
+    Mutations {
+        /// Mends whose names contain one of these; all if none is named
+        names: Vec<String>,
+    },
     /// The black-box tests as an ordinary user; only root can ask for it
     TestUser,
 }
@@ -132,6 +138,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Bars => checks::bars(ws),
         Task::Torture { seconds, seeds, plain } => checks::torture(ws, seconds, &seeds, plain),
         Task::Suites { names, short, part } => suites::suites(ws, &suites::Wanted { names, short, part }),
+        Task::Mutations { names } => mutations::mutations(ws, &names),
         Task::TestUser => ordinary_user::test(ws),
     }
 }

@@ -1,0 +1,337 @@
+//! The mends that can be taken out: what each is for, where it stands, what stands there without it, and the
+//! test that fails then. Invariant: each `old` is found exactly once, so that who changes the place is told.
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+/// A test of the ladder.
+#[derive(Clone, Copy)]
+pub(super) enum Test {
+    /// Cases whose titles contain this.
+    Parity(&'static str),
+    /// A test of `tests/bars`.
+    Bars(&'static str),
+    /// A unit test of a package.
+    Unit(&'static str, &'static str),
+    /// A model of `shm` under loom.
+    Loom(&'static str),
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Test::Parity(name) => write!(f, "parity {name}"),
+            Test::Bars(name) => write!(f, "bars {name}"),
+            Test::Unit(package, name) => write!(f, "{package} {name}"),
+            Test::Loom(name) => write!(f, "loom {name}"),
+        }
+    }
+}
+
+/// A replacement.
+pub(super) struct Edit {
+    pub(super) file: &'static str,
+    pub(super) old: &'static str,
+    pub(super) new: &'static str,
+}
+
+/// One mend.
+pub(super) struct Mend {
+    pub(super) name: &'static str,
+    /// What happens without it.
+    pub(super) without: &'static str,
+    pub(super) edits: &'static [Edit],
+    pub(super) test: Test,
+}
+
+impl Mend {
+    /// The edits with the text of their files; fails where one does not find its place.
+    pub(super) fn places(&self, root: &Path) -> anyhow::Result<Vec<(&'static Edit, String)>> {
+        let place = |edit: &'static Edit| {
+            let text = std::fs::read_to_string(root.join(edit.file))
+                .with_context(|| format!("mutations: {}: no {}", self.name, edit.file))?;
+            match text.matches(edit.old).count() {
+                1 => Ok((edit, text)),
+                count => bail!(
+                    "mutations: {}: found {count} times in {}:\n{}\n   How to fix it: follow the change in \
+                     xtask/src/mutations/table.rs; what stands there now is to be taken out",
+                    self.name,
+                    edit.file,
+                    edit.old
+                ),
+            }
+        };
+        self.edits.iter().map(place).collect()
+    }
+}
+
+const fn edit(file: &'static str, old: &'static str, new: &'static str) -> Edit {
+    Edit { file, old, new }
+}
+
+const OFFER: &str = "crates/fabric/src/offer.rs";
+const READY: &str = "crates/socket/src/ready.rs";
+const EXEC: &str = "crates/socket/src/exec.rs";
+
+/// In the order in which they were found wanting.
+pub(super) const MENDS: &[Mend] = &[
+    Mend {
+        name: "slot-lent-while-held",
+        without: "bytes on an old descriptor reach another connection",
+        edits: &[
+            edit(
+                "crates/fabric/src/unused.rs",
+                "self.tier.is_over(view) && !view.header().sides.iter().any(|side| self.members().has_living(side))",
+                "self.tier.is_over(view)",
+            ),
+            edit(
+                OFFER,
+                "        header.renew();
+        !header.sides.iter().any(|side| self.members().has_living(side))",
+                "        header.renew();
+        true",
+            ),
+            edit(
+                "crates/socket/src/conn/mod.rs",
+                "self.view().is_some_and(|view| serves(view) != self.link.generation.load(Ordering::Relaxed))",
+                "self.view().is_some_and(|view| serves(view) != self.link.generation.load(Ordering::Relaxed) && false)",
+            ),
+        ],
+        test: Test::Parity("slots.reset_and_kept"),
+    },
+    Mend {
+        name: "both-directions-shut",
+        without: "who writes to a peer that shut both directions waits for ever",
+        edits: &[edit(READY, "        || said & (By::READ | By::WRITE) == By::READ | By::WRITE\n", "")],
+        test: Test::Parity("ends.shut_rdwr"),
+    },
+    Mend {
+        name: "killed-after-half-close",
+        without: "who writes to a peer that half closed and was killed waits for ever",
+        edits: &[edit(
+            READY,
+            "if is_doubtful && peer_socket_is_gone(conn, fd) {",
+            "if is_doubtful && peer_socket_is_gone(conn, fd) && false {",
+        )],
+        test: Test::Parity("ends.shut_wr_die"),
+    },
+    Mend {
+        name: "two-flags-at-once",
+        without: "the second of two flags stays down where the first is up",
+        edits: &[edit(
+            "crates/socket/src/conn/mod.rs",
+            "if !self.flags().has_all(flags) {",
+            "if !self.flags().has_any(flags) {",
+        )],
+        test: Test::Unit("socket", "a_mark_of_two_bits_is_not_content_with_one"),
+    },
+    Mend {
+        name: "reset-after-shut-rd",
+        without: "who has shut down reading is not told of a reset",
+        edits: &[edit(
+            "crates/socket/src/stream.rs",
+            "if is_shut && !self.conn.has(flag::TCP_ENDED) {",
+            "if is_shut && !self.conn.has(flag::TCP_ENDED) && false {",
+        )],
+        test: Test::Parity("ends.linger_zero"),
+    },
+    Mend {
+        name: "exec-under-another-number",
+        without: "a connection that goes on over exec under a number that nobody saw is reset",
+        edits: &[edit(EXEC, "in (0..UNSEEN).filter(is_unseen)", "in (0..0).filter(is_unseen)")],
+        test: Test::Parity("exec.duplicate_behind_our_back"),
+    },
+    Mend {
+        name: "failed-exec",
+        without: "an exec that fails leaves the connections it tried to hand on",
+        edits: &[edit(
+            EXEC,
+            "        if held.has(flag::LEFT) {
+            held.unmark(flag::LEFT);
+            copied_of(&held, &end, 1);
+        }",
+            "",
+        )],
+        test: Test::Parity("exec.failed"),
+    },
+    Mend {
+        name: "memory-over-exec",
+        without: "what a killed client had written is lost to the program that its server becomes",
+        edits: &[edit(
+            EXEC,
+            "fabric().keep_attached_over_exec(view, on);",
+            "fabric().keep_attached_over_exec(view, on && false);",
+        )],
+        test: Test::Parity("exec.peer_killed_before_the_first_look"),
+    },
+    Mend {
+        name: "poll-below-the-limit",
+        without: "a wait fails where the descriptor limit forbids to name a doorbell (sshd's sandbox)",
+        edits: &[edit(
+            "crates/os/src/poll.rs",
+            "        Err(Errno::EINVAL) => {
+            let timeout_ns",
+            "        Err(Errno::EINVAL) if false => {
+            let timeout_ns",
+        )],
+        test: Test::Parity("limit.one_reads"),
+    },
+    Mend {
+        name: "bell-known-before-it-rings",
+        without: "threads that take turns at a set sleep beside a request (Java's channels)",
+        edits: &[edit(
+            "crates/shm/src/interest.rs",
+            "        self.bell.store(bell as u32 + 1, Ordering::Release);
+        put(bell)",
+            "        let put = put(bell);
+        self.bell.store(bell as u32 + 1, Ordering::Release);
+        put",
+        )],
+        test: Test::Loom("loom_bell"),
+    },
+    Mend {
+        name: "space-asked-for-again",
+        without: "an edge-triggered writer sleeps beside an empty ring",
+        edits: &[edit(
+            "crates/socket/src/interest/registration.rs",
+            "        let seen = self.interest.seen();
+        seen.events() & bits::ET != 0
+            && seen.events() & WRITE_SIDE != 0",
+            "        let seen = self.interest.seen();
+        false && seen.events() & WRITE_SIDE != 0",
+        )],
+        test: Test::Parity("stall."),
+    },
+    Mend {
+        name: "early-bytes-at-abort",
+        without: "what a client wrote before the server's first look is lost by abort()",
+        edits: &[edit("crates/preload/src/passed_on.rs", "        socket::exit::at_abort();\n", "")],
+        test: Test::Parity("end.early_abort"),
+    },
+    Mend {
+        name: "handler-within-a-write",
+        without: "a signal handler that writes within its thread's write waits for itself",
+        edits: &[edit(
+            "crates/shm/src/lock.rs",
+            "            if held == me.0 {
+                return Err(Denied::Reentered);
+            }\n",
+            "",
+        )],
+        test: Test::Parity("locks.handler_within_a_write"),
+    },
+    Mend {
+        name: "poll-asks-the-kernel",
+        without: "a poll in which some socket is always ready never hears of a killed peer",
+        edits: &[edit(
+            "crates/socket/src/poll.rs",
+            "let is_due = since > ASKED_EVERY.1 || (since > ASKED_EVERY.0 && polls >= POLLS);",
+            "let is_due = polls > POLLS && since > ASKED_EVERY.1;",
+        )],
+        test: Test::Parity("poll.dead_among_ready"),
+    },
+    Mend {
+        name: "fence-before-the-ring",
+        without: "a sleeper that arms while its peer publishes is not rung",
+        edits: &[edit(
+            "crates/shm/src/wait.rs",
+            "    pub fn take_ring(&self) -> Asked {
+        fence(Ordering::SeqCst);",
+            "    pub fn take_ring(&self) -> Asked {",
+        )],
+        test: Test::Loom("loom_tests"),
+    },
+    Mend {
+        name: "cursors-are-clamped",
+        without: "a peer's cursors lead out of the ring",
+        edits: &[edit(
+            "crates/shm/src/ring.rs",
+            "if bytes > self.size { Err(PeerMisbehaved) } else { Ok(bytes as usize) }",
+            "Ok(bytes as usize)",
+        )],
+        test: Test::Unit("shm", "ring_tests"),
+    },
+    Mend {
+        name: "verdict-has-a-generation",
+        without: "a late look at a row reads the verdict of its next connection",
+        edits: &[edit(
+            "crates/fabric/src/verdict.rs",
+            "if word.generation() == generation { said_by(word) } else { Some(LOST) }",
+            "if word.generation() == generation || true { said_by(word) } else { Some(LOST) }",
+        )],
+        test: Test::Unit("fabric", "a_late_swap_does_not_hit_the_next_connection"),
+    },
+    Mend {
+        name: "numbers-of-doorbells",
+        without: "a number that a peer wrote leads to a pipe of the program's own",
+        edits: &[edit(
+            "crates/os/src/pipe.rs",
+            "if about.mode & 0o600 == 0o600 { Ok(()) } else { Err(Errno::EINVAL) }",
+            "if about.mode & 0o600 == 0o600 || true { Ok(()) } else { Err(Errno::EINVAL) }",
+        )],
+        test: Test::Unit("os", "nothing_but_a_doorbell_is_opened_as_one"),
+    },
+    Mend {
+        name: "nothing-of-root-stays",
+        without: "a worker that gave up its user keeps the registry of its former user",
+        edits: &[edit("crates/socket/src/credentials.rs", "    fabric().leave();\n", "")],
+        test: Test::Bars("whoever_gives_its_user_up_keeps_its_own_connections_only"),
+    },
+    Mend {
+        name: "doubted-ports",
+        without: "each connection to a port with both kinds of listener waits for an answer",
+        edits: &[edit(
+            "crates/fabric/src/local/listener.rs",
+            ".any(|row| is_candidate(&row)) || doubt::is_doubted(map, target) {",
+            ".any(|row| is_candidate(&row)) {",
+        )],
+        test: Test::Bars("a_port_with_both_kinds_of_listener_is_not_waited_for_every_time"),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{MENDS, Test};
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    }
+
+    /// All files of a folder, as one text.
+    fn texts(folder: &str) -> String {
+        let walk = ignore::WalkBuilder::new(root().join(folder)).build();
+        walk.flatten().filter_map(|entry| fs::read_to_string(entry.path()).ok()).collect()
+    }
+
+    #[test]
+    fn every_mend_is_where_the_table_says() {
+        let lost: Vec<String> = MENDS
+            .iter()
+            .filter_map(|mend| mend.places(&root()).err())
+            .map(|error| format!("{error:#}"))
+            .collect();
+        assert!(lost.is_empty(), "{}", lost.join("\n"));
+    }
+
+    #[test]
+    fn every_mend_has_a_name_of_its_own_and_a_test_that_exists() {
+        for (n, mend) in MENDS.iter().enumerate() {
+            assert!(MENDS[..n].iter().all(|other| other.name != mend.name), "{} twice", mend.name);
+            assert!(mend.edits.iter().all(|edit| edit.old != edit.new), "{} changes nothing", mend.name);
+            let exists = match mend.test {
+                Test::Parity(name) => texts("tests/parity/program").contains(&format!("\"{name}")),
+                Test::Bars(name) => texts("tests/bars").contains(&format!("fn {name}(")),
+                Test::Unit(package, name) => {
+                    let text = texts(&format!("crates/{package}/src"));
+                    text.contains(&format!("fn {name}(")) || text.contains(&format!("mod {name};"))
+                }
+                Test::Loom(name) => texts("crates/shm/src").contains(&format!("mod {name};")),
+            };
+            assert!(exists, "{}: no {}", mend.name, mend.test);
+        }
+    }
+}
