@@ -3,11 +3,15 @@
 //! that a failure shows; only the segment of the victim client (or the registry of this bed) is ever written
 //! to.
 //!
-//! The layouts are those of `crates/shm/src/layout.rs` and `registry.rs`; a test that no longer finds the
-//! words where it looks for them fails. `BARS_SCRIBBLE_MS` is the time per strategy, `BARS_SCRIBBLE_SEED` the
-//! first seed.
+//! The layouts are those of `isthmus_tests::words` and `crates/shm/src/registry.rs`; a test that no longer
+//! finds the words where it looks for them fails. `BARS_SCRIBBLE_MS` is the time per strategy,
+//! `BARS_SCRIBBLE_SEED` the first seed.
 
 use crate::{LIMIT, PROGRAM, assert_nothing_left, good, load, serve, setting, shared_files};
+use isthmus_tests::words::{
+    BELLS, CURSORS, FLAGS, HEADER, IDENTITY, LOCKS, NONBLOCKING, PAGE, RINGS, SETTLED, SIDES, SLEEPERS,
+    Values, WAITS, each, put,
+};
 use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, within};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -15,46 +19,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use testkit::Random;
 
-const PAGE: u64 = 4096;
 /// Slots written to: an opener has twenty connections at a time, the others have three.
 const SLOTS: u64 = 24;
 /// Each client's connections, see `program/hostile.rs`.
 const CONNECTIONS: usize = 3;
 /// How long the server may hold on to connections whose client is gone.
-const LETTING_GO: Duration = Duration::from_secs(8);
-
-/// Words of the segment header: magic, version, slots, ring size, nonce.
-const HEADER: &[(u64, usize)] = &[(0, 8), (8, 4), (12, 4), (16, 4), (24, 8)];
-/// Words of a slot header by offset and width.
-const IDENTITY: &[(u64, usize)] = &[(0, 4), (8, 8), (16, 8)];
-const SIDES: [u64; 2] = [128, 512];
-const RINGS: [u64; 2] = [896, 1408];
-const CURSORS: &[(u64, usize)] = &[(0, 8), (8, 8), (16, 8), (128, 8)];
-const WAITS: &[(u64, usize)] = &[(256, 4), (384, 4)];
-const FLAGS: &[(u64, usize)] = &[(0, 4), (8, 4), (16, 4), (20, 4)];
-const NONBLOCKING: &[(u64, usize)] = &[(4, 4)];
-const BELLS: &[(u64, usize)] = &[(12, 4)];
-const LOCKS: &[(u64, usize)] = &[(128, 8), (256, 8)];
-/// Counts of sleepers for data and for space, and of processes that share an epoll set.
-const SLEEPERS: &[(u64, usize)] = &[(188, 4), (316, 4), (24, 4)];
-
-/// What is said to be in the totals.
-const SETTLED: &[(u64, usize)] = &[(2704, 8), (2712, 8), (2720, 8), (2768, 8), (2832, 8), (2896, 8)];
-
-/// What is written.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Values {
-    Random,
-    /// The present value and a little more or less.
-    Near,
-    Zero,
-    /// All sizes of number, such as 0, 1, NO_END.
-    Odd,
-    /// Lock words that name process 1, which lives.
-    HeldByInit,
-    /// Descriptor numbers.
-    Small,
-}
+pub(crate) const LETTING_GO: Duration = Duration::from_secs(8);
 
 /// Where and what.
 struct Strategy {
@@ -63,10 +33,6 @@ struct Strategy {
     values: Values,
     /// Left alone between two writes, so that some traffic gets by.
     pause: Duration,
-}
-
-fn each(bases: &[u64], words: &[(u64, usize)]) -> Vec<(u64, usize)> {
-    bases.iter().flat_map(|base| words.iter().map(move |(at, width)| (base + at, *width))).collect()
 }
 
 fn strategies() -> Vec<Strategy> {
@@ -180,25 +146,6 @@ impl Segment {
     }
 }
 
-fn put(file: &File, at: u64, width: usize, value: u64) {
-    file.write_all_at(&value.to_le_bytes()[..width], at).expect("write to shared memory");
-}
-
-impl Values {
-    fn one(self, random: &mut Random, now: impl Fn() -> u64) -> u64 {
-        const ODD: [u64; 12] =
-            [0, 1, 2, 3, 4, 8, 15, 0x7fff_ffff, 0xffff_ffff, 1 << 63, u64::MAX - 1, u64::MAX];
-        match self {
-            Values::Random => random.bits(),
-            Values::Near => now().wrapping_add(random.below(40_000) as u64).wrapping_sub(20_000),
-            Values::Zero => 0,
-            Values::Odd => ODD[random.below(ODD.len())],
-            Values::HeldByInit => 1 << 32 | 7,
-            Values::Small => random.below(1100) as u64,
-        }
-    }
-}
-
 fn millis() -> u64 {
     setting("BARS_SCRIBBLE_MS", 400)
 }
@@ -216,7 +163,7 @@ fn client(bed: &Bed, how: &str, port: u64, ms: u64, seed: u64) -> Running {
 }
 
 /// Every connection of an unscribbled client: all bytes came back, then the end.
-fn assert_untouched(bed: &Bed, what: &str, outcome: Outcome) {
+pub(crate) fn assert_untouched(bed: &Bed, what: &str, outcome: Outcome) {
     let text = good(bed, what, outcome);
     let whole = text.lines().filter(|line| {
         let words: Vec<_> = line.split_whitespace().collect();
@@ -236,13 +183,13 @@ fn assert_own_end(bed: &Bed, what: &str, mut program: Running) -> String {
 }
 
 /// Where each thread of a process waits, for the report of a failure.
-fn stacks(pid: i32) -> String {
+pub(crate) fn stacks(pid: i32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let of = |p: PathBuf, name: &str| std::fs::read_to_string(p.join(name)).unwrap_or_default();
     tasks.map(|t| format!("{} {}", of(t.path(), "wchan"), of(t.path(), "syscall"))).collect()
 }
 
-fn threads(pid: i32) -> usize {
+pub(crate) fn threads(pid: i32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }
 

@@ -6,6 +6,7 @@ pub mod dist;
 pub mod process;
 pub mod scratch;
 pub mod sys;
+pub mod words;
 
 pub use bed::{Bed, Mode, free_port};
 pub use process::{Outcome, Running, installed, within};

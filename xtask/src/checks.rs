@@ -103,6 +103,24 @@ pub(crate) fn bars(ws: &Workspace) -> anyhow::Result<()> {
         .go()
 }
 
+/// The fuzzer that is a peer, at length, and the scribblers with more time for each of their plans.
+pub(crate) fn hostile(ws: &Workspace, seconds: u64, seed: Option<u64>) -> anyhow::Result<()> {
+    crate::dist::dist(ws)?;
+    let by_clock = || std::time::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs() % 1_000_000);
+    let seed = seed.unwrap_or_else(by_clock);
+    println!("seed {seed}: `cargo xtask hostile --seed {seed}` begins with the same round");
+    Run::cargo("run one round alone: `FUZZ_SECONDS=0 FUZZ_SEED=N cargo test -p isthmus-tests --test bars whoever_lies`")
+        .args(["test", "--package", "isthmus-tests", "--test", "bars", "--", "--test-threads", "1", "--nocapture"])
+        .args(["fuzz::", "hostile::", "place::"])
+        .limit(Duration::from_secs(seconds + 60 * 60))
+        .with(|c| {
+            c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist()).env("ISTHMUS_MODES", "smc");
+            c.env("FUZZ_SECONDS", seconds.to_string()).env("FUZZ_SEED", seed.to_string());
+            c.env("BARS_SCRIBBLE_MS", "1000").env("BARS_SCRIBBLE_SEED", seed.to_string());
+        })
+        .go()
+}
+
 /// The torture at length, round after round: a round is one seed, with spinning or without, or over plain
 /// TCP.
 pub(crate) fn torture(ws: &Workspace, seconds: u64, seeds: &[u64], plain: bool) -> anyhow::Result<()> {

@@ -96,6 +96,15 @@ enum Task {
         #[arg(long)]
         part: Option<String>,
     },
+    /// Peers that lie with words, mailbox, rows and descriptors, beside honest ones; no part of ci at length
+    Hostile {
+        /// Seconds of the fuzzer
+        #[arg(long, default_value_t = 600)]
+        seconds: u64,
+        /// Seed of its first round; by the clock if none is given
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// Takes mends out one by one: the test that each is held by must fail; half an hour, so no part of ci
     Mutations {
         /// Mends whose names contain one of these; all if none is named
@@ -138,6 +147,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Bars => checks::bars(ws),
         Task::Torture { seconds, seeds, plain } => checks::torture(ws, seconds, &seeds, plain),
         Task::Suites { names, short, part } => suites::suites(ws, &suites::Wanted { names, short, part }),
+        Task::Hostile { seconds, seed } => checks::hostile(ws, seconds, seed),
         Task::Mutations { names } => mutations::mutations(ws, &names),
         Task::TestUser => ordinary_user::test(ws),
     }

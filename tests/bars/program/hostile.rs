@@ -47,17 +47,20 @@ pub(crate) fn keeper(port: u16) -> Result<String, String> {
 /// Echoes what it reads, a thread for each connection.
 pub(crate) fn server(port: u16) -> Result<String, String> {
     for conn in listen(port)?.incoming() {
-        let mut conn = conn.map_err(|e| format!("accept: {e}"))?;
-        std::thread::spawn(move || {
-            let mut buf = vec![0u8; 30_000];
-            while let Ok(n @ 1..) = conn.read(&mut buf) {
-                if conn.write_all(&buf[..n]).is_err() {
-                    break;
-                }
-            }
-        });
+        let conn = conn.map_err(|e| format!("accept: {e}"))?;
+        std::thread::spawn(move || echo(conn));
     }
     Ok(String::new())
+}
+
+/// Echoes one connection to its end.
+pub(crate) fn echo(mut conn: TcpStream) {
+    let mut buf = vec![0u8; 30_000];
+    while let Ok(n @ 1..) = conn.read(&mut buf) {
+        if conn.write_all(&buf[..n]).is_err() {
+            break;
+        }
+    }
 }
 
 /// Talks for `ms` milliseconds on all its connections; one line each. At most `window` bytes wait for their

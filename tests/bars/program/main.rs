@@ -3,10 +3,14 @@
 //! and exit 1.
 //!
 //! `bar-load integrity|pump|churn|many|idle|verdict|full server|client PORT [COUNT] [SEED]`,
+//! `bar-load attacker client PORT MS SEED`, `bar-load attacker server PORT SEED`,
+//! `bar-load attacker torn PORT LIAR MS SEED`,
 //! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`, `bar-load busy server|client PORT CHANGES`,
 //! `bar-load peers servers|clients COUNT`,
 //! `bar-load helped server|client PORT`, `bar-load mixed enabled|plain|client PORT [COUNT]`
 
+mod attack;
+mod attacker;
 mod churn;
 mod full;
 mod hostile;
@@ -49,6 +53,10 @@ fn main() {
         ["hostile", "client"] => hostile::client(port, count, seed, u64::MAX),
         ["hostile", "opener"] => hostile::opener(port, count, seed),
         ["hostile", "paced"] => hostile::client(port, count, seed, 8_000),
+        ["hostile", "late"] => attacker::late(port),
+        ["attacker", "client"] => attacker::client(port, count, seed),
+        ["attacker", "server"] => attacker::server(port, count),
+        ["attacker", "torn"] => attacker::torn(port, number(3) as u16, number(4), number(5)),
         ["many", "server"] => many::server(port),
         ["many", "client"] => many::client(port, count as usize),
         ["idle", "server"] => idle::server(port),

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+mod aliens;
 mod by_name;
 mod clone;
 mod credentials;
@@ -21,6 +22,7 @@ mod stdio;
 mod torture;
 mod transfer;
 
+pub use aliens::*;
 pub use by_name::*;
 pub use clone::*;
 pub use credentials::*;
