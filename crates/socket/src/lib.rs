@@ -45,6 +45,7 @@ pub mod queue;
 mod ready;
 mod records;
 mod release;
+mod rest;
 pub mod server;
 mod settle;
 pub mod signals;

@@ -11,6 +11,7 @@ use crate::end::End;
 use crate::held::{Held, hold};
 use crate::phase::Phase;
 use crate::ready::{self, EARLY_MAX};
+use crate::rest::Rest;
 use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
 use crate::{Outcome, afterwards, answer, doorbell, flag, straight, watch};
@@ -19,7 +20,7 @@ use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
 use shm::ring::Reader;
 use shm::sync::Ordering;
-use shm::{ClosedBy, Piece, Producer, Sink, Supply};
+use shm::{ClosedBy, Producer, Sink, Supply};
 
 const SIGPIPE: u32 = 13;
 
@@ -291,35 +292,6 @@ impl Receive<'_> {
 
     fn leave(&self, outcome: Outcome) -> Step {
         Step::Return(self.partial_or(outcome))
-    }
-}
-
-/// What is left of a list of buffers.
-struct Rest<P, I> {
-    current: Option<P>,
-    parts: I,
-}
-
-impl<P: Piece, I: Iterator<Item = P>> Rest<P, I> {
-    #[inline]
-    fn of(parts: I) -> Self {
-        Rest { current: None, parts }
-    }
-
-    #[inline]
-    fn next_part(&mut self) -> Option<P> {
-        match self.current {
-            Some(part) if !part.is_empty() => Some(part),
-            _ => {
-                self.current = self.parts.find(|part| !part.is_empty());
-                self.current
-            }
-        }
-    }
-
-    #[inline]
-    fn done(&mut self, part: P, count: usize) {
-        self.current = Some(part.after(count));
     }
 }
 
