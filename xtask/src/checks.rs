@@ -103,6 +103,38 @@ pub(crate) fn bars(ws: &Workspace) -> anyhow::Result<()> {
         .go()
 }
 
+/// Loads of tests/soak.
+const SOAKS: u64 = 8;
+
+/// The loads that go on and on, for two thirds of the time, and the torture for the rest, with a seed by the
+/// clock.
+pub(crate) fn soak(ws: &Workspace, minutes: u64) -> anyhow::Result<()> {
+    crate::dist::dist(ws)?;
+    let each = (minutes * 40 / SOAKS).max(5);
+    Run::cargo(
+        "run one load alone: `SOAK_SECONDS=60 cargo test -p isthmus-tests --test soak NAME -- --nocapture`",
+    )
+    .args([
+        "test",
+        "--package",
+        "isthmus-tests",
+        "--test",
+        "soak",
+        "--",
+        "--test-threads",
+        "1",
+        "--nocapture",
+    ])
+    .limit(Duration::from_secs(4 * SOAKS * each + 30 * 60))
+    .with(|c| {
+        c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist()).env("ISTHMUS_MODES", "smc");
+        c.env("SOAK_SECONDS", each.to_string());
+    })
+    .go()?;
+    let seed = std::time::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs() % 1_000_000);
+    torture(ws, (minutes * 10).max(5), &[seed], false)
+}
+
 /// The fuzzer that is a peer, at length, and the scribblers with more time for each of their plans.
 pub(crate) fn hostile(ws: &Workspace, seconds: u64, seed: Option<u64>) -> anyhow::Result<()> {
     crate::dist::dist(ws)?;

@@ -96,6 +96,13 @@ enum Task {
         #[arg(long)]
         part: Option<String>,
     },
+    /// Loads that go on and on, and the torture: what is used stays flat, no answer is lost; no part of ci at
+    /// length
+    Soak {
+        /// Minutes in all
+        #[arg(long, default_value_t = 60)]
+        minutes: u64,
+    },
     /// Peers that lie with words, mailbox, rows and descriptors, beside honest ones; no part of ci at length
     Hostile {
         /// Seconds of the fuzzer
@@ -147,6 +154,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Bars => checks::bars(ws),
         Task::Torture { seconds, seeds, plain } => checks::torture(ws, seconds, &seeds, plain),
         Task::Suites { names, short, part } => suites::suites(ws, &suites::Wanted { names, short, part }),
+        Task::Soak { minutes } => checks::soak(ws, minutes),
         Task::Hostile { seconds, seed } => checks::hostile(ws, seconds, seed),
         Task::Mutations { names } => mutations::mutations(ws, &names),
         Task::TestUser => ordinary_user::test(ws),

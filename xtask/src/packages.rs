@@ -12,10 +12,11 @@ use crate::exec::{self, Run};
 use crate::workspace::Workspace;
 
 /// A program that tests look for, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 21] = [
+const PROGRAMS: [(&str, &str); 22] = [
     ("redis-server", "redis-server"),
     ("redis-benchmark", "redis-tools"),
     ("nginx", "nginx-light"),
+    ("haproxy", "haproxy"),
     ("postgres", "postgresql"),
     ("pgbench", "postgresql-contrib"),
     ("psql", "postgresql-client"),
