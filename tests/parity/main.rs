@@ -3,7 +3,8 @@
 //! and where the case says so, data moved through shared memory exactly when both ends were enabled.
 //!
 //! `cargo test -p isthmus-tests --test parity -- [--list] [NAME...]`; ISTHMUS_MODES=plain checks the oracle
-//! alone.
+//! alone. PARITY_FAMILIES is a comma-separated list of 4, 6 and dual for all cases, PARITY_WRAP a program
+//! that starts each case with what it is given as arguments. `cargo xtask parity` has the combinations.
 
 use isthmus_tests::dist::Dist;
 use isthmus_tests::{Bed, Mode, Outcome};
@@ -66,10 +67,14 @@ fn cases() -> Vec<Case> {
     let out = Command::new(PROGRAM).arg("--list").output().expect("list the cases");
     let text = String::from_utf8(out.stdout).expect("names");
     let parse = |l: &str| l.split_once(' ').map(|(name, how)| (name.to_string(), how == "shm"));
+    let asked = std::env::var("PARITY_FAMILIES").ok();
     let families = |(name, shm): (String, bool)| {
-        let wanted: &[&str] =
-            if ALL_FAMILIES.contains(&name.as_str()) { &["4", "6", "dual"] } else { &["4"] };
-        wanted.iter().map(move |family| Case { name: name.clone(), shm, family })
+        let is_asked = |family: &&'static str| match &asked {
+            Some(asked) => asked.split(',').any(|one| one == *family),
+            None => *family == "4" || ALL_FAMILIES.contains(&name.as_str()),
+        };
+        let wanted = ["4", "6", "dual"].into_iter().filter(is_asked);
+        wanted.map(|family| Case { name: name.clone(), shm, family }).collect::<Vec<_>>()
     };
     text.lines().filter_map(parse).flat_map(families).collect()
 }
@@ -144,10 +149,27 @@ fn command(bed: &Bed, role: &str) -> Command {
         "client" => (bed.client(PROGRAM), bed.mode.server()),
         _ => (bed.server(PROGRAM), bed.mode.client()),
     };
-    let mut own = own;
+    let mut own = wrapped(own);
     let library = bed.library().filter(|_| other).unwrap_or_default();
     own.env("PARITY_PEER_PRELOAD", library);
     own
+}
+
+/// The same, started by what PARITY_WRAP names: with fewer descriptors, say, or in a cgroup.
+fn wrapped(command: Command) -> Command {
+    let Some(wrap) = std::env::var_os("PARITY_WRAP") else { return command };
+    let mut outer = Command::new(wrap);
+    outer.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        outer.current_dir(folder);
+    }
+    outer
 }
 
 fn parse(outcome: &Outcome) -> Run {

@@ -15,6 +15,7 @@ mod leftovers;
 mod mutations;
 mod ordinary_user;
 mod packages;
+mod parity;
 mod suites;
 mod symbols;
 mod tidy;
@@ -85,6 +86,15 @@ enum Task {
         #[arg(long)]
         plain: bool,
     },
+    /// The parity cases one way after the other: either end alone, without spinning, over IPv6, with few
+    /// descriptors and, as root, with little memory; ci has both ends over IPv4
+    Parity {
+        /// Cases whose names contain one of these; all if none is named
+        names: Vec<String>,
+        /// Only ways whose names contain this
+        #[arg(long)]
+        way: Option<String>,
+    },
     /// Test suites that nobody here wrote, plain and over the library; long, so no part of ci
     Suites {
         /// Suites, by name; all if none is named
@@ -153,6 +163,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Test => checks::test(ws),
         Task::Bars => checks::bars(ws),
         Task::Torture { seconds, seeds, plain } => checks::torture(ws, seconds, &seeds, plain),
+        Task::Parity { names, way } => parity::parity(ws, &names, way.as_deref()),
         Task::Suites { names, short, part } => suites::suites(ws, &suites::Wanted { names, short, part }),
         Task::Soak { minutes } => checks::soak(ws, minutes),
         Task::Hostile { seconds, seed } => checks::hostile(ws, seconds, seed),

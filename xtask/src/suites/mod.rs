@@ -22,6 +22,7 @@ use again::Judged;
 use carrier::Carried;
 use obtain::Room;
 use run::Way;
+pub(crate) use run::laid_out;
 use table::Suite;
 use verdicts::Cases;
 
@@ -48,7 +49,7 @@ struct Outcome {
 /// Runs what is wanted, prints the table and fails where a suite does.
 pub(crate) fn suites(ws: &Workspace, wanted: &Wanted) -> anyhow::Result<()> {
     let chosen = choose(wanted)?;
-    run::laid_out(ws)?;
+    laid_out(ws)?;
     let mut outcomes = vec![];
     let mut missing = vec![];
     for suite in chosen {

@@ -40,7 +40,7 @@ pub(super) struct Ran {
 }
 
 /// Fails where there is nothing to test.
-pub(super) fn laid_out(ws: &Workspace) -> anyhow::Result<()> {
+pub(crate) fn laid_out(ws: &Workspace) -> anyhow::Result<()> {
     let (run, library) = (ws.dist().join("bin/smc_run"), ws.dist().join("lib/libsmc-preload.so"));
     if !run.is_file() || !library.is_file() {
         bail!("nothing to test in {}: run cargo xtask dist first", ws.dist().display());
