@@ -196,7 +196,7 @@ impl Attack {
     /// Where a slot begins, by what the header says or, where that is a lie, anywhere.
     fn random_slot(&mut self, memory: &File, len: u64) -> u64 {
         let (slots, slot_len) = geometry(memory).unwrap_or((1, PAGE));
-        let at = PAGE + slot_len * (self.random.bits() % slots.max(1));
+        let at = slot_len.wrapping_mul(self.random.bits() % slots.max(1)).wrapping_add(PAGE);
         at.min(len.saturating_sub(PAGE))
     }
 
@@ -249,7 +249,7 @@ impl Attack {
         // (Of huge pages a length in whole ones.)
         let _ = to.set_len(wanted).or_else(|_| to.set_len(wanted.next_multiple_of(2 << 20)));
         let (slots, slot_len) = geometry(from).unwrap_or((1, PAGE));
-        let slots = (0..slots.min(64)).map(|n| PAGE + n * slot_len);
+        let slots = (0..slots.min(64)).map(|n| PAGE.wrapping_add(n.wrapping_mul(slot_len)));
         let mut page = vec![0; PAGE as usize];
         for at in std::iter::once(0).chain(slots).filter(|at| at + PAGE <= wanted) {
             let _ = from.read_at(&mut page, at);

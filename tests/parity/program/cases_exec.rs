@@ -1,7 +1,7 @@
 //! exec: which connections go on into the next program, under whatever number, and that one which fails
 //! changes nothing.
 
-use crate::context::{Case, Cx, got, say, settle};
+use crate::context::{Case, Cx, Role, got, say, settle};
 use isthmus_tests::sys::{self, Exec, Fd, show};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub(crate) const CASES: &[Case] = &[
     any("exec.through_a_shell", through_a_shell),
     any("exec.peer_ended_before_the_first_look", |cx| peer_gone_before_the_first_look(cx, "exit")),
     any("exec.peer_killed_before_the_first_look", |cx| peer_gone_before_the_first_look(cx, "die")),
+    any("exec.alone_when_the_peer_ends", |cx| alone_when_the_peer_goes(cx, "exit")),
+    any("exec.alone_when_the_peer_is_killed", |cx| alone_when_the_peer_goes(cx, "die")),
     case("exec.all_closed_on_exec", all_closed_on_exec),
     case("exec.failed", failed),
     case("exec.failed_then_peer_closes", failed_then_peer_closes),
@@ -136,11 +138,38 @@ fn through_a_shell(cx: &mut Cx) {
 /// What the peer sent is there although neither its process nor any that had the connection before still is.
 fn peer_gone_before_the_first_look(cx: &mut Cx, end: &str) {
     let p = cx.warm();
-    let text = "sleep 1; read one; read two; read three && exit 8; [ \"$one $two\" = 'ping pong' ] && exit 7; exit 9";
-    let pid = start(p.fd, || standard_files(p.fd), text);
-    cx.peer(&format!("sendline {} ping", p.id));
-    cx.peer(&format!("sendline {} pong", p.id));
+    let pid = start(p.fd, || standard_files(p.fd), READ_LATE);
+    end_after_two_lines(cx, p.id, end);
+    say!("child {}", sys::wait(pid));
+}
+
+/// Reads two lines and an end.
+const READ_LATE: &str =
+    "sleep 1; read one; read two; read three && exit 8; [ \"$one $two\" = 'ping pong' ] && exit 7; exit 9";
+
+fn end_after_two_lines(cx: &mut Cx, id: u32, end: &str) {
+    cx.peer(&format!("sendline {id} ping"));
+    cx.peer(&format!("sendline {id} pong"));
     cx.end_by(end);
+}
+
+/// The same where no other process has ever had the connection: nobody but the next program can have what
+/// memory this one hands on.
+fn alone_when_the_peer_goes(cx: &mut Cx, end: &str) {
+    match cx.role {
+        Role::Client => drop(cx.listening_peer()),
+        Role::Server => drop(cx.listen()),
+    }
+    let (told, tell) = sys::pipe(libc::O_CLOEXEC);
+    let pid = sys::fork(|| {
+        let p = cx.warm();
+        standard_files(p.fd);
+        let _ = sys::write(tell, b"x");
+        exec_shell(READ_LATE)
+    });
+    let _ = sys::read(told, &mut [0; 1]);
+    settle();
+    end_after_two_lines(cx, 0, end);
     say!("child {}", sys::wait(pid));
 }
 

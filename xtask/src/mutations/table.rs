@@ -128,16 +128,6 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Unit("socket", "a_mark_of_two_bits_is_not_content_with_one"),
     },
     Mend {
-        name: "reset-after-shut-rd",
-        without: "who has shut down reading is not told of a reset",
-        edits: &[edit(
-            "crates/socket/src/stream.rs",
-            "if is_shut && !self.conn.has(flag::TCP_ENDED) {",
-            "if is_shut && !self.conn.has(flag::TCP_ENDED) && false {",
-        )],
-        test: Test::Parity("ends.linger_zero"),
-    },
-    Mend {
         name: "exec-under-another-number",
         without: "a connection that goes on over exec under a number that nobody saw is reset",
         edits: &[edit(EXEC, "in (0..UNSEEN).filter(is_unseen)", "in (0..0).filter(is_unseen)")],
@@ -164,7 +154,7 @@ pub(super) const MENDS: &[Mend] = &[
             "fabric().keep_attached_over_exec(view, on);",
             "fabric().keep_attached_over_exec(view, on && false);",
         )],
-        test: Test::Parity("exec.peer_killed_before_the_first_look"),
+        test: Test::Parity("exec.alone_when_the_peer_is_killed"),
     },
     Mend {
         name: "poll-below-the-limit",
@@ -179,15 +169,33 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("limit.one_reads"),
     },
     Mend {
-        name: "bell-known-before-it-rings",
+        name: "one-answer-per-question",
         without: "threads that take turns at a set sleep beside a request (Java's channels)",
         edits: &[edit(
             "crates/shm/src/interest.rs",
-            "        self.bell.store(bell as u32 + 1, Ordering::Release);
-        put(bell)",
-            "        let put = put(bell);
-        self.bell.store(bell as u32 + 1, Ordering::Release);
-        put",
+            "        let fired = self.word.compare_exchange(seen.0, seen.0 | FIRED,",
+            "        let now = self.word.load(Ordering::Acquire);
+        let fired = self.word.compare_exchange(now, now | FIRED,",
+        )],
+        test: Test::Loom("loom_bell"),
+    },
+    Mend {
+        name: "wishes-after-the-drain",
+        without: "who drains a doorbell overlooks who has asked meanwhile",
+        edits: &[edit(
+            "crates/shm/src/bell.rs",
+            "        let was_rung = self.may_have_rung(words);
+        if was_rung {
+            self.0.store(0, Ordering::Relaxed);
+            pipe.drain();
+        }
+        let (data, space) = wanted();",
+            "        let (data, space) = wanted();
+        let was_rung = self.may_have_rung(words);
+        if was_rung {
+            self.0.store(0, Ordering::Relaxed);
+            pipe.drain();
+        }",
         )],
         test: Test::Loom("loom_bell"),
     },
@@ -228,7 +236,7 @@ pub(super) const MENDS: &[Mend] = &[
         edits: &[edit(
             "crates/socket/src/poll.rs",
             "let is_due = since > ASKED_EVERY.1 || (since > ASKED_EVERY.0 && polls >= POLLS);",
-            "let is_due = polls > POLLS && since > ASKED_EVERY.1;",
+            "let is_due = since > ASKED_EVERY.1 && polls > 2 * POLLS;",
         )],
         test: Test::Parity("poll.dead_among_ready"),
     },
@@ -272,6 +280,26 @@ pub(super) const MENDS: &[Mend] = &[
             "if about.mode & 0o600 == 0o600 || true { Ok(()) } else { Err(Errno::EINVAL) }",
         )],
         test: Test::Unit("os", "nothing_but_a_doorbell_is_opened_as_one"),
+    },
+    Mend {
+        name: "memory-cannot-shrink",
+        without: "a peer that cuts its memory short ends its victim by SIGBUS",
+        edits: &[edit(
+            "crates/os/src/mem.rs",
+            "if seals & F_SEAL_SHRINK == 0 { Err(Errno::EPERM) } else { Ok(()) }",
+            "if seals & F_SEAL_SHRINK == 0 && false { Err(Errno::EPERM) } else { Ok(()) }",
+        )],
+        test: Test::Bars("whoever_lies_harms_nobody_else"),
+    },
+    Mend {
+        name: "memory-of-ordinary-pages",
+        without: "a peer that offers huge pages which are not there ends its victim by SIGBUS",
+        edits: &[edit(
+            "crates/os/src/mem.rs",
+            "        && crate::file::file_system(fd) == Ok(TMPFS_MAGIC)\n",
+            "        && crate::file::file_system(fd).is_ok_and(|_| TMPFS_MAGIC != 0)\n",
+        )],
+        test: Test::Unit("os", "only_ordinary_pages_that_cannot_shrink_are_believed"),
     },
     Mend {
         name: "nothing-of-root-stays",
