@@ -21,6 +21,8 @@ const F_ADD_SEALS: i32 = 1033;
 const SEALS: [i32; 4] = [7, 2, 15, 23];
 const MFD_ALLOW_SEALING: u32 = 2;
 const MFD_HUGETLB: u32 = 4;
+/// The library's descriptors lie above, and nothing of this program's own.
+const LOWEST: i32 = 100;
 /// Descriptors that are kept for what may still be mapped of them.
 const KEPT: usize = 24;
 
@@ -320,7 +322,7 @@ impl Attack {
     }
 }
 
-/// This process's descriptors whose link begins so, but for the first three.
+/// The library's descriptors whose link begins so.
 fn numbers(link: &str) -> Vec<i32> {
     let names = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let leads = |path: &Path| {
@@ -328,7 +330,10 @@ fn numbers(link: &str) -> Vec<i32> {
             .is_ok_and(|to| to.to_string_lossy().trim_start_matches('/').starts_with(link))
     };
     let found = names.map(|name| name.path()).filter(|path| leads(path));
-    found.filter_map(|path| path.file_name()?.to_str()?.parse().ok()).filter(|number| *number > 2).collect()
+    found
+        .filter_map(|path| path.file_name()?.to_str()?.parse().ok())
+        .filter(|number| *number >= LOWEST)
+        .collect()
 }
 
 /// What a number leads to, in a description of its own.

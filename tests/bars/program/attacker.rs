@@ -78,9 +78,9 @@ fn talk(mut conn: &TcpStream, attack: &mut Attack, random: &mut Random) {
 
 /// Accepts, echoes and lies.
 pub(crate) fn server(port: u16, seed: u64) -> Result<String, String> {
-    let ever = Instant::now() + Duration::from_secs(3600);
-    begin(seed + 1, ever);
-    for (conn, n) in listen(port)?.incoming().zip(0..) {
+    let listener = listen(port)?;
+    begin(seed + 1, Instant::now() + Duration::from_secs(3600));
+    for (conn, n) in listener.incoming().zip(0..) {
         let Ok(conn) = conn else { continue };
         std::thread::spawn(move || {
             let mut attack = Attack::new(seed + n % 7);
