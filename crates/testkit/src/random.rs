@@ -35,8 +35,8 @@ impl Random {
     }
 }
 
-/// SplitMix64's finalizer: a good hash of one word.
-pub(crate) fn mix(x: u64) -> u64 {
+/// SplitMix64's finalizer: a good hash of one word, and a bijection.
+pub fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)

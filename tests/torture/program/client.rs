@@ -1,12 +1,13 @@
 //! The connecting end: processes that make a thread or a process per connection, and one that resets volleys
 //! of them. Invariant: which process makes a connection follows from its number.
 
-use crate::connection::{Connection, rest};
+use crate::connection::Connection;
 use crate::drive;
 use crate::hello::Hello;
 use crate::run::{fault, run};
 use crate::script::{SERVERS, Script, Side, VOLLEYS, forks};
 use crate::server;
+use crate::steps::rest;
 use crate::stream::Stream;
 use crate::watchdog;
 use isthmus_tests::sys::{self, Errno, Fd};

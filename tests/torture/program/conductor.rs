@@ -1,24 +1,17 @@
 //! Starts the servers and clients of a run, disturbs and watches them, and tells what came of it. Invariant:
 //! when it ends, so has every process that it started, directly or not.
 
-use crate::board::{BEGUN, CUT, DONE, JUDGED};
 use crate::disturb::Disturber;
 use crate::mid::program;
+use crate::processes::{Role, descendants, excuse};
 use crate::run::{append, fault, run};
-use crate::script::{CLIENTS, SERVERS, Side, only};
+use crate::script::{CLIENTS, SERVERS, only};
 use crate::summary;
 use crate::watchdog::{self, Watchdog};
 use isthmus_tests::sys;
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// What a direct child is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    Server(usize),
-    Client(u64),
-}
 
 pub(crate) struct Conductor {
     ports: Vec<u16>,
@@ -111,7 +104,7 @@ impl Conductor {
         run().board.end_all();
         let start = Instant::now();
         loop {
-            let left = watchdog::descendants();
+            let left = descendants();
             if left.is_empty() {
                 return;
             }
@@ -119,19 +112,6 @@ impl Conductor {
             left.iter().for_each(|pid| _ = sys::kill(*pid, libc::SIGKILL));
             while sys::reap(-1, libc::WNOHANG).is_some() {}
             std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-/// The connections of a process that is no more may break, and are over at its end.
-pub(crate) fn excuse(pid: i32) {
-    let board = run().board;
-    for number in 0..board.frontier() {
-        for side in Side::BOTH {
-            let end = board.end(number, side);
-            if end.pid() == pid && end.is(BEGUN) && !end.is(DONE) {
-                end.flag(CUT | JUDGED | DONE);
-            }
         }
     }
 }

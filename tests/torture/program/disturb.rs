@@ -2,9 +2,9 @@
 //! before it happens, and who was stopped goes on.
 
 use crate::board::{BEGUN, CUT, DONE};
+use crate::processes::descendants;
 use crate::run::run;
 use crate::script::{Script, Side};
-use crate::watchdog::descendants;
 use isthmus_tests::sys;
 use testkit::Random;
 

@@ -1,7 +1,7 @@
 //! The first bytes of a connection: who it is. Invariant: they are sent by one call, and whoever reads
 //! something else in their place tells it as a fault.
 
-use crate::run::fault;
+use crate::run::{fault, run};
 use isthmus_tests::sys::{self, Fd};
 
 /// Bytes of a hello.
@@ -35,7 +35,7 @@ impl Hello {
             (b"TORTURE", b'S') if number < crate::board::CONNECTIONS => Some(Hello::Script(number)),
             (b"TORTURE", b'V') => Some(Hello::Volley(number)),
             _ => {
-                let whose = crate::stream::name(bytes);
+                let whose = crate::stream::name(run().seed, bytes);
                 fault("foreign", None, &format!("a server reads {bytes:02x?} as the first bytes: {whose}"));
                 None
             }

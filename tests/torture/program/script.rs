@@ -5,6 +5,7 @@
 use crate::style::{Calls, Wait};
 use std::sync::OnceLock;
 use testkit::Random;
+use testkit::random::mix;
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +181,7 @@ impl Script {
     pub(crate) fn of(seed: u64, number: u64) -> Script {
         // A connection to be repeated lends its script to all.
         let model = only().unwrap_or(number);
-        let mut random = Random::new(crate::stream::mix(seed ^ crate::stream::mix(model)));
+        let mut random = Random::new(mix(seed ^ mix(model)));
         let process = model % CLIENTS;
         let server = match process {
             VOLLEYS => Server::Keeper,

@@ -3,6 +3,7 @@
 //! place names where it belongs.
 
 use crate::script::Side;
+use testkit::random::mix;
 
 /// One direction of one connection.
 #[derive(Clone, Copy, Debug)]
@@ -110,13 +111,6 @@ fn locate(run: u64, bytes: &[u8]) -> Option<(usize, Origin)> {
     })
 }
 
-/// SplitMix64's finalizer, a bijection.
-pub(crate) fn mix(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
 /// The inverse of [`mix`]; the factors are the inverses of its factors modulo 2^64.
 fn unmix(x: u64) -> u64 {
     let x = (x ^ (x >> 31) ^ (x >> 62)).wrapping_mul(0x3196_42b2_d24d_8ec3);
@@ -137,8 +131,8 @@ pub(crate) fn self_check() {
     assert_eq!(class(a.check(0, &[1; 64])), "wrong");
 }
 
-/// Where bytes of this run belong, in words.
-pub(crate) fn name(bytes: &[u8]) -> String {
-    let origin = locate(run_of(crate::run::run().seed), bytes);
+/// Where bytes of the run `seed` belong, in words.
+pub(crate) fn name(seed: u64, bytes: &[u8]) -> String {
+    let origin = locate(run_of(seed), bytes);
     origin.map_or("of no stream".into(), |(skipped, o)| format!("{o:?} after {skipped} bytes"))
 }

@@ -3,6 +3,7 @@
 
 use isthmus_tests::sys::{self, Errno, Fd, Ret, Select};
 use testkit::Random;
+use testkit::random::mix;
 
 /// How a thread waits for its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,11 +111,11 @@ impl Calls {
     }
 
     pub(crate) fn write(self, n: u64) -> WriteCall {
-        self.write.unwrap_or(WRITES[(crate::stream::mix(n) % 8) as usize])
+        self.write.unwrap_or(WRITES[(mix(n) % 8) as usize])
     }
 
     pub(crate) fn read(self, n: u64) -> ReadCall {
-        self.read.unwrap_or(READS[(crate::stream::mix(!n) % 8) as usize])
+        self.read.unwrap_or(READS[(mix(!n) % 8) as usize])
     }
 }
 

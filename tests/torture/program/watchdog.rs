@@ -3,7 +3,7 @@
 //! are ended.
 
 use crate::board::{BEGUN, DONE, End, JUDGED};
-use crate::conductor::{Role, excuse};
+use crate::processes::{Role, descendants, excuse};
 use crate::run::{append, fault, run};
 use crate::script::{SERVERS, Script, Side};
 use isthmus_tests::sys;
@@ -133,31 +133,6 @@ pub(crate) fn end_late(children: &HashMap<i32, Role>) {
         fault("hang", None, &format!("{role:?} does not end: threads [{}]", threads(*pid, *pid)));
         end_process(*pid);
     }
-}
-
-/// Ids of all processes below this one.
-pub(crate) fn descendants() -> Vec<i32> {
-    let stats = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let parents: HashMap<i32, i32> = stats
-        .filter_map(|e| {
-            let pid = e.file_name().to_str()?.parse().ok()?;
-            let stat = read_to_string(e.path().join("stat")).ok()?;
-            let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
-            Some((pid, parent))
-        })
-        .collect();
-    let me = std::process::id() as i32;
-    let is_below = |pid: &i32| {
-        let mut at = *pid;
-        while let Some(parent) = parents.get(&at) {
-            if *parent == me {
-                return true;
-            }
-            at = *parent;
-        }
-        false
-    };
-    parents.keys().copied().filter(is_below).collect()
 }
 
 /// The servers by name, for the summary.
