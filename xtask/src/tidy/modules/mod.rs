@@ -19,25 +19,20 @@ use cargo_metadata::{Metadata, Target, TargetKind};
 use self::graph::{Knot, knots};
 use self::tree::Tree;
 
-/// Crates that are not there yet. A name that is not needed any more is a finding, too.
-const EXCEPTIONS: &[&str] = &["isthmus-tests"];
 /// Most edges that a finding shows.
 const SHOWN: usize = 8;
 
-/// One finding for each knot of modules, and one for each exception without a knot.
+/// One finding for each knot of modules.
 pub(super) fn check(metadata: &Metadata) -> anyhow::Result<Vec<String>> {
     let mut findings = vec![];
-    for package in metadata.workspace_packages() {
-        let mut found = vec![];
-        for target in package.targets.iter().filter(|target| is_checked(target)) {
-            let root = target.src_path.as_std_path();
-            let knots =
-                of_crate(root).with_context(|| format!("the modules of {} cannot be read", target.name))?;
-            found.extend(
-                knots.iter().map(|knot| say(&target.name, knot, metadata.workspace_root.as_std_path())),
-            );
+    for target in metadata.workspace_packages().iter().flat_map(|package| &package.targets) {
+        if !is_checked(target) {
+            continue;
         }
-        findings.extend(judge(&package.name, found));
+        let knots = of_crate(target.src_path.as_std_path())
+            .with_context(|| format!("the modules of {} cannot be read", target.name))?;
+        let root = metadata.workspace_root.as_std_path();
+        findings.extend(knots.iter().map(|knot| say(&target.name, knot, root)));
     }
     Ok(findings)
 }
@@ -47,16 +42,6 @@ pub(super) fn check(metadata: &Metadata) -> anyhow::Result<Vec<String>> {
 fn is_checked(target: &Target) -> bool {
     let kinds = [TargetKind::Lib, TargetKind::Bin, TargetKind::CDyLib];
     target.kind.iter().any(|kind| kinds.contains(kind))
-}
-
-fn judge(package: &str, found: Vec<String>) -> Vec<String> {
-    match (EXCEPTIONS.contains(&package), found.is_empty()) {
-        (false, _) => found,
-        (true, false) => vec![],
-        (true, true) => vec![format!(
-            "{package}: no knot is left among its modules: take it out of EXCEPTIONS in xtask/src/tidy/modules/mod.rs"
-        )],
-    }
 }
 
 fn of_crate(root: &Path) -> anyhow::Result<Vec<Knot>> {
@@ -82,7 +67,7 @@ fn say(krate: &str, knot: &Knot, root: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{EXCEPTIONS, judge, of_crate, say};
+    use super::{of_crate, say};
     use std::fs;
 
     /// What is found in a crate of these files; the first is its root.
@@ -165,15 +150,5 @@ mod tests {
             ("b.rs", "pub struct T; fn f(_: crate::S) {}"),
         ];
         assert!(found(&files)[0].contains("modules a, b reach each other"), "{:?}", found(&files));
-    }
-
-    #[test]
-    fn exceptions_count_as_long_as_they_are_needed() {
-        let (knot, no_knot) = (vec!["a knot".to_string()], vec![]);
-        assert_eq!(judge("attic", knot.clone()).len(), 1);
-        for name in EXCEPTIONS {
-            assert!(judge(name, knot.clone()).is_empty());
-            assert!(judge(name, no_knot.clone())[0].contains("take it out of EXCEPTIONS"));
-        }
     }
 }
