@@ -76,7 +76,7 @@ fn choose(wanted: &Wanted) -> anyhow::Result<Vec<&'static Suite>> {
     }
     let asked =
         |suite: &&Suite| wanted.names.is_empty() || wanted.names.iter().any(|name| name == suite.name);
-    Ok(table::SUITES.iter().filter(asked).filter(|suite| !wanted.short || !suite.short.is_empty()).collect())
+    Ok(table::SUITES.iter().filter(asked).filter(|suite| !wanted.short || suite.short > 0).collect())
 }
 
 fn one(ws: &Workspace, suite: &'static Suite, wanted: &Wanted) -> anyhow::Result<Outcome> {
@@ -106,7 +106,7 @@ fn one(ws: &Workspace, suite: &'static Suite, wanted: &Wanted) -> anyhow::Result
 }
 
 fn parts(suite: &'static Suite, wanted: &Wanted) -> impl Iterator<Item = &'static str> {
-    let all = if wanted.short { suite.short } else { suite.parts };
+    let all = if wanted.short { &suite.parts[..suite.short] } else { suite.parts };
     let piece = wanted.part.clone().unwrap_or_default();
     all.iter().copied().filter(move |part| part.contains(&piece))
 }

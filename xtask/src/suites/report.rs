@@ -9,17 +9,11 @@ use crate::workspace::Workspace;
 /// One line per suite.
 pub(super) fn line(outcome: &Outcome) -> String {
     let (judged, carried) = (&outcome.judged, &outcome.carried);
+    let [cases, passed, differ, unsteady, shared, early] = numbers(outcome);
     let mut text = format!(
-        "{:<12} {:>5} cases, {:>5} passed both ways, {} differ, {} unsteady; {} shared ({}), {} ended early, {} established",
-        outcome.suite.name,
-        judged.cases,
-        judged.passed,
-        judged.differing.len(),
-        judged.unsteady.len(),
-        carried.shared,
-        share(outcome),
-        carried.ended_early(),
-        carried.established,
+        "{:<12} {cases:>5} cases, {passed:>5} passed both ways, {differ} differ, {unsteady} unsteady; {shared} shared, \
+         {early} ended early, {} established",
+        outcome.suite.name, carried.established,
     );
     for name in &judged.differing {
         let _ = write!(
@@ -61,8 +55,18 @@ fn known(outcome: &Outcome, name: &str) -> Option<&'static str> {
     outcome.suite.known.iter().find(|(case, _)| name.contains(case)).map(|(_, why)| *why)
 }
 
-fn share(outcome: &Outcome) -> String {
-    outcome.carried.share().map_or_else(|| "none".into(), |share| format!("{share} %"))
+/// Cases, passed, differing, unsteady, in shared memory, ended early.
+fn numbers(outcome: &Outcome) -> [String; 6] {
+    let (judged, carried) = (&outcome.judged, &outcome.carried);
+    let share = carried.share().map_or_else(|| "none".into(), |share| format!("{share} %"));
+    [
+        judged.cases.to_string(),
+        judged.passed.to_string(),
+        judged.differing.len().to_string(),
+        judged.unsteady.len().to_string(),
+        format!("{} ({share})", carried.shared),
+        carried.ended_early().to_string(),
+    ]
 }
 
 /// Prints and writes the Markdown.
@@ -71,20 +75,8 @@ pub(super) fn write(ws: &Workspace, outcomes: &[Outcome]) -> anyhow::Result<()> 
         "| suite | version | cases | passed both ways | differing | unsteady | shared memory | ended early |\n|---|---|--:|--:|--:|--:|--:|--:|\n",
     );
     for outcome in outcomes {
-        let (judged, carried) = (&outcome.judged, &outcome.carried);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} ({}) | {} |",
-            outcome.suite.name,
-            outcome.version,
-            judged.cases,
-            judged.passed,
-            judged.differing.len(),
-            judged.unsteady.len(),
-            carried.shared,
-            share(outcome),
-            carried.ended_early()
-        );
+        let cells = numbers(outcome).join(" | ");
+        let _ = writeln!(text, "| {} | {} | {cells} |", outcome.suite.name, outcome.version);
     }
     println!("\n{text}");
     Ok(fs::write(ws.target().join("suites/table.md"), text)?)
