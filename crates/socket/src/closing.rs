@@ -100,16 +100,7 @@ pub(crate) fn is_own_memory(side: Side, flags: Flags) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const PHASES: [Phase; 7] = [
-        Phase::Free,
-        Phase::Listening,
-        Phase::Accepted,
-        Phase::Intent,
-        Phase::Smc,
-        Phase::Plain,
-        Phase::Fresh,
-    ];
+    use crate::phase::PHASES;
 
     #[test]
     fn a_shutdown_closes_what_it_names() {

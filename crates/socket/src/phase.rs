@@ -87,20 +87,15 @@ pub(crate) const fn next(phase: Phase, event: Event) -> Option<Phase> {
     }
 }
 
+/// All of them.
+#[cfg(test)]
+pub(crate) const PHASES: [Phase; 7] = [Phase::Free, Listening, Phase::Accepted, Intent, Smc, Plain, Fresh];
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fmt::Write as _;
 
-    const PHASES: [Phase; 7] = [
-        Phase::Free,
-        Phase::Listening,
-        Phase::Accepted,
-        Phase::Intent,
-        Phase::Smc,
-        Phase::Plain,
-        Phase::Fresh,
-    ];
     const EVENTS: [Event; 9] =
         [Listened, Event::Accepted, Watched, Offered, Shared, Refused, Forsaken, Withdrawn, Closed];
 
