@@ -18,6 +18,7 @@ mod report;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use uperf::profile::Refusal;
 
 use crate::commands::Cli;
@@ -26,11 +27,30 @@ use crate::commands::Cli;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    Cli::parse().run().unwrap_or_else(|error| {
-        eprintln!("smc_bench: {error:#}");
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    cli.run().unwrap_or_else(|error| {
+        uperf::say(format_args!("{error:#}"));
         match error.downcast_ref() {
             Some(Refusal::Usage(_)) => ExitCode::from(USAGE),
             _ => ExitCode::FAILURE,
         }
     })
+}
+
+/// What was asked for is shown, what is wrong is said in one sentence.
+fn refuse(error: &clap::Error) -> ! {
+    if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        uperf::say(format_args!("{}: see --help", sentence(&error.to_string())));
+        std::process::exit(USAGE.into());
+    }
+    error.exit()
+}
+
+/// Of clap's paragraphs the first, without its heading, and what it thinks was meant.
+fn sentence(text: &str) -> String {
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let tips = text.lines().filter(|line| line.trim_start().starts_with("tip: "));
+    let lines: Vec<&str> =
+        paragraph.trim_start_matches("error: ").lines().chain(tips).map(str::trim).collect();
+    lines.join(" ").replace(" tip: ", "; ")
 }

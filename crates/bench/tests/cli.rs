@@ -74,29 +74,51 @@ fn a_master_says_what_it_does_if_it_is_asked_to() {
 }
 
 #[test]
-fn nonsense_is_refused_with_status_2() {
-    let nonsense: [&[&str]; 15] = [
-        &["x"],
-        &["rr"],
-        &["buffers", "--paths", "unix"],
-        &["worker"],
-        &["demo", "--conns", "1"],
-        &["demo", "--seconds", "never"],
-        &["profile", "show", "pings"],
-        &["-m", "ping", "--var", "sise=4"],
-        &["compare", "--profile", "ping", "--set", "sise=4"],
-        &["sweep", "--set", "size=4"],
-        &["buffers", "--set", "sise=4"],
-        &["report"],
-        &["compare", "--paths", "pigeon"],
-        &["sweep", "--rounds", "0"],
-        &["buffers", "--conns", "many"],
-    ];
-    for args in nonsense {
-        let output = run(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{args:?}");
+fn nonsense_is_answered_with_one_sentence_and_status_2() {
+    let nonsense = "x|rr|worker|-a|-v|-m|-z|-s -m x|-m x -P 70000|-s -S ssl|-m ping --var sise=4|-m x --var novalue|\
+        -m x -i 0|-m x -i 1h|buffers --paths unix|\
+        buffers --set sise=4|buffers --conns many|demo --conns 1|demo --seconds never|profile show pings|to|report|\
+        app nosuch|sweep --set size=4|sweep --rounds 0|compare --profile ping --set sise=4|compare --quick --full|\
+        compare --only idle|compare --suite goals --conns 1|compare --suite dreams|compare --conns 0|\
+        compare --conns 1,,2|compare --paths pigeon|compare --seconds 0|compare --seconds -1|compare --set size|\
+        compare --rounds 0";
+    for args in nonsense.split('|') {
+        let output = run(&args.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(2), "{args}");
+        let said = text(&output.stderr);
+        assert!(output.stdout.is_empty() && said.starts_with("smc_bench: "), "{args}: {said}");
+        assert!(said.lines().count() == 1 && !said.contains("error: "), "{args}: {said}");
     }
-    let said = text(&run(&["-m", "ping", "--var", "sise=4"]).stderr);
-    assert_eq!(said, "smc_bench: the profile ping has no variable `sise`: did you mean `size`?\n");
+    let said = |args: &[&str]| text(&run(args).stderr);
+    let sise = said(&["-m", "ping", "--var", "sise=4"]);
+    assert_eq!(sise, "smc_bench: the profile ping has no variable `sise`: did you mean `size`?\n");
+    let app = "invalid value 'x' for '<NAME>' [possible values: redis, nginx, postgres, memcached]";
+    assert_eq!(said(&["app", "x"]), format!("smc_bench: {app}: see --help\n"));
+    let round = said(&["compare", "--round", "1"]);
+    assert!(
+        round.contains("unexpected argument '--round' found; a similar argument exists: '--rounds'"),
+        "{round}"
+    );
+    let seconds = said(&["idle", "--seconds", "-1"]);
+    assert!(seconds.contains(": a number of seconds from 0.01 to 3600 is wanted"), "{seconds}");
+    // Said of each place where it stands, it would be said four times.
+    let size = said(&["compare", "--profile", "ping", "--set", "size=abc"]);
+    assert_eq!(size.lines().count(), 1, "{size}");
+}
+
+/// A disk that is full takes neither what is said nor what is shown; the status tells.
+#[test]
+fn a_full_disk_is_told_once_and_by_the_status() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let status = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+        command.args(args).stdin(Stdio::null()).stdout(full()).stderr(full());
+        command.status().expect("it starts").code()
+    };
+    assert_eq!(status(&["compare", "--paths", "pigeon"]), Some(2));
+    assert_eq!(status(&["-m", "nosuch"]), Some(1));
+    let mut list = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+    let said = list.args(["profile", "list"]).stdout(full()).output().expect("it starts");
+    let told = "smc_bench: cannot print the results: No space left on device (os error 28)\n";
+    assert_eq!((said.status.code(), text(&said.stderr).as_str()), (Some(1), told));
 }

@@ -9,7 +9,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::exit::Exit;
 use crate::master::{self, Tables};
-use crate::profile;
+use crate::profile::{self, Refusal};
 use crate::slave;
 use crate::strand::Detail;
 use crate::strand::workers::Server;
@@ -95,7 +95,10 @@ impl UperfArgs {
                 master::run(&profile::load(name, &variables)?, &self.for_master())
             }
             None if self.slave => slave::run(&self.for_slave()),
-            None => ends_of_uperf().exit(),
+            None => {
+                Err(Refusal::usage("either -m PROFILE, -s or a command is wanted: see smc_bench --help")
+                    .into())
+            }
         }
     }
 
@@ -132,15 +135,6 @@ impl UperfArgs {
             verbose: self.verbose,
         }
     }
-}
-
-/// What a command line lacks that is neither a master's nor a slave's.
-fn ends_of_uperf() -> clap::Error {
-    let what = "either -m PROFILE, -s or a command is wanted";
-    clap::Error::raw(
-        clap::error::ErrorKind::MissingRequiredArgument,
-        format!("{what}; see smc_bench --help\n"),
-    )
 }
 
 /// As many descriptors as this user may have: each strand needs some.

@@ -3,9 +3,9 @@
 //! | status | meaning |
 //! |---|---|
 //! | 0 | everything was done; flowops that `canfail` may have failed, and are counted |
-//! | 1 | a bad profile, no slave, a strand or a slave that failed, a result that could not be written |
+//! | 1 | a bad profile, no slave, a strand or a slave that failed, a result that could not be printed or written |
 //! | 2 | a command line that makes no sense |
-//! | 130 | interrupted by Ctrl-C or SIGTERM, with what had been measured by then printed and written |
+//! | 130 | interrupted by Ctrl-C, SIGTERM or SIGHUP, with what had been measured by then printed and written |
 //!
 //! uperf itself has 0 for an unknown option, too; no script can want that.
 

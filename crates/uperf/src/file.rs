@@ -54,7 +54,10 @@ pub fn check(path: &Path) -> io::Result<()> {
 fn beside(path: &Path, permissions: Permissions) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.map_or(PathBuf::from("."), Path::to_path_buf);
-    tempfile::Builder::new().prefix(".smc_bench-").permissions(permissions).tempfile_in(folder)
+    let made = tempfile::Builder::new().prefix(".smc_bench-").permissions(permissions).tempfile_in(folder);
+    // Nobody asked for the name that stands there.
+    let plain = |text: String| text.split(" at path ").next().unwrap_or_default().to_owned();
+    made.map_err(|error| io::Error::new(error.kind(), plain(error.to_string())))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod link;
 mod master;
 pub mod profile;
 pub mod result;
+mod say;
 mod slave;
 mod strand;
 mod wire;
@@ -27,5 +28,6 @@ pub fn named(value: impl clap::ValueEnum) -> String {
 
 pub use cli::{STATUSES, UperfArgs};
 pub use exit::Exit;
+pub use say::{ending_signals, say};
 pub use strand::workers::Server;
 pub use strand::workers::child::{StrandArgs, work};

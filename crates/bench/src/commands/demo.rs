@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 #[derive(Args)]
 pub(crate) struct Options {
     /// Length of one measurement in seconds
-    #[arg(long, default_value_t = 0.25, value_parser = seconds)]
+    #[arg(long, default_value_t = 0.25, value_parser = seconds, allow_negative_numbers = true)]
     seconds: f64,
     /// How often each path has its turn; medians are shown
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]

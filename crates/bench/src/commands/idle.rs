@@ -18,7 +18,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     conns: u32,
     /// How long to watch them idle
-    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 2.0, value_parser = seconds, allow_negative_numbers = true)]
     seconds: f64,
     /// Transactions (200 bytes there, 1000 back) over each before that
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

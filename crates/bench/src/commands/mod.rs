@@ -23,7 +23,7 @@ use self::inner::Inner;
 use crate::paths::Pairs;
 
 /// Of the commands that compare.
-const STATUSES: &str = "Exit status: 0 all was measured; 1 something could not be measured or written, or a goal is \
+const STATUSES: &str = "Exit status: 0 all was measured; 1 something could not be read, measured or written, or a goal is \
                         below its floor or without a verdict; 2 the command line is wrong; 130 Ctrl-C (what was measured is shown all the same)";
 
 /// Compare TCP, AF_UNIX and SMC on this host.
@@ -52,14 +52,19 @@ enum Command {
     #[command(after_help = STATUSES)]
     Buffers(buffers::Options),
     /// A real server with its own load generator, plain and under smc_run
+    #[command(after_help = STATUSES)]
     App(app::Options),
     /// What connections cost that do nothing: CPU time and memory
+    #[command(after_help = STATUSES)]
     Idle(idle::Options),
     /// A stream to HOST, where `smc_bench serve` runs
+    #[command(after_help = uperf::STATUSES)]
     To(to::To),
     /// Wait for `smc_bench to`
+    #[command(after_help = uperf::STATUSES)]
     Serve(to::Serve),
     /// Show again what a comparison saved with --json
+    #[command(after_help = STATUSES)]
     Report(report::Options),
     /// The built-in profiles, also as files for uperf
     #[command(subcommand)]

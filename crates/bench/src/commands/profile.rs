@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use crate::compare::progress::say;
 use crate::report;
 use uperf::profile::builtin::{self, Builtin};
+use uperf::say;
 
 /// Names and values.
 type Variables = [(&'static str, &'static str)];
@@ -49,12 +49,12 @@ fn list() -> String {
 /// The variables go to stderr: stdout may be a file that is to be a profile.
 fn show(profile: &Builtin, for_uperf: bool) -> anyhow::Result<()> {
     if !for_uperf {
-        return Ok(report::print(profile.text)?);
+        return report::print(profile.text);
     }
     report::print(&profile.for_uperf())?;
     let variables = profile.defaults();
     let needed: Vec<_> = variables.into_iter().filter(|(name, _)| *name != builtin::WARM_UP_TIME).collect();
-    say(&format!("uperf takes its variables from the environment: {} uperf -m FILE", settings(&needed)));
+    say(format_args!("uperf takes its variables from the environment: {} uperf -m FILE", settings(&needed)));
     Ok(())
 }
 

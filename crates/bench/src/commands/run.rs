@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
 use super::shared::Shown;
@@ -21,7 +21,7 @@ use crate::compare::measure::{Bench, Taken, WINDOW};
 use crate::compare::plan::Plan;
 use crate::compare::probe;
 use crate::compare::procfs::Procfs;
-use crate::compare::progress::{self, Progress};
+use crate::compare::progress::Progress;
 use crate::compare::quiet::Host as _;
 use crate::compare::study::{Axis, Ending, Study};
 use crate::compare::summary::Reading;
@@ -30,6 +30,7 @@ use crate::idle;
 use crate::path::Path;
 use crate::paths::abort;
 use crate::report;
+use uperf::say;
 
 /// The exit status of a program that Ctrl-C ended, as shells have it.
 const INTERRUPTED: u8 = 130;
@@ -71,7 +72,7 @@ impl Job {
 
 /// Measures and shows.
 pub(crate) fn run(job: Job, shown: &Shown, world: &mut dyn World) -> anyhow::Result<ExitCode> {
-    shown.files.doubts().iter().for_each(|doubt| progress::say(doubt));
+    shown.files.doubts().iter().for_each(say);
     let study = measure(job, shown, world)?;
     let is_shown = report::show(&study, &shown.files);
     Ok(status(&study, is_shown))
@@ -129,7 +130,7 @@ fn add_idle(study: &mut Study, settings: &idle::Settings, bench: &mut Bench<'_>)
     let planned: BTreeSet<Path> = contenders.map(|one| one.path).collect();
     let planned_nothing = planned.is_empty();
     let paths = if planned_nothing { IDLE.to_vec() } else { planned.into_iter().collect() };
-    progress::say("measuring what idle connections cost");
+    say("measuring what idle connections cost");
     let (idle, seen) = bench.watched(WINDOW.1, |world| world.idle(settings, &paths));
     match idle {
         Err(_) if (bench.stop)() => study.ending = Ending::Interrupted,
@@ -163,26 +164,17 @@ pub(crate) fn status(study: &Study, is_shown: bool) -> ExitCode {
 /// that closes. None ends this process: what was measured is shown and written.
 fn on_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    let (mut signals, told) = (Signals::new([SIGINT, SIGTERM])?, Arc::clone(&stop));
-    if !ignores(SIGHUP) {
-        signals.add_signal(SIGHUP)?;
-    }
+    let (mut signals, told) = (Signals::new(uperf::ending_signals())?, Arc::clone(&stop));
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             if told.swap(true, Ordering::Relaxed) || signal == SIGHUP {
                 abort::want();
             } else {
-                progress::say("ending after this run; once more ends it now");
+                say("ending after this run; once more ends it now");
             }
         }
     })?;
     Ok(stop)
-}
-
-/// As `nohup` has it: who wants to outlive the terminal does.
-fn ignores(signal: i32) -> bool {
-    let status = procfs::process::Process::myself().and_then(|process| process.status());
-    status.is_ok_and(|status| status.sigign & (1 << (signal - 1)) != 0)
 }
 
 /// As a shell would take it, the program by its bare name.

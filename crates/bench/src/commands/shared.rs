@@ -39,13 +39,13 @@ pub(crate) struct Own {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Common {
     /// Length of one measurement in seconds
-    #[arg(long, value_parser = seconds)]
+    #[arg(long, value_parser = seconds, allow_negative_numbers = true)]
     seconds: Option<f64>,
     /// How often each path has its turn; medians are shown
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
     /// Seconds before each measurement that are not counted [default: half of --seconds, 1 at most]
-    #[arg(long, value_parser = seconds)]
+    #[arg(long, value_parser = seconds, allow_negative_numbers = true)]
     warm_up: Option<f64>,
     #[command(flatten)]
     pub(crate) shown: Shown,
@@ -55,7 +55,7 @@ pub(crate) struct Common {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Shown {
     /// Wait until nobody else uses the CPU, so many seconds in all at most
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = WAIT, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = WAIT, value_parser = seconds, allow_negative_numbers = true)]
     wait: Option<f64>,
     #[command(flatten)]
     pub(crate) files: Files,

@@ -19,7 +19,7 @@ pub(crate) struct To {
     #[arg(short = 'R', long)]
     reverse: bool,
     /// How long, in seconds
-    #[arg(short = 't', long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
+    #[arg(short = 't', long, value_name = "S", default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
     time: f64,
     /// Control port
     #[arg(long, default_value_t = PORT)]

@@ -1,6 +1,5 @@
 //! How far it is, on stderr: a bar for somebody who watches, a line per round for a file.
 
-use std::io::Write;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -8,6 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::cell::Cell;
 use crate::compare::measure::{News, Step};
 use crate::compare::plan::Plan;
+use uperf::say;
 
 /// Shows a measurement's way.
 pub(crate) struct Progress {
@@ -22,10 +22,10 @@ impl Progress {
         let cells = plan.round(0).len();
         let rounds = if plan.rounds == 1 { "once".into() } else { format!("{} times", plan.rounds) };
         if cells > 0 {
-            say(&format!("measuring {cells} cells, each {rounds}: about {}", time(plan.guess_all())));
+            say(format_args!("measuring {cells} cells, each {rounds}: about {}", time(plan.guess_all())));
         }
         if !probes.is_zero() {
-            say(&format!("then what no cell tells: about {}", time(probes)));
+            say(format_args!("then what no cell tells: about {}", time(probes)));
         }
         let bar = ProgressBar::new(plan.runs() as u64);
         // The template is a constant; without it the bar looks plainer, no more.
@@ -46,11 +46,11 @@ impl Progress {
             News::Probes(probe, round) => {
                 self.bar.set_message(format!("round {} of {}: {probe}", round + 1, self.rounds));
                 if self.bar.is_hidden() {
-                    say(&format!("round {} of {} of {probe}", round + 1, self.rounds));
+                    say(format_args!("round {} of {} of {probe}", round + 1, self.rounds));
                 }
             }
             News::Lacks(probe, reason) => {
-                self.bar.suspend(|| say(&format!("{probe} not measured: {reason}")));
+                self.bar.suspend(|| say(format_args!("{probe} not measured: {reason}")));
             }
         }
     }
@@ -59,7 +59,7 @@ impl Progress {
         self.bar.set_position(step.done as u64);
         self.bar.set_message(sentence(step, self.rounds));
         if self.bar.is_hidden() && self.told != Some(step.round) {
-            say(&format!("round {} of {}: {} left", step.round + 1, self.rounds, time(step.left)));
+            say(format_args!("round {} of {}: {} left", step.round + 1, self.rounds, time(step.left)));
             self.told = Some(step.round);
         }
     }
@@ -68,11 +68,6 @@ impl Progress {
     pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
     }
-}
-
-/// To stderr; that nobody reads it is no reason to end.
-pub(crate) fn say(sentence: &str) {
-    let _ = writeln!(std::io::stderr(), "smc_bench: {sentence}");
 }
 
 fn sentence(step: &Step, rounds: u16) -> String {

@@ -98,6 +98,7 @@ mod tests {
         let files = Files { json: Some(file), csv: Some(folder.path().join("x.csv")), ..Files::default() };
         let doubts = files.doubts();
         assert!(doubts.len() == 1 && doubts[0].contains("No such file or directory"), "{doubts:?}");
+        assert!(!doubts[0].contains(".smc_bench-"), "no file that nobody asked for: {doubts:?}");
         assert_eq!(fs::read_dir(folder.path()).map(Iterator::count).ok(), Some(0), "nothing is left behind");
     }
 

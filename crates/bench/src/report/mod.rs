@@ -15,18 +15,21 @@ mod units;
 
 use std::io::{self, Write};
 
+use anyhow::Context;
+
 pub(crate) use self::files::Files;
 pub(crate) use self::json::load;
-use crate::compare::progress::say;
 use crate::compare::study::Study;
+use uperf::say;
 
 /// Prints `study` and writes the files that were asked for. False if something could not be written; the sentence about
 /// it is on stderr then.
 pub(crate) fn show(study: &Study, files: &Files) -> bool {
     let printed = if files.takes_stdout() { Ok(()) } else { print(&text::text(study, width())) };
-    let errors = files.save(study);
-    errors.iter().for_each(|error| say(error));
-    printed.is_ok() && errors.is_empty()
+    let printed = printed.map_err(|error| format!("{error:#}"));
+    let errors: Vec<String> = printed.err().into_iter().chain(files.save(study)).collect();
+    errors.iter().for_each(say);
+    errors.is_empty()
 }
 
 /// Of the terminal that stdout is, or as COLUMNS has it; a file may have lines of any length.
@@ -37,11 +40,10 @@ fn width() -> usize {
 }
 
 /// To stdout. A reader who has gone, as `head` does, is no error.
-pub(crate) fn print(text: &str) -> io::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            say(&format!("cannot print the results: {error}"));
-            Err(error)
+            Err(error).context("cannot print the results")
         }
         _ => Ok(()),
     }

@@ -138,7 +138,9 @@ pub(crate) fn master_with_tables(slave: &Slave, profile: &str, args: &[&str]) ->
 }
 
 pub(crate) fn start_master(port: u16, profile: &str, args: &[&str]) -> Process {
-    let mut command = program();
+    // With SIGHUP as it is by default, whatever this test runs under.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_smc_bench")]).stdin(Stdio::null());
     command.args(["-m", profile, "-P", &port.to_string(), "--var", "?h=127.0.0.1"]).args(args);
     Process(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the master starts"))
 }

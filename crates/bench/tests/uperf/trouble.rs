@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Output;
+use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,23 +19,6 @@ fn run(args: &[&str]) -> Output {
 
 fn complaint(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-#[test]
-fn a_command_line_that_makes_no_sense_is_status_2() {
-    for args in
-        [&["-s", "-m", "x"][..], &["-a"], &["-m"], &["-z"], &["-m", "x", "-P", "70000"], &["-s", "-S", "ssl"]]
-    {
-        let output = run(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", complaint(&output));
-        assert!(!output.stderr.is_empty(), "{args:?}");
-    }
-    for args in [&["-m", "x", "-i", "0"][..], &["-m", "x", "-i", "1h"], &["-m", "x", "--var", "novalue"]] {
-        assert_eq!(run(args).status.code(), Some(2), "{args:?}");
-    }
-    let help = run(&["-h"]);
-    assert_eq!(help.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&help.stdout).contains("-m, --master <PROFILE>"));
 }
 
 #[test]
@@ -171,16 +154,23 @@ fn what_was_measured_survives_the_death_of_the_slave() {
 }
 
 #[test]
-fn ctrl_c_shows_what_was_measured() {
-    let mut slave = Slave::start(&[]);
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    let mut master = under_way(&slave, file.path());
-    master.signal("-INT");
-    assert_eq!(master.wait(), Some(130));
-    let run = read_json(file.path());
-    assert!(number(&run, "/operations") > 0, "{run}");
-    assert_eq!(run["failure"], "interrupted");
-    assert_eq!(slave.process.wait(), Some(1));
+fn ctrl_c_and_a_closed_terminal_show_what_was_measured() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let mut slave = Slave::start(&[]);
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let mut master = under_way(&slave, file.path());
+        // A terminal tells all processes in it.
+        for strand in children_of(master.0.id()).iter().filter(|_| signal != "-TERM") {
+            let sent = Command::new("kill").args([signal, &strand.pid.to_string()]).status();
+            assert!(sent.expect("kill starts").success());
+        }
+        master.signal(signal);
+        assert_eq!(master.wait(), Some(130), "{signal}");
+        let run = read_json(file.path());
+        assert!(number(&run, "/operations") > 0, "{run}");
+        assert_eq!(run["failure"], "interrupted", "{signal}");
+        assert_eq!(slave.process.wait(), Some(1));
+    }
 }
 
 #[test]

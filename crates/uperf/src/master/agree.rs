@@ -10,6 +10,7 @@ use crate::convert::{WorkOrder, protocol_number, to_wire};
 use crate::link::{Link, MARK, PATIENCE, explain};
 use crate::profile::model::{Group, Profile, StrandKind, Until};
 use crate::profile::options::Protocol;
+use crate::say::say;
 use crate::strand::workers::Server;
 use crate::strand::workers::{Events, prepare};
 use crate::strand::{Peer, Plan, Ports, Role};
@@ -43,7 +44,7 @@ pub(super) fn agree(
             let slave = greet(number, group, host, options)?;
             if options.verbose {
                 let what = if slave.is_ours { "of this program" } else { "of uperf" };
-                eprintln!("smc_bench: {} has a slave {what} for {}", slave.host, group.name);
+                say(format_args!("{} has a slave {what} for {}", slave.host, group.name));
             }
             slaves.push(slave);
         }
@@ -131,11 +132,11 @@ fn order_from(party: &Party, slave: &mut SlaveLink) -> anyhow::Result<Vec<SlaveI
     let infos =
         if accepts(&party.group) { party.workers.ports().iter().map(to_info).collect() } else { vec![] };
     if party.peer == Peer::Uperf && party.needs_clean_ends() {
-        eprintln!(
-            "smc_bench: uperf's slave at {} may do nothing in a transaction that follows one with a duration on the \
-             same connections: leave out the warm-up",
+        say(format_args!(
+            "uperf's slave at {} may do nothing in a transaction that follows one with a duration on the same \
+             connections: leave out the warm-up",
             slave.host
-        );
+        ));
     }
     let hello = Hello {
         phase: 2,

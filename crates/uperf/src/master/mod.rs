@@ -18,6 +18,7 @@ use anyhow::Context;
 
 use crate::exit::Exit;
 use crate::profile::model::Profile;
+use crate::say::say;
 use conductor::Conductor;
 use host::{Nic, nics};
 use output::{Printer, json};
@@ -33,7 +34,7 @@ pub(crate) fn run(profile: &Profile, options: &Options) -> anyhow::Result<Exit> 
     let mut printer = Printer::new(options, profile);
     let tell = |news: &str| {
         if options.verbose {
-            eprintln!("smc_bench: {news}");
+            say(news);
         }
     };
     let strands: u32 = profile.groups.iter().map(|group| group.strands).sum();
@@ -48,7 +49,10 @@ pub(crate) fn run(profile: &Profile, options: &Options) -> anyhow::Result<Exit> 
             .with_context(|| format!("cannot write to {}", path.display()))?;
     }
     if let Some(failure) = &summary.failure {
-        eprintln!("smc_bench: {failure}");
+        say(failure);
+    }
+    if let Some(error) = printer.lost() {
+        return Err(error).context("cannot print the results");
     }
     Ok(summary.exit)
 }

@@ -43,12 +43,15 @@ impl Errors {
         errors
     }
 
-    /// One more, unless there are too many already.
+    /// One more, unless there are too many already, or it was said: a wrong variable is wrong wherever it stands.
     pub(super) fn add(&mut self, place: impl Into<Option<Place>>, sentence: impl Into<String>) {
-        if self.problems.len() < MOST {
-            self.problems.push(Problem { place: place.into(), sentence: sentence.into() });
-        } else {
-            self.more = true;
+        let sentence = sentence.into();
+        let is_said =
+            sentence.contains("(from $") && self.problems.iter().any(|one| one.sentence == sentence);
+        match self.problems.len() {
+            _ if is_said => {}
+            ..MOST => self.problems.push(Problem { place: place.into(), sentence }),
+            _ => self.more = true,
         }
     }
 

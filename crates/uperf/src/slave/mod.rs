@@ -6,7 +6,7 @@
 mod job;
 mod session;
 
-use std::io;
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::ops::Add;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use anyhow::anyhow;
 
 use crate::exit::Exit;
 use crate::result::Run;
+use crate::say::say;
 use crate::strand::listen_tcp;
 use crate::strand::workers::Server;
 use job::Outcome;
@@ -43,7 +44,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Exit> {
     let (listener, port) =
         listen_tcp(port).map_err(|error| anyhow!("cannot listen on port {port}: {}", why(port, &error)))?;
     if options.once || options.port == 0 {
-        println!("slave listens on port {port}");
+        // Who cannot read it knows the port, or waits in vain.
+        let _ = writeln!(io::stdout(), "slave listens on port {port}");
     }
     let slave = Arc::new(Slave { options: options.clone(), state: Mutex::default() });
     loop {
@@ -51,7 +53,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Exit> {
             Ok((master, _)) => slave.clone().receive(master.into()),
             // Not enough descriptors or memory right now: whoever knocked has to try again.
             Err(error) => {
-                eprintln!("smc_bench: a master could not be accepted: {error}");
+                say(format_args!("a master could not be accepted: {error}"));
                 thread::sleep(std::time::Duration::from_millis(100));
             }
         }
@@ -93,7 +95,7 @@ impl Slave {
     fn receive(self: Arc<Self>, master: TcpStream) {
         let work = move || self.serve(master);
         if let Err(error) = thread::Builder::new().name("session".into()).spawn(work) {
-            eprintln!("smc_bench: a master could not be served: {error}");
+            say(format_args!("a master could not be served: {error}"));
         }
     }
 
@@ -102,19 +104,18 @@ impl Slave {
         let session = match Session::greet(master, options.server) {
             Ok(session) => session,
             Err(reason) => {
-                eprintln!(
-                    "smc_bench: somebody at the control port is no master that can be served: {reason}"
-                );
-                return;
+                return say(format_args!(
+                    "somebody at the control port is no master that can be served: {reason}"
+                ));
             }
         };
         self.state().open += 1;
         if options.verbose {
-            eprintln!("smc_bench: a master at {} is served", session.master());
+            say(format_args!("a master at {} is served", session.master()));
         }
         let outcome = session.serve();
         if let Some(failure) = &outcome.failure {
-            eprintln!("smc_bench: {failure}");
+            say(failure);
         }
         self.note(outcome);
     }
@@ -129,7 +130,7 @@ impl Slave {
         state.run = both(before, outcome.run);
         let written = self.options.json.as_deref().map_or(Ok(()), |path| write(path, &state.run));
         if let Err(error) = &written {
-            eprintln!("smc_bench: cannot write the result: {error}");
+            say(format_args!("cannot write the result: {error}"));
         }
         if self.options.once && state.open == 0 {
             let failed = state.failed || written.is_err();

@@ -66,9 +66,9 @@ fn make(always_user: bool) -> anyhow::Result<Held> {
 /// a second of them uses up all ports, and connect() would search (8 thousand connections a second instead of 25).
 fn reuse_ports() {
     if let Err(error) = std::fs::write("/proc/sys/net/ipv4/tcp_tw_reuse", "1") {
-        eprintln!(
-            "smc_bench: tcp-veth cannot take its ports again ({error}): more than 14 000 short connections over it are too slow"
-        );
+        uperf::say(format_args!(
+            "tcp-veth cannot take its ports again ({error}): more than 14 000 short connections over it are too slow"
+        ));
     }
 }
 

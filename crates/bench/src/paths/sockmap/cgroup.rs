@@ -45,7 +45,7 @@ impl Drop for Cgroup {
         let deadline = Instant::now() + PATIENCE;
         while fs::remove_dir(&self.folder).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
             if Instant::now() > deadline {
-                eprintln!("smc_bench: {} is still in use: remove it later", self.folder.display());
+                uperf::say(format_args!("{} is still in use: remove it later", self.folder.display()));
                 return;
             }
             thread::sleep(PAUSE);

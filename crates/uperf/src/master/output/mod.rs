@@ -6,6 +6,7 @@ pub(super) mod json;
 mod numbers;
 mod tables;
 
+use std::cell::RefCell;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,8 @@ pub(crate) struct Printer {
     line: Option<Line>,
     begin: Instant,
     nics: Vec<Nic>,
+    /// What kept it from being printed.
+    lost: RefCell<Option<io::Error>>,
 }
 
 impl Printer {
@@ -55,6 +58,7 @@ impl Printer {
             line: None,
             begin: Instant::now(),
             nics: vec![],
+            lost: RefCell::default(),
         }
     }
 
@@ -158,6 +162,11 @@ impl Printer {
         }
     }
 
+    /// Why not everything is where it was printed to.
+    pub(crate) fn lost(&self) -> Option<io::Error> {
+        self.lost.take()
+    }
+
     fn rule(&self) {
         self.print_stats(&self.ruler());
     }
@@ -181,7 +190,12 @@ impl Printer {
         if !self.quiet {
             let mut out = io::stdout().lock();
             // Whoever closed our output does not want to know; the run and its other results go on.
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            if let Err(error) = printed
+                && error.kind() != io::ErrorKind::BrokenPipe
+            {
+                self.lost.replace(Some(error));
+            }
         }
     }
 }

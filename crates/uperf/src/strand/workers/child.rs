@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
+use signal_hook::consts::{SIGHUP, SIGINT};
 
 use super::pipe::{Ear, Order, Word, say};
 use super::{Event, Events, Threads, Workers, fixed_port};
@@ -33,8 +34,10 @@ pub fn work(args: &StrandArgs) -> anyhow::Result<()> {
     if getppid() != Pid::from_raw(args.parent) {
         bail!("`smc_bench strand` is started by a master or slave, not by hand");
     }
-    // Ctrl-C at a terminal reaches all; the one that started us decides what it means.
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))?;
+    // Ctrl-C at a terminal, and its end, reach all; the one that started us decides what it means.
+    for signal in [SIGINT, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
     let pipe = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut ear = Ear::new(&pipe)?;
     let Some(Order::Prepare { plan, shared }) = ear.hear().context("an unreadable order")? else {
