@@ -289,7 +289,7 @@ pub fn slot(memory: Shared, connection: &Connection) -> Option<Slot> {
     // What is settled before what there is, so that never more is settled.
     let settled = [0, 1].map(|number: usize| header.settled[number].each_ref().map(settled));
     // What was read first, what was written after it: so nobody seems to have read more than was written.
-    let read = [0, 1].map(|ring: usize| header.rings[ring].cons.0.load(Acquire));
+    let read = [0, 1].map(|ring: usize| header.rings[ring].consumer.0.cons.load(Acquire));
     let written = [0, 1].map(|ring: usize| header.rings[ring].producer.0.prod.load(Acquire));
     let side = |number: usize| SlotSide {
         closed: header.sides[number].closed.load(Relaxed),
@@ -469,7 +469,7 @@ mod tests {
         header.reset(77);
         header.sides[Side::Server as usize].rx.0.count(9000);
         header.rings[0].producer.0.prod.store(20000, Relaxed);
-        header.rings[0].cons.0.store(9000, Relaxed);
+        header.rings[0].consumer.0.cons.store(9000, Relaxed);
         let scratch = Scratch::new("slot");
         scratch.map().keys[0].0[0].store(77, Relaxed);
         scratch.map().connections[0][0].nonce.store(42, Relaxed);

@@ -52,7 +52,7 @@ impl Totals {
         for (side, block) in header.sides.iter().enumerate() {
             let [received, sent] = &header.settled[side];
             add(&map.totals.tx, &block.tx.0, header.rings[side].producer.0.prod.load(Relaxed), sent);
-            add(&map.totals.rx, &block.rx.0, header.rings[1 - side].cons.0.load(Relaxed), received);
+            add(&map.totals.rx, &block.rx.0, header.rings[1 - side].consumer.0.cons.load(Relaxed), received);
         }
     }
 }

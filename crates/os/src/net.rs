@@ -2,6 +2,8 @@
 
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
+use core::cell::Cell;
+use core::mem::MaybeUninit;
 
 /// `SOL_SOCKET` and its options (`asm-generic/socket.h`).
 #[allow(missing_docs)]
@@ -376,6 +378,24 @@ pub fn readable_bytes(fd: i32) -> usize {
 pub fn send_bytes(fd: i32, bytes: &[u8], flags: i32) -> Result<usize> {
     // SAFETY: a slice is readable for its length.
     unsafe { send(fd, bytes.as_ptr(), bytes.len(), flags) }
+}
+
+/// recvfrom(2) into memory that is vouched for.
+pub fn receive(fd: i32, room: &[Cell<MaybeUninit<u8>>], flags: i32) -> Result<usize> {
+    // SAFETY: cells may be written to through a shared reference, and the slice tells how many there are.
+    unsafe { recv(fd, room.as_ptr().cast_mut().cast(), room.len(), flags) }
+}
+
+/// sendto(2) from memory that is vouched for.
+pub fn transmit(fd: i32, bytes: &[Cell<MaybeUninit<u8>>], flags: i32) -> Result<usize> {
+    // SAFETY: a slice is there for its length; the kernel alone reads it.
+    unsafe { send(fd, bytes.as_ptr().cast(), bytes.len(), flags) }
+}
+
+/// Takes up to `len` bytes off the stream unseen, or counts them (MSG_PEEK).
+pub fn discard(fd: i32, len: usize, flags: i32) -> Result<usize> {
+    // SAFETY: with MSG_TRUNC a TCP socket writes to no buffer.
+    unsafe { recv(fd, core::ptr::null_mut(), len, flags | msg::TRUNC) }
 }
 
 /// Resets the connection at once and leaves the descriptor open: connect to AF_UNSPEC.

@@ -15,6 +15,7 @@
 
 pub mod bell;
 mod copy;
+pub mod detour;
 pub mod far;
 pub mod interest;
 mod known;
@@ -32,8 +33,12 @@ pub mod turns;
 pub mod user;
 pub mod wait;
 
+#[cfg(all(test, not(loom)))]
+mod detour_tests;
 #[cfg(all(test, loom))]
 mod loom_bell;
+#[cfg(all(test, loom))]
+mod loom_detour;
 #[cfg(all(test, loom))]
 mod loom_edge;
 #[cfg(all(test, loom))]

@@ -12,7 +12,7 @@ use crate::user::{Sink, Supply};
 use crate::wait::WaitWord;
 use core::ptr::NonNull;
 
-/// `end` while the producer has not moved back to TCP.
+/// `end` while the direction runs in the ring.
 pub const NO_END: u64 = u64::MAX;
 /// Most bytes moved per publication: the reader copies one piece while the writer copies the next.
 pub const CHUNK_MAX: usize = 32 * 1024;
@@ -51,8 +51,20 @@ pub struct ProducerWords {
     pub prod: AtomicU64,
     /// Cursor whose byte lies at offset 0; changes only while the ring is empty.
     pub base: AtomicU64,
-    /// From this cursor on the direction continues on TCP; [`NO_END`] for "not".
+    /// From this cursor on the direction runs on TCP; [`NO_END`] for "not" (see `detour`).
     pub end: AtomicU64,
+    /// Bytes put into TCP so far, in all stretches there.
+    pub sent: AtomicU64,
+}
+
+/// Words written by the consumer.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ConsumerWords {
+    /// Bytes read so far.
+    pub cons: AtomicU64,
+    /// Bytes of this direction read from TCP so far (see `detour`).
+    pub taken: AtomicU64,
 }
 
 /// The control words of one direction.
@@ -61,8 +73,8 @@ pub struct ProducerWords {
 pub struct RingWords {
     /// Written by the producer.
     pub producer: Line<ProducerWords>,
-    /// Bytes read so far; written by the consumer.
-    pub cons: Line<AtomicU64>,
+    /// Written by the consumer.
+    pub consumer: Line<ConsumerWords>,
     /// The consumer waits for data.
     pub data_wait: Line<WaitWord>,
     /// The producer waits for space.
@@ -77,8 +89,9 @@ impl RingWords {
                 prod: AtomicU64::new(0),
                 base: AtomicU64::new(0),
                 end: AtomicU64::new(NO_END),
+                sent: AtomicU64::new(0),
             }),
-            cons: Line(AtomicU64::new(0)),
+            consumer: Line(ConsumerWords { cons: AtomicU64::new(0), taken: AtomicU64::new(0) }),
             data_wait: Line(WaitWord::new()),
             space_wait: Line(WaitWord::new()),
         }
@@ -89,7 +102,9 @@ impl RingWords {
         self.producer.0.prod.store(0, Ordering::Relaxed);
         self.producer.0.base.store(0, Ordering::Relaxed);
         self.producer.0.end.store(NO_END, Ordering::Relaxed);
-        self.cons.0.store(0, Ordering::Relaxed);
+        self.producer.0.sent.store(0, Ordering::Relaxed);
+        self.consumer.0.cons.store(0, Ordering::Relaxed);
+        self.consumer.0.taken.store(0, Ordering::Relaxed);
         self.data_wait.0.reset();
         self.space_wait.0.reset();
     }
@@ -149,7 +164,7 @@ impl Ring {
     #[inline]
     pub fn used(&self) -> Result<usize, PeerMisbehaved> {
         let words = self.words();
-        let cons = words.cons.0.load(Ordering::Acquire);
+        let cons = words.consumer.0.cons.load(Ordering::Acquire);
         let prod = words.producer.0.prod.load(Ordering::Acquire);
         self.bounded(prod.wrapping_sub(cons))
     }
@@ -169,10 +184,10 @@ impl Ring {
     #[inline]
     pub fn is_at_end(&self) -> bool {
         let words = self.words();
-        words.producer.0.end.load(Ordering::Acquire) == words.cons.0.load(Ordering::Relaxed)
+        words.producer.0.end.load(Ordering::Acquire) == words.consumer.0.cons.load(Ordering::Relaxed)
     }
 
-    /// Whether the producer has moved on to TCP.
+    /// Whether the direction runs on TCP.
     #[inline]
     pub fn has_ended(&self) -> bool {
         self.words().producer.0.end.load(Ordering::Relaxed) != NO_END

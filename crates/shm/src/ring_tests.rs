@@ -83,7 +83,7 @@ fn the_ring_equals_a_queue_under_random_operations() {
 
 fn cursors(ring: &Ring) -> (u64, u64) {
     let words = ring.words();
-    (words.producer.0.prod.load(Ordering::Relaxed), words.cons.0.load(Ordering::Relaxed))
+    (words.producer.0.prod.load(Ordering::Relaxed), words.consumer.0.cons.load(Ordering::Relaxed))
 }
 
 /// Bytes to read by the model; `None` for a lie.
@@ -109,7 +109,7 @@ fn cursors_are_believed_as_the_model_believes_them() {
         let edge = [0, size, random.below(size)][random.below(3) as usize];
         let prod = cons.wrapping_add(edge).wrapping_add(random.below(5)).wrapping_sub(2);
         ring.words().producer.0.prod.store(prod, Ordering::Relaxed);
-        ring.words().cons.0.store(cons, Ordering::Relaxed);
+        ring.words().consumer.0.cons.store(cons, Ordering::Relaxed);
         let (mut tx, mut rx) = (TxCache::new(), RxCache::new());
         let at = format!("round {round}: {prod} {cons}");
         // No ring holds so much: a producer that wants it reads the words.
@@ -213,7 +213,7 @@ fn scribbled_words_never_lead_outside_the_ring() {
         words.producer.0.base.store(random.below(u64::MAX), Ordering::Relaxed);
         words.producer.0.end.store(random.below(u64::MAX), Ordering::Relaxed);
         let near = words.producer.0.prod.load(Ordering::Relaxed).wrapping_sub(random.below(20_000));
-        words.cons.0.store(near, Ordering::Relaxed);
+        words.consumer.0.cons.store(near, Ordering::Relaxed);
         let mut buf = vec![0u8; 40_000];
         let wrote = Producer::alone(&ring, &mut tx).write(Source::from(buf.as_slice()), Reader::Apart);
         let got = Consumer::alone(&ring, &mut rx).read(buf.as_mut_slice().into());

@@ -59,7 +59,7 @@ impl Sending<'_> {
     /// The producer of `ring`, the side's outgoing one.
     #[inline]
     pub fn producer<'t>(&'t mut self, ring: &'t Ring, known: &'t TxCache) -> Producer<'t> {
-        Producer::of(ring, known, Loaded(&ring.words().cons.0))
+        Producer::of(ring, known, Loaded(&ring.words().consumer.0.cons))
     }
 
     /// A consumer of the side's own outgoing ring, once the other side has said that it will never be one.
@@ -80,11 +80,11 @@ impl Receiving<'_> {
 /// Who writes into a ring.
 #[derive(Debug)]
 pub struct Producer<'t, F = Loaded<'t>> {
-    ring: &'t Ring,
+    pub(crate) ring: &'t Ring,
     known: &'t TxCache,
     far: F,
     /// Bytes written so far.
-    at: u64,
+    pub(crate) at: u64,
     /// How far the consumer is known to be, and whether that was seen in this operation.
     freed: u64,
     is_fresh: bool,
@@ -94,7 +94,7 @@ impl<'t> Producer<'t> {
     /// For whoever has the only reference to what it remembers.
     #[inline]
     pub fn alone(ring: &'t Ring, known: &'t mut TxCache) -> Self {
-        Producer::of(ring, known, Loaded(&ring.words().cons.0))
+        Producer::of(ring, known, Loaded(&ring.words().consumer.0.cons))
     }
 }
 
@@ -154,11 +154,6 @@ impl<'t, F: Far> Producer<'t, F> {
         count
     }
 
-    /// Marks the present cursor as the end of this direction's bytes in shared memory.
-    pub fn mark_end(&self) {
-        self.ring.words().producer.0.end.store(self.at, Ordering::Release);
-    }
-
     #[inline(always)]
     fn free_for(&mut self, wanted: usize) -> Result<usize, PeerMisbehaved> {
         let size = self.ring.size();
@@ -207,11 +202,11 @@ impl<'t, F: Far> Producer<'t, F> {
 /// Who reads from a ring.
 #[derive(Debug)]
 pub struct Consumer<'t, F = Loaded<'t>> {
-    ring: &'t Ring,
+    pub(crate) ring: &'t Ring,
     known: &'t RxCache,
     far: F,
     /// Bytes read so far.
-    at: u64,
+    pub(crate) at: u64,
 }
 
 impl<'t> Consumer<'t> {
@@ -231,7 +226,7 @@ impl<'t, F: Far> Consumer<'t, F> {
 
     #[inline]
     fn of(ring: &'t Ring, known: &'t RxCache, far: F) -> Self {
-        Consumer { ring, known, far, at: ring.words().cons.0.load(Ordering::Relaxed) }
+        Consumer { ring, known, far, at: ring.words().consumer.0.cons.load(Ordering::Relaxed) }
     }
 
     /// Copies up to one chunk out of the ring to `dst` and frees it. Returns how many bytes; 0 if empty.
@@ -291,6 +286,6 @@ impl<'t, F: Far> Consumer<'t, F> {
     #[inline(always)]
     fn advance(&mut self, count: usize) {
         self.at = self.at.wrapping_add(count as u64);
-        self.ring.words().cons.0.store(self.at, Ordering::Release);
+        self.ring.words().consumer.0.cons.store(self.at, Ordering::Release);
     }
 }

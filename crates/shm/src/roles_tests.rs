@@ -67,11 +67,11 @@ fn a_consumer_goes_by_its_own_cursor_whatever_is_scribbled_over_it() {
     let (mut known, mut bytes) = (RxCache::new(), [0; 3]);
     let mut consumer = Consumer::alone(&ring, &mut known);
     for expected in [b"one", b"two"] {
-        words(&ring).cons.0.store(u64::MAX / 3, Ordering::Relaxed);
+        words(&ring).consumer.0.cons.store(u64::MAX / 3, Ordering::Relaxed);
         assert_eq!(consumer.read(bytes.as_mut_slice().into()), Ok(3));
         assert_eq!(&bytes, expected);
     }
-    assert_eq!(words(&ring).cons.0.load(Ordering::Relaxed), 6);
+    assert_eq!(words(&ring).consumer.0.cons.load(Ordering::Relaxed), 6);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn who_asks_again_sees_that_room_was_made() {
         written += write(&mut producer, &full[written..]).unwrap();
     }
     assert_eq!((producer.has_room(1), write(&mut producer, b"x")), (Ok(false), Ok(0)));
-    words(&ring).cons.0.store(1, Ordering::Relaxed);
+    words(&ring).consumer.0.cons.store(1, Ordering::Relaxed);
     assert_eq!((producer.has_room(1), producer.has_room(2)), (Ok(true), Ok(false)));
     assert_eq!(write(&mut producer, b"xy"), Ok(1));
 }

@@ -5,7 +5,9 @@
 //! other rooms handle them without unsafe code.
 
 use crate::copy::copy_run;
+use core::cell::Cell;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 
 /// A buffer, of either direction.
 pub trait Piece: Copy {
@@ -36,6 +38,11 @@ pub trait Supply: Piece {
     /// Whether it ended before its time: nothing more will come.
     fn has_ended(&self) -> bool {
         false
+    }
+
+    /// The bytes themselves, for a system call; `None` if they lie in no memory of the program's.
+    fn cells(&self) -> Option<&[Cell<MaybeUninit<u8>>]> {
+        None
     }
 }
 
@@ -82,6 +89,17 @@ macro_rules! span {
                 self.at
             }
 
+            /// The buffer for a system call, which the program's other threads may look at and change
+            /// meanwhile.
+            pub fn cells(&self) -> &[Cell<MaybeUninit<u8>>] {
+                if self.at.is_null() {
+                    return &[];
+                }
+                // SAFETY: the maker vouched for the bytes during the call, which `self` does not outlive;
+                // cells claim nothing of what is in them, and Rust code neither reads nor writes them.
+                unsafe { core::slice::from_raw_parts(self.at.cast(), self.len) }
+            }
+
             /// What remains after `count` bytes; nothing if there are fewer.
             #[inline]
             pub fn after(&self, count: usize) -> Self {
@@ -126,6 +144,10 @@ impl Supply for Source<'_> {
         // SAFETY: both makers vouched for their ends, and a ring is never part of the program's own memory.
         unsafe { copy_run(self.at, room.at, count) };
         count
+    }
+
+    fn cells(&self) -> Option<&[Cell<MaybeUninit<u8>>]> {
+        Some(self.cells())
     }
 }
 

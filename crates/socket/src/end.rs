@@ -111,6 +111,13 @@ impl End {
         self.incoming.used() == Ok(0)
     }
 
+    /// Whether what comes next is on TCP and read by libc alone: nobody counts any more, or this process
+    /// makes only the calls that the program makes.
+    #[inline]
+    pub(crate) fn is_read_by_libc(&self) -> bool {
+        self.incoming.is_at_end() && (os::confined::is_confined() || self.incoming.has_ended_for_good())
+    }
+
     /// Whether the slot serves this connection still.
     #[inline]
     pub(crate) fn serves(&self, conn: &Conn) -> bool {

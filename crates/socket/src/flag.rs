@@ -77,39 +77,37 @@ flags! {
     BROKEN = 5;
     /// TCP was made to answer bytes that nobody will read.
     PROVOKED = 6;
-    /// Our direction went back to TCP.
-    DEMOTED = 7;
     /// Bytes wait for a peer that has ended its stream: whether it lives is looked at now and then.
-    WATCHED = 8;
+    WATCHED = 7;
     /// O_NONBLOCK as this process last set or saw it.
-    NONBLOCKING = 9;
+    NONBLOCKING = 8;
     /// O_ASYNC is on: the doorbell raises the program's signal.
-    SIGNAL_DRIVEN = 10;
+    SIGNAL_DRIVEN = 9;
     /// The memory is another process's, also on the client's side (inherited over exec or passed).
-    ATTACHED = 11;
+    ATTACHED = 10;
     /// What this side moved has been added to the totals.
-    COUNTED = 12;
+    COUNTED = 11;
     /// This process's hold of the side was given back before the last close (exit, exec).
-    LEFT = 13;
+    LEFT = 12;
     /// A copy that may have left this process is counted.
-    LENT = 14;
+    LENT = 13;
     /// It was counted for the exec that is being tried.
-    LENT_NOW = 15;
+    LENT_NOW = 14;
     /// A descriptor of it goes on into the next program, if the exec that is being tried succeeds.
-    GOES_ON = 16;
+    GOES_ON = 15;
     /// Others may hold the socket whom nobody has counted: it came from another process, or this one forked
     /// before its first use.
-    UNCOUNTED = 17;
+    UNCOUNTED = 16;
     /// A listener that was announced until a filter of system calls came.
-    WITHDRAWN = 18;
+    WITHDRAWN = 17;
     /// connect() to AF_UNSPEC ended the connection: the socket, with all its descriptors, is TCP's.
-    DISSOLVED = 19;
+    DISSOLVED = 18;
     /// SO_PEEK_OFF was set.
-    PEEK_OFFSET = 20;
+    PEEK_OFFSET = 19;
     /// SO_RCVTIMEO was set to a negative time: nobody waits. (The kernel tells it as none.)
-    RECEIVES_AT_ONCE = 21;
+    RECEIVES_AT_ONCE = 20;
     /// The same for SO_SNDTIMEO.
-    SENDS_AT_ONCE = 22;
+    SENDS_AT_ONCE = 21;
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub mod confine;
 mod conn;
 pub mod credentials;
 pub mod decide;
+mod detour;
 mod doorbell;
 mod end;
 mod enter;

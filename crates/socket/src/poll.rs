@@ -123,10 +123,11 @@ fn is_the_rings_business(entry: &PollFd) -> bool {
         let closed = [end.mine(), end.theirs()].map(|side| side.closed.load(Shared::Acquire));
         conn.phase() == Phase::Smc
             && closed == [0, 0]
-            && !conn.has(flag::TCP_ENDED | flag::RESET | flag::DEMOTED)
+            && !conn.has(flag::TCP_ENDED | flag::RESET)
+            && !end.outgoing.has_ended()
+            && !end.incoming.has_ended()
     };
-    let is_ours =
-        || resolve(entry.fd).is_some_and(|(conn, end)| is_open(&conn, &end) && !end.incoming.has_ended());
+    let is_ours = || resolve(entry.fd).is_some_and(|(conn, end)| is_open(&conn, &end));
     entry.fd < 0 || (entry.events & bits::PRI == 0 && is_ours())
 }
 

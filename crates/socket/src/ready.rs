@@ -16,12 +16,12 @@ use shm::{ClosedBy, Side};
 /// does.
 pub(crate) const EARLY_MAX: usize = 16 * 1024;
 
-/// Whether a reader would get `wanted` bytes (or must look at TCP). The reader's cache is left alone: it
-/// belongs to whoever has the turn.
+/// Whether the ring has `wanted` bytes for a reader, or the next ones are libc's to read. (Others on TCP the
+/// kernel tells of.) The reader's cache is left alone: it belongs to whoever has the turn.
 #[inline]
 pub(crate) fn has_bytes(end: &End, wanted: usize) -> bool {
     match end.incoming.used() {
-        Ok(0) => end.incoming.is_at_end(),
+        Ok(0) => end.is_read_by_libc(),
         Ok(bytes) => bytes >= wanted.min(end.incoming.size() / 2) || end.incoming.has_ended(),
         Err(PeerMisbehaved) => true,
     }
@@ -157,7 +157,7 @@ fn told_of_gone_peer(conn: &Conn, end: &End, fd: i32) -> u32 {
 
 /// Bytes in the ring, or on TCP once the peer has moved there.
 fn has_input(conn: &Conn, end: &End, fd: i32) -> bool {
-    has_data(conn, end) && (!end.incoming.is_at_end() || os::poll::is_readable(fd))
+    if end.incoming.is_at_end() { os::poll::is_readable(fd) } else { has_data(conn, end) }
 }
 
 /// Whether what the kernel says follows from our own shutdown for reading alone.
@@ -185,13 +185,13 @@ pub(crate) fn note_tcp(conn: &Conn, end: &End, fd: i32, events: u32) {
     }
 }
 
-/// Whether TCP brings bytes while the ring is empty and its producer never said that it moved there: the
-/// marker is stored before the first such byte is sent, so the ring's words lie.
+/// Whether TCP brings bytes while the ring is empty and its producer does not say that it is there: it says
+/// so before the first such byte is sent, and goes back after the last was read, so the ring's words lie.
 pub(crate) fn is_contradicted_by_tcp(conn: &Conn, end: &End, fd: i32) -> bool {
-    conn.phase() == Phase::Smc
-        && net::tcp_input(fd) == net::TcpInput::Data
-        && end.incoming.used() == Ok(0)
-        && !end.incoming.is_at_end()
+    let is_not_there = || end.incoming.used() == Ok(0) && !end.incoming.is_at_end();
+    // Asked of TCP with the turn: another reader might take the bytes in between, and the producer go back.
+    let is_contradicted = |_turn| net::tcp_input(fd) == net::TcpInput::Data && is_not_there();
+    conn.phase() == Phase::Smc && is_not_there() && end.receive_turn(conn, false).is_ok_and(is_contradicted)
 }
 
 /// TCP has ended. A peer that went without a word and left our bytes unread was killed: TCP would have sent a

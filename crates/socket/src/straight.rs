@@ -22,7 +22,6 @@ const SPECIAL: Flags = flag::TCP_ENDED
     .and(flag::TCP_GONE)
     .and(flag::RESET)
     .and(flag::RESET_TOLD)
-    .and(flag::DEMOTED)
     .and(flag::PROVOKED)
     .and(flag::WATCHED)
     .and(flag::BROKEN);
@@ -61,7 +60,7 @@ pub(crate) fn send<S: Supply>(conn: &Conn, end: End, fd: i32, source: S, total: 
 }
 
 /// Fills `sink`, if it is all there is, with what has come; returns how much that was. Fewer than there is
-/// room for: that was all.
+/// room for: that was all in the ring.
 #[inline(always)]
 pub(crate) fn receive(conn: &Conn, end: End, sink: Sink<'_>, total: usize, flags: i32) -> usize {
     const UNUSUAL: i32 = msg::PEEK | msg::WAITALL | msg::TRUNC | msg::OOB | msg::ERRQUEUE;
@@ -115,13 +114,13 @@ fn published_late(conn: &Conn, end: End, fd: i32, said: u32) {
 /// Whether we have read something since we last wrote: then somebody was there a moment ago.
 #[inline(always)]
 pub(crate) fn has_listened(conn: &Conn, end: &End) -> bool {
-    end.incoming.words().cons.0.load(Shared::Relaxed) != conn.stream.heard.load(Ordering::Relaxed)
+    end.incoming.words().consumer.0.cons.load(Shared::Relaxed) != conn.stream.heard.load(Ordering::Relaxed)
 }
 
 /// We write: what has been read so far says nothing of the peer the next time.
 #[inline(always)]
 pub(crate) fn note_listened(conn: &Conn, end: &End) {
-    conn.stream.heard.store(end.incoming.words().cons.0.load(Shared::Relaxed), Ordering::Relaxed);
+    conn.stream.heard.store(end.incoming.words().consumer.0.cons.load(Shared::Relaxed), Ordering::Relaxed);
 }
 
 /// Where the peer most likely reads this: beside us if we have our core for ourselves, and waiting for it if

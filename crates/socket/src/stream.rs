@@ -4,11 +4,20 @@
 //! TCP socket (0, ECONNRESET once, EPIPE), which is exact because the socket is real and carries nothing
 //! else.
 
+mod asked;
+mod outside;
+
+pub use asked::{
+    has_ring_bytes, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout, note_timeout_is_used,
+    readable_bytes,
+};
+
 use crate::abandoned::{Call, address};
 use crate::conn::Conn;
 use crate::decide::{in_use, tied};
+use crate::detour;
 use crate::end::End;
-use crate::held::{Held, hold};
+use crate::held::Held;
 use crate::phase::Phase;
 use crate::ready::{self, EARLY_MAX};
 use crate::rest::Rest;
@@ -39,14 +48,16 @@ pub fn receive<'a>(
     flags: i32,
 ) -> Outcome {
     let Some((conn, end)) = tied(fd) else { return Outcome::Forward };
-    let mut rest = Rest::of(sinks.clone());
+    let (mut rest, mut got) = (Rest::of(sinks.clone()), 0);
     if let Some(sink) = rest.next_part() {
-        let got = straight::receive(&conn, end, sink, total, flags);
-        if got > 0 {
+        got = straight::receive(&conn, end, sink, total, flags);
+        // (A program that takes a short read for "drained" must be right: there may be more on TCP.)
+        if got > 0 && (got == total || !outside::goes_on(&end)) {
             return Outcome::Done(got);
         }
+        rest.done(sink, got);
     }
-    let mut call = Receive { conn: &conn, end, fd, flags, total, got: 0, limit: None, peeked: 0 };
+    let mut call = Receive { conn: &conn, end, fd, flags, total, got, limit: None, peeked: 0 };
     let outcome =
         if conn.has(flag::PEEK_OFFSET) { call.run_from_offset(sinks, rest) } else { call.run(sinks, rest) };
     match still_ours(&conn, fd, outcome) {
@@ -118,15 +129,18 @@ impl Receive<'_> {
             } else {
                 self.take(&mut rest)
             };
-            match moved {
-                Ok(count) => self.got += count,
-                Err(outcome) => return self.partial_or(outcome),
+            if let Err(outcome) = moved {
+                return self.partial_or(outcome);
             }
             // A peek cannot see more than the ring holds, however long it waits.
             let is_all = self.flags & msg::PEEK != 0 && self.peeked + self.got >= self.end.incoming.size();
             let is_enough = self.got > 0 && (self.got >= self.target() || is_all);
             if is_enough || (self.total == 0 && ready::has_bytes(&self.end, 1)) {
                 return Outcome::Done(self.got);
+            }
+            if self.total == 0 && self.end.incoming.is_at_end() {
+                // (It takes nothing, wherever it waits.)
+                return Outcome::Forward;
             }
             if let Step::Return(outcome) = self.on_empty() {
                 return outcome;
@@ -158,17 +172,15 @@ impl Receive<'_> {
         if self.got > 0 { Outcome::Done(self.got) } else { outcome }
     }
 
+    /// Takes what there is, from the ring and from behind it.
     #[inline]
-    fn take<'a>(
-        &mut self,
-        rest: &mut Rest<Sink<'a>, impl Iterator<Item = Sink<'a>>>,
-    ) -> Result<usize, Outcome> {
+    fn take<'a>(&mut self, rest: &mut Rest<Sink<'a>, impl Iterator<Item = Sink<'a>>>) -> Result<(), Outcome> {
         let mut turn = self
             .end
             .receive_turn(self.conn, self.may_wait())
             .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         let mut consumer = turn.consumer(self.end.incoming, &self.conn.stream.rx_cache);
-        let mut count = 0;
+        let (mut count, mut left) = (0, Ok(()));
         while let Some(sink) = rest.next_part() {
             let step =
                 if self.flags & msg::TRUNC != 0 { consumer.discard(sink.len()) } else { consumer.read(sink) };
@@ -179,6 +191,12 @@ impl Receive<'_> {
             count += step;
             rest.done(sink, step);
         }
+        self.got += count;
+        if self.end.incoming.has_ended() {
+            let before = self.got;
+            left = self.take_outside(&mut consumer, rest);
+            count += self.got - before;
+        }
         if count > 0 {
             turn.count(count);
         }
@@ -186,35 +204,41 @@ impl Receive<'_> {
         if count > 0 {
             straight::after_freeing(&self.end);
         }
-        Ok(count)
+        left
     }
 
-    fn peek<'a>(&self, sinks: impl Iterator<Item = Sink<'a>>) -> Result<usize, Outcome> {
+    fn peek<'a>(&mut self, sinks: impl Iterator<Item = Sink<'a>>) -> Result<(), Outcome> {
         let mut turn = self
             .end
             .receive_turn(self.conn, self.may_wait())
             .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         let mut consumer = turn.consumer(self.end.incoming, &self.conn.stream.rx_cache);
-        let mut count = 0;
         for sink in sinks {
-            let from = self.peeked + count;
+            let from = self.peeked + self.got;
             let seen = if self.flags & msg::TRUNC != 0 {
                 consumer.available_now().map(|bytes| bytes.saturating_sub(from))
             } else {
                 consumer.peek(from, sink)
             };
-            count += seen
+            let seen = seen
                 .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?
                 .min(sink.len());
+            self.got += seen;
+            let is_behind = seen < sink.len() && self.end.incoming.has_ended();
+            if is_behind && self.end.incoming.used() == Ok(from + seen) {
+                // TCP shows its first bytes only, so they go into one buffer.
+                return self.peek_outside(&mut consumer, sink.after(seen), from + seen);
+            }
         }
-        Ok(count)
+        Ok(())
     }
 
     /// The ring has nothing (more): the end of the stream, EAGAIN, or a wait.
     fn on_empty(&mut self) -> Step {
         let is_undecided = self.conn.phase() == Phase::Intent;
         let phase = if is_undecided { answer::refresh(self.conn, self.fd) } else { self.conn.phase() };
-        if self.end.incoming.is_at_end() || phase == Phase::Plain {
+        let is_outside = self.end.incoming.is_at_end();
+        if phase == Phase::Plain || self.end.is_read_by_libc() {
             return self.leave(Outcome::Forward);
         }
         let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::READ != 0;
@@ -225,14 +249,15 @@ impl Receive<'_> {
             ready::note_tcp(self.conn, &self.end, self.fd, u32::from(told as u16));
         }
         if is_shut || self.has_tcp_ended(may_wait) {
-            return if self.has_more() { Step::Retry } else { self.leave(self.ended()) };
+            return if self.has_more(is_outside) { Step::Retry } else { self.leave(self.ended()) };
         }
         if !may_wait {
             return self.leave(Outcome::Fail(Errno::EAGAIN));
         }
+        // (A look at the ring says nothing of TCP, and one at TCP is a system call, as a sleep is.)
         let wish =
             if self.flags & msg::PEEK != 0 { Wish::Peek(self.wanted()) } else { Wish::Data(self.wanted()) };
-        if wait::spin(self.conn, &self.end, wish) {
+        if !is_outside && wait::spin(self.conn, &self.end, wish) {
             return Step::Retry;
         }
         let fd = self.fd;
@@ -244,13 +269,14 @@ impl Receive<'_> {
         }
     }
 
-    /// Bytes published before TCP ended are in the ring by now, though they were not a moment ago. (A peek
-    /// that has some already leaves them there.)
-    fn has_more(&self) -> bool {
+    /// Bytes published before TCP ended are in the ring by now, or a stretch on TCP was opened, though they
+    /// were not a moment ago. (A peek that has some already leaves them there.)
+    fn has_more(&self, was_outside: bool) -> bool {
+        let is_elsewhere = was_outside != self.end.incoming.is_at_end();
         if self.flags & msg::PEEK == 0 {
-            return ready::has_bytes(&self.end, 1);
+            return is_elsewhere || ready::has_bytes(&self.end, 1);
         }
-        self.got == 0 && self.end.incoming.used().map_or(true, |bytes| bytes > self.peeked)
+        self.got == 0 && (is_elsewhere || self.end.incoming.used().map_or(true, |bytes| bytes > self.peeked))
     }
 
     /// A blocking call learns it while asleep; others have to ask.
@@ -433,18 +459,10 @@ impl<'c> Transmit<'c> {
             ready::provoke_reset(self.conn, &self.end, self.fd);
             return Err(Outcome::Forward);
         }
-        if self.has_moved() {
+        if self.end.outgoing.has_ended_for_good() {
             return Err(Outcome::Forward);
         }
         Ok(())
-    }
-
-    /// Whether this direction went back to TCP. That is the writer's own doing: the shared marker counts only
-    /// where another process may have set it.
-    #[inline]
-    fn has_moved(&self) -> bool {
-        self.conn.has(flag::DEMOTED)
-            || (self.end.outgoing.has_ended() && self.end.mine().holders.load(Ordering::Relaxed) > 1)
     }
 
     /// As TCP has it: a reset is told once, by whichever call comes first; then, and after our own shutdown,
@@ -677,67 +695,11 @@ fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
         _ => return Outcome::Forward,
     }
     let Ok(mut turn) = end.send_turn(conn, true) else { return Outcome::Fail(Errno::EAGAIN) };
-    if !end.outgoing.has_ended() || !conn.has(flag::DEMOTED) {
-        conn.mark(flag::DEMOTED);
-        turn.producer(end.outgoing, &conn.stream.tx_cache).mark_end();
+    if !end.outgoing.has_ended_for_good() {
+        turn.producer(end.outgoing, &conn.stream.tx_cache).go_for_good();
         end.ring_peer(&end.outgoing.words().data_wait.0);
     }
     Outcome::Forward
-}
-
-/// FIONREAD: bytes a read would return now.
-pub fn readable_bytes(fd: i32) -> Option<usize> {
-    let conn = in_use(fd)?;
-    let end = End::of(&conn)?;
-    let bytes = end.incoming.used().unwrap_or(0);
-    // After the peer has moved to TCP the rest is there.
-    let rest = if end.incoming.has_ended() { net::readable_bytes(fd) } else { 0 };
-    Some(bytes + rest)
-}
-
-/// Whether bytes in the ring come before whatever TCP has (urgent data, say).
-pub fn has_ring_bytes(fd: i32) -> bool {
-    let end = in_use(fd).and_then(|conn| End::of(&conn));
-    end.is_some_and(|end| end.incoming.used().is_ok_and(|bytes| bytes > 0))
-}
-
-/// O_NONBLOCK changed on the open file description.
-pub fn note_nonblocking(fd: i32, on: bool) {
-    if let Some(conn) = hold(fd) {
-        conn.see_nonblocking(on);
-        if let Some(end) = End::of(&conn) {
-            end.tell_nonblocking(on);
-        }
-    }
-}
-
-/// SO_RCVTIMEO or SO_SNDTIMEO is about to be set on some socket.
-pub fn note_timeout_is_used() {
-    crate::options::note_timeout_is_used();
-}
-
-/// SO_RCVTIMEO or SO_SNDTIMEO (`name`) was set: behind a filter of system calls the kernel cannot be asked
-/// for it, and of a negative one (`None`) it tells nothing.
-pub fn note_timeout(fd: i32, name: i32, ns: Option<u64>) {
-    if let Some(conn) = hold(fd) {
-        conn.see_timeout(name, ns);
-    }
-}
-
-/// SO_PEEK_OFF was set.
-pub fn note_peek_offset(fd: i32) {
-    crate::options::note_peek_offset_is_used();
-    if let Some(conn) = hold(fd) {
-        conn.see_peek_offset(fd);
-    }
-}
-
-/// SO_RCVLOWAT changed.
-pub fn note_rcvlowat(fd: i32) {
-    crate::options::note_rcvlowat_is_used();
-    if let Some(conn) = hold(fd) {
-        conn.see_rcvlowat(fd);
-    }
 }
 
 /// A call that may not wait found less space than it had bytes: an edge-triggered set tells when there is

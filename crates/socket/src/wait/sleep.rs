@@ -60,7 +60,7 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
         Wish::Data(wanted) => ready::has_bytes(end, wanted),
         Wish::Peek(wanted) => {
             let wanted = wanted.min(end.incoming.size());
-            end.incoming.used().map_or(true, |used| used >= wanted) || end.incoming.has_ended()
+            end.incoming.used().map_or(true, |used| used >= wanted) || end.is_read_by_libc()
         }
         // Before the server's answer nobody makes space: the answer itself is what a writer waits for.
         Wish::Space => {
@@ -143,7 +143,8 @@ fn nap(
     }
     // Who closed or shut down before the word was armed woke nobody; TCP tells the rest.
     let closed = [end.mine(), end.theirs()].map(|side| side.closed.load(shm::sync::Ordering::SeqCst));
-    if closed != [0, 0] {
+    // In a stretch on TCP the kernel tells of bytes, and of room.
+    if closed != [0, 0] || end.incoming.has_ended() || end.outgoing.has_ended() {
         waiter.next(Cycles::now, Saw::Nothing);
         return None;
     }
@@ -223,6 +224,9 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if fds[1].revents != 0 {
             return Ok(());
         }
+        if is_beyond_tcp(end, wish) {
+            return Ok(());
+        }
         if !is_loud && conn.phase() != Phase::Intent && most > 0 && ready::peer_socket_is_gone(conn, fd) {
             conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
             return Ok(());
@@ -254,14 +258,23 @@ fn longest_sleep(conn: &Conn, end: &End, wish: Wish) -> i32 {
     if conn.phase() == Phase::Intent {
         return SLICE_MS;
     }
+    if is_beyond_tcp(end, wish) {
+        return SLICE_MS;
+    }
     if wish == Wish::Space && ready::is_half_closed_by_peer(end) {
         return HALF_CLOSED_SLICE_MS;
     }
     -1
 }
 
+/// Whether it is a look at several bytes, some of which may be on TCP: that tells of the first alone.
+fn is_beyond_tcp(end: &End, wish: Wish) -> bool {
+    matches!(wish, Wish::Peek(2..)) && end.incoming.has_ended()
+}
+
 fn tcp_events(end: &End, wish: Wish) -> i16 {
     match wish {
+        _ if is_beyond_tcp(end, wish) => bits::RDHUP,
         // TCP bytes tell an unanswered client that the server speaks TCP, and later that the peer lies about
         // its ring.
         Wish::Data(_) | Wish::Peek(_) => bits::RDHUP | bits::IN,

@@ -70,7 +70,7 @@ fn details_come_out_of_the_segment() {
     let made_up = MadeUp::new("smcss-details");
     let slot = made_up.connect(1, 40001, Verdict::Smc);
     slot.rings[0].producer.0.prod.store(RING + 5, Relaxed);
-    slot.rings[0].cons.0.store(RING, Relaxed);
+    slot.rings[0].consumer.0.cons.store(RING, Relaxed);
     slot.sides[0].closed.store(ClosedBy::WRITE, Relaxed);
     slot.sides[0].state.store(20, Relaxed);
     slot.sides[1].state.store(22, Relaxed);

@@ -1,0 +1,62 @@
+//! What ioctl asks of a stream, and what fcntl and setsockopt tell it. Owns: the copies of the program's
+//! settings.
+
+use crate::decide::in_use;
+use crate::end::End;
+use crate::held::hold;
+use os::net;
+
+/// FIONREAD: bytes a read would return now.
+pub fn readable_bytes(fd: i32) -> Option<usize> {
+    let conn = in_use(fd)?;
+    let end = End::of(&conn)?;
+    let bytes = end.incoming.used().unwrap_or(0);
+    // After the peer has moved to TCP the rest is there.
+    let rest = if end.incoming.has_ended() { net::readable_bytes(fd) } else { 0 };
+    Some(bytes + rest)
+}
+
+/// Whether bytes in the ring come before whatever TCP has (urgent data, say).
+pub fn has_ring_bytes(fd: i32) -> bool {
+    let end = in_use(fd).and_then(|conn| End::of(&conn));
+    end.is_some_and(|end| end.incoming.used().is_ok_and(|bytes| bytes > 0))
+}
+
+/// O_NONBLOCK changed on the open file description.
+pub fn note_nonblocking(fd: i32, on: bool) {
+    if let Some(conn) = hold(fd) {
+        conn.see_nonblocking(on);
+        if let Some(end) = End::of(&conn) {
+            end.tell_nonblocking(on);
+        }
+    }
+}
+
+/// SO_RCVTIMEO or SO_SNDTIMEO is about to be set on some socket.
+pub fn note_timeout_is_used() {
+    crate::options::note_timeout_is_used();
+}
+
+/// SO_RCVTIMEO or SO_SNDTIMEO (`name`) was set: behind a filter of system calls the kernel cannot be asked
+/// for it, and of a negative one (`None`) it tells nothing.
+pub fn note_timeout(fd: i32, name: i32, ns: Option<u64>) {
+    if let Some(conn) = hold(fd) {
+        conn.see_timeout(name, ns);
+    }
+}
+
+/// SO_PEEK_OFF was set.
+pub fn note_peek_offset(fd: i32) {
+    crate::options::note_peek_offset_is_used();
+    if let Some(conn) = hold(fd) {
+        conn.see_peek_offset(fd);
+    }
+}
+
+/// SO_RCVLOWAT changed.
+pub fn note_rcvlowat(fd: i32) {
+    crate::options::note_rcvlowat_is_used();
+    if let Some(conn) = hold(fd) {
+        conn.see_rcvlowat(fd);
+    }
+}

@@ -1,0 +1,77 @@
+//! Reading behind the ring: the bytes of a stretch on TCP, in one call with those before them. Owns: what a
+//! read or a look there tells the program.
+
+use super::Receive;
+use crate::detour::{self, Found};
+use crate::end::End;
+use crate::rest::Rest;
+use crate::{Outcome, flag};
+use os::net::msg;
+use shm::{Consumer, Sink};
+
+/// Whether bytes behind those in the ring are on TCP, to be read with them in one call. (Not where an urgent
+/// mark may lie between.)
+#[inline]
+pub(super) fn goes_on(end: &End) -> bool {
+    end.incoming.has_ended() && !end.incoming.has_ended_for_good()
+}
+
+impl Receive<'_> {
+    /// The same of a stretch on TCP.
+    #[cold]
+    pub(super) fn take_outside<'a>(
+        &mut self,
+        consumer: &mut Consumer<'_>,
+        rest: &mut Rest<Sink<'a>, impl Iterator<Item = Sink<'a>>>,
+    ) -> Result<(), Outcome> {
+        while let Some(sink) = rest.next_part() {
+            let count = self.look_outside(consumer, sink)?;
+            rest.done(sink, count);
+            // (More would have come with these.)
+            if count < sink.len() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// One read of TCP; how much it brought.
+    fn look_outside(&mut self, consumer: &mut Consumer<'_>, sink: Sink<'_>) -> Result<usize, Outcome> {
+        match detour::read(&self.end, consumer, self.fd, sink, self.flags, self.got == 0) {
+            Found::Nothing => Ok(0),
+            Found::Bytes(count) => {
+                self.got += count;
+                Ok(count)
+            }
+            Found::End => {
+                detour::note_end(self.conn, &self.end);
+                Err(self.ended())
+            }
+            Found::Failed(errno) => {
+                detour::note_error(self.conn, errno);
+                Err(Outcome::Fail(errno))
+            }
+            Found::Libcs => Err(Outcome::Forward),
+        }
+    }
+
+    /// Looks at what is on TCP behind what the ring holds, of which `in_ring` bytes were passed.
+    #[cold]
+    pub(super) fn peek_outside(
+        &mut self,
+        consumer: &mut Consumer<'_>,
+        sink: Sink<'_>,
+        in_ring: usize,
+    ) -> Result<(), Outcome> {
+        if in_ring == 0 {
+            return self.look_outside(consumer, sink).map(drop);
+        }
+        // (Not read: the ring comes first. The kernel counts SO_PEEK_OFF from the ring's bytes on.)
+        if goes_on(&self.end) && !os::confined::is_confined() && !self.conn.has(flag::PEEK_OFFSET) {
+            let seen = detour::glance(self.fd, sink, self.flags & msg::TRUNC);
+            // (Unless bytes came between in the ring: then these are others.)
+            self.got += if self.end.incoming.used() == Ok(in_ring) { seen } else { 0 };
+        }
+        Ok(())
+    }
+}
