@@ -164,7 +164,9 @@ impl Written {
 
     /// The one thing that it holds counts as this from now on.
     pub(crate) fn change(&self, hold: Hold) {
-        if let Some((at, _)) = self.note {
+        if let Some((at, _)) = self.note
+            && self.stands()
+        {
             Calls::here().notes[at].holds[0].store(hold.word(), Ordering::Relaxed);
         }
     }

@@ -15,6 +15,7 @@ mod cases_end;
 mod cases_ends;
 mod cases_epoll;
 mod cases_exec;
+mod cases_family;
 mod cases_fds;
 mod cases_filter;
 mod cases_fork;
@@ -56,6 +57,7 @@ fn all() -> Vec<Case> {
         cases_nap::CASES,
         cases_fds::CASES,
         cases_fork::CASES,
+        cases_family::CASES,
         cases_clone::CASES,
         cases_interest::CASES,
         cases_poll::CASES,

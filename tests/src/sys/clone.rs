@@ -2,6 +2,7 @@
 
 use super::{Errno, errno, exit_now};
 use libc::{c_int, c_long, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// By which function a child is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,32 @@ const SYS_FORK: c_long = libc::SYS_clone;
 
 fn run(child: impl FnOnce() -> u8) -> u8 {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).unwrap_or(101)
+}
+
+static FORKED: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn on_signal(_: c_int) {
+    let saved = errno();
+    // SAFETY: the child goes on where its parent was interrupted, and makes libc calls only.
+    let pid = unsafe { libc::fork() };
+    FORKED.store(pid, Ordering::SeqCst);
+    super::set_errno(saved.0);
+}
+
+/// From now on the handler of `signal`, after which calls go on, forks.
+pub fn fork_in_handler(signal: c_int) {
+    // SAFETY: fork may be called in a handler.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_signal as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+    }
+}
+
+/// The child that the handler has made last.
+pub fn forked() -> i32 {
+    FORKED.load(Ordering::SeqCst)
 }
 
 fn by_function<F: FnOnce() -> u8>(how: Cloned, child: F) -> i32 {

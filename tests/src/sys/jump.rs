@@ -211,7 +211,7 @@ fn leave(call: extern "C" fn(usize), arg: usize, after_us: u64) -> bool {
             std::thread::sleep(std::time::Duration::from_micros(after_us));
             while !is_over.load(Ordering::SeqCst) {
                 super::signal_thread(me, libc::SIGALRM);
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                std::thread::sleep(std::time::Duration::from_millis(3));
             }
         });
         // SAFETY: the calls above own nothing.

@@ -106,12 +106,16 @@ fn rest(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit, call: &Call) 
     {
         return outcome;
     }
+    // (The child of a handler that forked is in no call yet: its caller looks again, and it sleeps anew.)
+    if !call.stands() {
+        return Ok(());
+    }
     let (data, space) = if wish == Wish::Space { (0, 1) } else { (1, 0) };
     sleepers::count_sleepers(conn, end, data, space);
     call.counts(conn, data != 0, space != 0);
     let mut outcome = sleep_once(conn, end, fd, wish, limit);
     while outcome == Err(Errno::EINTR) && limit.0.is_none() && os::process::all_handlers_restart() {
-        outcome = sleep_once(conn, end, fd, wish, limit);
+        outcome = if call.stands() { sleep_once(conn, end, fd, wish, limit) } else { Ok(()) };
     }
     if call.stands() {
         call.counts(conn, false, false);
