@@ -8,6 +8,7 @@ use std::time::Duration;
 pub(crate) const CASES: &[Case] = &[
     Case { name: "sharer.killed_writer_is_not_waited_for", shm: true, run: killed_writer },
     Case { name: "sharer.stopped_writer", shm: true, run: stopped_writer },
+    Case { name: "sharer.killed_while_both_sleep", shm: true, run: killed_while_both_sleep },
     Case { name: "sharer.zombie_then_close", shm: true, run: zombie_then_close },
 ];
 
@@ -96,4 +97,32 @@ fn zombie_then_close(cx: &mut Cx) {
     say!("{good} were killed");
     let last = cx.warm();
     cx.watch(last.fd);
+}
+
+/// Two processes sleep for the same bytes, and one is killed at the moment in which both are woken: the other
+/// hears of whatever comes next.
+fn killed_while_both_sleep(cx: &mut Cx) {
+    let (mut killed, mut missed) = (0, 0);
+    let p = cx.warm();
+    sys::set_timeout(p.fd, libc::SO_RCVTIMEO, 3000).expect("timeout");
+    for round in 0..60u64 {
+        let child = sys::fork(|| {
+            while sys::read(p.fd, &mut [0; 1]) == Ok(1) {}
+            0
+        });
+        let reader = std::thread::spawn(move || {
+            let mut last = [0u8; 1];
+            while sys::read(p.fd, &mut last).is_ok_and(|count| count == 1) && last != [b'z'] {}
+            last == [b'z']
+        });
+        std::thread::sleep(Duration::from_millis(8));
+        cx.tell(&format!("send {} abcdefgh", p.id));
+        std::thread::sleep(Duration::from_micros(40 + 7 * round));
+        sys::kill(child, libc::SIGKILL).expect("kill");
+        killed += usize::from(sys::wait(child) == "signal 9");
+        cx.answer();
+        cx.ask(&format!("send {} z", p.id));
+        missed += usize::from(!reader.join().expect("reader"));
+    }
+    say!("missed {missed}, {killed} were killed");
 }
