@@ -130,6 +130,35 @@ fn what_is_asked_for_is_the_budget() {
     );
 }
 
+/// Connections of a client that is limited to `limit` descriptors for good, in two rounds, and how many of
+/// each round were shared.
+fn most(mode: Mode, limit: u64) -> [u64; 4] {
+    let bed = Bed::new("most", mode);
+    let port = u64::from(free_port());
+    let s = server(&bed, &mut load(bed.server(PROGRAM), &["many", "server"], &[port]), port, "server");
+    let c = bed.run(&mut load(bed.client(PROGRAM), &["most", "client"], &[port, limit]), "client", LIMIT);
+    let line = good(&bed, "client", c);
+    drop(s);
+    let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    numbers.try_into().unwrap_or_else(|_| panic!("{line}"))
+}
+
+/// Who has few descriptors has all of them; who has more lends a quarter of what is beyond 128.
+#[test]
+fn a_limit_of_descriptors_is_the_programs() {
+    if !Mode::wanted().contains(&Mode::Smc) {
+        return;
+    }
+    for limit in [32, 64, 128, 256, 1024] {
+        let [plain, _, again, _] = most(Mode::Plain, limit);
+        assert_eq!(plain, again);
+        let [first, shared, second, _] = most(Mode::Smc, limit);
+        let lent = limit.saturating_sub(128) / 4;
+        assert!(first + lent >= plain && second + lent >= plain, "{limit}: {first}, {second} of {plain}");
+        assert_eq!(shared > 0, lent > 0, "{limit}: {shared} were shared");
+    }
+}
+
 #[test]
 fn a_program_may_lock_all_its_memory() {
     if sys::lock_memory_limit() < 128 << 20 {

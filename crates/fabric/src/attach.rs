@@ -43,10 +43,10 @@ impl<T: Tier> Fabric<T> {
             None => self.tier.open(&place, |memory| self.map(memory, nonce, owner))?,
         };
         let view = self.view_of(index, attached, slot)?;
-        if !view.1.has_bells() {
+        if !bells::are_current(view.1) {
             self.open_bells(attached, view.1, owner, &place)?;
         }
-        attached.live.fetch_add(1, Relaxed);
+        view.1.take_up();
         Ok(view)
     }
 
@@ -149,7 +149,6 @@ impl<T: Tier> Fabric<T> {
             identity: [AtomicU64::new(identity.0), AtomicU64::new(identity.1)],
             kept: AtomicI32::new(-1),
             paid: AtomicU64::new(0),
-            live: AtomicU32::new(0),
             views: [const { AtomicU32::new(0) }; SLOTS_MAX as usize],
         };
         self.attached.table.take(mem::more, made).ok_or(Reason::MEM)
@@ -159,7 +158,7 @@ impl<T: Tier> Fabric<T> {
     fn let_go_of_the_dead(&self) {
         let Some(map) = self.tier.mapped() else { return };
         for (_, attached) in self.attached.all() {
-            if attached.live.load(Relaxed) == 0
+            if !attached.is_used(&self.views)
                 && attached.nonce.load(Relaxed) != 0
                 && !self.tier.is_alive(map, ProcessId::from_word(attached.owner.load(Relaxed)))
             {
@@ -179,7 +178,7 @@ impl<T: Tier> Fabric<T> {
         let mut idle = self
             .attached
             .all()
-            .filter(|(_, attached)| attached.live.load(Relaxed) == 0 && attached.nonce.load(Relaxed) == 0);
+            .filter(|(_, attached)| attached.nonce.load(Relaxed) == 0 && !attached.is_used(&self.views));
         let fitting = idle.find(|(_, attached)| size_of_val(attached.memory) == len);
         let (index, attached) = fitting?;
         if !offered.map_over(attached.memory) {
@@ -204,18 +203,12 @@ impl<T: Tier> Fabric<T> {
     fn let_go(&self, attached: &Attached) {
         attached.nonce.store(0, Relaxed);
         self.drop_kept(attached);
-        for place in &attached.views {
-            if let Some(view) =
-                place.load(Relaxed).checked_sub(1).and_then(|index| self.views.get(Index(index)))
-            {
-                bells::drop_all(view, &self.tier);
-            }
-        }
+        attached.known_views(&self.views).for_each(|view| bells::drop_all(view, &self.tier));
         self.tier.retire(attached.memory);
         self.pay_back(Price::of(size_of_val(attached.memory), attached.paid.swap(0, Relaxed)));
     }
 
-    fn drop_kept(&self, attached: &Attached) {
+    pub(crate) fn drop_kept(&self, attached: &Attached) {
         let kept = attached.kept.swap(-1, Relaxed);
         if kept >= 0 {
             self.tier.close(kept);
@@ -241,7 +234,7 @@ impl<T: Tier> Fabric<T> {
                 bells::drop_all(view, &self.tier);
                 self.drop_one(&view.segment(), view.number());
             }
-            attached.live.fetch_sub(1, Relaxed);
+            view.put_down();
         }
     }
 

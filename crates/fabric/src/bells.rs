@@ -9,6 +9,7 @@ use wire::reason::Reason;
 /// Makes both doorbells and writes their numbers into the header, if they do not exist yet (segment owner
 /// only).
 pub(crate) fn hang(view: &SlotView, tier: &impl Doorbell) -> bool {
+    let is_new = !view.has_bells();
     for (side, bell) in view.bells().iter().enumerate() {
         if bell.load(Ordering::Relaxed) >= 0 {
             continue;
@@ -17,7 +18,17 @@ pub(crate) fn hang(view: &SlotView, tier: &impl Doorbell) -> bool {
         bell.store(own, Ordering::Relaxed);
         view.header().sides[side].bell.store(own as u32, shm::sync::Ordering::Release);
     }
+    if is_new {
+        view.header().hung.fetch_add(1, shm::sync::Ordering::Release);
+    }
     true
+}
+
+/// Whether this process has the doorbells open that the slot has now: its maker may have given others up, but
+/// never those of a slot in use, whatever the header says.
+pub(crate) fn are_current(view: &SlotView) -> bool {
+    let hung = view.header().hung.load(shm::sync::Ordering::Acquire);
+    view.has_bells() && (view.is_used() || view.hung().load(Ordering::Relaxed) == hung)
 }
 
 /// Doorbells that only this process knows: nobody is left at the other end who could ring, or be rung.
@@ -31,8 +42,12 @@ pub(crate) fn hang_private(view: &SlotView, tier: &impl Doorbell) -> bool {
     true
 }
 
-/// Opens both doorbells under the numbers that `holder` has them by, if this process has not done so yet.
+/// Opens both doorbells under the numbers that `holder` has them by, in place of any that they are not.
 pub(crate) fn open<D: Doorbell>(view: &SlotView, tier: &D, holder: D::Holder) -> Result<(), Reason> {
+    if !view.is_used() {
+        drop_all(view, tier);
+    }
+    let hung = view.header().hung.load(shm::sync::Ordering::Acquire);
     for (side, bell) in view.bells().iter().enumerate() {
         if bell.load(Ordering::Relaxed) >= 0 {
             continue;
@@ -40,6 +55,7 @@ pub(crate) fn open<D: Doorbell>(view: &SlotView, tier: &D, holder: D::Holder) ->
         let number = view.header().sides[side].bell.load(shm::sync::Ordering::Acquire) as i32;
         bell.store(tier.open_bell(holder, number)?, Ordering::Relaxed);
     }
+    view.hung().store(hung, Ordering::Relaxed);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! on them; what becomes of them is decided in `attach`.
 
 use crate::process::ProcessId;
-use crate::slot::SlotView;
+use crate::slot::{SlotView, Views};
 use crate::turn::Turn;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use os::mem::Shared;
@@ -23,13 +23,24 @@ pub(crate) struct Attached {
     pub(crate) kept: AtomicI32,
     /// Bytes that were paid for it.
     pub(crate) paid: AtomicU64,
-    /// Connections on it in this process.
-    pub(crate) live: AtomicU32,
     /// Views of its slots, plus one.
     pub(crate) views: [AtomicU32; SLOTS_MAX as usize],
 }
 
 impl Attached {
+    /// Its slots that were used, as this process sees them.
+    pub(crate) fn known_views<'a>(
+        &'a self,
+        views: &'a Views,
+    ) -> impl Iterator<Item = &'static SlotView> + 'a {
+        self.views.iter().filter_map(|place| views.get(Index(place.load(Relaxed).checked_sub(1)?)))
+    }
+
+    /// Whether a connection of this process is on it.
+    pub(crate) fn is_used(&self, views: &Views) -> bool {
+        self.known_views(views).any(SlotView::is_used)
+    }
+
     pub(crate) fn identity(&self) -> (u64, u64) {
         (self.identity[0].load(Relaxed), self.identity[1].load(Relaxed))
     }

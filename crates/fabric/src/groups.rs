@@ -27,8 +27,6 @@ pub(crate) struct Offered {
     pub(crate) group: AtomicU32,
     /// Bytes that were paid for it.
     pub(crate) paid: AtomicU64,
-    /// Offers and sockets of this process on it, those whose slot was lent again included.
-    pub(crate) live: AtomicU32,
     /// Views of its slots, plus one.
     pub(crate) views: [AtomicU32; SLOTS_MAX as usize],
 }

@@ -47,6 +47,7 @@ mod pay;
 pub mod process;
 pub mod rows;
 pub mod slot;
+mod spare;
 pub mod totals;
 pub mod turn;
 mod unused;

@@ -70,7 +70,7 @@ impl<T: Tier> Fabric<T> {
             counter.fetch_add(1, shm::sync::Ordering::Relaxed);
         }
         let home = self.offers.home_of(view).ok_or(Reason::MEM)?;
-        home.live.fetch_add(1, Relaxed);
+        view.take_up();
         Ok(Offer { index, view, memfd: home.number.load(Relaxed), nonce: home.nonce.load(Relaxed) })
     }
 
@@ -220,7 +220,6 @@ impl<T: Tier> Fabric<T> {
                         used: AtomicU32::new(0),
                         group: AtomicU32::new(group.0),
                         paid: AtomicU64::new(0),
-                        live: AtomicU32::new(0),
                         views: [const { AtomicU32::new(0) }; SLOTS_MAX as usize],
                     };
                     offered.segment.set(segment);
@@ -281,7 +280,7 @@ impl<T: Tier> Fabric<T> {
         let Some(_turn) = self.offers.turn.take() else {
             return;
         };
-        home.live.fetch_sub(1, Relaxed);
+        view.put_down();
         if !self.offers.is_own(group) {
             // Inherited by fork: the parent's list has it.
             return;
@@ -295,9 +294,7 @@ impl<T: Tier> Fabric<T> {
 
     /// A socket of this process whose slot was lent again since is gone.
     pub fn forgo(&self, view: &SlotView) {
-        if let Some(home) = self.offers.home_of(view) {
-            home.live.fetch_sub(1, Relaxed);
-        }
+        view.put_down();
     }
 
     /// Lets segment and doorbells of a slot survive exec under their numbers, so that the next program can

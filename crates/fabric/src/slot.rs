@@ -45,6 +45,8 @@ impl Views {
             client: EndpointCell::default(),
             server: EndpointCell::default(),
             ties: AtomicU64::new(0),
+            users: AtomicU32::new(0),
+            hung: AtomicU32::new(0),
             header,
             rings,
         })
@@ -96,6 +98,11 @@ pub struct SlotView {
     server: EndpointCell,
     /// Sockets of this process on it: the generation that they are of above, their number below.
     ties: AtomicU64,
+    /// Offers, claims and sockets of this process on it, of whatever generation: who would look at its memory
+    /// and doorbells.
+    users: AtomicU32,
+    /// Which doorbells of the slot are open here, by [`SlotHeader::hung`].
+    hung: AtomicU32,
     header: &'static SlotHeader,
     rings: [Ring; 2],
 }
@@ -170,6 +177,26 @@ impl SlotView {
     /// Whether this process has both doorbells open.
     pub(crate) fn has_bells(&self) -> bool {
         self.bells.iter().all(|bell| bell.load(Ordering::Relaxed) >= 0)
+    }
+
+    /// Which doorbells those are.
+    pub(crate) fn hung(&self) -> &AtomicU32 {
+        &self.hung
+    }
+
+    /// One more user in this process.
+    pub(crate) fn take_up(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One fewer.
+    pub(crate) fn put_down(&self) {
+        self.users.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether anybody in this process uses it.
+    pub(crate) fn is_used(&self) -> bool {
+        self.users.load(Ordering::Relaxed) != 0
     }
 
     /// The numbers of the doorbells of client and server, to be made or closed.

@@ -49,7 +49,8 @@ impl<T: Tier> Fabric<T> {
     /// Whether nobody needs what a group has: no socket of this process, which would touch its memory, and no
     /// other process, which would open its descriptors here.
     fn is_over_with(&self, index: Index, group: &Group) -> bool {
-        if self.segments_of(index).any(|(_, offered)| offered.live.load(Relaxed) != 0) {
+        let is_used = |offered: &Offered| offered.used_views(&self.views).any(|(_, view)| view.is_used());
+        if self.segments_of(index).any(|(_, offered)| is_used(offered)) {
             return false;
         }
         if !self.offers.is_own(group) {

@@ -47,6 +47,21 @@ pub fn next_internal(first: u32, last: u32) -> Option<u32> {
     None
 }
 
+/// Whether descriptors of ours have numbers that the program could have.
+pub fn is_in_the_programs_way() -> bool {
+    let limit = u32::try_from(crate::limits::descriptor_limit()).unwrap_or(u32::MAX);
+    limit > 0 && next_internal(0, limit - 1).is_some()
+}
+
+/// How many numbers below `limit` are internal.
+fn internal_below(limit: u32) -> u32 {
+    let whole = (limit as usize).min(NUMBERS) / 64;
+    let words = Internal::here().0[..whole].iter();
+    let count: u32 = words.map(|word| word.load(Ordering::Relaxed).count_ones()).sum();
+    let rest = Internal::here().0.get(whole).map_or(0, |word| word.load(Ordering::Relaxed));
+    count + (rest & ((1 << (limit % 64)) - 1)).count_ones()
+}
+
 /// Closes `fd`, which may be internal. Errors are of no use to anyone here and dropped.
 pub fn close(fd: i32) {
     if let Some((word, bit)) = place(fd)
@@ -86,8 +101,9 @@ fn fcntl(fd: i32, cmd: u32, arg: usize) -> Result<usize> {
 /// lifted for the instant of the duplication, so the program's own numbers are not used up), else in the
 /// upper half below it. Errors: whatever the kernel says; `fd` is closed then too.
 pub fn raise(fd: i32) -> Result<i32> {
-    let moved =
-        crate::limits::with_room_above_soft_limit(|floor| fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize));
+    let moved = crate::limits::with_room_above_soft_limit(internal_below, |floor| {
+        fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize)
+    });
     close(fd);
     let number = moved? as i32;
     if let Some((word, bit)) = place(number) {
@@ -166,6 +182,7 @@ mod tests {
         let bell = crate::pipe::create().unwrap();
         assert!(is_internal(bell) && !is_internal(-1) && !is_internal(0));
         assert_eq!(next_internal(bell as u32, bell as u32), Some(bell as u32));
+        assert!(internal_below(bell as u32 + 1) > internal_below(bell as u32));
         close(bell);
         assert!(!is_internal(bell));
         assert_eq!(next_internal(bell as u32, bell as u32), None);

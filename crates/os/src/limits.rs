@@ -41,15 +41,19 @@ fn nofile(new: Option<nr::rlimit64>) -> Result<nr::rlimit64> {
 /// Where internal descriptors begin at most.
 const HIGHEST_FLOOR: i32 = 65_536;
 
-/// A limit below which a program is left all of its numbers but one.
-const FEW_NUMBERS: i32 = 64;
+/// So many numbers are the program's in any case, where there are none above its limit; of the rest a quarter
+/// is ours at most.
+const FEW_NUMBERS: i32 = 128;
 
 /// Runs `duplicate(floor)` with the descriptor limit lifted to its hard value if that makes room above the
 /// soft one.
 ///
 /// The kernel checks the limit only when a number is handed out, so descriptors made here stay valid after
 /// the soft limit is back, and the program can still open as many of its own as before.
-pub(crate) fn with_room_above_soft_limit<T>(duplicate: impl FnOnce(i32) -> Result<T>) -> Result<T> {
+pub(crate) fn with_room_above_soft_limit<T>(
+    taken_below: impl FnOnce(u32) -> u32,
+    duplicate: impl FnOnce(i32) -> Result<T>,
+) -> Result<T> {
     let limit = nofile(None)?;
     let soft = i32::try_from(limit.rlim_cur).unwrap_or(i32::MAX);
     let above = soft.max(INTERNAL_FLOOR);
@@ -65,8 +69,25 @@ pub(crate) fn with_room_above_soft_limit<T>(duplicate: impl FnOnce(i32) -> Resul
         }
         return outcome;
     }
-    // The upper half is ours as well as the program's. (Half of a million would make the kernel keep a table
-    // of that size for every process. Of a few numbers the program needs all.)
-    let floor = if soft < FEW_NUMBERS { soft - 1 } else { (soft / 2).min(HIGHEST_FLOOR) };
-    duplicate(floor.max(0))
+    // Some of the upper half are ours as well as the program's. (Half of a million would make the kernel keep
+    // a table of that size for every process.)
+    if taken_below(soft as u32) >= allowance(soft) {
+        return Err(crate::Errno::EMFILE);
+    }
+    duplicate((soft / 2).min(HIGHEST_FLOOR))
+}
+
+/// How many of a program's numbers may be ours.
+fn allowance(limit: i32) -> u32 {
+    (limit.saturating_sub(FEW_NUMBERS) / 4).max(0) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_with_few_numbers_has_all_of_them_and_others_most() {
+        assert_eq!([0, 32, 64, 128, 256, 1024, 4096].map(allowance), [0, 0, 0, 0, 32, 224, 992]);
+    }
 }

@@ -1,6 +1,7 @@
 //! epoll_ctl and the waits. Owns: that every sleep is in libc's own function, with the program's signal mask.
 
 use crate::hook::{self, hooks};
+use crate::lifecycle::made;
 use crate::pointers;
 use crate::real::{Events, Mask, Time, forward};
 use core::ffi::c_int;
@@ -94,11 +95,11 @@ fn created(epfd: c_int) -> Outcome {
 hooks! {
     fn epoll_create [] (size: c_int) -> c_int {
         // SAFETY: the program's own argument.
-        created(unsafe { forward::epoll_create(size) })
+        created(made(|| unsafe { forward::epoll_create(size) }))
     }
     fn epoll_create1 [] (flags: c_int) -> c_int {
         // SAFETY: the program's own argument.
-        created(unsafe { forward::epoll_create1(flags) })
+        created(made(|| unsafe { forward::epoll_create1(flags) }))
     }
     fn epoll_ctl [] (epfd: c_int, op: c_int, fd: c_int, event: Events) -> c_int {
         control(epfd, op, fd, event)

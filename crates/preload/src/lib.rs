@@ -30,6 +30,7 @@ mod process;
 mod raw_syscall;
 mod real;
 mod sandbox;
+mod scarce;
 mod start;
 mod stdio;
 mod transfer;

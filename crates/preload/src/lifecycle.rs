@@ -176,7 +176,11 @@ fn linger(fd: c_int) {
 /// dup2 and dup3: `new` is closed on the way.
 fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
     if os::fd::is_internal(new) && !is_borrowed() {
-        return Outcome::Fail(Errno::EBADF);
+        // Descriptors that nobody needs make way.
+        socket::spare::give_back_descriptors();
+        if os::fd::is_internal(new) {
+            return Outcome::Fail(Errno::EBADF);
+        }
     }
     let is_known = table::get(old) != Entry::Empty || table::get(new) != Entry::Empty;
     if !is_known || old == new || is_borrowed() || os::fd::identity(old).is_err() {
@@ -191,6 +195,26 @@ fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
     }
     closing::after_dup(old, new);
     Outcome::Done(result as usize)
+}
+
+/// The result of `call`, made again if it failed for want of a number and we had one to spare.
+pub(crate) fn made(call: impl Fn() -> c_int) -> c_int {
+    let made = call();
+    if made >= 0 || hook::last() != Errno::EMFILE { made } else { made_after_all(call) }
+}
+
+#[cold]
+#[inline(never)]
+fn made_after_all(call: impl Fn() -> c_int) -> c_int {
+    if is_active() && !is_borrowed() && socket::spare::give_back_descriptors() {
+        return call();
+    }
+    hook::fail(Errno::EMFILE) as c_int
+}
+
+/// What libc returned.
+pub(crate) fn passed_on(result: c_int) -> Outcome {
+    if result < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(result as usize) }
 }
 
 /// dup and F_DUPFD: a new number.
@@ -233,13 +257,13 @@ hooks! {
     }
     fn accept [] (fd: c_int, addr: Buf, addr_len: *mut u32) -> c_int {
         // SAFETY: the program's own arguments.
-        let new = unsafe { forward::accept(fd, addr, addr_len) };
+        let new = made(|| unsafe { forward::accept(fd, addr, addr_len) });
         accepted(fd, new, false);
         if new < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(new as usize) }
     }
     fn accept4 [] (fd: c_int, addr: Buf, addr_len: *mut u32, flags: c_int) -> c_int {
         // SAFETY: the program's own arguments.
-        let new = unsafe { forward::accept4(fd, addr, addr_len, flags) };
+        let new = made(|| unsafe { forward::accept4(fd, addr, addr_len, flags) });
         accepted(fd, new, flags & SOCK_NONBLOCK != 0);
         if new < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(new as usize) }
     }
@@ -265,12 +289,9 @@ hooks! {
         closing_range(first, last, flags)
     }
     fn dup [] (fd: c_int) -> c_int {
-        if table::get(fd) == Entry::Empty || is_borrowed() {
-            Outcome::Forward
-        } else {
-            // SAFETY: the program's own argument.
-            duplicated(fd, unsafe { forward::dup(fd) })
-        }
+        // SAFETY: the program's own argument.
+        let new = made(|| unsafe { forward::dup(fd) });
+        if table::get(fd) == Entry::Empty || is_borrowed() { passed_on(new) } else { duplicated(fd, new) }
     }
     fn dup2 [__dup2] (old: c_int, new: c_int) -> c_int {
         // SAFETY: the program's own arguments.

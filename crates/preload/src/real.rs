@@ -195,6 +195,22 @@ reals! {
         = __NR_epoll_pwait(epfd, events, max, timeout, mask, 8);
     fn epoll_pwait2(epfd: c_int, events: Events, max: c_int, timeout: Time, mask: Mask) -> c_int
         = __NR_epoll_pwait2(epfd, events, max, timeout, mask, 8);
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = __NR_socket(domain, kind, protocol);
+    fn socketpair(domain: c_int, kind: c_int, protocol: c_int, ends: Buf) -> c_int
+        = __NR_socketpair(domain, kind, protocol, ends);
+    fn open(path: Buf, flags: c_int, mode: u32) -> c_int = __NR_openat(os::raw::nr::AT_FDCWD, path, flags, mode);
+    fn open64(path: Buf, flags: c_int, mode: u32) -> c_int
+        = __NR_openat(os::raw::nr::AT_FDCWD, path, flags, mode);
+    fn openat(folder: c_int, path: Buf, flags: c_int, mode: u32) -> c_int = __NR_openat(folder, path, flags, mode);
+    fn openat64(folder: c_int, path: Buf, flags: c_int, mode: u32) -> c_int
+        = __NR_openat(folder, path, flags, mode);
+    fn pipe(ends: Buf) -> c_int = __NR_pipe2(ends, 0);
+    fn pipe2(ends: Buf, flags: c_int) -> c_int = __NR_pipe2(ends, flags);
+    fn eventfd(value: u32, flags: c_int) -> c_int = __NR_eventfd2(value, flags);
+    fn timerfd_create(clock: c_int, flags: c_int) -> c_int = __NR_timerfd_create(clock, flags);
+    fn signalfd(fd: c_int, mask: Buf, flags: c_int) -> c_int = __NR_signalfd4(fd, mask, 8, flags);
+    fn inotify_init1(flags: c_int) -> c_int = __NR_inotify_init1(flags);
+    fn memfd_create(name: Buf, flags: u32) -> c_int = __NR_memfd_create(name, flags);
     fn accept(fd: c_int, addr: Buf, addr_len: *mut u32) -> c_int = __NR_accept4(fd, addr, addr_len, 0);
     fn accept4(fd: c_int, addr: Buf, addr_len: *mut u32, flags: c_int) -> c_int
         = __NR_accept4(fd, addr, addr_len, flags);

@@ -243,8 +243,9 @@ impl Mail {
 pub struct SlotHeader {
     /// Counts the connections on this slot.
     pub generation: AtomicU32,
-    /// Unused.
-    pub reserved: AtomicU32,
+    /// Counts the pairs of doorbells that the slot has had: its maker gives those of an unused slot up where
+    /// it is short of descriptors.
+    pub hung: AtomicU32,
     /// Kernel cookie of the client's socket.
     pub client_cookie: AtomicU64,
     /// Kernel cookie of the server's socket, 0 until claimed.

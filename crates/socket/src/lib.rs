@@ -51,6 +51,7 @@ pub mod server;
 mod settle;
 pub mod signals;
 mod sleepers;
+pub mod spare;
 mod straight;
 pub mod stream;
 pub mod table;

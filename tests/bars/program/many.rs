@@ -75,6 +75,25 @@ pub(crate) fn client(port: u16, count: usize) -> Result<String, String> {
     Ok(format!("good {count} connections, {} in shared memory, fds {}", in_shared_memory(&conns), open_fds()))
 }
 
+/// As many connections as a process may have that is limited for good; twice, since what was closed comes
+/// back. Each is used once.
+pub(crate) fn most(port: u16, limit: u64) -> Result<String, String> {
+    sys::limit_fds_for_good(limit);
+    let mut said = String::new();
+    for _ in 0..2 {
+        let mut conns = Vec::new();
+        while let Ok(conn) = connect(port) {
+            conns.push(conn);
+            let conn = conns.last_mut().ok_or("none")?;
+            conn.write_all(b"one").map_err(|e| format!("connection: {e}"))?;
+            conn.read_exact(&mut [0; 3]).map_err(|e| format!("connection: {e}"))?;
+        }
+        let shared = in_shared_memory(&conns);
+        said.push_str(&format!("{} {shared} ", conns.len()));
+    }
+    Ok(format!("most {said}"))
+}
+
 fn message(n: usize, round: usize) -> Vec<u8> {
     format!("connection {n} round {round} {}", "x".repeat(n % 900)).into_bytes()
 }

@@ -32,6 +32,7 @@ mod cases_peek;
 mod cases_pointers;
 mod cases_poll;
 mod cases_queue;
+mod cases_scarce;
 mod cases_sets;
 mod cases_sharer;
 mod cases_signal;
@@ -76,6 +77,7 @@ fn all() -> Vec<Case> {
         cases_pointers::CASES,
         cases_locks::CASES,
         cases_queue::CASES,
+        cases_scarce::CASES,
         cases_stack::CASES,
         cases_stack_all::CASES,
         cases_names::CASES,

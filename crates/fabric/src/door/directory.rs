@@ -38,6 +38,9 @@ pub trait Directory {
     /// Lets go of the rows, and of all by which others know that this process takes part.
     fn leave(&self);
 
+    /// Gives up descriptors that it opens again when it needs them.
+    fn spare(&self);
+
     /// Whether it has, and has none now.
     fn has_left(&self) -> bool;
 

@@ -46,6 +46,10 @@ impl Directory for Local {
         os::diag::forget();
     }
 
+    fn spare(&self) {
+        os::diag::forget();
+    }
+
     fn has_left(&self) -> bool {
         self.registry.has_left()
     }

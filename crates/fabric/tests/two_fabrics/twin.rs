@@ -125,6 +125,8 @@ impl Directory for Twin {
         false
     }
 
+    fn spare(&self) {}
+
     fn owner(&self) -> Option<u32> {
         None
     }

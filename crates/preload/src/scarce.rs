@@ -1,0 +1,67 @@
+//! Calls that make a descriptor. Owns: that none of them fails for want of a number which is ours and not
+//! needed: what can be spared is given up, and the call made again.
+
+use crate::hook::hooks;
+use crate::lifecycle::{made, passed_on};
+use crate::real::{Buf, forward};
+use core::ffi::c_int;
+use socket::Outcome;
+
+fn outcome(call: impl Fn() -> c_int) -> Outcome {
+    passed_on(made(call))
+}
+
+hooks! {
+    fn socket [] (domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+        // SAFETY: the program's own arguments, here and below.
+        outcome(|| unsafe { forward::socket(domain, kind, protocol) })
+    }
+    fn socketpair [] (domain: c_int, kind: c_int, protocol: c_int, ends: Buf) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::socketpair(domain, kind, protocol, ends) })
+    }
+    fn open [] (path: Buf, flags: c_int, mode: u32) -> c_int {
+        // SAFETY: as above. (Where C passes no mode, libc does not look at it.)
+        outcome(|| unsafe { forward::open(path, flags, mode) })
+    }
+    fn open64 [] (path: Buf, flags: c_int, mode: u32) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::open64(path, flags, mode) })
+    }
+    fn openat [] (folder: c_int, path: Buf, flags: c_int, mode: u32) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::openat(folder, path, flags, mode) })
+    }
+    fn openat64 [] (folder: c_int, path: Buf, flags: c_int, mode: u32) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::openat64(folder, path, flags, mode) })
+    }
+    fn pipe [] (ends: Buf) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::pipe(ends) })
+    }
+    fn pipe2 [] (ends: Buf, flags: c_int) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::pipe2(ends, flags) })
+    }
+    fn eventfd [] (value: u32, flags: c_int) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::eventfd(value, flags) })
+    }
+    fn timerfd_create [] (clock: c_int, flags: c_int) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::timerfd_create(clock, flags) })
+    }
+    fn signalfd [] (fd: c_int, mask: Buf, flags: c_int) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::signalfd(fd, mask, flags) })
+    }
+    fn inotify_init1 [] (flags: c_int) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::inotify_init1(flags) })
+    }
+    fn memfd_create [] (name: Buf, flags: u32) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::memfd_create(name, flags) })
+    }
+}

@@ -1,0 +1,138 @@
+//! A program that may have no more descriptors than it has, for good: every call that makes one finds those
+//! numbers that shared memory does not need, and they come back when it does.
+
+use crate::context::{Case, Cx, say};
+use isthmus_tests::sys::{self, Fd, int_by_name, show};
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "scarce.all_calls", shm: true, run: all_calls },
+    Case { name: "scarce.dup_onto_any", shm: true, run: dup_onto_any },
+    Case { name: "scarce.few", shm: false, run: few },
+];
+
+/// Some connections come, move bytes and go, so that there are slots that nobody uses.
+fn come_and_go(cx: &mut Cx) {
+    let pairs: Vec<_> = (0..16).map(|_| cx.warm()).collect();
+    for p in pairs {
+        assert_eq!(sys::close(p.fd), Ok(0));
+        cx.ask(&format!("drain {}", p.id));
+        cx.ask(&format!("close {}", p.id));
+    }
+}
+
+/// Calls `make` until it fails; how many descriptors it made, and why no more.
+fn fill(make: impl Fn(&mut [i32; 2]) -> sys::Ret) -> (usize, String) {
+    let mut made: Vec<Fd> = Vec::new();
+    let why = loop {
+        let mut pair = [-1; 2];
+        match make(&mut pair) {
+            Ok(fd) if pair[0] < 0 => made.push(fd as Fd),
+            Ok(_) => made.extend(pair),
+            Err(errno) => break show(Err(errno)),
+        }
+    };
+    for fd in &made {
+        assert_eq!(sys::close(*fd), Ok(0));
+    }
+    (made.len(), why)
+}
+
+fn all_calls(cx: &mut Cx) {
+    sys::limit_fds_for_good(1024);
+    let path = c"/dev/null".as_ptr().addr();
+    let here = libc::AT_FDCWD as usize;
+    let (unix, stream) = (libc::AF_UNIX as usize, libc::SOCK_STREAM as usize);
+    let no_signals = [0u64; 16];
+    let signals = no_signals.as_ptr().addr();
+    let epoll = sys::epoll();
+    let calls: [(&str, &[usize]); 18] = [
+        ("socket", &[unix, stream, 0]),
+        ("open", &[path, 0, 0]),
+        ("open64", &[path, 0, 0]),
+        ("openat", &[here, path, 0, 0]),
+        ("openat64", &[here, path, 0, 0]),
+        ("eventfd", &[0, 0]),
+        ("timerfd_create", &[1, 0]),
+        ("signalfd", &[usize::MAX, signals, 0]),
+        ("inotify_init1", &[0]),
+        ("memfd_create", &[c"scarce".as_ptr().addr(), 0]),
+        ("epoll_create1", &[0]),
+        ("epoll_create", &[1]),
+        ("dup", &[0]),
+        ("dup", &[epoll as usize]),
+        ("fcntl", &[0, libc::F_DUPFD as usize, 3]),
+        ("fcntl64", &[epoll as usize, libc::F_DUPFD_CLOEXEC as usize, 3]),
+        ("__fcntl", &[0, libc::F_DUPFD as usize, 3]),
+        ("accept4", &[usize::MAX, 0, 0, 0]),
+    ];
+    for (name, args) in calls {
+        come_and_go(cx);
+        let (made, why) = fill(|_| int_by_name(name, args));
+        // (An ordinary user may have few inotify instances.)
+        let many = matches!(name, "inotify_init1" | "accept4") || made > 995;
+        say!("{name}: nearly all {many}, then {}", if name == "inotify_init1" { "" } else { &why });
+    }
+    for (name, before) in [("pipe", &[][..]), ("pipe2", &[]), ("socketpair", &[unix, stream, 0])] {
+        come_and_go(cx);
+        let (made, why) = fill(|pair| int_by_name(name, &[before, &[pair.as_mut_ptr().addr(), 0]].concat()));
+        say!("{name}: nearly all {}, then {why}", made > 995);
+    }
+    accepts(cx);
+    let p = cx.warm();
+    cx.watch(p.fd);
+}
+
+/// A server has room for one more connection only if it gives numbers back.
+fn accepts(cx: &mut Cx) {
+    let (l, port) = sys::listener();
+    for name in ["accept", "accept4"] {
+        come_and_go(cx);
+        let id = if name == "accept" { 900 } else { 901 };
+        cx.ask(&format!("connect {id} {port}"));
+        let mut others: Vec<Fd> = Vec::new();
+        // (By the number of what is open, so that the call itself is the one that fails first.)
+        while let Ok(fd) = sys::raw_dup(0) {
+            others.push(fd as Fd);
+        }
+        // (Over TCP it is refused now, and goes well when there is room.)
+        let accepted = int_by_name(name, &[l as usize, 0, 0, 0]);
+        for fd in others {
+            assert_eq!(sys::close(fd), Ok(0));
+        }
+        let fd = accepted.or_else(|_| int_by_name(name, &[l as usize, 0, 0, 0])).expect("accepted") as Fd;
+        cx.ask(&format!("send {id} hello"));
+        let mut bytes = [0; 5];
+        say!("read -> {}", show(sys::recv(fd, &mut bytes, libc::MSG_WAITALL)));
+        assert_eq!(sys::close(fd), Ok(0));
+        cx.ask(&format!("close {id}"));
+    }
+}
+
+/// dup2 onto every number: those of unused slots make way.
+fn dup_onto_any(cx: &mut Cx) {
+    sys::limit_fds_for_good(1024);
+    come_and_go(cx);
+    let refused = (500..1000).filter(|number| sys::dup2(0, *number).is_err()).count();
+    say!("all of 500 numbers but for a few {}", refused <= 8);
+    for number in 500..1000 {
+        let _ = sys::close(number);
+    }
+    let p = cx.warm();
+    cx.watch(p.fd);
+}
+
+/// Who may have a few numbers only has all of them.
+fn few(cx: &mut Cx) {
+    sys::limit_fds_for_good(64);
+    let mut pairs = Vec::new();
+    for _ in 0..20 {
+        pairs.push(cx.warm());
+    }
+    let (made, why) = fill(|_| sys::dup(0));
+    say!("{made} more, then {why}");
+    for p in pairs {
+        assert_eq!(sys::close(p.fd), Ok(0));
+    }
+    let (made, why) = fill(|_| sys::dup(0));
+    say!("{made} without them, then {why}");
+}
