@@ -32,6 +32,11 @@ impl<T: Tier> Members<'_, T> {
         side.roster.has_others(self.0.name())
     }
 
+    /// Whether `side` was held by so many others, who are all written down and dead.
+    pub fn were_others(&self, side: &SideBlock, count: u32) -> bool {
+        side.roster.dead_beside(self.0.name(), |name| self.0.is_name_alive(name)) == Some(count)
+    }
+
     /// The kernel knows that nobody holds `side`.
     pub fn clear(&self, side: &SideBlock) {
         side.roster.reset();

@@ -34,16 +34,30 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
 }
 
 /// Waits in one of libc's functions, with or without a signal mask.
-struct LibcWait<W>(W, bool);
+struct LibcWait<W> {
+    epfd: c_int,
+    wait: W,
+    has_mask: bool,
+}
 
 impl<W: FnMut(Events, c_int, Option<u64>) -> c_int> Kernel for LibcWait<W> {
     fn wait(&mut self, events: &mut [Event], timeout_ns: Option<u64>) -> Result<usize, Errno> {
         let room = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
-        usize::try_from((self.0)(events.as_mut_ptr(), room, timeout_ns)).map_err(|_| hook::last())
+        usize::try_from((self.wait)(events.as_mut_ptr(), room, timeout_ns)).map_err(|_| hook::last())
+    }
+
+    fn glance(&mut self, events: &mut [Event]) -> Result<usize, Errno> {
+        if !self.has_mask {
+            return self.wait(events, Some(0));
+        }
+        let room = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
+        // SAFETY: an array with room for so many, in the set of the program's own call.
+        let got = unsafe { forward::epoll_wait(self.epfd, events.as_mut_ptr(), room, 0) };
+        usize::try_from(got).map_err(|_| hook::last())
     }
 
     fn has_mask(&self) -> bool {
-        self.1
+        self.has_mask
     }
 }
 
@@ -56,22 +70,37 @@ fn wait(
     mask: Mask,
     libc_wait: impl FnMut(Events, c_int, Option<u64>) -> c_int,
 ) -> Outcome {
-    let Ok(room @ 1..) = usize::try_from(max) else { return Outcome::Forward };
+    /// EP_MAX_EVENTS of fs/eventpoll.c.
+    const MOST: usize = i32::MAX as usize / size_of::<Event>();
+    let Ok(room @ 1..=MOST) = usize::try_from(max) else { return Outcome::Forward };
     if !ours::is_ours(epfd) {
         return Outcome::Forward;
     }
+    let mut kernel = LibcWait { epfd, wait: libc_wait, has_mask: !mask.is_null() };
     // (Only the kernel's own set would be looked at there.)
-    if pointers::is_outside(events.addr(), room.saturating_mul(size_of::<Event>()))
-        || pointers::writable(events, size_of::<Event>()).is_err()
-        || pointers::mask(mask).is_err()
-    {
+    let len = room.saturating_mul(size_of::<Event>());
+    let is_beyond = pointers::is_outside(events.addr(), len) && !pointers::is_near_null(events.addr(), len);
+    if is_beyond || pointers::mask(mask).is_err() {
         return Outcome::Fail(Errno::EFAULT);
+    }
+    if pointers::writable(events, size_of::<Event>()).is_err() {
+        return wait_for_nobody(epfd, timeout_ns, &mut kernel);
     }
     // SAFETY: the program's array of `max` events, its own to be written. (Event is packed on x86-64, so
     // alignment is 1 there; elsewhere the program's array is aligned as C requires.) What is read of it was
     // written before.
     let room = unsafe { core::slice::from_raw_parts_mut(events, room) };
-    ours::wait(epfd, room, timeout_ns, &mut LibcWait(libc_wait, !mask.is_null()))
+    ours::wait(epfd, room, timeout_ns, &mut kernel)
+}
+
+/// With no room for an event that is one: the kernel waits all the same, and finds out when it has something
+/// to tell.
+#[cold]
+fn wait_for_nobody(epfd: c_int, timeout_ns: Option<u64>, kernel: &mut impl Kernel) -> Outcome {
+    match ours::wait(epfd, &mut [Event { events: 0, data: 0 }], timeout_ns, kernel) {
+        Outcome::Done(1..) => Outcome::Fail(Errno::EFAULT),
+        other => other,
+    }
 }
 
 fn to_ms(timeout_ns: Option<u64>) -> c_int {

@@ -11,6 +11,8 @@ use socket::{Errno, Outcome, client, close as closing, server};
 
 /// Of accept4.
 const SOCK_NONBLOCK: c_int = 0o4000;
+/// Of dup3.
+const O_CLOEXEC: c_int = 0o2000000;
 
 /// Set by the constructor unless SMC_DISABLE is.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
@@ -299,7 +301,9 @@ hooks! {
     }
     fn dup3 [] (old: c_int, new: c_int, flags: c_int) -> c_int {
         // SAFETY: the program's own arguments.
-        replacing(old, new, || unsafe { forward::dup3(old, new, flags) })
+        let dup3 = || unsafe { forward::dup3(old, new, flags) };
+        // (Refused by the kernel, it closes nothing.)
+        if flags & !O_CLOEXEC != 0 { Outcome::Forward } else { replacing(old, new, dup3) }
     }
 }
 

@@ -226,7 +226,7 @@ fn receive_messages(fd: c_int, msgs: Buf, count: u32, flags: c_int, time: Buf) -
         Ok(limit) => limit,
         Err(errno) => return Outcome::Fail(errno),
     };
-    if let Some(errno) = socket::stream::take_error(fd) {
+    if let Some(errno) = socket::told::take_error(fd) {
         return Outcome::Fail(errno);
     }
     let end = limit.map(|time| os::time::monotonic_ns().saturating_add(crate::poll::nanoseconds(time, 1)));
@@ -238,7 +238,7 @@ fn receive_messages(fd: c_int, msgs: Buf, count: u32, flags: c_int, time: Buf) -
         // SAFETY: one of the program's own messages.
         let got = unsafe { recvmsg(fd, msg, flags) };
         if got < 0 && index > 0 {
-            socket::stream::tell_again(fd, hook::last());
+            socket::told::tell_again(fd, hook::last());
         }
         got
     };

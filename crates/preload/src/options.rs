@@ -224,19 +224,37 @@ descriptor_hooks! {
     fn getsockopt [] (fd: c_int, level: c_int, name: c_int, value: Buf, len: *mut u32) -> c_int {
         match (level, name) {
             (opt::IPPROTO_TCP, opt::TCP_DEFER_ACCEPT) => tell_deferral(fd, value, len),
+            (opt::SOL_SOCKET, opt::SO_ERROR) => tell_error(fd, value, len),
             _ => Outcome::Forward,
         }
     }
 }
 
-/// The kernel has checked the program's pointers, and written its own answer.
 fn tell_deferral(fd: c_int, value: Buf, len: *mut u32) -> Outcome {
-    let Some(seconds) = server::deferral(fd) else { return Outcome::Forward };
+    match server::deferral(fd) {
+        Some(seconds) => {
+            tell_instead(fd, (opt::IPPROTO_TCP, opt::TCP_DEFER_ACCEPT), value, len, seconds.cast_signed())
+        }
+        None => Outcome::Forward,
+    }
+}
+
+/// A peer that was killed with bytes of the ring unread: TCP would have told ECONNRESET.
+fn tell_error(fd: c_int, value: Buf, len: *mut u32) -> Outcome {
+    let is_there = pointers::writable(len, size_of::<u32>()).is_ok() && pointers::writable(value, 4).is_ok();
+    match if is_there { socket::told::take_reset(fd) } else { None } {
+        Some(errno) => tell_instead(fd, (opt::SOL_SOCKET, opt::SO_ERROR), value, len, errno.0),
+        None => Outcome::Forward,
+    }
+}
+
+/// The kernel checks the program's pointers, and writes its own answer, first.
+fn tell_instead(fd: c_int, option: (c_int, c_int), value: Buf, len: *mut u32, told: c_int) -> Outcome {
     // SAFETY: the program's own arguments.
-    if unsafe { forward::getsockopt(fd, opt::IPPROTO_TCP, opt::TCP_DEFER_ACCEPT, value, len) } != 0 {
+    if unsafe { forward::getsockopt(fd, option.0, option.1, value, len) } != 0 {
         return Outcome::Fail(hook::last());
     }
-    let bytes = seconds.to_ne_bytes();
+    let bytes = told.to_ne_bytes();
     // SAFETY: the kernel has written so many bytes there, and their number.
     unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast(), (*len as usize).min(bytes.len())) };
     Outcome::Done(0)

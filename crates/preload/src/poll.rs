@@ -34,6 +34,10 @@ impl Sleep for LibcSleep {
         }
     }
 
+    fn glance(&mut self, fds: &mut [PollFd]) -> Result<usize, Errno> {
+        LibcSleep { mask: core::ptr::null(), ..*self }.sleep(fds, Some(0))
+    }
+
     fn has_mask(&self) -> bool {
         !self.mask.is_null()
     }

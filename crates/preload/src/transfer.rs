@@ -203,8 +203,10 @@ fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     if !may_wait && os::poll::peek(from, bits::IN | bits::HUP) == 0 {
         return Outcome::Fail(Errno::EAGAIN);
     }
-    // What a send of nothing says: whether the socket can be written to at all.
-    match transmit_from(to, bounce.as_mut_ptr().cast(), 0, msg::NOSIGNAL) {
+    // What a send of nothing says: whether the socket can be written to at all. (The kernel sends, and raises
+    // SIGPIPE, when the pipe has something.)
+    let is_empty = os::poll::peek(from, bits::IN) & bits::IN == 0;
+    match transmit_from(to, bounce.as_mut_ptr().cast(), 0, if is_empty { msg::NOSIGNAL } else { 0 }) {
         Outcome::Done(_) => {}
         other => return other,
     }

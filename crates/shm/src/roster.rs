@@ -56,6 +56,16 @@ impl Roster {
         self.names.iter().any(|place| place.load(Ordering::Relaxed) == name)
     }
 
+    /// How many others than `name` are written down; `None` if one of them lives, or nobody knows.
+    pub fn dead_beside(&self, name: u64, is_alive: impl Fn(u64) -> bool) -> Option<u32> {
+        if self.is_crowded.load(Ordering::SeqCst) != 0 {
+            return None;
+        }
+        let names = self.names.iter().map(|place| place.load(Ordering::Relaxed));
+        let mut others = names.filter(|other| *other != 0 && *other != name);
+        others.try_fold(0, |dead, other| (!is_alive(other)).then_some(dead + 1))
+    }
+
     /// Whether somebody else than `name` is written down, dead or alive.
     pub fn has_others(&self, name: u64) -> bool {
         let mut names = self.names.iter().map(|place| place.load(Ordering::Acquire));

@@ -156,6 +156,9 @@ fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
     let is_shared = release::has_other_holders(conn, &end);
     if is_shared || abandoned::is_in_other_calls(conn) {
         end.mine().closed.fetch_or(closing::noted_on_leaving(end.is_drained()), Shared::Release);
+        if closing::is_reset(end.is_drained(), conn.flags()) && release::are_others_dead(conn, &end) {
+            net::reset_on_close(fd);
+        }
         return is_shared;
     }
     // (SO_LINGER waits until the peer's kernel has the bytes, not its program. The ring is that kernel.)

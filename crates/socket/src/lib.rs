@@ -55,6 +55,7 @@ pub mod spare;
 mod straight;
 pub mod stream;
 pub mod table;
+pub mod told;
 pub mod wait;
 mod watch;
 

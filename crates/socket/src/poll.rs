@@ -34,6 +34,10 @@ pub trait Sleep {
     /// As ppoll(2), with whatever signal mask the call came with.
     fn sleep(&mut self, fds: &mut [PollFd], timeout_ns: Option<u64>) -> Result<usize, Errno>;
 
+    /// A look, where something is ready already: the kernel lets no signal through then that is blocked
+    /// outside the call.
+    fn glance(&mut self, fds: &mut [PollFd]) -> Result<usize, Errno>;
+
     /// Whether signals are let through that are blocked outside the call: only a sleep delivers them.
     fn has_mask(&self) -> bool;
 
@@ -154,7 +158,8 @@ impl Round<'_> {
             let at_once = now_ready.is_ready || is_over;
             let sliced = bounded(if at_once { Some(0) } else { left }, now_ready.slice_ms);
             let count = self.fds.len() * 2;
-            let slept = sleep.sleep(&mut self.private[..count], sliced);
+            let private = &mut self.private[..count];
+            let slept = if now_ready.is_ready { sleep.glance(private) } else { sleep.sleep(private, sliced) };
             self.relax(slept_from, call);
             slept?;
             let ready = self.collect();

@@ -52,12 +52,21 @@ pub(crate) fn is_half_closed_by_peer(end: &End) -> bool {
 /// Whether nobody will read what is written from now on: the peer closed, shut both directions down, or was
 /// seen to be gone by TCP. The end of the peer's stream alone says nothing where the peer had announced it.
 pub(crate) fn is_peer_gone(conn: &Conn, end: &End) -> bool {
-    use shm::ClosedBy as By;
     let said = end.theirs().closed.load(Shared::SeqCst);
-    said & By::CLOSE != 0
-        || said & (By::READ | By::WRITE) == By::READ | By::WRITE
+    has_shut_both_ways(said) || is_peer_closed(conn, said)
+}
+
+/// Whether a peer that said so reads what has come, and answers what comes later by a reset.
+pub(crate) fn has_shut_both_ways(said: u32) -> bool {
+    said & (ClosedBy::READ | ClosedBy::WRITE) == ClosedBy::READ | ClosedBy::WRITE
+        && said & ClosedBy::CLOSE == 0
+}
+
+/// Whether nobody will read what lies in the ring, either.
+fn is_peer_closed(conn: &Conn, said: u32) -> bool {
+    said & ClosedBy::CLOSE != 0
         || conn.has(flag::TCP_GONE)
-        || (conn.has(flag::TCP_ENDED) && said & By::WRITE == 0)
+        || (conn.has(flag::TCP_ENDED) && said & ClosedBy::WRITE == 0)
 }
 
 /// Whether a writer gets on: there is space, or an error to be told.
@@ -151,7 +160,9 @@ fn told_of_gone_peer(conn: &Conn, end: &End, fd: i32) -> u32 {
     if conn.phase() != Phase::Smc || !is_peer_gone(conn, end) {
         return 0;
     }
-    provoke_reset(conn, end, fd);
+    if is_peer_closed(conn, end.theirs().closed.load(Shared::SeqCst)) {
+        provoke_reset(conn, end, fd);
+    }
     u32::from(os::poll::peek(fd, 0) as u16)
 }
 

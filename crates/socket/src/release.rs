@@ -43,6 +43,13 @@ pub(crate) fn has_other_holders(conn: &Conn, end: &End) -> bool {
         || fabric().members().has_others(end.mine())
 }
 
+/// Whether all who are counted beside this process were killed: the next close is the last. (A child that has
+/// just been forked is counted, and not written down yet.)
+pub(crate) fn are_others_dead(conn: &Conn, end: &End) -> bool {
+    let others = end.mine().holders.load(Shared::Acquire).saturating_sub(1);
+    !conn.has(flag::UNCOUNTED) && others > 0 && fabric().members().were_others(end.mine(), others)
+}
+
 /// Whether another process published the intent: it will answer for the early bytes, and may have use for
 /// shared memory yet. (Counting holders would not do: children that were killed are counted for ever.)
 pub(crate) fn is_copy(conn: &Conn) -> bool {

@@ -104,7 +104,7 @@ pub(crate) fn after_publishing(conn: &Conn, end: End, fd: i32) {
 
 #[cold]
 fn published_late(conn: &Conn, end: End, fd: i32, said: u32) {
-    if said & ClosedBy::CLOSE != 0 {
+    if said & ClosedBy::CLOSE != 0 || ready::has_shut_both_ways(said) {
         ready::provoke_reset(conn, &end, fd);
     } else if said & ClosedBy::WRITE != 0 {
         watch::watch(conn);

@@ -23,7 +23,7 @@ use crate::ready::{self, EARLY_MAX};
 use crate::rest::Rest;
 use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
-use crate::{Outcome, afterwards, answer, doorbell, flag, straight, watch};
+use crate::{Outcome, afterwards, answer, doorbell, flag, straight, told, watch};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
@@ -311,7 +311,7 @@ impl Receive<'_> {
             if self.got > 0 || self.conn.has(flag::RESET_TOLD) {
                 return Outcome::Done(0);
             }
-            return tell_reset(self.conn, self.fd);
+            return told::tell_reset(self.conn, self.fd);
         }
         Outcome::Forward
     }
@@ -456,7 +456,10 @@ impl<'c> Transmit<'c> {
             return Err(self.broken(is_shut));
         }
         if ready::is_peer_gone(self.conn, &self.end) {
-            ready::provoke_reset(self.conn, &self.end, self.fd);
+            // (A peer that has shut both ways down answers what TCP now brings by its reset.)
+            if !ready::has_shut_both_ways(self.end.theirs().closed.load(Ordering::SeqCst)) {
+                ready::provoke_reset(self.conn, &self.end, self.fd);
+            }
             return Err(Outcome::Forward);
         }
         if self.end.outgoing.has_ended_for_good() {
@@ -470,7 +473,7 @@ impl<'c> Transmit<'c> {
     fn broken(&mut self, is_shut: bool) -> Outcome {
         if self.sent == 0 && !self.conn.has(flag::RESET_TOLD) {
             if !is_shut {
-                return tell_reset(self.conn, self.fd);
+                return told::tell_reset(self.conn, self.fd);
             }
             if os::poll::peek(self.fd, 0) & os::poll::bits::ERR != 0 {
                 // The kernel's error comes before EPIPE, and it alone knows which.
@@ -640,34 +643,6 @@ impl<'c> Transmit<'c> {
 
     fn leave(&self, outcome: Outcome) -> Step {
         Step::Return(self.partial_or(outcome))
-    }
-}
-
-/// ECONNRESET, which a connection tells once: the kernel's own, should there be one, is told with it.
-fn tell_reset(conn: &Conn, fd: i32) -> Outcome {
-    conn.mark(flag::RESET_TOLD);
-    net::take_error(fd);
-    Outcome::Fail(Errno::ECONNRESET)
-}
-
-/// The error that stands at the connection before a call looks at its bytes, told by this.
-pub fn take_error(fd: i32) -> Option<Errno> {
-    let conn = in_use(fd)?;
-    if conn.has(flag::RESET) && !conn.has(flag::RESET_TOLD) {
-        let _ = tell_reset(&conn, fd);
-        return Some(Errno::ECONNRESET);
-    }
-    net::take_error(fd)
-}
-
-/// An error that a call was told which then said something else: a reset is told again.
-pub fn tell_again(fd: i32, errno: Errno) {
-    if errno == Errno::ECONNRESET
-        && let Some(conn) = in_use(fd)
-        && conn.phase() == Phase::Smc
-    {
-        conn.mark(flag::RESET | flag::TCP_ENDED | flag::TCP_GONE);
-        conn.unmark(flag::RESET_TOLD);
     }
 }
 

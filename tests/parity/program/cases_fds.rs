@@ -13,6 +13,7 @@ const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
 }
 
 pub(crate) const CASES: &[Case] = &[
+    case("fds.dup3_that_is_refused", dup3_that_is_refused),
     case("fds.dup_family", dup_family),
     case("fds.dup_before_use", dup_before_use),
     case("fds.dup2_replaces", dup2_replaces),
@@ -348,4 +349,22 @@ fn two_at_once(cx: &mut Cx) {
     say!("{} {}", show(sys::write(q.fd, b"to1")), show(sys::write(p.fd, b"to0")));
     cx.peer("recv 0 9");
     cx.peer("recv 1 9");
+}
+
+/// A call that the kernel refuses closes nothing.
+fn dup3_that_is_refused(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let copy = sys::dup(fd).expect("dup") as Fd;
+    say!("flags of nobody -> {}", show(sys::dup3(fd, copy, 5)));
+    say!("onto itself -> {}", show(sys::dup3(fd, fd, 0)));
+    say!("from none -> {}", show(sys::dup3(-1, copy, 0)));
+    say!("from none -> {}", show(sys::dup2(-1, copy)));
+    say!("write -> {}", show(sys::write(copy, b"copy")));
+    cx.peer("recvn 0 4");
+    say!("close -> {}", show(sys::close(fd)));
+    say!("write -> {}", show(sys::write(copy, b"alone")));
+    cx.peer("recvn 0 5");
+    cx.peer("send 0 back");
+    say!("read -> {}", show(sys::read(copy, &mut [0; 9])));
+    cx.watch(copy);
 }

@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     case("signal.interrupted_waits", interrupted_waits),
     case("signal.waitall_interrupted", waitall_interrupted),
     case("signal.mask_during_wait", mask_during_wait),
+    case("signal.mask_and_something_ready", mask_and_something_ready),
     case("signal.cancel", cancel),
     case("signal.cancel_foreign", cancel_foreign),
     case("signal.write_in_handler", write_in_handler),
@@ -172,6 +173,31 @@ fn mask_during_wait(cx: &mut Cx) {
     raise();
     let r = show(sys::ppoll_unblocking(fd, libc::POLLIN, SIGUSR1, 3000));
     say!("ready and pending: one of both: {}", r == "1" || r == "EINTR");
+}
+
+/// A call that has something to report lets no signal through.
+fn mask_and_something_ready(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch(SIGUSR1, false);
+    sys::block(SIGUSR1, true);
+    let ep = sys::epoll();
+    sys::ep_add(ep, fd, libc::EPOLLIN, 1).expect("add");
+    for ms in [0, 20] {
+        say!("idle {:?} hits {}", sys::masked_waits(fd, ep, SIGUSR1, ms), sys::hits());
+        for _ in 0..4 {
+            sys::signal_thread(sys::this_thread(), SIGUSR1);
+            say!("pending {:?} hits {}", sys::masked_waits(fd, ep, SIGUSR1, ms), sys::hits());
+        }
+    }
+    sys::signal_thread(sys::this_thread(), SIGUSR1);
+    cx.peer("send 0 x");
+    crate::context::until_queued(fd, 1);
+    for ms in [0, 20, 3000] {
+        (0..200).for_each(|_| _ = sys::masked_waits(fd, ep, SIGUSR1, ms));
+        say!("ready {:?} hits {}", sys::masked_waits(fd, ep, SIGUSR1, ms), sys::hits());
+    }
+    say!("recv -> {}", show(sys::recv(fd, &mut [0; 9], 0)));
+    say!("then {:?} hits {}", sys::masked_waits(fd, ep, SIGUSR1, 3000)[0], sys::hits());
 }
 
 fn cancel(cx: &mut Cx) {

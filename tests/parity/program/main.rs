@@ -9,6 +9,7 @@
 
 mod cases_clone;
 mod cases_close;
+mod cases_control;
 mod cases_data;
 mod cases_dissolve;
 mod cases_end;
@@ -33,6 +34,7 @@ mod cases_pointers;
 mod cases_poll;
 mod cases_queue;
 mod cases_scarce;
+mod cases_reset;
 mod cases_sets;
 mod cases_sharer;
 mod cases_signal;
@@ -84,6 +86,8 @@ fn all() -> Vec<Case> {
         cases_messages::CASES,
         cases_dissolve::CASES,
         cases_peek::CASES,
+        cases_reset::CASES,
+        cases_control::CASES,
     ];
     groups.concat()
 }

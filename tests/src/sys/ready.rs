@@ -207,3 +207,31 @@ pub fn poll_nothing(ms: c_int) -> Ret {
     // SAFETY: zero entries, so the null pointer is never followed.
     ret32(unsafe { libc::poll(null_mut(), 0, ms) })
 }
+
+/// `epoll_wait(2)` with room for one event at the null pointer.
+pub fn ep_wait_into_null(ep: Fd, ms: c_int) -> Ret {
+    // SAFETY: the kernel finds nothing there to write to.
+    ret32(unsafe { libc::epoll_wait(ep, std::ptr::null_mut(), 1, ms) })
+}
+
+/// ppoll, pselect, epoll_pwait and epoll_pwait2 with a mask that lets `signal` through, within `ms`.
+pub fn masked_waits(fd: Fd, ep: Fd, signal: c_int, ms: u64) -> [Ret; 4] {
+    let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let time = timespec(ms);
+    // SAFETY: sets, entries and limits are live locals of the sizes that the calls say.
+    unsafe {
+        let mut open: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut open);
+        libc::sigdelset(&mut open, signal);
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        let mut set: libc::fd_set = std::mem::zeroed();
+        libc::FD_SET(fd, &mut set);
+        let null = std::ptr::null_mut();
+        [
+            ret32(libc::ppoll(&mut entry, 1, &time, &open)),
+            ret32(libc::pselect(fd + 1, &mut set, null, null, &time, &open)),
+            ret32(libc::epoll_pwait(ep, &mut event, 1, ms as c_int, &open)),
+            ret32(libc::epoll_pwait2(ep, &mut event, 1, &time, &open)),
+        ]
+    }
+}

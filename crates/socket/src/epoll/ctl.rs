@@ -11,7 +11,7 @@ use crate::records::{self, attach_bell, convert, count, drop_registration, recou
 use crate::table::{self, Entry};
 use crate::{Outcome, answer, claim};
 use core::sync::atomic::Ordering;
-use os::epoll::{Op, ctl as kernel_ctl};
+use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
 use shm::slab::Index;
 
@@ -64,7 +64,15 @@ fn find(conn: &Conn, epfd: i32, fd: i32) -> Option<(Index, &'static Registration
     })
 }
 
+/// What goes with EPOLLEXCLUSIVE (fs/eventpoll.c): the kernel would not see the rest in our records.
+const EXCLUSIVE_OK: u32 =
+    bits::EXCLUSIVE | bits::ET | bits::WAKEUP | bits::IN | bits::OUT | bits::ERR | bits::HUP;
+
 fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {
+    // (The kernel says what is wrong, and in which order.)
+    if epfd < 0 || (events & bits::EXCLUSIVE != 0 && events & !EXCLUSIVE_OK != 0) {
+        return Ok(Outcome::Forward);
+    }
     if let Some((index, parked)) = find(conn, epfd, fd).filter(|(_, found)| found.is_parked()) {
         if lazy::revive(conn, index, parked, events, data) {
             return Ok(Outcome::Done(0));

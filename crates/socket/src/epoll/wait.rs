@@ -51,6 +51,10 @@ pub trait Kernel {
     /// As epoll_pwait2(2), with whatever signal mask the call came with.
     fn wait(&mut self, events: &mut [Event], timeout_ns: Option<u64>) -> Result<usize, Errno>;
 
+    /// A look, where something is ready already: the kernel lets no signal through then that is blocked
+    /// outside the call.
+    fn glance(&mut self, events: &mut [Event]) -> Result<usize, Errno>;
+
     /// Whether signals are let through that are blocked outside the call: only a sleep delivers them.
     fn has_mask(&self) -> bool;
 }
@@ -92,7 +96,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     let mut answer = Answer::new(events);
     let is_owed = set.owes_kernel.swap(0, Ordering::Relaxed) != 0;
     if is_owed {
-        let _ = answer.ask(index, set, kernel, Some(0));
+        let _ = answer.ask(index, set, |events| kernel.glance(events));
     }
     if collect(set, &mut answer) || (timeout_ns != Some(0) && !kernel.has_mask() && spin(set, &mut answer)) {
         if is_kernel_due(set) {
@@ -100,7 +104,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
             // An answer without room left owes the kernel the first place in the next, but not twice in a
             // row: neither its descriptors nor the rings must starve.
             set.owes_kernel.store(u32::from(answer.is_full() && !is_owed), Ordering::Relaxed);
-            let _ = answer.ask(index, set, kernel, Some(0));
+            let _ = answer.ask(index, set, |events| kernel.glance(events));
         }
         return leave(set, &answer);
     }
@@ -266,12 +270,14 @@ fn sleep(
         let is_there = set.arm_all(arm);
         let slice = u64::try_from(slice_ms()).ok().map(|ms| ms * 1_000_000);
         let sliced = match (left, slice) {
-            _ if is_there => Some(0),
             (Some(left), Some(slice)) => Some(left.min(slice)),
             (left, slice) => left.or(slice),
         };
         hand_over();
-        let asked = answer.ask(index, set, kernel, sliced);
+        let asked = answer.ask(index, set, |events| match is_there {
+            true => kernel.glance(events),
+            false => kernel.wait(events, sliced),
+        });
         set.end_sleep();
         let is_empty = match asked {
             Ok(was_rung) => !was_rung,
@@ -284,7 +290,7 @@ fn sleep(
             crate::wait::learn(&set.spin, slept_from);
             return leave(set, answer);
         }
-        if left == Some(0) || (is_empty && sliced == left && left.is_some()) {
+        if left == Some(0) || (is_empty && !is_there && sliced == left && left.is_some()) {
             return Outcome::Done(0);
         }
         tick_if_due(set);
@@ -385,20 +391,20 @@ impl Answer<'_> {
         self.kept == self.events.len()
     }
 
-    /// Asks the kernel for what the answer has room for. Whether it told anything, of interest or not.
+    /// Asks the kernel, by `wait`, for what the answer has room for. Whether it told anything, of interest or
+    /// not.
     fn ask(
         &mut self,
         index: Index,
         set: &Set,
-        kernel: &mut impl Kernel,
-        timeout_ns: Option<u64>,
+        wait: impl FnOnce(&mut [Event]) -> Result<usize, Errno>,
     ) -> Result<bool, Errno> {
         let from = self.kept;
         if self.is_full() {
             return Ok(false);
         }
         let news = watch::news();
-        let got = kernel.wait(&mut self.events[from..], timeout_ns)?;
+        let got = wait(&mut self.events[from..])?;
         Cycles::now().store(&set.asked_kernel);
         set.news.store(news, Ordering::Relaxed);
         let (least, most) = KERNEL_EVERY;

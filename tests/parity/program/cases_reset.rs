@@ -1,0 +1,129 @@
+//! Who is told of a reset, by what, and how often: a peer that was killed with bytes unread, and a last close
+//! with bytes unread by one of several who had the socket.
+
+use crate::context::{Case, Cx, got, say, settle, until_queued};
+use isthmus_tests::sys::{self, Fd, poll1, show};
+use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, SIGKILL};
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: true, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("reset.told_by_so_error", told_by_so_error),
+    case("reset.told_by_so_error_after_poll", told_by_so_error_after_poll),
+    case("reset.told_by_recv", told_by_recv),
+    case("reset.told_by_send", told_by_send),
+    case("reset.behind_bytes", behind_bytes),
+    case("reset.none_by_shutting_both_ways", none_by_shutting_both_ways),
+    case("reset.last_close_after_a_child_was_killed", last_close_after_a_child_was_killed),
+];
+
+const ALL: i16 = libc::POLLIN | libc::POLLOUT | libc::POLLRDHUP;
+
+/// A connection whose peer is killed with bytes of ours unread.
+fn killed(cx: &mut Cx, last_words: bool) -> Fd {
+    let fd = cx.warm().fd;
+    if last_words {
+        cx.ask("send 0 bye");
+        until_queued(fd, 3);
+    }
+    say!("write -> {}", show(sys::write(fd, b"unread")));
+    cx.end_by("die");
+    settle();
+    fd
+}
+
+fn state(fd: Fd) {
+    say!("poll {} error {}", poll1(fd, ALL, 0), sys::so_error(fd));
+}
+
+fn take(fd: Fd) {
+    let mut buf = [0; 9];
+    let r = sys::recv(fd, &mut buf, MSG_DONTWAIT);
+    say!("recv -> {}", got(r, &buf));
+}
+
+fn told_by_so_error(cx: &mut Cx) {
+    let fd = killed(cx, false);
+    say!("error {} then {}", sys::so_error(fd), sys::so_error(fd));
+    state(fd);
+    take(fd);
+    say!("send -> {}", show(sys::send(fd, b"x", MSG_NOSIGNAL)));
+}
+
+fn told_by_so_error_after_poll(cx: &mut Cx) {
+    let fd = killed(cx, false);
+    let ep = sys::epoll();
+    sys::ep_add(ep, fd, libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP, 1).expect("add");
+    say!("set {}", sys::ep_show(ep, 1000));
+    state(fd);
+    state(fd);
+    say!("set {}", sys::ep_show(ep, 1000));
+    say!("send -> {}", show(sys::send(fd, b"x", MSG_NOSIGNAL)));
+    take(fd);
+}
+
+fn told_by_recv(cx: &mut Cx) {
+    let fd = killed(cx, false);
+    take(fd);
+    take(fd);
+    state(fd);
+    state(fd);
+}
+
+fn told_by_send(cx: &mut Cx) {
+    let fd = killed(cx, false);
+    say!("send -> {}", show(sys::send(fd, b"x", MSG_NOSIGNAL)));
+    state(fd);
+    say!("send -> {}", show(sys::send(fd, b"x", MSG_NOSIGNAL)));
+    take(fd);
+}
+
+fn behind_bytes(cx: &mut Cx) {
+    let fd = killed(cx, true);
+    say!("error {}", sys::so_error(fd));
+    take(fd);
+    take(fd);
+    state(fd);
+}
+
+/// Who shuts both ways down reads what has come, and resets only what comes later.
+fn none_by_shutting_both_ways(cx: &mut Cx) {
+    for (id, ways) in [(0, &[0, 1][..]), (1, &[2]), (2, &[1, 0])] {
+        let p = cx.pair();
+        cx.watch(p.fd);
+        cx.peer(&format!("send {id} hello"));
+        say!("recv -> {}", show(sys::recv(p.fd, &mut [0; 5], libc::MSG_WAITALL)));
+        say!("send -> {}", show(sys::send(p.fd, b"unread", 0)));
+        settle();
+        ways.iter().for_each(|how| _ = cx.peer(&format!("shut {id} {how}")));
+        settle();
+        state(p.fd);
+        cx.peer(&format!("poll {id} {ALL} 0"));
+        cx.peer(&format!("recvn {id} 6"));
+        cx.peer(&format!("recv {id} 9"));
+        take(p.fd);
+        say!("send -> {}", show(sys::send(p.fd, b"late", MSG_NOSIGNAL)));
+        settle();
+        state(p.fd);
+        cx.peer(&format!("recv {id} 9"));
+    }
+}
+
+fn last_close_after_a_child_was_killed(cx: &mut Cx) {
+    let p = cx.warm();
+    let child = sys::fork(|| {
+        sys::poll_nothing(10_000).expect("to be killed");
+        0
+    });
+    settle();
+    sys::kill(child, SIGKILL).expect("kill");
+    say!("child {}", sys::wait(child));
+    cx.ask("send 0 unread");
+    until_queued(p.fd, 6);
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer("recv 0 9");
+    cx.peer("recv 0 9");
+    cx.peer("send 0 x");
+}
