@@ -2,6 +2,7 @@
 
 use super::harness::{as_over_tcp, greet, hear, read_all, read_some, say, write_until_it_fails};
 use crate::program::Program;
+use os::epoll::{Event, Op, bits};
 use os::net::msg;
 
 fn kill_self(program: &Program) {
@@ -70,6 +71,27 @@ fn who_writes_to_a_killed_process_that_had_half_closed_is_told() {
             greet(program, fd);
             seen.push(read_some(program, fd));
             write_until_it_fails(program, fd, seen);
+        },
+    );
+}
+
+#[test]
+fn a_writer_is_told_of_a_peer_that_half_closed_and_ended_though_its_own_set_has_bytes_to_tell() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            say(&program, fd, "unread");
+            program.shutdown(fd, 1).unwrap();
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            let set = program.epoll_create().unwrap();
+            program.epoll_ctl(set, Op::Add, fd, bits::IN, 1).unwrap();
+            let mut events = [Event { events: 0, data: 0 }; 2];
+            assert_eq!(program.epoll_wait(set, &mut events, None), Ok(1));
+            program.nap(20_000_000);
+            write_until_it_fails(program, fd, seen);
+            read_all(program, fd, seen);
         },
     );
 }

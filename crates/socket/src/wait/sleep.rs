@@ -200,10 +200,8 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if is_granted(conn, end, wish) {
             return Ok(());
         }
-        let (most, bell) = match (is_loud, longest_sleep(conn, end, wish)) {
-            (true, _) => (patience.next_ms(), -1),
-            (false, most) => (most, end.my_bell()),
-        };
+        let longest = longest_sleep(conn, end, wish);
+        let (most, bell) = if is_loud { (patience.next_ms(), -1) } else { (longest, end.my_bell()) };
         let timeout = limit.slice_ms(most).ok_or(Errno::EAGAIN)?;
         let mut fds = [
             PollFd { fd: bell, events: bits::IN, revents: 0 },
@@ -231,7 +229,9 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if is_beyond_tcp(end, wish) {
             return Ok(());
         }
-        if !is_loud && conn.phase() != Phase::Intent && most > 0 && ready::peer_socket_is_gone(conn, fd) {
+        // (A doorbell that is loud for another's sake may stay so for ever: then this is asked as well.)
+        let is_time_to_ask = longest == HALF_CLOSED_SLICE_MS && (!is_loud || most == Patience::LONGEST_MS);
+        if is_time_to_ask && ready::peer_socket_is_gone(conn, fd) {
             conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
             return Ok(());
         }
