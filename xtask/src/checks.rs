@@ -153,6 +153,15 @@ pub(crate) fn hostile(ws: &Workspace, seconds: u64, seed: Option<u64>) -> anyhow
         .go()
 }
 
+/// So many random schedules over the simulated kernel; a failure names its seed.
+pub(crate) fn sim(ws: &Workspace, seeds: u64) -> anyhow::Result<()> {
+    Run::cargo("run one schedule alone: `SIM_SEED=1 cargo test --release -p sim random -- --nocapture`")
+        .args(["test", "--release", "--package", "sim", "random", "--", "--nocapture"])
+        .limit(Duration::from_secs(15 * 60 + seeds / 20))
+        .with(|c| _ = c.current_dir(ws.root()).env("SIM_SEEDS", seeds.to_string()))
+        .go()
+}
+
 /// The torture at length, round after round: a round is one seed, with spinning or without, or over plain
 /// TCP.
 pub(crate) fn torture(ws: &Workspace, seconds: u64, seeds: &[u64], plain: bool) -> anyhow::Result<()> {

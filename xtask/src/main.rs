@@ -95,6 +95,13 @@ enum Task {
         #[arg(long)]
         way: Option<String>,
     },
+    /// Random schedules of processes over a simulated kernel, at length; no part of ci, where a short run is
+    /// among the tests
+    Sim {
+        /// How many schedules
+        #[arg(long, default_value_t = 100_000)]
+        seeds: u64,
+    },
     /// Test suites that nobody here wrote, plain and over the library; long, so no part of ci
     Suites {
         /// Suites, by name; all if none is named
@@ -164,6 +171,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Bars => checks::bars(ws),
         Task::Torture { seconds, seeds, plain } => checks::torture(ws, seconds, &seeds, plain),
         Task::Parity { names, way } => parity::parity(ws, &names, way.as_deref()),
+        Task::Sim { seeds } => checks::sim(ws, seeds),
         Task::Suites { names, short, part } => suites::suites(ws, &suites::Wanted { names, short, part }),
         Task::Soak { minutes } => checks::soak(ws, minutes),
         Task::Hostile { seconds, seed } => checks::hostile(ws, seconds, seed),

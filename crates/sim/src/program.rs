@@ -497,6 +497,27 @@ impl Program {
         resume_unwind(Box::new(Killed))
     }
 
+    /// SIGSTOP or SIGCONT.
+    pub(crate) fn stop(&self, pid: Pid, on: bool) {
+        let mut world = self.here.enter();
+        if world.processes.contains_key(&pid) {
+            world.process_mut(pid).is_stopped = on;
+        }
+    }
+
+    /// SMC_SPIN of the environment.
+    pub(crate) fn set_spin(&self, rounds: u64) {
+        if self.is_enabled {
+            socket::config::set(b"SMC_SPIN", rounds.to_string().as_bytes());
+        }
+    }
+
+    /// What accept(2) says of the peer, connected still or not.
+    pub(crate) fn peer_port(&self, fd: i32) -> u16 {
+        let world = self.here.enter();
+        world.tcp(self.here.pid, fd).map_or(0, |socket| world.socket(socket).remote.port)
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(&self, pid: Pid) {
         self.here.enter().kill(pid);

@@ -30,9 +30,13 @@ const PATIENCE_NS: u64 = 20_000_000_000;
 /// What a thread of a killed process unwinds with.
 pub(crate) struct Killed;
 
+/// Decides what happens when everybody waits: Ok if somebody may run now.
+pub(crate) type OnStuck = Box<dyn FnMut(&mut World) -> core::result::Result<(), String> + Send>;
+
 pub(crate) struct Machine {
     world: Mutex<World>,
     over: Condvar,
+    on_stuck: Mutex<Option<OnStuck>>,
 }
 
 /// A thread's view of the kernel.
@@ -48,11 +52,15 @@ pub(crate) type Locked = MutexGuard<'static, World>;
 impl Machine {
     pub(crate) fn new(seed: u64) -> &'static Machine {
         let world = Mutex::new(World::new(seed));
-        Box::leak(Box::new(Machine { world, over: Condvar::new() }))
+        Box::leak(Box::new(Machine { world, over: Condvar::new(), on_stuck: Mutex::new(None) }))
     }
 
     pub(crate) fn world(&'static self) -> Locked {
         self.world.lock().expect("no thread panics with it")
+    }
+
+    pub(crate) fn on_stuck(&self, act: OnStuck) {
+        *self.on_stuck.lock().expect("no thread panics with it") = Some(act);
     }
 
     /// Adds a thread, which runs when its turn comes.
@@ -100,7 +108,14 @@ impl Machine {
                 world.now = world.now.max(next);
             }
             if next.is_none() || world.now > world.progress + PATIENCE_NS {
-                world.fail("everybody waits, and in vain".into());
+                let judged = match &mut *self.on_stuck.lock().expect("no thread panics with it") {
+                    Some(act) => act(world),
+                    None => Err("everybody waits, and in vain".into()),
+                };
+                world.progress = world.now;
+                if let Err(why) = judged {
+                    world.fail(why);
+                }
             }
         }
     }

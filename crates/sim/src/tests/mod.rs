@@ -2,10 +2,12 @@
 
 mod ends;
 mod harness;
+mod random;
 mod readiness;
 mod two_processes;
 
 use crate::program::Program;
+use std::sync::LazyLock;
 
 pub(crate) const PORT: u16 = 4000;
 
@@ -35,7 +37,13 @@ impl Pattern {
     /// No power of two divides it, and no size of a ring.
     const PERIOD: usize = 1_000_003;
 
-    pub(crate) fn new() -> Self {
+    /// The one that all tests use.
+    pub(crate) fn get() -> &'static Self {
+        static PATTERN: LazyLock<Pattern> = LazyLock::new(Pattern::new);
+        &PATTERN
+    }
+
+    fn new() -> Self {
         let mut bytes = vec![0; 2 * Self::PERIOD];
         testkit::Stream::new(1).fill(&mut bytes[..Self::PERIOD]);
         bytes.copy_within(..Self::PERIOD, Self::PERIOD);

@@ -102,7 +102,7 @@ fn echo(program: &Program, fd: i32, flags: u32) {
 
 /// Sends and reads at once, by poll.
 fn exchange(program: &Program, fd: i32) {
-    let pattern = Pattern::new();
+    let pattern = Pattern::get();
     let (mut sent, mut got, mut bytes) = (0, 0, vec![0; 70_000]);
     while got < TOTAL {
         let events = if sent < TOTAL { bits::IN | bits::OUT } else { bits::IN };

@@ -54,7 +54,7 @@ const HALF: u64 = 512 << 20;
 const LONGEST: usize = 192 * 1024;
 
 fn send_half(program: &Program, fd: i32) {
-    let pattern = Pattern::new();
+    let pattern = Pattern::get();
     let (mut at, mut len) = (0, 1);
     while at < HALF {
         len = (len * 7 + 4_001) % LONGEST;
@@ -65,7 +65,7 @@ fn send_half(program: &Program, fd: i32) {
 }
 
 fn receive_half(program: &Program, fd: i32) {
-    let pattern = Pattern::new();
+    let pattern = Pattern::get();
     let (mut at, mut bytes) = (0, vec![0; LONGEST]);
     while at < HALF {
         let got = program.recv(fd, &mut bytes, 0).unwrap();
