@@ -2,7 +2,7 @@
 //!
 //! The loop around the socket calls costs one clock reading, one histogram entry and a few additions per pass. Who ends
 //! a transaction: iterations end by themselves; a duration is ended by the master between two turns, and at the slave by
-//! [`Control::end`] or by the master's closing.
+//! [`Control::end`](super::control::Control::end) or by the master's closing.
 
 use nix::sys::prctl::set_timerslack;
 
