@@ -15,7 +15,6 @@ pub use asked::{
 use crate::abandoned::{Call, address};
 use crate::conn::Conn;
 use crate::decide::{in_use, tied};
-use crate::detour;
 use crate::end::End;
 use crate::held::Held;
 use crate::phase::Phase;

@@ -1,6 +1,6 @@
 //! A model of TCP, against which each result of each call is held: bytes come whole and in order, an end
-//! comes after them and for a reason, a reset is told once. Owns: the rules; it knows what programs did, and nothing
-//! of how.
+//! comes after them and for a reason, a reset is told once. Owns: the rules; it knows what programs did, and
+//! nothing of how.
 
 use crate::kernel::world::{Life, Pid, World};
 use os::Errno;
