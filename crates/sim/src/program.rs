@@ -552,6 +552,10 @@ impl socket::poll::Sleep for Libc {
         self.0.poll(fds, timeout_ns)
     }
 
+    fn glance(&mut self, fds: &mut [PollFd]) -> Result<usize> {
+        self.sleep(fds, Some(0))
+    }
+
     fn has_mask(&self) -> bool {
         false
     }
@@ -566,6 +570,10 @@ struct LibcSet(Here, i32);
 impl sets::Kernel for LibcSet {
     fn wait(&mut self, events: &mut [os::epoll::Event], timeout_ns: Option<u64>) -> Result<usize> {
         self.0.wait_for_set(self.1, events, timeout_ns)
+    }
+
+    fn glance(&mut self, events: &mut [os::epoll::Event]) -> Result<usize> {
+        self.wait(events, Some(0))
     }
 
     fn has_mask(&self) -> bool {
