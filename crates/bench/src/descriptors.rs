@@ -1,5 +1,5 @@
-//! What a preloaded library costs calls that are none of its business: small reads and writes on a pipe and on a file, by
-//! a process of this program as it is and under smc_run.
+//! What a preloaded library costs calls that are none of its business: small reads and writes on a pipe and
+//! on a file, by a process of this program as it is and under smc_run.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -19,8 +19,8 @@ use crate::paths::launch::Place;
 const BYTES: usize = 64;
 /// Calls of each kind between two looks at the clock. A file of so many pieces stays in the page cache.
 const PIECES: u32 = 500;
-/// Batches of each kind in a slice, the kinds taking turns: of each the fastest counts, the others were disturbed. The first
-/// of them are the warm-up.
+/// Batches of each kind in a slice, the kinds taking turns: of each the fastest counts, the others were
+/// disturbed. The first of them are the warm-up.
 const BATCHES: u32 = 10;
 /// Of a batch: tens of thousands of calls.
 const LENGTH: Duration = Duration::from_millis(5);
@@ -38,7 +38,8 @@ pub(crate) struct Rates {
     pub(crate) file: f64,
 }
 
-/// Where slices run: one process each, since where a program happens to lie in memory is worth a per cent, too.
+/// Where slices run: one process each, since where a program happens to lie in memory is worth a per cent,
+/// too.
 pub(crate) struct Calls {
     plain: Place,
     preloaded: Place,
@@ -91,8 +92,8 @@ pub(crate) fn print(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same one for every slice: CPUs of one machine may differ by a third while somebody uses what they share. The last,
-/// since interrupts most often go to the first.
+/// The same one for every slice: CPUs of one machine may differ by a third while somebody uses what they
+/// share. The last, since interrupts most often go to the first.
 fn stay_on_one_cpu() {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     if let Some(last) = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)) {

@@ -1,4 +1,5 @@
-//! Where the rest of an installation is: smc_run, smcss, smcd and the library, found from this program's own place.
+//! Where the rest of an installation is: smc_run, smcss, smcd and the library, found from this program's own
+//! place.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,8 @@ impl Install {
     }
 }
 
-/// Tops of installations: `TOP/bin/smc_bench` is ours, or `target/debug/smc_bench` and `target/isthmus` is the top.
+/// Tops of installations: `TOP/bin/smc_bench` is ours, or `target/debug/smc_bench` and `target/isthmus` is
+/// the top.
 fn folders() -> Vec<PathBuf> {
     let given: Option<OsString> = std::env::var_os("ISTHMUS_DIST");
     let mut folders: Vec<PathBuf> = given.into_iter().map(PathBuf::from).collect();

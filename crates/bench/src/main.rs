@@ -1,7 +1,9 @@
-//! `smc_bench`: how fast, how evenly and at what cost in CPU two processes of one host talk over TCP, AF_UNIX and SMC.
+//! `smc_bench`: how fast, how evenly and at what cost in CPU two processes of one host talk over TCP, AF_UNIX
+//! and SMC.
 //!
-//! What is measured are ordinary sockets in ordinary processes; nothing here knows how SMC works. [`uperf`] is the engine:
-//! a master and a slave that run a profile. [`paths`] starts a pair of them for each way that bytes can take, [`compare`] plans, repeats and judges, [`report`] shows. [`commands`] is the command line.
+//! What is measured are ordinary sockets in ordinary processes; nothing here knows how SMC works. [`uperf`]
+//! is the engine: a master and a slave that run a profile. [`paths`] starts a pair of them for each way that
+//! bytes can take, [`compare`] plans, repeats and judges, [`report`] shows. [`commands`] is the command line.
 #![forbid(unsafe_code)]
 
 mod app;

@@ -1,5 +1,5 @@
-//! The ways that a profile's bytes can take between two processes of one host. One name each, used on the command line,
-//! in reports and in JSON alike.
+//! The ways that a profile's bytes can take between two processes of one host. One name each, used on the
+//! command line, in reports and in JSON alike.
 
 use std::fmt;
 
