@@ -37,6 +37,11 @@ impl Patience for Yielding {
     fn now_ns(&self) -> u64 {
         os::time::monotonic_ns()
     }
+
+    // (Whatever was left in the middle of a copy has not published it.)
+    fn may_be_interrupted(&self) -> bool {
+        os::confined::is_confined() || os::signals::may_be_in_a_handler(os::futex::is_readable)
+    }
 }
 
 fn own(pid: u32) -> Doing {

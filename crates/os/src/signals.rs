@@ -31,6 +31,58 @@ pub fn is_on_a_stack_apart() -> bool {
     asked.is_err() || now.flags & SS_ONSTACK != 0
 }
 
+/// Whether the calling thread may be in a handler that runs below what it has interrupted: the kernel leaves
+/// the place to which a handler returns on the stack, and no such place stands above here. (A call from which
+/// the thread has jumped lies below.) `is_readable` says of a word whether it is there
+/// (`futex::is_readable`). Not to be asked behind a filter of system calls.
+#[cfg(target_arch = "x86_64")]
+pub fn may_be_in_a_handler(is_readable: impl Fn(usize) -> bool) -> bool {
+    /// Stacks are looked at so far up; further up anything may be.
+    const PAGES: usize = 64;
+    const PAGE: usize = 4096;
+    const WORD: usize = size_of::<usize>();
+    let Some(places) = return_places() else { return true };
+    let here = [0usize; 2];
+    let mut at = here.as_ptr().addr().next_multiple_of(WORD);
+    for _ in 0..PAGES {
+        if !is_readable(at) {
+            return false;
+        }
+        let end = (at + 1).next_multiple_of(PAGE);
+        while at < end {
+            // SAFETY: a word of a page that is there: of this thread's own stack, or beyond its end, where it
+            // is only compared.
+            let word = unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_volatile() };
+            if word != 0 && places.contains(&word) {
+                return true;
+            }
+            at += WORD;
+        }
+    }
+    true
+}
+
+/// The same where the kernel leaves nothing that could be told from anything else.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn may_be_in_a_handler(_is_readable: impl Fn(usize) -> bool) -> bool {
+    true
+}
+
+/// Where handlers of this process return to (SA_RESTORER): one place, as a rule. `None` if there are many.
+#[cfg(target_arch = "x86_64")]
+fn return_places() -> Option<[usize; 4]> {
+    let mut places = [0; 4];
+    for signal in 1..=64u32 {
+        let mut action = SigAction::default();
+        // SAFETY: as below.
+        unsafe { syscall!(nr::__NR_rt_sigaction, signal, 0, &raw mut action, 8) };
+        if action.handler > 1 && !places.contains(&action.restorer) {
+            *places.iter_mut().find(|place| **place == 0)? = action.restorer;
+        }
+    }
+    Some(places)
+}
+
 /// What [`crate::process::all_handlers_restart`] says, asked of the kernel now.
 pub(crate) fn all_handlers_restart() -> bool {
     const SA_RESTART: u64 = 0x1000_0000;

@@ -59,6 +59,11 @@ pub trait Patience {
     fn doing(&self, pid: u32, is_late: bool) -> Doing;
     /// A monotonic clock in nanoseconds.
     fn now_ns(&self) -> u64;
+    /// Whether the calling thread may have interrupted itself. If not, a call of its own that had the lock
+    /// was left for good, by a jump out of a handler.
+    fn may_be_interrupted(&self) -> bool {
+        true
+    }
 }
 
 /// For how long, and over how many looks without a break, the word has named the same owner.
@@ -151,7 +156,7 @@ impl SideLock {
             let held = self.0.load(Ordering::Relaxed);
             believed.look(held);
             if held == me.0 {
-                return Err(Denied::Reentered);
+                return if patience.may_be_interrupted() { Err(Denied::Reentered) } else { Ok(Guard(self)) };
             }
             let every = if attempts > SPINS + YIELDS { SLEEPS_BEFORE_ASKING } else { ATTEMPTS_BEFORE_ASKING };
             let is_time_to_ask = held != 0 && attempts % every == every - 1;
@@ -232,6 +237,29 @@ mod tests {
         fn now_ns(&self) -> u64 {
             1
         }
+    }
+
+    /// Has jumped out of its handlers.
+    struct Jumped;
+    impl Patience for Jumped {
+        fn give_way(&self, _: u32) {}
+        fn doing(&self, _: u32, _: bool) -> Doing {
+            Doing::Living
+        }
+        fn now_ns(&self) -> u64 {
+            0
+        }
+        fn may_be_interrupted(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn the_lock_of_a_call_that_its_thread_has_left_is_the_threads_next_calls() {
+        let lock = SideLock::new();
+        core::mem::forget(lock.lock(Owner::new(7, 2), &Jumped).unwrap());
+        drop(lock.lock(Owner::new(7, 2), &Jumped).unwrap());
+        assert!(lock.try_lock(Owner::new(8, 2)).is_some());
     }
 
     #[test]

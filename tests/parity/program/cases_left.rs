@@ -8,6 +8,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "left.by_jump", shm: true, run: by_jump },
     Case { name: "left.by_cancellation", shm: true, run: by_cancellation },
     Case { name: "left.by_jump_again_and_again", shm: true, run: again_and_again },
+    Case { name: "left.in_the_middle_of_a_copy", shm: true, run: in_the_middle_of_a_copy },
     Case { name: "left.many_sockets_polled", shm: true, run: many_sockets_polled },
     Case { name: "left.closed_in_a_call_that_is_left", shm: true, run: closed_in_a_call },
 ];
@@ -88,6 +89,20 @@ fn again_and_again(cx: &mut Cx) {
     }
     say!("nothing is left behind: {}", descriptors() < before + 12);
     cx.watch(kept.fd);
+}
+
+/// The next write of the thread is not refused because it was left in one.
+fn in_the_middle_of_a_copy(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.tell(&format!("discard {}", p.id));
+    let (mut left, mut refused) = (0, 0);
+    for round in 0..40 {
+        left += usize::from(sys::leave_copy_by_jump(p.fd, 1500 + 37 * round));
+        refused += usize::from(sys::send(p.fd, b"more", libc::MSG_NOSIGNAL) != Ok(4));
+    }
+    say!("left {left}, refused {refused}");
+    say!("shutdown -> {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
+    say!("the other end: {}", cx.answer());
 }
 
 /// A poll of more than one line of notes.
