@@ -130,6 +130,23 @@ fn what_is_asked_for_is_the_budget() {
     );
 }
 
+/// What a flood of connections took goes back but for a few slots' pages.
+#[test]
+fn pages_of_slots_that_nobody_uses_go_back() {
+    if !Mode::wanted().contains(&Mode::Smc) {
+        return;
+    }
+    let bed = Bed::new("ebb", Mode::Smc);
+    let port = u64::from(free_port());
+    let s = server(&bed, &mut load(bed.server(PROGRAM), &["ebb", "server"], &[port]), port, "server");
+    let c = bed.run(&mut load(bed.client(PROGRAM), &["ebb", "client"], &[port, 60]), "client", LIMIT);
+    let line = good(&bed, "client", c);
+    drop(s);
+    let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [flood, ebb] = numbers[..] else { panic!("{line}") };
+    assert!(flood > 60 * 300 && ebb < flood / 2, "{line}");
+}
+
 /// Connections of a client that is limited to `limit` descriptors for good, in two rounds, and how many of
 /// each round were shared.
 fn most(mode: Mode, limit: u64) -> [u64; 4] {

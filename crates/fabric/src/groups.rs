@@ -51,6 +51,7 @@ pub(crate) struct Group {
 pub(crate) struct List {
     head: AtomicU32,
     tail: AtomicU32,
+    len: AtomicU32,
 }
 
 /// What this process offers.
@@ -112,17 +113,24 @@ impl Offered {
 
 impl List {
     pub(crate) const fn new() -> Self {
-        List { head: AtomicU32::new(0), tail: AtomicU32::new(0) }
+        List { head: AtomicU32::new(0), tail: AtomicU32::new(0), len: AtomicU32::new(0) }
+    }
+
+    /// How many slots are in it.
+    pub(crate) fn len(&self) -> u32 {
+        self.len.load(Relaxed)
     }
 
     /// Forgets its slots.
     pub(crate) fn clear(&self) {
         self.head.store(0, Relaxed);
         self.tail.store(0, Relaxed);
+        self.len.store(0, Relaxed);
     }
 
     pub(crate) fn push_back(&self, views: &Views, index: Index, view: &SlotView) {
         view.next.store(0, Relaxed);
+        self.len.fetch_add(1, Relaxed);
         match self.tail.swap(index.0 + 1, Relaxed).checked_sub(1).and_then(|last| views.get(Index(last))) {
             Some(last) => last.next.store(index.0 + 1, Relaxed),
             None => self.head.store(index.0 + 1, Relaxed),
@@ -131,6 +139,7 @@ impl List {
 
     pub(crate) fn push_front(&self, index: Index, view: &SlotView) {
         let first = self.head.swap(index.0 + 1, Relaxed);
+        self.len.fetch_add(1, Relaxed);
         view.next.store(first, Relaxed);
         if first == 0 {
             self.tail.store(index.0 + 1, Relaxed);
@@ -142,6 +151,7 @@ impl List {
         let view = views.get(index)?;
         let next = view.next.load(Relaxed);
         self.head.store(next, Relaxed);
+        self.len.fetch_sub(1, Relaxed);
         if next == 0 {
             self.tail.store(0, Relaxed);
         }

@@ -13,9 +13,9 @@ use crate::process::ProcessId;
 use crate::slot::SlotView;
 use crate::unused::is_let_go;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
-use shm::Side;
 use shm::segment::{Geometry, SLOTS_MAX, Segment};
 use shm::slab::{Index, OnceRef};
+use shm::{Ring, Side};
 use wire::reason::Reason;
 
 /// Slots in a group's segments, one after the other: most groups need few, and each slot is address space in
@@ -23,6 +23,12 @@ use wire::reason::Reason;
 const SLOTS: [u32; 4] = [2, 8, 32, SLOTS_MAX];
 /// How many slots whose peer has not closed are looked at before a new slot is taken.
 const CLOSING_LOOKS: u32 = 4;
+/// How many slots whose peer may have closed since are looked at when one is given back.
+const CLOSED_LOOKS: u32 = 2;
+/// So many free slots of a group keep their pages: those that are lent again first.
+const WARM: u32 = 8;
+/// Bytes in one direction that use more than a few pages.
+const MANY: u64 = 64 * 1024;
 /// How many groups are looked at for a dead peer before a group is made: more than are made, so that few of
 /// the dead are ever there.
 const GROUP_LOOKS: u32 = 16;
@@ -286,10 +292,38 @@ impl<T: Tier> Fabric<T> {
             return;
         }
         if is_let_go(view.header()) {
-            group.free.push_front(index, view);
+            self.keep_free(group, index, view);
         } else {
             group.closing.push_back(&self.views, index, view);
         }
+        if group.closing.len() <= WARM {
+            return;
+        }
+        for _ in 0..CLOSED_LOOKS {
+            let Some((index, view)) = group.closing.pop_front(&self.views) else { return };
+            match is_let_go(view.header()) {
+                true => self.keep_free(group, index, view),
+                false => group.closing.push_back(&self.views, index, view),
+            }
+        }
+    }
+
+    /// A slot that nobody uses is the next one to be lent. Behind some of these it waits without its pages,
+    /// if it has used many and everything was read: who takes it up comes through the turn that the caller
+    /// has, and who has a view of it without our knowledge finds no byte missing.
+    fn keep_free(&self, group: &Group, index: Index, view: &'static SlotView) {
+        if group.free.len() < WARM {
+            return group.free.push_front(index, view);
+        }
+        let rings = [Side::Client, Side::Server].map(|side| view.outgoing(side));
+        let moved = |ring: &Ring| ring.words().producer.0.prod.load(shm::sync::Ordering::Relaxed);
+        if rings.iter().any(|ring| moved(ring) > MANY)
+            && rings.iter().all(|ring| ring.used() == Ok(0))
+            && let Some(memory) = view.segment().rings_of(view.number())
+        {
+            self.tier.give_back_pages(memory);
+        }
+        group.free.push_back(&self.views, index, view);
     }
 
     /// A socket of this process whose slot was lent again since is gone.

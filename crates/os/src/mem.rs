@@ -127,6 +127,14 @@ pub fn retire(memory: Shared) -> Result<()> {
     map(memory.as_ptr().addr(), size_of_val(memory), RW, flags, -1).map(drop)
 }
 
+/// Gives the pages of a shared mapping back to the system: they read as zero from then on, for everybody. Who
+/// has locked them keeps them.
+pub fn give_back_pages(memory: Shared) {
+    const MADV_REMOVE: u32 = 9;
+    // SAFETY: advice on a part of a mapping made here; bytes of shared memory may change at any time.
+    unsafe { syscall!(nr::__NR_madvise, memory.as_ptr(), size_of_val(memory), MADV_REMOVE) };
+}
+
 /// Maps `fd` over a retired range of the same length.
 pub fn remap_shared(memory: Shared, fd: i32) -> Result<()> {
     let flags = nr::MAP_SHARED | nr::MAP_NORESERVE | nr::MAP_FIXED;

@@ -174,6 +174,11 @@ impl Segment {
         Some(unsafe { core::slice::from_raw_parts(start.as_ptr().cast(), len / 8) })
     }
 
+    /// The memory of both rings of slot `slot`. `None` if there is no such slot.
+    pub fn rings_of(&self, slot: u32) -> Option<&'static [AtomicU64]> {
+        Some(&self.memory_of(slot, slot + 1)?[PAGE / 8..])
+    }
+
     /// Whether this is the same mapping.
     pub fn is(&self, other: &Segment) -> bool {
         self.at == other.at

@@ -42,6 +42,49 @@ pub(crate) fn server(port: u16, count: u64) -> Result<String, String> {
     Ok("good".into())
 }
 
+/// Serves every connection in a thread of its own, back what comes.
+pub(crate) fn ebb_server(port: u16) -> Result<String, String> {
+    for conn in listen(port)?.incoming().flatten() {
+        std::thread::spawn(|| crate::peers::echo(conn));
+    }
+    Err("no more connections".into())
+}
+
+/// Many connections at once, each of which fills most of its rings; then few, one after the other. Says how
+/// much memory this process has made for connections, in KiB: while all were open, and at the end.
+pub(crate) fn ebb(port: u16, count: u64) -> Result<String, String> {
+    const EACH: usize = 200_000;
+    let mut conns = Vec::new();
+    for n in 0..count {
+        let mut conn = connect(port)?;
+        conn.write_all(&[b'f'; EACH]).map_err(|e| format!("send {n}: {e}"))?;
+        conn.read_exact(&mut [0; EACH]).map_err(|e| format!("receive {n}: {e}"))?;
+        conns.push(conn);
+    }
+    let flood = own_memory();
+    drop(conns);
+    for n in 0..count {
+        let mut conn = connect(port)?;
+        conn.write_all(b"one").map_err(|e| format!("send {n}: {e}"))?;
+        conn.read_exact(&mut [0; 3]).map_err(|e| format!("receive {n}: {e}"))?;
+    }
+    Ok(format!("flood {flood} ebb {}", own_memory()))
+}
+
+/// What lies in the memory files that this process has open to write.
+fn own_memory() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let links = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_memory = |path: &std::path::PathBuf| {
+        std::fs::read_link(path).is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:"))
+    };
+    links
+        .filter(is_memory)
+        .filter_map(|path| std::fs::metadata(path).ok())
+        .map(|file| file.blocks() / 2)
+        .sum()
+}
+
 pub(crate) fn client(port: u16, count: u64) -> Result<String, String> {
     lock_if_asked()?;
     let mut conns = Vec::new();

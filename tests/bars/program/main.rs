@@ -2,7 +2,7 @@
 //! last line what it found. Invariant: a wrong byte, a lost connection or a missing end is a line with "BAD"
 //! and exit 1.
 //!
-//! `bar-load integrity|pump|churn|many|idle|verdict|full server|client PORT [COUNT] [SEED]`,
+//! `bar-load integrity|pump|churn|many|idle|verdict|full|ebb server|client PORT [COUNT] [SEED]`,
 //! `bar-load attacker client PORT MS SEED`, `bar-load attacker server PORT SEED`,
 //! `bar-load attacker torn PORT LIAR MS SEED`,
 //! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`, `bar-load busy server|client PORT CHANGES`,
@@ -49,6 +49,8 @@ fn main() {
         ["churn", "client"] => churn::client(port, count),
         ["full", "server"] => full::server(port, count),
         ["full", "client"] => full::client(port, count),
+        ["ebb", "server"] => full::ebb_server(port),
+        ["ebb", "client"] => full::ebb(port, count),
         ["hostile", "server"] => hostile::server(port),
         ["hostile", "keeper"] => hostile::keeper(port),
         ["hostile", "client"] => hostile::client(port, count, seed, u64::MAX),

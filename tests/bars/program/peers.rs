@@ -28,7 +28,7 @@ fn round_trip(conn: &mut TcpStream) -> Result<(), String> {
 }
 
 /// Serves until the other end closes.
-fn echo(mut conn: TcpStream) -> Result<(), String> {
+pub(crate) fn echo(mut conn: TcpStream) -> Result<(), String> {
     let mut bytes = [0; 4000];
     loop {
         match conn.read(&mut bytes) {

@@ -68,6 +68,9 @@ pub trait Memory {
     /// Lets go of mapped memory, or a part: from then on it reads as zero here, and is nobody else's.
     fn retire(&self, memory: Shared);
 
+    /// Gives the pages of a part of this process's own memory back: it reads as zero, for everybody.
+    fn give_back_pages(&self, memory: Shared);
+
     /// A socket came from another process, or from the program that this one was before: memory may have come
     /// with it.
     fn note_adopted(&self);

@@ -95,6 +95,10 @@ impl Memory for Local {
         let _ = mem::retire(memory);
     }
 
+    fn give_back_pages(&self, memory: Shared) {
+        mem::give_back_pages(memory);
+    }
+
     fn note_adopted(&self) {
         self.has_adopted.store(true, Relaxed);
     }
