@@ -47,18 +47,26 @@ const WAYS: [Way; 8] = [
     Way { under: Under::Memory(64), ..way("64 MiB", "smc") },
 ];
 
-/// What differs by a cause that LIMITATIONS.md has: way, case, cause.
-const KNOWN: [(&str, &str, &str); 1] = [(
+/// What differs by a cause that LIMITATIONS.md has: way, cases, cause.
+const KNOWN: [(&str, &[&str], &str); 1] = [(
     "64 descriptors",
-    "fds.many_connections",
-    "where the hard limit leaves no other numbers, doorbells come out of the program's own from half of it on",
+    &[
+        "ends.shut_rd",
+        "ends.shut_rdwr",
+        "ends.shut_wr",
+        "fds.many_connections",
+        "left.many_sockets_polled",
+        "sharer.killed_writer_is_not_waited_for",
+    ],
+    "where the hard limit leaves no other numbers, doorbells come out of the program's own from half of it on: EMFILE \
+     comes sooner, or a connection stays on TCP",
 )];
 
 /// What the cases of one way said.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Said {
     passed: u64,
-    /// Failed without the library, too: they need more than the way allows.
+    /// Failed without the library, too: they need more than the way allows, or another address.
     beyond: Vec<String>,
     differing: Vec<String>,
 }
@@ -87,8 +95,8 @@ pub(crate) fn parity(ws: &Workspace, names: &[String], wanted: Option<&str>) -> 
         let (differing, known, beyond) = (said.differing.join(" "), known.join(" "), said.beyond.join(" "));
         println!("| {way} | {} | {differing} | {known} | {beyond} | {seconds} s |", said.passed);
     }
-    for (way, case, why) in KNOWN {
-        println!("{way}, {case}: {why}");
+    for (way, _, why) in KNOWN {
+        println!("known of {way}: {why}");
     }
     let differing: usize = outcomes.iter().map(|outcome| outcome.said.differing.len()).sum();
     if differing > 0 || outcomes.is_empty() {
@@ -129,7 +137,8 @@ fn one(ws: &Workspace, way: &Way, names: &[String], folder: &Path) -> anyhow::Re
     if !is_fine && said.differing.is_empty() && said.beyond.is_empty() {
         bail!("{}: failed, and no case did: see {}", way.name, path.display());
     }
-    let is_known = |case: &mut String| KNOWN.iter().any(|known| (known.0, known.1) == (way.name, &**case));
+    let is_known =
+        |case: &mut String| KNOWN.iter().any(|known| known.0 == way.name && known.1.contains(&&**case));
     let known = said.differing.extract_if(.., is_known).collect();
     Ok(Some(Outcome { way: way.name, said, known, seconds: begun.elapsed().as_secs() }))
 }
