@@ -9,7 +9,7 @@
 
 use crate::{LIMIT, PROGRAM, assert_nothing_left, good, load, serve, setting, shared_files};
 use isthmus_tests::words::{
-    BELLS, CURSORS, FLAGS, HEADER, IDENTITY, LOCKS, NONBLOCKING, PAGE, RINGS, SETTLED, SIDES, SLEEPERS,
+    self, BELLS, CURSORS, FLAGS, HEADER, IDENTITY, LOCKS, NONBLOCKING, PAGE, RINGS, SETTLED, SIDES, SLEEPERS,
     Values, WAITS, each, put,
 };
 use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, within};
@@ -331,7 +331,8 @@ const REGISTRY_LEN: u64 = 4_032_384;
 const PROCESSES: Table = Table { at: 776, row: 24, rows: 2048 };
 const LISTENERS: Table = Table { at: 49_928, row: 40, rows: 1024 };
 const KEYS: Table = Table { at: 90_944, row: 8, rows: 32_768 };
-const CONNECTION_ROWS: Table = Table { at: 353_088, row: 104, rows: 32_768 };
+const CONNECTION_ROWS: Table =
+    Table { at: words::CONNECTION_ROWS.0, row: words::CONNECTION_ROWS.1, rows: words::CONNECTION_ROWS.2 };
 /// When cores were last given away.
 const TURNS: Table = Table { at: 3_761_024, row: 128, rows: 64 };
 /// Why sockets stay on TCP.

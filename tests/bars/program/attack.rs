@@ -4,8 +4,8 @@
 
 use isthmus_tests::sys;
 use isthmus_tests::words::{
-    BELLS, CURSORS, FLAGS, HEADER, IDENTITY, LOCKS, MAIL, NONBLOCKING, PAGE, RINGS, SIDES, SLEEPERS, Values,
-    WAITS, each,
+    BELLS, CONNECTION_ROWS, CURSORS, FLAGS, HEADER, IDENTITY, LOCKS, MAIL, NONBLOCKING, PAGE, RINGS, SIDES,
+    SLEEPERS, Values, WAITS, each,
 };
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -300,24 +300,25 @@ impl Attack {
 
     /// Rows of the registry that name this process.
     fn write_rows(&mut self) {
-        /// First byte, bytes of a row, and how many are looked at: those of connections.
-        const ROWS: (u64, usize, usize) = (353_088, 104, 1024);
+        /// So many are looked at.
+        const LOOKED_AT: usize = 1024;
+        let (first, row_len, _) = CONNECTION_ROWS;
         let folder = PathBuf::from(std::env::var_os("SMC_REGISTRY_DIR").unwrap_or_default());
         let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let Some(path) = names.map(|name| name.path()).find(|path| path.is_file()) else { return };
         let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return };
-        let mut table = vec![0; ROWS.1 * ROWS.2];
-        if file.read_exact_at(&mut table, ROWS.0).is_err() {
+        let mut table = vec![0; row_len * LOOKED_AT];
+        if file.read_exact_at(&mut table, first).is_err() {
             return;
         }
-        let (me, mut at) = (std::process::id().to_le_bytes(), ROWS.0);
-        for row in table.chunks(ROWS.1) {
+        let (me, mut at) = (std::process::id().to_le_bytes(), first);
+        for row in table.chunks(row_len) {
             if row.chunks(4).any(|word| word == me) {
-                let word = 4 * self.random.below(ROWS.1 / 4) as u64;
+                let word = 4 * self.random.below(row_len / 4) as u64;
                 let value = self.value(0);
                 let _ = file.write_all_at(&value.to_le_bytes()[..4], at + word);
             }
-            at += ROWS.1 as u64;
+            at += row_len as u64;
         }
     }
 }
