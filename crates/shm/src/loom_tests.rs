@@ -1,7 +1,7 @@
 //! Every interleaving of publisher and sleeper, reader and writer. Run: `RUSTFLAGS="--cfg loom" cargo test -p
 //! shm --release`.
 
-use crate::lock::{Owner, Patience, SideLock};
+use crate::lock::{Doing, Owner, Patience, SideLock};
 use crate::ring::{Reader, Ring, RingWords};
 use crate::sync::{AtomicU64, Ordering};
 use crate::user::Source;
