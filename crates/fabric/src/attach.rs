@@ -60,13 +60,19 @@ impl<T: Tier> Fabric<T> {
         owner: ProcessId,
         place: &Whereabouts,
     ) -> Result<(), Reason> {
-        let holder = self.tier.holder(place, attached.identity());
-        match holder.and_then(|holder| bells::open(view, &self.tier, holder)) {
+        let client = &view.header().sides[Side::Client as usize];
+        let open_at = |pid| {
+            let holder = self.tier.holder(&Whereabouts { pid, ..*place }, attached.identity());
+            holder.and_then(|holder| bells::open(view, &self.tier, holder))
+        };
+        match open_at(place.pid) {
             Ok(()) => Ok(()),
+            // Its children have what it had, under the same numbers.
+            Err(_) if self.members().living(client).any(|pid| open_at(pid).is_ok()) => Ok(()),
             // (It may die between two of these steps.)
             Err(reason) => {
                 let is_left = self.tier.mapped().is_some_and(|map| !self.tier.is_alive(map, owner))
-                    && !self.members().has_living(&view.header().sides[Side::Client as usize]);
+                    && !self.members().has_living(client);
                 if is_left && bells::hang_private(view, &self.tier) { Ok(()) } else { Err(reason) }
             }
         }

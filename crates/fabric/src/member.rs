@@ -42,6 +42,11 @@ impl<T: Tier> Members<'_, T> {
         side.roster.reset();
     }
 
+    /// The process ids of those who are written down as holders of `side` and live.
+    pub fn living(&self, side: &SideBlock) -> impl Iterator<Item = u32> {
+        side.roster.living(|name| self.0.is_name_alive(name)).map(|name| self.0.pid_of(name))
+    }
+
     /// Whether a living process holds `side`.
     pub fn has_living(&self, side: &SideBlock) -> bool {
         side.roster.has_living(|name| self.0.is_name_alive(name))

@@ -84,6 +84,12 @@ impl Roster {
         self.is_crowded.load(Ordering::Acquire) != 0 || names().any(|name| name != 0 && is_alive(name))
     }
 
+    /// All who are written down and live, or may.
+    pub fn living(&self, is_alive: impl Fn(u64) -> bool) -> impl Iterator<Item = u64> {
+        let names = self.names.iter().map(|place| place.load(Ordering::Acquire));
+        names.filter(move |name| *name != 0 && is_alive(*name))
+    }
+
     /// Strikes everybody out: the slot is lent again, or the kernel knows that nobody is left.
     pub fn reset(&self) {
         for place in &self.names {

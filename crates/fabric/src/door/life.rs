@@ -20,4 +20,7 @@ pub trait Life {
 
     /// Whether a process of a roster lives, with the library or not.
     fn is_name_alive(&self, name: u64) -> bool;
+
+    /// The process id in a name, as the directory's processes count.
+    fn pid_of(&self, name: u64) -> u32;
 }

@@ -35,9 +35,14 @@ impl Name {
     }
 }
 
+/// The process id in a name.
+pub(crate) fn pid_of(name: u64) -> u32 {
+    (name >> START_BITS) as u32
+}
+
 /// Whether the process of that name lives, or cannot be told to be dead.
 pub(crate) fn is_alive(name: u64) -> bool {
-    let (pid, started) = ((name >> START_BITS) as u32, name & ((1 << START_BITS) - 1));
+    let (pid, started) = (pid_of(name), name & ((1 << START_BITS) - 1));
     match os::process::life(pid) {
         Some(life) => !life.is_zombie && (started == 0 || name_of(pid, life.started) == name),
         None => os::process::exists(pid),

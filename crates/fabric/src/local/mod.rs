@@ -73,4 +73,8 @@ impl Life for Local {
     fn is_name_alive(&self, name: u64) -> bool {
         member::is_alive(name)
     }
+
+    fn pid_of(&self, name: u64) -> u32 {
+        member::pid_of(name)
+    }
 }

@@ -290,6 +290,10 @@ impl Life for Twin {
     fn is_name_alive(&self, name: u64) -> bool {
         self.machine.lives(name as u32 - 1)
     }
+
+    fn pid_of(&self, name: u64) -> u32 {
+        name as u32
+    }
 }
 
 impl Key for Twin {

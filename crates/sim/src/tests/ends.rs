@@ -1,9 +1,12 @@
 //! Ends of processes: what the peer sees of a kill, a fork, an exec is what it sees over TCP.
 
 use super::harness::{as_over_tcp, greet, hear, read_all, read_some, say, write_until_it_fails};
-use crate::program::Program;
+use super::{connect, listen};
+use crate::program::{Program, simulate, spawn};
 use os::epoll::{Event, Op, bits};
 use os::net::msg;
+
+const ORDERS: u64 = 24;
 
 fn kill_self(program: &Program) {
     program.kill(program.here.pid);
@@ -249,4 +252,34 @@ fn an_exec_closes_what_is_to_be_closed() {
             read_all(program, fd, seen);
         },
     );
+}
+
+#[test]
+fn another_program_goes_on_with_a_child_of_a_client_that_has_ended() {
+    for seed in 0..ORDERS {
+        simulate(seed, move |machine| {
+            machine.world().once_in = [2, 7, 30][seed as usize % 3];
+            spawn(machine, true, |program| {
+                let listener = listen(&program);
+                let fd = program.accept(listener, false).unwrap();
+                greet(&program, fd);
+                program.nap(20_000_000);
+                program.exec(true, move |next| {
+                    hear(&next, fd, "from the child");
+                    assert!(next.is_shared(fd));
+                    say(&next, fd, "to the child");
+                    assert_eq!(read_some(&next, fd), "");
+                });
+            });
+            spawn(machine, true, |program| {
+                let fd = connect(&program);
+                greet(&program, fd);
+                program.fork(move |child| {
+                    child.nap(40_000_000);
+                    say(&child, fd, "from the child");
+                    hear(&child, fd, "to the child");
+                });
+            });
+        });
+    }
 }

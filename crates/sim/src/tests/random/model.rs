@@ -41,8 +41,6 @@ pub(crate) struct End {
     is_killed: bool,
     /// Who holds it has become another program.
     has_execed: bool,
-    /// The process that held it first has let go, or may have.
-    has_lost_first: bool,
     doing: (Doing, Pid),
 }
 
@@ -59,7 +57,6 @@ impl End {
             resets_told: 0,
             is_killed: false,
             has_execed: false,
-            has_lost_first: false,
             doing: (Doing::Else, 0),
         }
     }
@@ -143,7 +140,6 @@ impl Model {
     pub(crate) fn lets_go(&mut self, who: Who, pid: Pid) {
         let held = self.end(who).holders.iter_mut().find(|(holder, _)| *holder == pid);
         held.into_iter().for_each(|held| held.1 = true);
-        self.end(who).has_lost_first = true;
     }
 
     /// Has closed.
@@ -159,7 +155,7 @@ impl Model {
         for end in self.conns.iter_mut().flat_map(|conn| &mut conn.ends) {
             for held in end.holders.iter_mut().filter(|(holder, _)| *holder == pid) {
                 held.1 = true;
-                (end.is_killed, end.has_lost_first) = (true, true);
+                end.is_killed = true;
                 end.is_uncertain |= end.pending > 0;
             }
         }
@@ -195,8 +191,6 @@ impl Model {
         let is_unread = outgoing.attempted > outgoing.received;
         self.may_refuse(who) && (is_unread || self.peer(who).resets)
             || own.is_read_shut && own.is_write_shut
-            // (LIMITATIONS: another program finds no doorbells where only a copy of the other end is left.)
-            || own.has_execed && self.peer(who).has_lost_first
             || self.peer(who).is_new && self.listener.is_none()
     }
 
