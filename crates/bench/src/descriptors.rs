@@ -19,8 +19,7 @@ use crate::paths::launch::Place;
 const BYTES: usize = 64;
 /// Calls of each kind between two looks at the clock. A file of so many pieces stays in the page cache.
 const PIECES: u32 = 500;
-/// Batches of each kind in a slice, the kinds taking turns: of each the fastest counts, the others were
-/// disturbed. The first of them are the warm-up.
+/// Batches of each kind in a slice, in turns; the fastest counts, the rest was disturbed (first the warm-up).
 const BATCHES: u32 = 10;
 /// Of a batch: tens of thousands of calls.
 const LENGTH: Duration = Duration::from_millis(5);
@@ -38,8 +37,7 @@ pub(crate) struct Rates {
     pub(crate) file: f64,
 }
 
-/// Where slices run: one process each, since where a program happens to lie in memory is worth a per cent,
-/// too.
+/// Where slices run: one process each, since where a program lies in memory is worth a per cent.
 pub(crate) struct Calls {
     plain: Place,
     preloaded: Place,

@@ -1,5 +1,4 @@
-//! Where the rest of an installation is: smc_run, smcss, smcd and the library, found from this program's own
-//! place.
+//! Where the rest of an installation is: smc_run, smcss, smcd and the library, found from where we lie.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -50,8 +49,7 @@ impl Install {
     }
 }
 
-/// Tops of installations: `TOP/bin/smc_bench` is ours, or `target/debug/smc_bench` and `target/isthmus` is
-/// the top.
+/// Tops of installations: ours is `TOP/bin/smc_bench`, or `target/debug/smc_bench` with `target/isthmus`.
 fn folders() -> Vec<PathBuf> {
     let given: Option<OsString> = std::env::var_os("ISTHMUS_DIST");
     let mut folders: Vec<PathBuf> = given.into_iter().map(PathBuf::from).collect();

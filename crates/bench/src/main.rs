@@ -1,5 +1,4 @@
-//! `smc_bench`: how fast, how evenly and at what cost in CPU two processes of one host talk over TCP, AF_UNIX
-//! and SMC.
+//! `smc_bench`: how fast, how evenly and at what cost two processes of a host talk over TCP, AF_UNIX, SMC.
 //!
 //! What is measured are ordinary sockets in ordinary processes; nothing here knows how SMC works. [`uperf`]
 //! is the engine: a master and a slave that run a profile. [`paths`] starts a pair of them for each way that

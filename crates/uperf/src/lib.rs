@@ -1,11 +1,9 @@
-//! uperf, spoken by our own master and slave: profiles, wire protocol and output are uperf's, the measuring
-//! is ours.
+//! uperf, spoken by our own master and slave: profiles, protocol and output are uperf's, the measuring ours.
 //!
 //! [`profile`] reads what is to be done, `strand` does it over sockets, `master` and `slave` agree about it
 //! by way of `wire` and `link`, and [`result`] is what it came to. Facts about uperf come from its documents
-//! and from watching it; none of its code is here. Where the other end is this program, too (both say so in
-//! fields that uperf leaves empty), the two go further: they end a transaction at the same turn, and the
-//! slave tells what its strands used.
+//! and from watching it; none of its code is here. Where both ends are this program (they say so in fields
+//! that uperf leaves empty), they end a transaction at the same turn, and the slave tells what it used.
 //!
 //! Nothing here knows of SMC, or of anything that is compared.
 #![forbid(unsafe_code)]

@@ -11,8 +11,7 @@ use crate::wire::{FromSlave, MAGIC_SIZE, Malformed, Message, Order};
 /// How long an answer may take: uperf's own time for goodbyes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What both ends put where uperf looks at nothing: [`super::wire::Hello::host`] and the message of its
-/// answer.
+/// What both ends put where uperf looks at nothing: [`super::wire::Hello::host`] and its answer's message.
 pub(crate) const MARK: &str = "smc_bench 1";
 
 /// One end of a control connection.

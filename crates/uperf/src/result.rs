@@ -1,9 +1,7 @@
-//! What one run of one profile over one path came to: the value that every other part of this program hands
-//! on.
+//! What one run of one profile over one path came to: the value that all other parts hand on.
 //!
 //! The master fills in what it counted, the slave its CPU, the executor what smcss and the kernel said.
-//! Nothing in here measures and nothing prints. Serialised as the JSON of `--json`; times are nanoseconds,
-//! sizes bytes.
+//! Nothing in here measures and nothing prints. In JSON by `--json`; nanoseconds and bytes.
 
 use std::collections::BTreeMap;
 use std::iter::Sum;
@@ -55,14 +53,12 @@ impl Run {
 }
 
 /// A histogram in its sparse form. Coordinated omission: strands are closed loops, so a stall delays the
-/// passes behind it instead of being counted for each; with `rate=` the planned start counts, and nothing is
-/// omitted.
+/// passes behind it instead of being counted for each; with `rate=` the planned start counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
     /// (nanoseconds, passes that took so long), ascending, to three significant digits.
     pub counts_ns: Vec<(u64, u64)>,
-    /// (thousandths of all passes, nanoseconds that these took at most), where a program tells no more than
-    /// that.
+    /// (thousandths of all passes, nanoseconds that these took at most), where no more is told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told_ns: Vec<(u16, u64)>,
 }
@@ -151,15 +147,13 @@ pub struct HostUsage {
 /// What the data connections ran over. The control connection is never in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
-    /// Data connections open at the end of the measured transaction; where each lives for a pass only, all
-    /// that were made.
+    /// Data connections open at the end of the measured transaction; or made, if each lives for a pass.
     pub total: u32,
     /// Through memory of this host.
     pub smcd: u32,
     /// Through RDMA.
     pub smcr: u32,
-    /// Fallback codes, as smcss prints them, or the reasons' names in `smcd stats`, and how many connections
-    /// had each.
+    /// Fallback codes, as smcss prints them, or the names in `smcd stats`, and how many had each.
     pub fallback: BTreeMap<String, u32>,
 }
 
