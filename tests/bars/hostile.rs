@@ -92,7 +92,7 @@ impl Segment {
             // Made, but not written yet.
             return None;
         }
-        assert_eq!(&header[..12], b"ISTHMUS\x01\x04\0\0\0", "another layout: these tests must follow it");
+        assert_eq!(&header[..12], b"ISTHMUS\x01\x05\0\0\0", "another layout: these tests must follow it");
         let ring = u32::from_le_bytes(header[16..20].try_into().expect("four bytes"));
         let slots = u64::from(u32::from_le_bytes(header[12..16].try_into().expect("four bytes")));
         let segment = Segment { memory, slots, slot_len: PAGE + 2 * u64::from(ring) };
@@ -327,16 +327,16 @@ struct Table {
     rows: usize,
 }
 
-const REGISTRY_LEN: u64 = 4_032_384;
-const PROCESSES: Table = Table { at: 776, row: 24, rows: 2048 };
-const LISTENERS: Table = Table { at: 49_928, row: 40, rows: 1024 };
-const KEYS: Table = Table { at: 90_944, row: 8, rows: 32_768 };
+const REGISTRY_LEN: u64 = 4_065_152;
+const PROCESSES: Table = Table { at: 776, row: 40, rows: 2048 };
+const LISTENERS: Table = Table { at: 82_696, row: 40, rows: 1024 };
+const KEYS: Table = Table { at: 123_712, row: 8, rows: 32_768 };
 const CONNECTION_ROWS: Table =
     Table { at: words::CONNECTION_ROWS.0, row: words::CONNECTION_ROWS.1, rows: words::CONNECTION_ROWS.2 };
 /// When cores were last given away.
-const TURNS: Table = Table { at: 3_761_024, row: 128, rows: 64 };
+const TURNS: Table = Table { at: 3_793_792, row: 128, rows: 64 };
 /// Why sockets stay on TCP.
-const REFUSALS: Table = Table { at: 3_770_240, row: 64, rows: 4096 };
+const REFUSALS: Table = Table { at: 3_803_008, row: 64, rows: 4096 };
 /// One row: the words between the magic number and the totals.
 const REGISTRY_HEAD: Table = Table { at: 8, row: 16, rows: 1 };
 
@@ -408,7 +408,7 @@ fn registry_file(bed: &Bed, port: u64) -> File {
     assert!((REGISTRY_LEN..REGISTRY_LEN + PAGE).contains(&len), "another layout: {len} bytes");
     let mut head = [0u8; 12];
     file.read_exact_at(&mut head, 0).expect("its magic number and version");
-    assert_eq!(&head, b"ISTHMREG\x04\0\0\0", "another layout: these tests must follow it");
+    assert_eq!(&head, b"ISTHMREG\x05\0\0\0", "another layout: these tests must follow it");
     let mut at = [0u8; 2];
     let is_found = LISTENERS.rows_in_use(&file).iter().any(|row| {
         let address = LISTENERS.at + (row * LISTENERS.row) as u64 + 16;

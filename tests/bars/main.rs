@@ -96,7 +96,8 @@ fn integrity_both_ways() {
         good(&bed, "server", s.finish(Duration::from_secs(20)));
         assert_nothing_left(&bed, &before);
         let over_tcp = last_number(&line);
-        assert_eq!(over_tcp < 10, mode == Mode::Smc, "{mode:?}: {line}");
+        // (Behind a reader that rests for a moment, a writer goes on over TCP.)
+        assert_eq!(over_tcp < bytes / 4, mode == Mode::Smc, "{mode:?}: {line}");
     }
 }
 

@@ -12,7 +12,7 @@ pub const PAGE: u64 = 4096;
 pub const MAIL: (u64, u64) = (1920, 3 * 260);
 
 /// Rows of connections in the registry: first byte, bytes of a row, number of rows.
-pub const CONNECTION_ROWS: (u64, usize, usize) = (353_088, 104, 32_768);
+pub const CONNECTION_ROWS: (u64, usize, usize) = (385_856, 104, 32_768);
 
 /// Words of the segment header: magic, version, slots, ring size, nonce.
 pub const HEADER: &[(u64, usize)] = &[(0, 8), (8, 4), (12, 4), (16, 4), (24, 8)];
@@ -22,8 +22,9 @@ pub const IDENTITY: &[(u64, usize)] = &[(0, 4), (8, 8), (16, 8)];
 pub const SIDES: [u64; 2] = [128, 512];
 /// Where the words of both rings begin.
 pub const RINGS: [u64; 2] = [896, 1408];
-/// Cursors of a ring.
-pub const CURSORS: &[(u64, usize)] = &[(0, 8), (8, 8), (16, 8), (128, 8)];
+/// Cursors of a ring, and what counts bytes on TCP.
+pub const CURSORS: &[(u64, usize)] =
+    &[(0, 8), (8, 8), (16, 8), (24, 8), (32, 8), (40, 8), (128, 8), (136, 8)];
 /// Wait words of a ring.
 pub const WAITS: &[(u64, usize)] = &[(256, 4), (384, 4)];
 /// Holders, what is closed, process, state of a side.
