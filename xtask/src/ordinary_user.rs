@@ -25,6 +25,10 @@ const UID: u32 = 65_534;
 const PACKAGE: &str = "isthmus-tests";
 /// One test program may take this long.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
+/// Loads and counts that ask nothing of who runs them: `test` alone has them, or ci would take too long.
+const ONCE: [&str; 2] = ["counts", "soak"];
+/// Seconds of a round of torture here; `test` has the rest.
+const TORTURE_SECONDS: &str = "10";
 
 /// Runs the tests of [`PACKAGE`] as [`UID`].
 pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
@@ -34,7 +38,14 @@ pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
     }
     let stage = Stage::new(ws)?;
     let programs = stage.build()?;
-    leftovers::none_after(|| programs.iter().try_for_each(|program| stage.run(program)))
+    let here = |program: &&PathBuf| !ONCE.iter().any(|name| is_program(program, name));
+    leftovers::none_after(|| programs.iter().filter(here).try_for_each(|program| stage.run(program)))
+}
+
+/// Whether cargo made `program` from the test `name`.
+fn is_program(program: &Path, name: &str) -> bool {
+    let stem = program.file_name().and_then(|stem| stem.to_str()).unwrap_or_default();
+    stem.rsplit_once('-').is_some_and(|(test, _)| test == name)
 }
 
 /// A folder with `src`, `dist`, `target`, all readable, and a `home` that belongs to the ordinary user.
@@ -98,6 +109,7 @@ impl Stage {
                 // Setting the uid also drops root's supplementary groups.
                 c.uid(UID).gid(UID).current_dir(self.part("src/tests"));
                 c.env("ISTHMUS_DIST", self.part("dist")).env("CARGO_MANIFEST_DIR", self.part("src/tests"));
+                c.env("TORTURE_SECONDS", TORTURE_SECONDS);
                 c.env("PATH", open_path()).env("USER", "nobody").env("LOGNAME", "nobody");
                 for variable in ["HOME", "TMPDIR", "XDG_RUNTIME_DIR"] {
                     c.env(variable, self.part("home"));
