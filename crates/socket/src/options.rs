@@ -16,14 +16,12 @@ pub(crate) struct Options {
     peek_offset: AtomicBool,
     /// And for SO_SNDBUF and SO_RCVBUF.
     buffers: AtomicBool,
-    /// And for TCP_INQ.
-    inq: AtomicBool,
 }
 
 impl Options {
     pub(crate) const fn new() -> Self {
-        let [rcvlowat, timeout, linger, peek_offset, buffers, inq] = [const { AtomicBool::new(false) }; 6];
-        Options { rcvlowat, timeout, linger, peek_offset, buffers, inq }
+        let [rcvlowat, timeout, linger, peek_offset, buffers] = [const { AtomicBool::new(false) }; 5];
+        Options { rcvlowat, timeout, linger, peek_offset, buffers }
     }
 }
 
@@ -52,18 +50,12 @@ pub(crate) fn note_buffers_are_used() {
     Options::here().buffers.store(true, Ordering::Relaxed);
 }
 
-/// TCP_INQ was set on some socket, or one came from another process.
-pub(crate) fn note_inq_is_used() {
-    Options::here().inq.store(true, Ordering::Relaxed);
-}
-
 /// A socket came from another process, with options that nobody has seen being set.
 pub(crate) fn note_unseen_options() {
     note_linger_is_used();
     note_rcvlowat_is_used();
     note_timeout_is_used();
     note_peek_offset_is_used();
-    note_inq_is_used();
     note_buffers_are_used();
 }
 
@@ -87,11 +79,6 @@ pub(crate) fn is_timeout_used() -> bool {
 /// Whether any socket may have SO_PEEK_OFF.
 pub(crate) fn is_peek_offset_used() -> bool {
     Options::here().peek_offset.load(Ordering::Relaxed)
-}
-
-/// Whether any socket may have TCP_INQ.
-pub(crate) fn is_inq_used() -> bool {
-    Options::here().inq.load(Ordering::Relaxed)
 }
 
 /// Whether any socket may linger.
