@@ -453,6 +453,7 @@ fn two_writers(cx: &mut Cx) {
 fn taken(cx: &mut Cx, p: Pair, between: std::ops::Range<usize>) {
     let all = fill(p.fd);
     say!("about as much as TCP takes: {}", between.contains(&all));
+    say!("poll {}", poll1(p.fd, POLLOUT, 50));
     cx.peer("nonblock 0 1");
     cx.ask(&format!("later 20 discard {}", p.id));
     until_ready(p.fd, POLLOUT);
