@@ -16,8 +16,6 @@ pub mod opt {
     pub const SO_SNDBUF: i32 = 7;
     pub const SO_RCVBUF: i32 = 8;
     pub const SO_OOBINLINE: i32 = 10;
-    pub const SO_SNDBUFFORCE: i32 = 32;
-    pub const SO_RCVBUFFORCE: i32 = 33;
     pub const SO_LINGER: i32 = 13;
     pub const SO_RCVLOWAT: i32 = 18;
     pub const SO_RCVTIMEO: i32 = 20;

@@ -144,9 +144,6 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
     }
     match name {
         opt::SO_RCVLOWAT => stream::note_rcvlowat(fd),
-        opt::SO_SNDBUF | opt::SO_RCVBUF | opt::SO_SNDBUFFORCE | opt::SO_RCVBUFFORCE => {
-            stream::note_buffers(fd)
-        }
         opt::SO_PEEK_OFF => stream::note_peek_offset(fd),
         // Connections on this host arrive by the loopback device: bound to that or to none, a socket is found
         // there.

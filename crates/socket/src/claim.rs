@@ -7,7 +7,7 @@ use crate::end::End;
 use crate::flag::{self, Flags};
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
-use crate::{answer, detour, handshake, records};
+use crate::{answer, handshake, records};
 use fabric::Reason;
 use fabric::connection::RowId;
 use fabric::door::{Directory as _, Life as _};
@@ -265,7 +265,6 @@ fn note_end(conn: &Conn, fd: i32, at: Addresses, is_unshared: bool) {
     conn.see_nonblocking(is_nonblocking);
     if let Some(end) = End::of(conn) {
         end.tell_nonblocking(is_nonblocking);
-        detour::see_buffers(conn, &end, fd);
     }
     if let Some(view) = conn.view() {
         let (client, server) =

@@ -11,7 +11,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::phase::Phase;
-use crate::{flag, options, ready, watch};
+use crate::{flag, ready, watch};
 use fabric::turn::me;
 use os::net::{self, msg};
 use os::{Errno, poll};
@@ -101,26 +101,7 @@ pub(crate) fn note_error(conn: &Conn, errno: Errno) {
 /// Whether what the ring does not take may go to TCP. (Behind a filter of system calls nothing is called that
 /// the program does not call.)
 pub(crate) fn may_overflow(conn: &Conn) -> bool {
-    conn.phase() == Phase::Smc && !os::confined::is_confined() && !conn.has(flag::LIMITED)
-}
-
-/// Takes note of small buffers, which the program has set. What the kernel gives a connection on one host of
-/// its own accord is larger, once it stands.
-pub(crate) fn see_buffers(conn: &Conn, end: &End, fd: i32) {
-    const SENDING: u32 = 256 * 1024;
-    const RECEIVING: u32 = 64 * 1024;
-    if !options::are_buffers_used() || os::confined::is_confined() {
-        return;
-    }
-    let (sending, receiving) = net::buffer_sizes(fd);
-    let set = |size: u32, own: u32| if size < own { size } else { 0 };
-    end.mine().send_buffer.store(set(sending, SENDING), Shared::Relaxed);
-    end.mine().receive_buffer.store(set(receiving, RECEIVING), Shared::Relaxed);
-    if set(sending, SENDING) == 0 {
-        conn.unmark(flag::LIMITED);
-    } else {
-        conn.mark(flag::LIMITED);
-    }
+    conn.phase() == Phase::Smc && !os::confined::is_confined()
 }
 
 /// In a stretch, with the turn: whether the direction runs in the ring again. It goes back if that has room.

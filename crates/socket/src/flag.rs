@@ -111,8 +111,6 @@ flags! {
     /// Somebody waits for room that its reader does not make: whether the reader moves is looked at now and
     /// then.
     STALLED = 22;
-    /// A small SO_SNDBUF was set: the ring takes no more than TCP would.
-    LIMITED = 23;
 }
 
 #[cfg(test)]

@@ -14,14 +14,12 @@ pub(crate) struct Options {
     linger: AtomicBool,
     /// And for SO_PEEK_OFF.
     peek_offset: AtomicBool,
-    /// And for SO_SNDBUF and SO_RCVBUF.
-    buffers: AtomicBool,
 }
 
 impl Options {
     pub(crate) const fn new() -> Self {
-        let [rcvlowat, timeout, linger, peek_offset, buffers] = [const { AtomicBool::new(false) }; 5];
-        Options { rcvlowat, timeout, linger, peek_offset, buffers }
+        let [rcvlowat, timeout, linger, peek_offset] = [const { AtomicBool::new(false) }; 4];
+        Options { rcvlowat, timeout, linger, peek_offset }
     }
 }
 
@@ -45,23 +43,12 @@ pub(crate) fn note_peek_offset_is_used() {
     Options::here().peek_offset.store(true, Ordering::Relaxed);
 }
 
-/// SO_SNDBUF or SO_RCVBUF was set on some socket, or one came from another process.
-pub(crate) fn note_buffers_are_used() {
-    Options::here().buffers.store(true, Ordering::Relaxed);
-}
-
 /// A socket came from another process, with options that nobody has seen being set.
 pub(crate) fn note_unseen_options() {
     note_linger_is_used();
     note_rcvlowat_is_used();
     note_timeout_is_used();
     note_peek_offset_is_used();
-    note_buffers_are_used();
-}
-
-/// Whether any socket may have buffers of its own size.
-pub(crate) fn are_buffers_used() -> bool {
-    Options::here().buffers.load(Ordering::Relaxed)
 }
 
 /// Whether any socket may have a SO_RCVLOWAT of its own.

@@ -40,10 +40,6 @@ pub(crate) fn has_data(conn: &Conn, end: &End) -> bool {
 pub(crate) fn has_space(conn: &Conn, end: &End) -> bool {
     match end.outgoing.free() {
         Ok(_) if end.outgoing.has_ended() && !end.outgoing.is_caught_up() => false,
-        Ok(free) if conn.has(flag::LIMITED) => {
-            let (used, limit) = (end.outgoing.size() - free, limit(end));
-            used + limit / 3 <= limit
-        }
         Ok(free) if conn.phase() == Phase::Intent => free + EARLY_MAX > end.outgoing.size(),
         Ok(free) => free >= end.outgoing.size() / 3,
         Err(PeerMisbehaved) => true,
@@ -74,21 +70,6 @@ fn is_peer_closed(conn: &Conn, said: u32) -> bool {
     said & ClosedBy::CLOSE != 0
         || conn.has(flag::TCP_GONE)
         || (conn.has(flag::TCP_ENDED) && said & ClosedBy::WRITE == 0)
-}
-
-/// How many bytes may lie in the ring of a direction whose program has set small buffers: what TCP would take
-/// with them. (With 4096 for both that is 12 288, and with 4096 for sending alone 175 589.)
-pub(crate) fn limit(end: &End) -> usize {
-    /// Of a receiver that has set none (net.ipv4.tcp_rmem).
-    const DEFAULT: u32 = 128 * 1024;
-    let theirs = match end.theirs().receive_buffer.load(Shared::Relaxed) {
-        0 => DEFAULT,
-        set => set / 2,
-    };
-    match end.mine().send_buffer.load(Shared::Relaxed) {
-        0 => usize::MAX,
-        ours => ours as usize + theirs as usize,
-    }
 }
 
 /// Whether a writer gets on where the kernel tells of room: its direction is on TCP, and the reader rests.

@@ -24,7 +24,6 @@ const SPECIAL: Flags = flag::TCP_ENDED
     .and(flag::RESET_TOLD)
     .and(flag::PROVOKED)
     .and(flag::WATCHED)
-    .and(flag::LIMITED)
     .and(flag::BROKEN);
 
 /// Sends `source`, if it is all of `total` and there is room for it; `false` if nothing was sent.

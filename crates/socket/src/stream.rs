@@ -9,8 +9,8 @@ mod outside;
 mod overflow;
 
 pub use asked::{
-    has_ring_bytes, note_buffers, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout,
-    note_timeout_is_used, readable_bytes,
+    has_ring_bytes, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout, note_timeout_is_used,
+    readable_bytes,
 };
 
 use crate::abandoned::{Call, address};
@@ -587,9 +587,6 @@ impl<'c> Transmit<'c> {
         if total > self.end.outgoing.size() / 3 {
             return Ok(true);
         }
-        if self.conn.has(flag::LIMITED) && total <= ready::limit(&self.end) / 3 {
-            return Ok(total <= self.allowance()?);
-        }
         producer.has_room(total).map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
     }
 
@@ -597,13 +594,11 @@ impl<'c> Transmit<'c> {
     /// that.
     #[inline]
     fn allowance(&self) -> Result<usize, Outcome> {
-        let most = match self.conn.phase() {
-            Phase::Intent => EARLY_MAX,
-            _ if self.conn.has(flag::LIMITED) => ready::limit(&self.end),
-            _ => return Ok(usize::MAX),
-        };
+        if self.conn.phase() != Phase::Intent {
+            return Ok(usize::MAX);
+        }
         let used = self.end.outgoing.used();
-        used.map(|used| most.saturating_sub(used))
+        used.map(|used| EARLY_MAX.saturating_sub(used))
             .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
     }
 
@@ -727,9 +722,6 @@ pub fn space(fd: i32, wanted: usize) -> usize {
     let space = match conn.phase() {
         Phase::Intent => end.outgoing.used().map_or(0, |used| EARLY_MAX.saturating_sub(used)),
         _ if end.outgoing.has_ended() && !end.outgoing.is_caught_up() => overflow::room(&end, fd),
-        _ if conn.has(flag::LIMITED) => {
-            end.outgoing.used().map_or(0, |used| ready::limit(&end).saturating_sub(used))
-        }
         _ => end.outgoing.free().unwrap_or(0),
     };
     if space < wanted {

@@ -40,8 +40,6 @@ pub(crate) const CASES: &[Case] = &[
     case("overflow.back_and_forth", back_and_forth),
     case("overflow.both_ways_at_once", both_ways_at_once),
     case("overflow.two_writers", two_writers),
-    case("overflow.small_send_buffer", small_send_buffer),
-    case("overflow.small_buffers", small_buffers),
 ];
 
 const LARGE: usize = 1_000_000;
@@ -447,35 +445,4 @@ fn two_writers(cx: &mut Cx) {
     }
     say!("shutdown -> {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
     cx.peer("tally 0");
-}
-
-/// What is taken without waiting, and that more is taken once that was read.
-fn taken(cx: &mut Cx, p: Pair, between: std::ops::Range<usize>) {
-    let all = fill(p.fd);
-    say!("about as much as TCP takes: {}", between.contains(&all));
-    say!("poll {}", poll1(p.fd, POLLOUT, 50));
-    cx.peer("nonblock 0 1");
-    cx.ask(&format!("later 20 discard {}", p.id));
-    until_ready(p.fd, POLLOUT);
-    say!("goes on {}", sys::send(p.fd, b"more", MSG_DONTWAIT).is_ok());
-}
-
-fn small_send_buffer(cx: &mut Cx) {
-    let p = cx.warm();
-    say!("set -> {}", show(sys::setopt(p.fd, libc::SOL_SOCKET, libc::SO_SNDBUF, 4096)));
-    taken(cx, p, 60_000..230_000);
-}
-
-/// Set before the connection is used: by the one end for sending, by the other for what it accepts.
-fn small_buffers(cx: &mut Cx) {
-    let (l, port) = sys::listener();
-    say!("listener -> {}", show(sys::setopt(l, libc::SOL_SOCKET, libc::SO_SNDBUF, 4096)));
-    say!("connect -> {}", cx.ask(&format!("connect 0 {port}")));
-    let fd = sys::accept(l).expect("accept") as Fd;
-    cx.watch(fd);
-    cx.peer("send 0 hello");
-    say!("read {}", read_all(fd, 5));
-    say!("write -> {}", show(sys::write(fd, b"hello")));
-    cx.peer("recvn 0 5");
-    taken(cx, Pair { fd, id: 0 }, 60_000..230_000);
 }

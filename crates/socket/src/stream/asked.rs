@@ -2,10 +2,8 @@
 //! settings.
 
 use crate::decide::in_use;
-use crate::detour;
 use crate::end::End;
 use crate::held::hold;
-use crate::phase::Phase;
 use os::net;
 
 /// FIONREAD: bytes a read would return now.
@@ -52,17 +50,6 @@ pub fn note_peek_offset(fd: i32) {
     crate::options::note_peek_offset_is_used();
     if let Some(conn) = hold(fd) {
         conn.see_peek_offset(fd);
-    }
-}
-
-/// SO_SNDBUF or SO_RCVBUF was set.
-pub fn note_buffers(fd: i32) {
-    crate::options::note_buffers_are_used();
-    if let Some(conn) = hold(fd)
-        && conn.phase() == Phase::Smc
-        && let Some(end) = End::still_of(&conn)
-    {
-        detour::see_buffers(&conn, &end, fd);
     }
 }
 
