@@ -9,14 +9,16 @@
 //! What differs between one kernel, containers, guests and hosts is asked through [`door`]s. A tier answers
 //! all of them:
 //!
-//! | question | door | [`local`] | |---|---|---| | where are the rows that all look at, and may this process?
-//! | [`door::Directory`] | the user's registry file | | how is a listener announced, and a peer found? |
-//! [`door::Rendezvous`] | row by cookie; sock_diag | | where does memory come from, and how is it proven? |
-//! [`door::Memory`] | sealed memfd; `/proc/PID/fd`, seals | | how is a sleeper rung? | [`door::Doorbell`] |
-//! pipe, opened through `/proc/PID/fd` | | who lives? | [`door::Life`] | byte locks; process id and start
-//! time | | what is an intent keyed by? | [`door::Key`] | the kernel's cookie of the client's socket | | who
-//! tells the end? | [`door::End`] | TCP, asked by sock_diag | | what carries the handshake? |
-//! [`door::Carrier`] | the slot's mailbox |
+//! | question | door | [`local`] |
+//! |---|---|---|
+//! | where are the rows that all look at, and may this process? | [`door::Directory`] | the user's registry file |
+//! | how is a listener announced, and a peer found? | [`door::Rendezvous`] | row by cookie; sock_diag |
+//! | where does memory come from, and how is it proven? | [`door::Memory`] | sealed memfd; `/proc/PID/fd`, seals |
+//! | how is a sleeper rung? | [`door::Doorbell`] | pipe, opened through `/proc/PID/fd` |
+//! | who lives? | [`door::Life`] | byte locks; process id and start time |
+//! | what is an intent keyed by? | [`door::Key`] | the kernel's cookie of the client's socket |
+//! | who tells the end? | [`door::End`] | TCP, asked by sock_diag |
+//! | what carries the handshake? | [`door::Carrier`] | the slot's mailbox |
 //!
 //! As long as `socket` reaches for cookies, mailboxes and pipes itself, the doors of the key, the carrier and
 //! the ring are used by tests only.

@@ -374,15 +374,6 @@ pub fn readable_bytes(fd: i32) -> usize {
     count.max(0) as usize
 }
 
-/// SIOCOUTQ of the TCP socket itself.
-pub fn queued_bytes(fd: i32) -> usize {
-    const SIOCOUTQ: usize = 0x5411;
-    let mut count = 0i32;
-    // SAFETY: the request writes one int.
-    unsafe { syscall!(nr::__NR_ioctl, fd, SIOCOUTQ, &raw mut count) };
-    count.max(0) as usize
-}
-
 /// sendto(2) of a slice.
 pub fn send_bytes(fd: i32, bytes: &[u8], flags: i32) -> Result<usize> {
     // SAFETY: a slice is readable for its length.

@@ -26,17 +26,6 @@ const UNDER_WAY: u64 = 1 << 63;
 /// `sent` of a direction that never goes back: nothing is counted any more.
 const FOR_GOOD: u64 = u64::MAX;
 
-/// What became of the way back to the ring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Back {
-    /// The direction runs in the ring.
-    InRing,
-    /// It is on TCP still: the consumer has not read all of that.
-    NotYet,
-    /// The same, but the consumer may have seen the stretch closed for a moment, and is to be rung.
-    Opened,
-}
-
 impl Ring {
     /// Whether the direction stays on TCP, and its bytes there are not counted.
     #[inline]
@@ -72,20 +61,21 @@ impl<F: Far> Producer<'_, F> {
         self.open_detour();
     }
 
-    /// In a stretch: goes back to the ring, if all was read.
+    /// In a stretch: goes back to the ring, if all was read. The consumer is to be rung if not: it may have
+    /// seen the stretch closed for a moment.
     #[must_use]
-    pub fn go_back(&self) -> Back {
+    pub fn go_back(&self) -> bool {
         let words = &self.ring.words().producer.0;
         if !self.ring.is_caught_up() {
-            return Back::NotYet;
+            return false;
         }
         words.end.store(NO_END, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if self.ring.is_caught_up() {
-            return Back::InRing;
+        let is_back = self.ring.is_caught_up();
+        if !is_back {
+            self.open_detour();
         }
-        self.open_detour();
-        Back::Opened
+        is_back
     }
 
     /// In a stretch: puts bytes into TCP by `send`, which says how many.

@@ -1,7 +1,6 @@
 //! Every interleaving of a producer that opens stretches and goes back with a consumer, awake or asleep. TCP
 //! is a queue.
 
-use crate::detour::Back;
 use crate::ring::{Reader, Ring, RingWords};
 use crate::sync::Ordering;
 use crate::user::Source;
@@ -44,7 +43,7 @@ fn detour(ring: &Ring, tcp: &Tcp, byte: u8) {
 
 fn is_back(ring: &Ring) -> bool {
     let mut known = TxCache::new();
-    Producer::alone(ring, &mut known).go_back() == Back::InRing
+    Producer::alone(ring, &mut known).go_back()
 }
 
 /// What a read finds, on whichever way.

@@ -55,10 +55,6 @@ pub struct ProducerWords {
     pub end: AtomicU64,
     /// Bytes put into TCP so far, in all stretches there.
     pub sent: AtomicU64,
-    /// How far the consumer was when the ring was last found full.
-    pub rest_at: AtomicU64,
-    /// Since when it was there, by a clock of the producer's; 0 for long.
-    pub rest_since: AtomicU64,
 }
 
 /// Words written by the consumer.
@@ -94,8 +90,6 @@ impl RingWords {
                 base: AtomicU64::new(0),
                 end: AtomicU64::new(NO_END),
                 sent: AtomicU64::new(0),
-                rest_at: AtomicU64::new(0),
-                rest_since: AtomicU64::new(0),
             }),
             consumer: Line(ConsumerWords { cons: AtomicU64::new(0), taken: AtomicU64::new(0) }),
             data_wait: Line(WaitWord::new()),
@@ -109,8 +103,6 @@ impl RingWords {
         self.producer.0.base.store(0, Ordering::Relaxed);
         self.producer.0.end.store(NO_END, Ordering::Relaxed);
         self.producer.0.sent.store(0, Ordering::Relaxed);
-        self.producer.0.rest_at.store(0, Ordering::Relaxed);
-        self.producer.0.rest_since.store(0, Ordering::Relaxed);
         self.consumer.0.cons.store(0, Ordering::Relaxed);
         self.consumer.0.taken.store(0, Ordering::Relaxed);
         self.data_wait.0.reset();

@@ -1,26 +1,16 @@
 //! A direction's stretches on TCP, as calls meet them: reading what the peer has put there, and putting there
 //! what the ring does not take. Owns: which reads are counted, and which are libc's.
 //!
-//! A ring is small, to stay in the cache, and TCP takes megabytes. So what a ring does not take goes into the
-//! TCP socket, where the kernel holds and accounts for it, once the reader is seen to rest. For one that
-//! moves a writer waits, as ever, and once all that is on TCP was read the ring is used again.
-//!
 //! The orderings stand in `shm::detour`. Every read of TCP by this process in a stretch is counted; one that
 //! cannot be is libc's, and then the peer's direction stays on TCP.
 
 use crate::conn::Conn;
 use crate::end::End;
-use crate::phase::Phase;
-use crate::{flag, ready, watch};
-use fabric::turn::me;
+use crate::{flag, ready};
 use os::net::{self, msg};
 use os::{Errno, poll};
-use shm::detour::Back;
 use shm::sync::Ordering as Shared;
-use shm::{ClosedBy, Consumer, Producer, Sending, Sink, Supply};
-
-/// Of a supply that lies in no memory of the program's, so much goes at once.
-const BOUNCE: usize = 512;
+use shm::{ClosedBy, Consumer, Sink};
 
 /// What a read of TCP found.
 pub(crate) enum Found {
@@ -96,86 +86,4 @@ pub(crate) fn note_error(conn: &Conn, errno: Errno) {
     if errno != Errno::EFAULT {
         conn.mark(flag::RESET | flag::RESET_TOLD | flag::TCP_ENDED | flag::TCP_GONE);
     }
-}
-
-/// Whether what the ring does not take may go to TCP. (Behind a filter of system calls nothing is called that
-/// the program does not call.)
-pub(crate) fn may_overflow(conn: &Conn) -> bool {
-    conn.phase() == Phase::Smc && !os::confined::is_confined()
-}
-
-/// In a stretch, with the turn: whether the direction runs in the ring again. It goes back if that has room.
-pub(crate) fn is_back(end: &End, producer: &mut Producer<'_>) -> bool {
-    let has_room = end.outgoing.free().is_ok_and(|free| free >= end.outgoing.size() / 3);
-    match if has_room { producer.go_back() } else { Back::NotYet } {
-        Back::InRing => true,
-        Back::NotYet => false,
-        Back::Opened => {
-            end.ring_peer(&end.outgoing.words().data_wait.0);
-            false
-        }
-    }
-}
-
-/// From here on the bytes are on TCP. A reader that naps is woken, and looks there.
-pub(crate) fn open(end: &End, producer: &Producer<'_>) {
-    if !end.outgoing.has_ended() {
-        producer.open_detour();
-        end.ring_peer(&end.outgoing.words().data_wait.0);
-    }
-}
-
-/// Puts what TCP takes of `source` there, without waiting; 0 if the source has ended.
-pub(crate) fn send(
-    producer: &Producer<'_>,
-    fd: i32,
-    source: impl Supply,
-    flags: i32,
-) -> Result<usize, Errno> {
-    let flags = flags & msg::MORE | msg::DONTWAIT | msg::NOSIGNAL;
-    match source.cells() {
-        Some(cells) => producer.send_outside(|| net::transmit(fd, cells, flags)),
-        None => send_copied(producer, fd, source, flags),
-    }
-}
-
-/// The same of a supply that has to be copied first; what TCP does not take is copied again.
-#[inline(never)]
-fn send_copied(producer: &Producer<'_>, fd: i32, source: impl Supply, flags: i32) -> Result<usize, Errno> {
-    let mut bytes = [0u8; BOUNCE];
-    let count = source.copy_to(Sink::from(&mut bytes[..])).min(BOUNCE);
-    if count == 0 {
-        return Ok(0);
-    }
-    producer.send_outside(|| net::send_bytes(fd, &bytes[..count], flags))
-}
-
-/// Somebody waits until `conn` can be written to, and the ring has no room. Looked after until its reader
-/// moves, or is seen to rest: then a stretch is opened, and TCP tells of room. Whether that is news, of which
-/// registrations are to be told.
-pub(crate) fn look_after(conn: &Conn, end: &End) -> bool {
-    if !may_overflow(conn) || ready::may_write(conn, end) || ready::is_write_shut(end) {
-        watch::go_on(conn);
-        return false;
-    }
-    if ready::writes_outside(end) {
-        watch::go_on(conn);
-        return true;
-    }
-    if !ready::note_full(end) || !is_open(conn, end) {
-        watch::stall(conn);
-        return false;
-    }
-    watch::go_on(conn);
-    true
-}
-
-/// Opens a stretch if none is open, unless somebody is sending.
-fn is_open(conn: &Conn, end: &End) -> bool {
-    if end.outgoing.has_ended() {
-        return true;
-    }
-    let Some(mut turn) = Sending::try_take(end.mine(), me()) else { return false };
-    open(end, &turn.producer(end.outgoing, &conn.stream.tx_cache));
-    true
 }

@@ -108,9 +108,6 @@ flags! {
     RECEIVES_AT_ONCE = 20;
     /// The same for SO_SNDTIMEO.
     SENDS_AT_ONCE = 21;
-    /// Somebody waits for room that its reader does not make: whether the reader moves is looked at now and
-    /// then.
-    STALLED = 22;
 }
 
 #[cfg(test)]

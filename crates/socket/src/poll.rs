@@ -12,7 +12,7 @@ use crate::end::End;
 use crate::held::Held;
 use crate::phase::Phase;
 use crate::wait::{self, Patience};
-use crate::{answer, detour, doorbell, epoll, flag, ready, records, sleepers, watch};
+use crate::{answer, doorbell, epoll, flag, ready, sleepers, watch};
 use core::sync::atomic::Ordering;
 use os::Errno;
 use os::mem::Scratch;
@@ -186,10 +186,7 @@ impl Round<'_> {
             if ready::is_half_closed_by_peer(&end) {
                 ready::ask_for_half_closed_peer(&conn, &end, fd);
             }
-            if events & WRITE_SIDE != 0 {
-                prepared.slice_ms = look_after(&conn, &end, prepared.slice_ms);
-            }
-            self.private[at].events = tcp_events(&conn, &end, events);
+            self.private[at].events = tcp_events(&conn, events);
             change_waiters(&conn, &end, events, 1);
             call.add(&conn, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
             let is_loud = doorbell::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
@@ -294,25 +291,8 @@ fn change_waiters(conn: &Conn, end: &End, events: i16, by: i32) {
     sleepers::count_sleepers(conn, end, counted(READ_SIDE), counted(WRITE_SIDE));
 }
 
-/// A writer without room: whether the reader rests is seen by the next look. The longest sleep from now on.
-fn look_after(conn: &Conn, end: &End, slice_ms: i32) -> i32 {
-    if ready::may_write(conn, end) {
-        return slice_ms;
-    }
-    if detour::look_after(conn, end) {
-        records::tell_outside(conn);
-    }
-    match (slice_ms, epoll::slice_ms()) {
-        (one, other) if one < 0 || other < 0 => one.max(other),
-        (one, other) => one.min(other),
-    }
-}
-
-fn tcp_events(conn: &Conn, end: &End, events: i16) -> i16 {
+fn tcp_events(conn: &Conn, events: i16) -> i16 {
     let mut wanted = events & bits::PRI;
-    if events & WRITE_SIDE != 0 && ready::writes_outside(end) {
-        wanted |= bits::OUT;
-    }
     if conn.phase() == Phase::Intent {
         // Until the answer TCP tells about the connect, and about a server that speaks TCP.
         wanted |= events & (READ_SIDE | if conn.has(flag::ESTABLISHED) { 0 } else { WRITE_SIDE });

@@ -22,8 +22,7 @@ pub fn unacknowledged(fd: i32) -> Option<usize> {
     let conn = crate::decide::in_use(fd)?;
     let ring = End::of(&conn)?.outgoing;
     let taken = ring.size() - ring.size() / 3;
-    let outside = if ring.has_ended() { net::queued_bytes(fd) } else { 0 };
-    Some(ring.used().ok()?.saturating_sub(taken) + outside)
+    Some(ring.used().ok()?.saturating_sub(taken))
 }
 
 /// For how many milliseconds a close of `fd` waits until it can be written to again; `None` for one that does
@@ -38,8 +37,6 @@ pub fn linger_ms(fd: i32) -> Option<i32> {
     // (Bytes that this end has not read make it a reset, which waits for nothing.)
     let is_pointless =
         end.incoming.used() != Ok(0) || ready::has_space(&conn, &end) || conn.has(flag::TCP_GONE);
-    // (What is on TCP the kernel's own close waits for.)
-    let is_pointless = is_pointless || end.outgoing.has_ended();
     if is_shared || is_pointless {
         return None;
     }

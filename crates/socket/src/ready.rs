@@ -7,7 +7,6 @@ use crate::phase::Phase;
 use crate::{Outcome, flag, watch};
 use core::sync::atomic::Ordering;
 use os::epoll::bits;
-use os::time::Cycles;
 use os::{Errno, diag, net};
 use shm::ring::PeerMisbehaved;
 use shm::sync::Ordering as Shared;
@@ -34,12 +33,10 @@ pub(crate) fn has_data(conn: &Conn, end: &End) -> bool {
     has_bytes(end, conn.stream.rcvlowat.load(Ordering::Relaxed) as usize)
 }
 
-/// Whether a writer would get on in the ring: a third of it is free, as TCP has it, and all that is on TCP
-/// was read.
+/// Whether a writer would get on: a third of the ring is free, as TCP has it.
 #[inline]
 pub(crate) fn has_space(conn: &Conn, end: &End) -> bool {
     match end.outgoing.free() {
-        Ok(_) if end.outgoing.has_ended() && !end.outgoing.is_caught_up() => false,
         Ok(free) if conn.phase() == Phase::Intent => free + EARLY_MAX > end.outgoing.size(),
         Ok(free) => free >= end.outgoing.size() / 3,
         Err(PeerMisbehaved) => true,
@@ -70,46 +67,6 @@ fn is_peer_closed(conn: &Conn, said: u32) -> bool {
     said & ClosedBy::CLOSE != 0
         || conn.has(flag::TCP_GONE)
         || (conn.has(flag::TCP_ENDED) && said & ClosedBy::WRITE == 0)
-}
-
-/// Whether a writer gets on where the kernel tells of room: its direction is on TCP, and the reader rests.
-pub(crate) fn writes_outside(end: &End) -> bool {
-    end.outgoing.has_ended() && (end.outgoing.has_ended_for_good() || reader_rests(end))
-}
-
-/// Whether the reader has not moved for a while since the ring was found full. A reader that moves is waited
-/// for: the ring is faster than TCP.
-pub(crate) fn reader_rests(end: &End) -> bool {
-    /// A reader that has its core takes a chunk in microseconds; one that waits for it, some turns of the
-    /// others.
-    const LONG: Cycles = Cycles::from_ms(20);
-    let words = &end.outgoing.words().producer.0;
-    let since = words.rest_since.load(Shared::Relaxed);
-    words.rest_at.load(Shared::Relaxed) == end.outgoing.progress()
-        && (since == 0 || Cycles::now().since(Cycles::from_word(since)) >= LONG)
-}
-
-/// The ring was found full: whether its reader rests. From here on it is seen to move, or not.
-pub(crate) fn note_full(end: &End) -> bool {
-    let words = &end.outgoing.words().producer.0;
-    let progress = end.outgoing.progress();
-    if words.rest_at.load(Shared::Relaxed) == progress {
-        return reader_rests(end);
-    }
-    words.rest_at.store(progress, Shared::Relaxed);
-    note_rest(end, false);
-    false
-}
-
-/// The reader is known to rest, until it moves (`true`); or has rested from now on.
-pub(crate) fn note_rest(end: &End, is_long: bool) {
-    let since = if is_long { 0 } else { Cycles::now().word().max(1) };
-    end.outgoing.words().producer.0.rest_since.store(since, Shared::Relaxed);
-}
-
-/// Whether the reader is known to have rested for as long as anybody has looked.
-pub(crate) fn has_rested_always(end: &End) -> bool {
-    end.outgoing.words().producer.0.rest_since.load(Shared::Relaxed) == 0
 }
 
 /// Whether a writer gets on: there is space, or an error to be told.
@@ -166,11 +123,10 @@ pub(crate) fn is_write_shut(end: &End) -> bool {
 }
 
 /// Whether the consumer that just freed bytes should ring a waiting writer: at half empty, not at the first
-/// free byte, and not before all that is on TCP was read.
+/// free byte.
 #[inline]
 pub(crate) fn is_worth_ringing(end: &End) -> bool {
     end.incoming.free().is_ok_and(|free| free >= end.incoming.size() / 2)
-        && (!end.incoming.has_ended() || end.incoming.is_caught_up())
 }
 
 /// `EPOLLIN` and `EPOLLOUT` as the rings have it, with what TCP was seen to say.
@@ -188,8 +144,7 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     if is_read_shut || conn.has(flag::TCP_ENDED) {
         level |= bits::RDHUP;
     }
-    let has_room_outside = || writes_outside(end) && os::poll::peek(fd, os::poll::bits::OUT) != 0;
-    if closed & ClosedBy::WRITE != 0 || may_write(conn, end) || has_room_outside() {
+    if closed & ClosedBy::WRITE != 0 || may_write(conn, end) {
         level |= bits::OUT | bits::WRNORM;
     }
     level |= told_of_gone_peer(conn, end, fd);

@@ -31,9 +31,7 @@ pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
         // EPOLLIN besides: after a move back to TCP (urgent data) the bytes are there.
         _ => bits::RDHUP | bits::IN,
     };
-    let has_room_outside = events & WRITE_SIDE != 0
-        && End::of(conn).is_some_and(|end| end.outgoing.has_ended() && ready::writes_outside(&end));
-    events & (FLAGS | bits::PRI) | hangup | if has_room_outside { events & WRITE_SIDE } else { 0 }
+    events & (FLAGS | bits::PRI) | hangup
 }
 
 /// Whether TCP's readiness to write says nothing: a client has written all that it may before the answer.
@@ -178,26 +176,6 @@ fn forget(registration: &'static Registration) {
         && let Some(_turn) = conn.interest.turn.take()
     {
         drop_registration(&conn, registration, false);
-    }
-}
-
-/// Our direction is on TCP: the kernel is to tell of room there, where somebody waits for it.
-pub(crate) fn tell_outside(conn: &Conn) {
-    if conn.interest.registrations.load(Ordering::Acquire) == 0 {
-        return;
-    }
-    let Some(_turn) = conn.interest.turn.take() else { return };
-    for (index, registration) in of_conn(conn) {
-        let events = tcp_events(conn, registration.events());
-        let is_known = registration.kernel_events.load(Ordering::Relaxed) == events;
-        if is_known || registration.is_parked() || registration.is_fired() {
-            continue;
-        }
-        let (epfd, fd) = (registration.epfd(), registration.fd());
-        // (EPOLLEXCLUSIVE cannot be modified: who waits by it hears when the reader has read all.)
-        if kernel_ctl(epfd, Op::Mod, fd, events, registration.cookie(index, Source::Tcp)).is_ok() {
-            registration.kernel_events.store(events, Ordering::Relaxed);
-        }
     }
 }
 

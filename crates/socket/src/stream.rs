@@ -6,7 +6,6 @@
 
 mod asked;
 mod outside;
-mod overflow;
 
 pub use asked::{
     has_ring_bytes, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout, note_timeout_is_used,
@@ -16,7 +15,6 @@ pub use asked::{
 use crate::abandoned::{Call, address};
 use crate::conn::Conn;
 use crate::decide::{in_use, tied};
-use crate::detour;
 use crate::end::End;
 use crate::held::Held;
 use crate::phase::Phase;
@@ -359,27 +357,12 @@ struct Transmit<'c> {
     is_afterwards: bool,
     /// It has interrupted such a call, or one that had the turn.
     is_within: bool,
-    /// The reader rests: what the ring does not take goes to TCP.
-    overflows: bool,
-    /// TCP took no more.
-    is_tcp_full: bool,
 }
 
 impl<'c> Transmit<'c> {
     fn new(conn: &'c Held, end: End, fd: i32, flags: i32) -> Self {
-        Transmit {
-            conn,
-            end,
-            fd,
-            flags,
-            sent: 0,
-            limit: None,
-            is_pipe_broken: false,
-            is_afterwards: false,
-            is_within: false,
-            overflows: false,
-            is_tcp_full: false,
-        }
+        let (limit, is_pipe_broken, is_afterwards, is_within) = (None, false, false, false);
+        Transmit { conn, end, fd, flags, sent: 0, limit, is_pipe_broken, is_afterwards, is_within }
     }
 
     /// Whether the call may wait.
@@ -540,9 +523,8 @@ impl<'c> Transmit<'c> {
         }
         self.check_open()?;
         let mut producer = turn.producer(self.end.outgoing, &self.conn.stream.tx_cache);
-        let is_outside = self.end.outgoing.has_ended() && !detour::is_back(&self.end, &mut producer);
-        if is_outside || !self.fits_as_one(&mut producer, total)? {
-            return self.overflow(&mut turn, &mut *rest, total);
+        if !self.fits_as_one(&mut producer, total)? {
+            return Ok(false);
         }
         let reader = straight::reader(&self.end, total, has_listened);
         let (before, mut is_over) = (self.sent, false);
@@ -570,7 +552,7 @@ impl<'c> Transmit<'c> {
         if is_over {
             return Err(Outcome::Done(self.sent));
         }
-        if self.sent < total { self.overflow(&mut turn, rest, total) } else { Ok(true) }
+        Ok(self.sent == total)
     }
 
     /// Records of several writing threads must not be torn: a blocking call of moderate size starts when all
@@ -614,10 +596,7 @@ impl<'c> Transmit<'c> {
                 return self.await_connect();
             }
         }
-        if may_wait && !self.is_tcp_full && wait::spin(self.conn, &self.end, Wish::Space) {
-            return Step::Retry;
-        }
-        if !self.is_tcp_full && self.turns_to_tcp(may_wait) {
+        if may_wait && wait::spin(self.conn, &self.end, Wish::Space) {
             return Step::Retry;
         }
         let stalls = &self.end.mine().tx.0.stalls;
@@ -628,12 +607,8 @@ impl<'c> Transmit<'c> {
         let fd = self.fd;
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
-        let wish = if self.is_tcp_full { Wish::Outside } else { Wish::Space };
-        match wait::sleep(self.conn, &self.end, self.fd, wish, limit, address(self)) {
-            Ok(()) => {
-                (self.overflows, self.is_tcp_full) = (false, false);
-                Step::Retry
-            }
+        match wait::sleep(self.conn, &self.end, self.fd, Wish::Space, limit, address(self)) {
+            Ok(()) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
     }
@@ -662,7 +637,6 @@ impl<'c> Transmit<'c> {
             watch::watch(self.conn);
         }
         note_stall(self.conn, &self.end);
-        self.note_for_waits();
         self.leave(Outcome::Fail(Errno::EAGAIN))
     }
 
@@ -721,7 +695,6 @@ pub fn space(fd: i32, wanted: usize) -> usize {
     let Some(end) = End::of(&conn) else { return 0 };
     let space = match conn.phase() {
         Phase::Intent => end.outgoing.used().map_or(0, |used| EARLY_MAX.saturating_sub(used)),
-        _ if end.outgoing.has_ended() && !end.outgoing.is_caught_up() => overflow::room(&end, fd),
         _ => end.outgoing.free().unwrap_or(0),
     };
     if space < wanted {

@@ -13,16 +13,13 @@ pub(crate) struct Watches {
     intents: AtomicU32,
     /// Connections that are watched (`flag::WATCHED`): only then waits are sliced for them.
     watched: AtomicU32,
-    /// Connections that are stalled (`flag::STALLED`).
-    stalled: AtomicU32,
     /// Counts what the process did itself that the kernel has to report.
     news: AtomicU32,
 }
 
 impl Watches {
     pub(crate) const fn new() -> Self {
-        let (intents, watched) = (AtomicU32::new(0), AtomicU32::new(0));
-        Watches { intents, watched, stalled: AtomicU32::new(0), news: AtomicU32::new(0) }
+        Watches { intents: AtomicU32::new(0), watched: AtomicU32::new(0), news: AtomicU32::new(0) }
     }
 }
 
@@ -41,24 +38,6 @@ pub(crate) fn unwatch(conn: &Conn) {
         conn.unmark(flag::WATCHED);
         let _ = Watches::here()
             .watched
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
-    }
-}
-
-/// Somebody waits for room that the reader does not make.
-pub(crate) fn stall(conn: &Conn) {
-    if !conn.has(flag::STALLED) {
-        conn.mark(flag::STALLED);
-        Watches::here().stalled.fetch_add(1, Ordering::AcqRel);
-    }
-}
-
-/// Nobody does any more, or the reader moves, or room was found elsewhere.
-pub(crate) fn go_on(conn: &Conn) {
-    if conn.has(flag::STALLED) {
-        conn.unmark(flag::STALLED);
-        let _ = Watches::here()
-            .stalled
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
     }
 }
@@ -83,11 +62,6 @@ pub(crate) fn has_intents() -> bool {
 /// Whether any connection of this process is watched.
 pub(crate) fn has_watched() -> bool {
     Watches::here().watched.load(Ordering::Acquire) != 0
-}
-
-/// Whether any connection of this process is stalled.
-pub(crate) fn has_stalled() -> bool {
-    Watches::here().stalled.load(Ordering::Acquire) != 0
 }
 
 /// This process did something to a socket that the kernel will report.

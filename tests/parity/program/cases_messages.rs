@@ -12,9 +12,9 @@ pub(crate) const CASES: &[Case] = &[
     case("messages.ancillary_data", ancillary_data),
     case("messages.header_on_return", header_on_return),
     case("messages.time_limit_of_several", time_limit_of_several),
-    Case { name: "messages.cut_short", shm: false, run: cut_short },
+    case("messages.cut_short", cut_short),
     case("messages.reset_behind_the_first", reset_behind_the_first),
-    Case { name: "messages.flags_of_preadv2", shm: false, run: flags_of_preadv2 },
+    case("messages.flags_of_preadv2", flags_of_preadv2),
 ];
 
 fn ancillary_data(cx: &mut Cx) {

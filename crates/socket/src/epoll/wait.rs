@@ -10,10 +10,10 @@ use crate::interest::events::{READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, Told, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
-use crate::records::{self, fire, reload};
+use crate::records::{fire, reload};
 use crate::table::{self, Entry};
 use crate::wait::{Patience, hand_over, spin_on_set};
-use crate::{Outcome, answer, detour, doorbell, flag, ready, settle, watch};
+use crate::{Outcome, answer, doorbell, flag, ready, settle, watch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use os::epoll::{Event, bits};
 use os::time::Cycles;
@@ -241,10 +241,6 @@ fn arm(registration: &Registration) -> bool {
             return true;
         }
         let awaits_space = registration.awaits_space(conn, end);
-        let is_level = registration.events() & bits::ET == 0 && registration.events() & WRITE_SIDE != 0;
-        if (awaits_space || is_level) && !conn.has(flag::STALLED) && !ready::may_write(conn, end) {
-            watch_reader(conn, end);
-        }
         if !doorbell::is_armed_for(conn, end, registration.events(), awaits_space) {
             doorbell::rearm(conn, end, false, false);
         }
@@ -255,15 +251,6 @@ fn arm(registration: &Registration) -> bool {
         registration.is_pending(conn, end)
     })
     .unwrap_or(false)
-}
-
-/// A writer waits for room: the next ticks look whether the reader rests. (The caller may have a turn.)
-#[cold]
-fn watch_reader(conn: &Conn, end: &End) {
-    if detour::may_overflow(conn) && !ready::writes_outside(end) {
-        ready::note_full(end);
-        watch::stall(conn);
-    }
 }
 
 fn sleep(
@@ -329,7 +316,7 @@ fn pause(patience: &mut Patience, left: Option<u64>) {
 
 /// Longest single sleep of a wait, in milliseconds; -1 for no bound.
 pub(crate) fn slice_ms() -> i32 {
-    match (watch::has_intents() || watch::has_stalled(), watch::has_watched()) {
+    match (watch::has_intents(), watch::has_watched()) {
         (false, false) => -1,
         (false, true) => crate::wait::HALF_CLOSED_SLICE_MS,
         (true, _) => crate::wait::SLICE_MS,
@@ -364,26 +351,19 @@ fn tick(set: &Set) {
     look_after_watched();
 }
 
-/// Looks whether the peers live that are watched, and the readers move that are waited for, in whatever set
-/// (or set of sets) somebody waits for them.
+/// Looks whether the peers live that are watched, in whatever set (or set of sets) somebody waits for them.
 pub(crate) fn look_after_watched() {
-    if !watch::has_watched() && !watch::has_stalled() {
+    if !watch::has_watched() {
         return;
     }
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };
-        let is_looked_after = flag::WATCHED | flag::STALLED;
-        let Some(conn) = hold_index(index).filter(|conn| conn.has(is_looked_after)) else { continue };
+        let Some(conn) = hold_index(index).filter(|conn| conn.has(flag::WATCHED)) else { continue };
         let Some(end) = End::still_of(&conn) else { continue };
-        if conn.has(flag::STALLED) && detour::look_after(&conn, &end) {
-            records::tell_outside(&conn);
+        if end.outgoing.used() == Ok(0) {
+            watch::unwatch(&conn);
         }
-        if conn.has(flag::WATCHED) {
-            if end.outgoing.used() == Ok(0) {
-                watch::unwatch(&conn);
-            }
-            ready::ask_for_half_closed_peer(&conn, &end, fd);
-        }
+        ready::ask_for_half_closed_peer(&conn, &end, fd);
     }
 }
 

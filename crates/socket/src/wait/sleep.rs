@@ -12,7 +12,7 @@ use crate::held::Held;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::policy::{Saw, Step, Waiter};
-use crate::{answer, detour, doorbell, flag, ready, sleepers};
+use crate::{answer, doorbell, flag, ready, sleepers};
 use fabric::verdict::Verdict;
 use os::Errno;
 use os::poll::{PollFd, bits};
@@ -23,8 +23,6 @@ pub(crate) const SLICE_MS: i32 = 10;
 /// How often a writer asks whether a half-closed peer is still there: TCP has nothing more to say about it.
 pub(crate) const HALF_CLOSED_SLICE_MS: i32 = 200;
 
-/// How often a writer looks whether the reader rests.
-const OVERFLOW_SLICE_MS: i32 = 10;
 /// Longest nap: who is killed or reset without a word is noticed so much later.
 const NAP_MS: i32 = 5;
 
@@ -35,16 +33,7 @@ pub(crate) enum Wish {
     Data(usize),
     /// So many bytes, all of them in the ring at once, as far as it holds them.
     Peek(usize),
-    /// Room in the ring.
     Space,
-    /// The same, or room on TCP, where this direction is.
-    Outside,
-}
-
-impl Wish {
-    fn is_to_write(self) -> bool {
-        matches!(self, Wish::Space | Wish::Outside)
-    }
 }
 
 /// When the wait must end, CLOCK_MONOTONIC; `None` for never.
@@ -74,7 +63,7 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
             end.incoming.used().map_or(true, |used| used >= wanted) || end.is_read_by_libc()
         }
         // Before the server's answer nobody makes space: the answer itself is what a writer waits for.
-        Wish::Space | Wish::Outside => {
+        Wish::Space => {
             conn.phase() != Phase::Intent && (ready::may_write(conn, end) || ready::is_write_shut(end))
         }
     }
@@ -121,7 +110,7 @@ fn rest(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit, call: &Call) 
     if !call.stands() {
         return Ok(());
     }
-    let (data, space) = if wish.is_to_write() { (0, 1) } else { (1, 0) };
+    let (data, space) = if wish == Wish::Space { (0, 1) } else { (1, 0) };
     sleepers::count_sleepers(conn, end, data, space);
     call.counts(conn, data != 0, space != 0);
     let mut outcome = sleep_once(conn, end, fd, wish, limit);
@@ -149,7 +138,7 @@ fn nap(
 ) -> Option<Result<(), Errno>> {
     let word = match wish {
         Wish::Data(_) | Wish::Peek(_) => &end.incoming.words().data_wait.0,
-        Wish::Space | Wish::Outside => &end.outgoing.words().space_wait.0,
+        Wish::Space => &end.outgoing.words().space_wait.0,
     };
     let seen = word.arm_nap();
     if is_granted(conn, end, wish) {
@@ -193,7 +182,7 @@ pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
     // Who waits for space waits for any answer; who waits for data, for the refusal, or the data that follow
     // the other.
     let is_answered = || match fabric().connections().verdict(conn.row()) {
-        Some(Verdict::Smc) => wish.is_to_write(),
+        Some(Verdict::Smc) => wish == Wish::Space,
         Some(Verdict::Plain(_)) => true,
         None => false,
     };
@@ -207,7 +196,7 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if conn.phase() == Phase::Intent && answer::refresh(conn, fd) != Phase::Intent {
             return Ok(());
         }
-        let is_loud = doorbell::rearm(conn, end, !wish.is_to_write(), wish.is_to_write());
+        let is_loud = doorbell::rearm(conn, end, wish != Wish::Space, wish == Wish::Space);
         if is_granted(conn, end, wish) {
             return Ok(());
         }
@@ -237,7 +226,7 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if fds[1].revents != 0 {
             return Ok(());
         }
-        if is_beyond_tcp(end, wish) || awaits_rest(conn, wish) {
+        if is_beyond_tcp(end, wish) {
             return Ok(());
         }
         // (A doorbell that is loud for another's sake may stay so for ever: then this is asked as well.)
@@ -276,10 +265,7 @@ fn longest_sleep(conn: &Conn, end: &End, wish: Wish) -> i32 {
     if is_beyond_tcp(end, wish) {
         return SLICE_MS;
     }
-    if awaits_rest(conn, wish) {
-        return OVERFLOW_SLICE_MS;
-    }
-    if wish.is_to_write() && ready::is_half_closed_by_peer(end) {
+    if wish == Wish::Space && ready::is_half_closed_by_peer(end) {
         return HALF_CLOSED_SLICE_MS;
     }
     -1
@@ -290,11 +276,6 @@ fn is_beyond_tcp(end: &End, wish: Wish) -> bool {
     matches!(wish, Wish::Peek(2..)) && end.incoming.has_ended()
 }
 
-/// Whether the caller looks now and then if the reader rests.
-fn awaits_rest(conn: &Conn, wish: Wish) -> bool {
-    wish == Wish::Space && detour::may_overflow(conn)
-}
-
 fn tcp_events(end: &End, wish: Wish) -> i16 {
     match wish {
         _ if is_beyond_tcp(end, wish) => bits::RDHUP,
@@ -302,8 +283,6 @@ fn tcp_events(end: &End, wish: Wish) -> i16 {
         // its ring.
         Wish::Data(_) | Wish::Peek(_) => bits::RDHUP | bits::IN,
         // A half-closed peer still reads; its FIN is old news.
-        Wish::Outside if ready::is_half_closed_by_peer(end) => bits::OUT,
-        Wish::Outside => bits::RDHUP | bits::OUT,
         Wish::Space if ready::is_half_closed_by_peer(end) => 0,
         Wish::Space => bits::RDHUP,
     }
