@@ -104,7 +104,7 @@ pub(super) const MENDS: &[Mend] = &[
     Mend {
         name: "both-directions-shut",
         without: "who writes to a peer that shut both directions waits for ever",
-        edits: &[edit(READY, "        || said & (By::READ | By::WRITE) == By::READ | By::WRITE\n", "")],
+        edits: &[edit(READY, "    has_shut_both_ways(said) || is_peer_closed", "    is_peer_closed")],
         test: Test::Parity("ends.shut_rdwr"),
     },
     Mend {
@@ -224,7 +224,7 @@ pub(super) const MENDS: &[Mend] = &[
         edits: &[edit(
             "crates/shm/src/lock.rs",
             "            if held == me.0 {
-                return Err(Denied::Reentered);
+                return if patience.may_be_interrupted() { Err(Denied::Reentered) } else { Ok(Guard(self)) };
             }\n",
             "",
         )],
