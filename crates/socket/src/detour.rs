@@ -1,5 +1,5 @@
-//! A direction's stretches on TCP, as calls meet them: reading what the peer has put there, and putting there
-//! what the ring does not take. Owns: which reads are counted, and which are libc's.
+//! A direction's stretches on TCP, as calls meet them: reading what the peer has put there. (Today one is
+//! opened for good alone.) Owns: which reads are counted, and which are libc's.
 //!
 //! The orderings stand in `shm::detour`. Every read of TCP by this process in a stretch is counted; one that
 //! cannot be is libc's, and then the peer's direction stays on TCP.
