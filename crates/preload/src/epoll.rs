@@ -16,6 +16,11 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     if table::get(fd) == table::Entry::Empty && op == 1 && crate::lifecycle::is_active() {
         ours::note_early(fd);
     }
+    let outcome = control_ours(epfd, op, fd, event);
+    if outcome == Outcome::Forward && op == 1 { add_bare(epfd, fd, event) } else { outcome }
+}
+
+fn control_ours(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     if table::get(fd) == table::Entry::Empty {
         return Outcome::Forward;
     }
@@ -31,6 +36,23 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     // SAFETY: the program passed an event; the kernel's struct may be unaligned.
     let Event { events, data } = unsafe { event.read_unaligned() };
     ours::ctl(epfd, op, fd, events, data)
+}
+
+/// What is none of ours goes into the set as it is. By then another thread may have the number for a
+/// connection.
+fn add_bare(epfd: c_int, fd: c_int, event: Events) -> Outcome {
+    let before = table::get(fd);
+    // SAFETY: the program's own arguments.
+    let result = unsafe { forward::epoll_ctl(epfd, 1, fd, event) };
+    if result != 0 {
+        return Outcome::Fail(hook::last());
+    }
+    if table::get(fd) != before {
+        // SAFETY: the kernel has just read it.
+        let Event { events, data } = unsafe { event.read_unaligned() };
+        ours::note_added(epfd, fd, events, data);
+    }
+    Outcome::Done(0)
 }
 
 /// Waits in one of libc's functions, with or without a signal mask.

@@ -8,7 +8,7 @@ use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
-use crate::{abandoned, answer, closing, doorbell, flag, records, release, settle, watch};
+use crate::{abandoned, answer, closing, doorbell, flag, kept, records, release, settle, watch};
 use core::sync::atomic::Ordering;
 use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
@@ -103,7 +103,11 @@ pub fn before_close_among(fd: i32, alone: bool) -> AfterClose {
 fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
     // Two threads may close two duplicates, or the same number: who takes the entry out counts, and who
     // counts last ends it.
-    if table::clear(fd) != Entry::Conn(held.index()) || !held.drop_fd() {
+    if table::clear(fd) != Entry::Conn(held.index()) {
+        return AfterClose::Nothing;
+    }
+    keep_for_other_calls(&held, fd);
+    if !held.drop_fd() {
         return AfterClose::Nothing;
     }
     if held.phase() == Phase::Listening {
@@ -117,6 +121,19 @@ fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
         Some(ends) => AfterClose::Shared(held, ends),
         None if is_waited_on(&held) => AfterClose::Told(held),
         None => AfterClose::Nothing,
+    }
+}
+
+/// Before a number goes: who is in another call on it finds the socket by one of ours, or knows that it is
+/// gone.
+fn keep_for_other_calls(held: &Held, fd: i32) {
+    if !held.is_in_other_calls() || !abandoned::is_in_other_calls(held) {
+        return;
+    }
+    let end = End::still_of(held).filter(|_| matches!(held.phase(), Phase::Smc | Phase::Intent));
+    kept::note_closed(held, held.index(), end.map(|_| fd));
+    if let Some(end) = end {
+        doorbell::kick(held, &end);
     }
 }
 

@@ -108,6 +108,10 @@ flags! {
     RECEIVES_AT_ONCE = 20;
     /// The same for SO_SNDTIMEO.
     SENDS_AT_ONCE = 21;
+    /// A number of it was closed while another thread was in a call on it.
+    KEPT = 22;
+    /// It was in an epoll set before it was connected: what the kernel reports may have been said then.
+    EARLY = 23;
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::conn::life::{CALL, FD, FREE};
 use crate::here::Part as _;
 use crate::phase::Event;
 use crate::table::{self, Entry};
-use crate::{inherited, release};
+use crate::{inherited, kept, release};
 use core::sync::atomic::Ordering;
 use shm::slab::{Index, LEAF, Slab};
 
@@ -111,7 +111,8 @@ pub(crate) fn hold_index(index: Index) -> Option<Held> {
     let conn = sockets().get(index)?;
     let held = Held { conn, index };
     // Whether it is anybody's is told by the same word: a free one is let go again, and stays free.
-    if conn.life.uses.fetch_add(CALL, Ordering::AcqRel) & FREE != 0 { None } else { Some(held) }
+    // (In one order with the closer's look at it, after which nobody finds the number.)
+    if conn.life.uses.fetch_add(CALL, Ordering::SeqCst) & FREE != 0 { None } else { Some(held) }
 }
 
 /// Looks by number, without a hold: what is seen is a hint. (Objects and slots stay readable for ever.)
@@ -125,6 +126,7 @@ fn recycle(index: Index, conn: &'static Conn) {
     if conn.life.uses.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         release::end_signals(conn);
         release::let_go(conn);
+        kept::let_go(conn, index);
         conn.transition(Event::Closed);
         sockets().give_back(index);
     }

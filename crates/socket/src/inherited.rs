@@ -5,7 +5,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::here::{Part as _, fabric};
-use crate::{calls, era, release};
+use crate::{calls, era, kept, release};
 use fabric::door::Directory as _;
 use fabric::turn::Turn;
 
@@ -45,6 +45,7 @@ pub(crate) fn take_over(all: impl Iterator<Item = &'static Conn> + Clone, was_se
         fabric().members().join(end.mine());
     }
     calls::forget();
+    kept::forget();
     for conn in all {
         conn.forget_other_threads();
     }

@@ -36,6 +36,7 @@ mod held;
 mod here;
 mod inherited;
 mod interest;
+mod kept;
 pub mod lend;
 mod options;
 mod phase;

@@ -11,6 +11,7 @@ use crate::here::Part;
 use crate::inherited::Inheritance;
 use crate::interest::registration::Registrations;
 use crate::interest::set::Sets;
+use crate::kept::Kept;
 use crate::options::Options;
 use crate::policy::Habits;
 use crate::server::Deferral;
@@ -58,6 +59,7 @@ parts! {
     own_proposal: OwnProposal = OwnProposal::new(),
     notes: Notes = Notes::new(),
     calls: Calls = Calls::new(),
+    kept: Kept = Kept::new(),
 }
 
 impl Default for Process {

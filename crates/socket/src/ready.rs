@@ -4,7 +4,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::phase::Phase;
-use crate::{Outcome, flag, watch};
+use crate::{Outcome, flag, held, kept, table, watch};
 use core::sync::atomic::Ordering;
 use os::epoll::bits;
 use os::{Errno, diag, net};
@@ -87,10 +87,53 @@ pub(crate) fn provoke_reset(conn: &Conn, end: &End, fd: i32) {
     let told = os::poll::peek(fd, os::poll::bits::RDHUP);
     let has_fin = told & os::poll::bits::RDHUP != 0 && !is_our_own_doing(end, fd, 0);
     let has_ended = has_closed || conn.has(flag::TCP_GONE) || has_fin;
-    if has_ended && told & (os::poll::bits::ERR | os::poll::bits::HUP) == 0 {
+    let is_told = told & (os::poll::bits::ERR | os::poll::bits::HUP) != 0;
+    if has_ended && !is_told && act(conn, fd, |own| send_into_the_void(conn, own)) {
         conn.mark(flag::PROVOKED);
-        let _ = net::send_bytes(fd, &[0], net::msg::NOSIGNAL | net::msg::DONTWAIT);
     }
+}
+
+fn send_into_the_void(conn: &Conn, fd: i32) {
+    // (Asked again: a reset may have come since, and the send would take its error away.)
+    if os::poll::peek(fd, 0) == 0
+        && net::send_bytes(fd, &[0], net::msg::NOSIGNAL | net::msg::DONTWAIT) == Err(Errno::ECONNRESET)
+    {
+        conn.mark(flag::RESET | flag::TCP_ENDED | flag::TCP_GONE);
+    }
+}
+
+/// Does something to the connection's socket, and to no other that has got its number meanwhile. Whether it
+/// was done.
+#[cold]
+fn act(conn: &Conn, fd: i32, what: impl FnOnce(i32)) -> bool {
+    // (Who closes a number takes it out of the table first, and sees this call.)
+    let own = if os::confined::is_confined() { None } else { os::fd::duplicate_internal(fd).ok() };
+    let is_its_own = is_its_own(conn, fd);
+    if is_its_own {
+        what(own.unwrap_or(fd));
+    }
+    if let Some(own) = own {
+        os::fd::close(own);
+    }
+    is_its_own
+}
+
+/// Whether `fd` has been the socket's all along, asked after a look by it that is to be believed: while the
+/// call was busy another thread may have closed the number, and have it again for something else.
+#[inline]
+pub(crate) fn is_its_own(conn: &Conn, fd: i32) -> bool {
+    !conn.has(flag::KEPT) || kept::is_one(fd) || is_in_the_table(conn, fd)
+}
+
+fn is_in_the_table(conn: &Conn, fd: i32) -> bool {
+    let table::Entry::Conn(index) = table::get(fd) else { return false };
+    held::peek_index(index).is_some_and(|found| core::ptr::eq(found, conn))
+}
+
+/// Whether what TCP says of an end is not this connection's: it is not connected yet, or was not a moment
+/// ago.
+fn is_not_connected(conn: &Conn) -> bool {
+    conn.phase() == Phase::Intent && !conn.has(flag::ESTABLISHED)
 }
 
 /// A writer asks TCP whether the peer is still there, if it has not done so for a moment.
@@ -179,18 +222,24 @@ fn is_our_own_doing(end: &End, fd: i32, events: u32) -> bool {
 }
 
 /// Whether the peer's stream, or the connection, has ended by what the kernel says.
-pub(crate) fn has_tcp_ended(end: &End, fd: i32) -> bool {
-    net::tcp_input(fd) == net::TcpInput::Ended && !is_our_own_doing(end, fd, 0)
+pub(crate) fn has_tcp_ended(conn: &Conn, end: &End, fd: i32) -> bool {
+    net::tcp_input(fd) == net::TcpInput::Ended
+        && !is_not_connected(conn)
+        && !is_our_own_doing(end, fd, 0)
+        && is_its_own(conn, fd)
 }
 
 /// Takes note of what the kernel said about the TCP socket.
 pub(crate) fn note_tcp(conn: &Conn, end: &End, fd: i32, events: u32) {
-    if is_our_own_doing(end, fd, events) {
+    if events & (bits::RDHUP | bits::HUP | bits::ERR) == 0
+        || is_not_connected(conn)
+        || is_our_own_doing(end, fd, events)
+        || (conn.has(flag::EARLY) && os::poll::peek(fd, os::poll::bits::RDHUP) == 0)
+        || !is_its_own(conn, fd)
+    {
         return;
     }
-    if events & (bits::RDHUP | bits::HUP | bits::ERR) != 0 {
-        note_end(conn, end);
-    }
+    note_end(conn, end);
     if events & (bits::HUP | bits::ERR) != 0 {
         conn.mark(flag::TCP_GONE);
     }
@@ -201,7 +250,8 @@ pub(crate) fn note_tcp(conn: &Conn, end: &End, fd: i32, events: u32) {
 pub(crate) fn is_contradicted_by_tcp(conn: &Conn, end: &End, fd: i32) -> bool {
     let is_not_there = || end.incoming.used() == Ok(0) && !end.incoming.is_at_end();
     // Asked of TCP with the turn: another reader might take the bytes in between, and the producer go back.
-    let is_contradicted = |_turn| net::tcp_input(fd) == net::TcpInput::Data && is_not_there();
+    let is_contradicted =
+        |_turn| net::tcp_input(fd) == net::TcpInput::Data && is_not_there() && is_its_own(conn, fd);
     conn.phase() == Phase::Smc && is_not_there() && end.receive_turn(conn, false).is_ok_and(is_contradicted)
 }
 
@@ -227,8 +277,11 @@ pub(crate) fn peer_socket_is_gone(conn: &Conn, fd: i32) -> bool {
     if os::confined::is_confined() {
         return false;
     }
-    let (Ok(local), Ok(peer)) = (net::local(fd), net::peer(fd)) else { return true };
-    let Some(view) = conn.view() else { return true };
+    let ends = net::local(fd).and_then(|local| Ok((local, net::peer(fd)?)));
+    if !is_its_own(conn, fd) {
+        return false;
+    }
+    let (Ok((local, peer)), Some(view)) = (ends, conn.view()) else { return true };
     let header = view.header();
     let cookie = match conn.side() {
         Side::Client => &header.server_cookie,
@@ -248,6 +301,6 @@ pub(crate) fn break_off(conn: &Conn, end: &End, fd: i32) -> Outcome {
     conn.mark(flag::BROKEN | flag::RESET | flag::RESET_TOLD | flag::TCP_ENDED | flag::TCP_GONE);
     end.mine().closed.fetch_or(ClosedBy::ABORT, Shared::Release);
     end.wake_napping_peer();
-    net::abort(fd);
+    act(conn, fd, net::abort);
     Outcome::Fail(Errno::ECONNRESET)
 }

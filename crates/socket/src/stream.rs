@@ -22,7 +22,7 @@ use crate::ready::{self, EARLY_MAX};
 use crate::rest::Rest;
 use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
-use crate::{Outcome, afterwards, answer, doorbell, flag, straight, told, watch};
+use crate::{Outcome, afterwards, answer, doorbell, flag, kept, straight, told, watch};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
@@ -59,7 +59,7 @@ pub fn receive<'a>(
     let mut call = Receive { conn: &conn, end, fd, flags, total, got, limit: None, peeked: 0 };
     let outcome =
         if conn.has(flag::PEEK_OFFSET) { call.run_from_offset(sinks, rest) } else { call.run(sinks, rest) };
-    match still_ours(&conn, fd, outcome) {
+    match still_ours(&conn, fd, outcome, || call.ended_without_a_number()) {
         // The kernel tells a reader that was in the call, by this, and keeps ECONNRESET for the next one.
         Outcome::Forward if conn.has(flag::DISSOLVED) => Outcome::Fail(Errno::EPIPE),
         outcome => outcome,
@@ -68,9 +68,9 @@ pub fn receive<'a>(
 
 /// A call that goes to libc late (it slept, say) must not hit whoever has the number by now.
 #[inline]
-fn still_ours(conn: &Held, fd: i32, outcome: Outcome) -> Outcome {
+fn still_ours(conn: &Held, fd: i32, outcome: Outcome, without: impl FnOnce() -> Outcome) -> Outcome {
     if outcome == Outcome::Forward && table::get(fd) != Entry::Conn(conn.index()) {
-        return Outcome::Fail(Errno::EBADF);
+        return without();
     }
     outcome
 }
@@ -234,6 +234,7 @@ impl Receive<'_> {
 
     /// The ring has nothing (more): the end of the stream, EAGAIN, or a wait.
     fn on_empty(&mut self) -> Step {
+        self.fd = kept::number(self.conn, self.conn.index(), self.fd);
         let is_undecided = self.conn.phase() == Phase::Intent;
         let phase = if is_undecided { answer::refresh(self.conn, self.fd) } else { self.conn.phase() };
         let is_outside = self.end.incoming.is_at_end();
@@ -290,6 +291,12 @@ impl Receive<'_> {
             return false;
         }
         match net::tcp_input(self.fd) {
+            // (libc says what is wrong with a socket that is not connected.)
+            TcpInput::Ended if self.conn.phase() == Phase::Intent && !self.conn.has(flag::ESTABLISHED) => {
+                answer::is_established(self.conn, self.fd);
+                return self.conn.phase() == Phase::Plain;
+            }
+            TcpInput::Ended if !ready::is_its_own(self.conn, self.fd) => return false,
             TcpInput::Ended => {}
             TcpInput::Quiet => {
                 self.conn.note_quiet_tcp();
@@ -315,6 +322,15 @@ impl Receive<'_> {
         Outcome::Forward
     }
 
+    /// What the kernel would say, where the program has closed the number under the call.
+    #[cold]
+    fn ended_without_a_number(&self) -> Outcome {
+        if !self.conn.has(flag::TCP_ENDED) {
+            return Outcome::Fail(Errno::EBADF);
+        }
+        net::take_error(self.fd).map_or(Outcome::Done(0), Outcome::Fail)
+    }
+
     fn leave(&self, outcome: Outcome) -> Step {
         Step::Return(self.partial_or(outcome))
     }
@@ -334,7 +350,8 @@ pub fn transmit(fd: i32, sources: impl Iterator<Item = impl Supply>, total: usiz
         return Outcome::Done(total);
     }
     let mut call = Transmit::new(&conn, end, fd, flags);
-    let outcome = still_ours(&conn, fd, call.run(rest, total));
+    let outcome = call.run(rest, total);
+    let outcome = still_ours(&conn, fd, outcome, || call.broken_without_a_number());
     // The program's handler may never return: nothing is held while it runs.
     let is_pipe_broken = call.is_pipe_broken;
     drop(conn);
@@ -459,6 +476,9 @@ impl<'c> Transmit<'c> {
             if !ready::has_shut_both_ways(self.end.theirs().closed.load(Ordering::SeqCst)) {
                 ready::provoke_reset(self.conn, &self.end, self.fd);
             }
+            if self.conn.has(flag::RESET) {
+                return Err(self.broken(is_shut));
+            }
             return Err(Outcome::Forward);
         }
         if self.end.outgoing.has_ended_for_good() {
@@ -481,6 +501,17 @@ impl<'c> Transmit<'c> {
         }
         self.is_pipe_broken = self.flags & msg::NOSIGNAL == 0 && self.sent == 0;
         Outcome::Fail(Errno::EPIPE)
+    }
+
+    /// What the kernel would say, where the program has closed the number under the call.
+    #[cold]
+    fn broken_without_a_number(&mut self) -> Outcome {
+        if !ready::is_peer_gone(self.conn, &self.end) {
+            return Outcome::Fail(Errno::EBADF);
+        }
+        let told = net::take_error(self.fd);
+        self.is_pipe_broken = told.is_none() && self.flags & msg::NOSIGNAL == 0;
+        Outcome::Fail(told.unwrap_or(Errno::EPIPE))
     }
 
     /// Moves what fits. `Ok(false)`: full.
@@ -585,6 +616,7 @@ impl<'c> Transmit<'c> {
     }
 
     fn on_full(&mut self) -> Step {
+        self.fd = kept::number(self.conn, self.conn.index(), self.fd);
         let may_wait = self.may_wait();
         if self.conn.phase() == Phase::Intent {
             match answer::refresh(self.conn, self.fd) {
@@ -628,7 +660,7 @@ impl<'c> Transmit<'c> {
     /// EAGAIN or a short count; an edge-triggered set is rung when there is space again, as the kernel's
     /// NOSPACE does.
     fn would_block(&self) -> Step {
-        if ready::has_tcp_ended(&self.end, self.fd) {
+        if ready::has_tcp_ended(self.conn, &self.end, self.fd) {
             ready::note_end(self.conn, &self.end);
             ready::ask_for_half_closed_peer(self.conn, &self.end, self.fd);
             if ready::is_peer_gone(self.conn, &self.end) {

@@ -78,7 +78,7 @@ impl Place {
     /// Whether its entry is `entry` (still).
     #[inline]
     pub(crate) fn still_is(&self, entry: Entry) -> bool {
-        self.0.load(Ordering::Acquire) == entry.word()
+        self.0.load(Ordering::SeqCst) == entry.word()
     }
 }
 
@@ -138,7 +138,7 @@ pub fn refusal(fd: i32) -> Option<Reason> {
 /// Empties the entry of `fd` and returns what it was. Cheap for numbers that never had one.
 pub fn clear(fd: i32) -> Entry {
     match cell(fd) {
-        Some(cell) if cell.load(Ordering::Relaxed) != 0 => Entry::from_word(cell.swap(0, Ordering::AcqRel)),
+        Some(cell) if cell.load(Ordering::Relaxed) != 0 => Entry::from_word(cell.swap(0, Ordering::SeqCst)),
         _ => Entry::Empty,
     }
 }

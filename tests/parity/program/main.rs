@@ -21,6 +21,7 @@ mod cases_fds;
 mod cases_filter;
 mod cases_fork;
 mod cases_interest;
+mod cases_kept;
 mod cases_left;
 mod cases_limit;
 mod cases_locks;
@@ -63,6 +64,7 @@ fn all() -> Vec<Case> {
         cases_family::CASES,
         cases_clone::CASES,
         cases_interest::CASES,
+        cases_kept::CASES,
         cases_poll::CASES,
         cases_epoll::CASES,
         cases_sets::CASES,

@@ -284,6 +284,7 @@ impl Conn {
     pub(crate) fn forget_other_threads(&self) {
         self.interest.rx_waiters.store(0, Ordering::Relaxed);
         self.interest.tx_waiters.store(0, Ordering::Relaxed);
+        self.unmark(flag::KEPT);
         self.life.uses.fetch_and(!(FD - CALL), Ordering::Relaxed);
     }
 
@@ -294,7 +295,7 @@ impl Conn {
 
     /// Whether another call than the asking one is in progress.
     pub(crate) fn is_in_other_calls(&self) -> bool {
-        self.life.uses.load(Ordering::Acquire) & (FD - CALL) > 1
+        self.life.uses.load(Ordering::SeqCst) & (FD - CALL) > 1
     }
 
     /// Descriptors of this process that refer to it.

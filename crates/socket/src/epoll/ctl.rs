@@ -3,13 +3,13 @@
 use crate::conn::Conn;
 use crate::enter::enter_over;
 use crate::epoll::lazy;
-use crate::held::hold;
+use crate::held::{Held, hold};
 use crate::interest::registration::{self, Registration, Source, Told, decode, of_conn};
 use crate::interest::set::Set;
 use crate::phase::{Event, Phase};
 use crate::records::{self, attach_bell, convert, count, drop_registration, recount, tcp_events};
 use crate::table::{self, Entry};
-use crate::{Outcome, answer, claim};
+use crate::{Outcome, answer, claim, flag};
 use core::sync::atomic::Ordering;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
@@ -18,8 +18,12 @@ use shm::slab::Index;
 /// A TCP socket that goes into a set before it is connected, as proxies do it: whatever it will be, it is
 /// ours to watch.
 pub fn note_early(fd: i32) {
-    if net::is_tcp(fd) && net::peer(fd) == Err(Errno::ENOTCONN) && !net::is_listening(fd) {
-        let _ = enter_over(fd, Entry::Empty, Event::Watched);
+    if net::is_tcp(fd)
+        && net::peer(fd) == Err(Errno::ENOTCONN)
+        && !net::is_listening(fd)
+        && let Some(held) = enter_over(fd, Entry::Empty, Event::Watched)
+    {
+        held.mark(flag::EARLY);
     }
 }
 
@@ -42,7 +46,7 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
         Phase::Intent => answer::refresh(&conn, fd),
         phase => phase,
     };
-    if !matches!(phase, Phase::Smc | Phase::Intent | Phase::Fresh) {
+    if !is_watched_in(phase) {
         return Outcome::Forward;
     }
     let Some(_turn) = conn.interest.turn.take() else { return Outcome::Forward };
@@ -115,11 +119,49 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     conn.interest.registrations.store(index.0 + 1, Ordering::Release);
     count(conn, events, 1);
     attach_bell(conn, index, registration);
+    if table::get(fd) != Entry::Conn(conn_index) {
+        // Another thread has closed the number meanwhile: what the kernel has put into the set may be
+        // another socket, and nobody would take this record out any more.
+        let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);
+        drop_registration(conn, registration, true);
+        return Ok(Outcome::Forward);
+    }
     Ok(Outcome::Done(0))
 }
 
-fn modify(conn: &Conn, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {
-    let Some((index, registration)) = find(conn, epfd, fd) else { return Ok(Outcome::Forward) };
+/// After libc has put a number into a set that stood for nothing: another thread may have had it for a new
+/// connection by then.
+#[cold]
+pub fn note_added(epfd: i32, fd: i32, events: u32, data: u64) {
+    let Some(conn) = hold(fd).filter(|conn| is_watched_in(conn.phase())) else { return };
+    if let Some(_turn) = conn.interest.turn.take()
+        && is_watched_in(conn.phase())
+        && find(&conn, epfd, fd).is_none()
+        && kernel_ctl(epfd, Op::Del, fd, 0, 0).is_ok()
+    {
+        let _ = add(&conn, conn.index(), epfd, fd, events, data);
+    }
+}
+
+fn is_watched_in(phase: Phase) -> bool {
+    matches!(phase, Phase::Smc | Phase::Intent | Phase::Fresh)
+}
+
+/// The set has the bare socket, from before it was ours, or nothing.
+#[cold]
+fn modify_bare(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {
+    if Set::index_of(epfd).is_none() || events & bits::EXCLUSIVE != 0 {
+        return Ok(Outcome::Forward);
+    }
+    kernel_ctl(epfd, Op::Mod, fd, events, data)?;
+    kernel_ctl(epfd, Op::Del, fd, 0, 0)?;
+    add(conn, conn.index(), epfd, fd, events, data)
+}
+
+fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {
+    let Some((index, registration)) = find(conn, epfd, fd) else {
+        return modify_bare(conn, epfd, fd, events, data);
+    };
     if registration.is_parked() {
         return Err(Errno::ENOENT);
     }

@@ -14,6 +14,6 @@ mod ctl;
 mod lazy;
 mod wait;
 
-pub use ctl::{ctl, is_fresh, note_created, note_early, release_fresh};
+pub use ctl::{ctl, is_fresh, note_added, note_created, note_early, release_fresh};
 pub(crate) use wait::{Batches, look_after_watched, slice_ms};
 pub use wait::{Kernel, is_ours, prepare_to_be_polled, wait};

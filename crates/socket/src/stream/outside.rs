@@ -5,7 +5,7 @@ use super::Receive;
 use crate::detour::{self, Found};
 use crate::end::End;
 use crate::rest::Rest;
-use crate::{Outcome, flag};
+use crate::{Outcome, flag, kept};
 use os::net::msg;
 use shm::{Consumer, Sink};
 
@@ -37,6 +37,7 @@ impl Receive<'_> {
 
     /// One read of TCP; how much it brought.
     fn look_outside(&mut self, consumer: &mut Consumer<'_>, sink: Sink<'_>) -> Result<usize, Outcome> {
+        self.fd = kept::number(self.conn, self.conn.index(), self.fd);
         match detour::read(&self.end, consumer, self.fd, sink, self.flags, self.got == 0) {
             Found::Nothing => Ok(0),
             Found::Bytes(count) => {

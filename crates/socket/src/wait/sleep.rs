@@ -12,7 +12,7 @@ use crate::held::Held;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::policy::{Saw, Step, Waiter};
-use crate::{answer, doorbell, flag, ready, sleepers};
+use crate::{answer, doorbell, flag, kept, ready, sleepers};
 use fabric::verdict::Verdict;
 use os::Errno;
 use os::poll::{PollFd, bits};
@@ -87,7 +87,7 @@ pub(crate) fn sleep(
     let is_nonblocking = if conn.is_exclusive() || os::confined::is_confined() {
         conn.has(flag::NONBLOCKING)
     } else {
-        os::fd::is_nonblocking(fd)
+        os::fd::is_nonblocking(kept::number(conn, conn.index(), fd))
     };
     if is_nonblocking {
         return Err(Errno::EAGAIN);
@@ -123,6 +123,9 @@ fn rest(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit, call: &Call) 
     }
     waiter.next(Cycles::now, Saw::Wake(outcome.is_ok() && is_granted(conn, end, wish)));
     doorbell::leave(conn, end);
+    if conn.has(flag::KEPT) {
+        kept::end_if_over(conn, conn.index(), fd);
+    }
     outcome
 }
 
@@ -190,13 +193,18 @@ pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
     spin_for(conn, 1, || (is_granted(conn, end, wish) || is_answered()).then_some(())).is_some()
 }
 
-fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
+fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
     let mut patience = Patience::default();
     loop {
         if conn.phase() == Phase::Intent && answer::refresh(conn, fd) != Phase::Intent {
             return Ok(());
         }
         let is_loud = doorbell::rearm(conn, end, wish != Wish::Space, wish == Wish::Space);
+        // (Who closes the number from here on rings.)
+        let number = kept::number(conn, conn.index(), fd);
+        if number < 0 {
+            return Err(Errno::EBADF);
+        }
         if is_granted(conn, end, wish) {
             return Ok(());
         }
@@ -205,7 +213,7 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         let timeout = limit.slice_ms(most).ok_or(Errno::EAGAIN)?;
         let mut fds = [
             PollFd { fd: bell, events: bits::IN, revents: 0 },
-            PollFd { fd, events: tcp_events(end, wish), revents: 0 },
+            PollFd { fd: number, events: tcp_events(end, wish), revents: 0 },
         ];
         hand_over();
         os::poll::wait(&mut fds, timeout)?;
@@ -215,12 +223,20 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if is_granted(conn, end, wish) {
             return Ok(());
         }
+        if kept::number(conn, conn.index(), fd) != number {
+            // What was seen may be another's.
+            continue;
+        }
         if fds[1].revents & bits::NVAL != 0 {
             return Err(Errno::EBADF);
         }
-        ready::note_tcp(conn, end, fd, u32::from(fds[1].revents as u16));
-        if fds[1].revents & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, fd) {
-            ready::break_off(conn, end, fd);
+        if conn.phase() == Phase::Intent && fds[1].revents & (bits::HUP | bits::ERR) != 0 {
+            // (A connect() that failed.)
+            answer::is_established(conn, number);
+        }
+        ready::note_tcp(conn, end, number, u32::from(fds[1].revents as u16));
+        if fds[1].revents & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, number) {
+            ready::break_off(conn, end, number);
             return Err(Errno::ECONNRESET);
         }
         if fds[1].revents != 0 {
@@ -231,7 +247,7 @@ fn sleep_once(conn: &Conn, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         }
         // (A doorbell that is loud for another's sake may stay so for ever: then this is asked as well.)
         let is_time_to_ask = longest == HALF_CLOSED_SLICE_MS && (!is_loud || most == Patience::LONGEST_MS);
-        if is_time_to_ask && ready::peer_socket_is_gone(conn, fd) {
+        if is_time_to_ask && ready::peer_socket_is_gone(conn, number) {
             conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
             return Ok(());
         }

@@ -1,0 +1,221 @@
+//! A thread is in a blocked call while another closes its number, and has the number again for something
+//! else: the call goes on where it began, and is told what becomes of that connection.
+
+use crate::context::{Case, Cx, Pair, got, say, settle};
+use isthmus_tests::sys::{self, Fd, show};
+use libc::MSG_NOSIGNAL;
+use std::thread::JoinHandle;
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: true, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("kept.reader_hears_the_end", reader_hears_the_end),
+    case("kept.reader_hears_the_end_with_no_other_there", reader_alone),
+    case("kept.reader_gets_bytes_and_the_end", reader_gets_bytes),
+    case("kept.reader_hears_of_a_reset", reader_hears_of_a_reset),
+    case("kept.reader_hears_of_a_killed_peer", reader_hears_of_a_killed_peer),
+    case("kept.two_readers", two_readers),
+    case("kept.reader_replaced_by_dup2", replaced),
+    case("kept.reader_beside_a_duplicate", beside_a_duplicate),
+    case("kept.peer_hears_the_end_of_the_call", peer_hears_the_end),
+    case("kept.writer_gets_on", writer_gets_on),
+    case("kept.writer_hears_of_the_end", writer_hears_of_the_end),
+    case("kept.child_keeps_nothing", child_keeps_nothing),
+    case("kept.again_and_again", again_and_again),
+];
+
+/// One read in a thread of its own, which sleeps by now.
+fn reader(fd: Fd) -> JoinHandle<String> {
+    let reader = std::thread::spawn(move || {
+        let mut buf = [0; 64];
+        let told = sys::recv(fd, &mut buf, 0);
+        format!("read {}", got(told, &buf))
+    });
+    settle();
+    reader
+}
+
+/// Closes the number and has it again, for another connection.
+fn taken_over(cx: &mut Cx, fd: Fd) -> Pair {
+    say!("close -> {}", show(sys::close(fd)));
+    let other = cx.warm();
+    say!("the number again: {}", other.fd == fd);
+    other
+}
+
+fn works_still(cx: &mut Cx, other: Pair) {
+    cx.peer(&format!("send {} fine", other.id));
+    let mut buf = [0; 9];
+    let told = sys::recv(other.fd, &mut buf, 0);
+    say!("the other's: {}", got(told, &buf));
+}
+
+fn reader_hears_the_end(cx: &mut Cx) {
+    let p = cx.warm();
+    let reader = reader(p.fd);
+    let other = taken_over(cx, p.fd);
+    cx.peer("close 0");
+    say!("{}", reader.join().expect("reader"));
+    works_still(cx, other);
+}
+
+fn reader_alone(cx: &mut Cx) {
+    let p = cx.warm();
+    let reader = reader(p.fd);
+    say!("close -> {}", show(sys::close(p.fd)));
+    settle();
+    cx.peer("close 0");
+    say!("{}", reader.join().expect("reader"));
+    cx.warm();
+}
+
+fn reader_gets_bytes(cx: &mut Cx) {
+    let p = cx.warm();
+    let reader = reader(p.fd);
+    let other = taken_over(cx, p.fd);
+    cx.peer("send 0 twelve-bytes");
+    say!("{}", reader.join().expect("reader"));
+    cx.peer("recv 0 9");
+    works_still(cx, other);
+}
+
+fn reader_hears_of_a_reset(cx: &mut Cx) {
+    let p = cx.warm();
+    let reader = reader(p.fd);
+    let other = taken_over(cx, p.fd);
+    cx.peer("linger 0 1 0");
+    cx.peer("close 0");
+    say!("{}", reader.join().expect("reader"));
+    works_still(cx, other);
+}
+
+fn reader_hears_of_a_killed_peer(cx: &mut Cx) {
+    let p = cx.warm();
+    let reader = reader(p.fd);
+    let other = taken_over(cx, p.fd);
+    cx.tell("die");
+    say!("{}", reader.join().expect("reader"));
+    let mut buf = [0; 9];
+    let told = sys::recv(other.fd, &mut buf, 0);
+    say!("the other's: {}", got(told, &buf));
+}
+
+fn two_readers(cx: &mut Cx) {
+    let p = cx.warm();
+    let readers = [reader(p.fd), reader(p.fd)];
+    let other = taken_over(cx, p.fd);
+    cx.peer("close 0");
+    readers.into_iter().for_each(|reader| say!("{}", reader.join().expect("reader")));
+    works_still(cx, other);
+}
+
+fn replaced(cx: &mut Cx) {
+    let p = cx.warm();
+    let other = cx.warm();
+    let reader = reader(p.fd);
+    say!("dup2 -> {}", sys::dup2(other.fd, p.fd) == Ok(p.fd as usize));
+    settle();
+    cx.peer("close 0");
+    say!("{}", reader.join().expect("reader"));
+    works_still(cx, Pair { fd: p.fd, id: other.id });
+}
+
+fn beside_a_duplicate(cx: &mut Cx) {
+    let p = cx.warm();
+    let copy = sys::dup(p.fd).expect("dup") as Fd;
+    let reader = reader(p.fd);
+    let other = taken_over(cx, p.fd);
+    cx.peer("send 0 one");
+    say!("{}", reader.join().expect("reader"));
+    say!("send -> {}", show(sys::send(copy, b"back", MSG_NOSIGNAL)));
+    cx.peer("recvn 0 4");
+    let again = self::reader(copy);
+    cx.peer("close 0");
+    say!("{}", again.join().expect("reader"));
+    works_still(cx, other);
+}
+
+/// While the call lasts the socket is open; with it, it is closed.
+fn peer_hears_the_end(cx: &mut Cx) {
+    let p = cx.warm();
+    let reader = reader(p.fd);
+    let other = taken_over(cx, p.fd);
+    cx.peer("poll 0 1 300");
+    cx.peer("send 0 last");
+    say!("{}", reader.join().expect("reader"));
+    cx.peer("recv 0 9");
+    works_still(cx, other);
+}
+
+fn writer(fd: Fd) -> JoinHandle<String> {
+    let writer = std::thread::spawn(move || {
+        // (More than both kernels' buffers, and less than it takes them to grow.)
+        let told = sys::send(fd, &vec![b'w'; 24 << 20], MSG_NOSIGNAL);
+        told.map_or_else(|e| e.to_string(), |n| if n == 24 << 20 { "all".to_string() } else { "some".into() })
+    });
+    settle();
+    writer
+}
+
+fn writer_gets_on(cx: &mut Cx) {
+    let p = cx.warm();
+    let writer = writer(p.fd);
+    let other = taken_over(cx, p.fd);
+    cx.tell("discard 0");
+    say!("{}", writer.join().expect("writer"));
+    cx.answer();
+    works_still(cx, other);
+}
+
+fn writer_hears_of_the_end(cx: &mut Cx) {
+    let p = cx.warm();
+    let writer = writer(p.fd);
+    let other = taken_over(cx, p.fd);
+    cx.peer("close 0");
+    say!("ends: {}", matches!(writer.join().expect("writer").as_str(), "some" | "EPIPE" | "ECONNRESET"));
+    works_still(cx, other);
+}
+
+/// A fork meanwhile: what is kept for the parent's thread, the child does not hold open.
+fn child_keeps_nothing(cx: &mut Cx) {
+    let p = cx.warm();
+    let reader = reader(p.fd);
+    say!("close -> {}", show(sys::close(p.fd)));
+    settle();
+    let hold = sys::pipe(0);
+    let child = sys::fork(|| {
+        let _ = sys::close(hold.1);
+        let _ = sys::read(hold.0, &mut [0]);
+        0
+    });
+    cx.peer("send 0 x");
+    say!("{}", reader.join().expect("reader"));
+    cx.peer("recv 0 9");
+    let _ = sys::close(hold.1);
+    say!("child {}", sys::wait(child));
+    cx.warm();
+}
+
+/// Nothing is used up by it.
+fn again_and_again(cx: &mut Cx) {
+    let count = || std::fs::read_dir("/proc/self/fd").expect("descriptors").count();
+    let before = count();
+    let mut wrong = 0;
+    for _ in 0..66 {
+        let p = cx.warm();
+        let reader = reader_at_once(p.fd);
+        let _ = sys::close(p.fd);
+        cx.ask(&format!("close {}", p.id));
+        wrong += u32::from(reader.join().expect("reader") != "0");
+    }
+    say!("wrong {wrong} more {}", count() > before + 8);
+    cx.warm();
+}
+
+fn reader_at_once(fd: Fd) -> JoinHandle<String> {
+    let reader = std::thread::spawn(move || show(sys::recv(fd, &mut [0; 9], 0)));
+    std::thread::sleep(std::time::Duration::from_millis(8));
+    reader
+}
