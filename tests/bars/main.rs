@@ -39,8 +39,13 @@ fn server(bed: &Bed, command: &mut Command, port: u64, name: &str) -> Running {
         let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap_or_default();
         table.lines().any(|l| l.contains(&port) && l.contains(" 0A "))
     };
-    let up = within(Duration::from_secs(20), || listens() || !server.alive()) && listens();
-    assert!(up, "no listener: {command:?} {}", server.output());
+    // (Seen once is enough: while others connect and close, the kernel's list skips sockets now and then.)
+    let mut is_seen = false;
+    let _ = within(Duration::from_secs(20), || {
+        is_seen = listens();
+        is_seen || !server.alive()
+    });
+    assert!(is_seen, "no listener: {command:?} {}", server.output());
     server
 }
 
