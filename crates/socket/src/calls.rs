@@ -241,6 +241,20 @@ pub(crate) fn drop_left(entry: usize, mut each: impl FnMut(Hold)) -> bool {
     is_any_asleep
 }
 
+/// Whether another thread is asleep in a call on this connection.
+pub(crate) fn is_another_asleep_on(index: u32) -> bool {
+    let me = fabric::turn::me().0;
+    let is_on_it = |note: &Note| {
+        let len = note.len.load(Ordering::Relaxed) as usize;
+        note.holds.iter().take(len).any(|word| Hold::of(word.load(Ordering::Relaxed)).index == index)
+    };
+    Calls::here().notes.iter().any(|note| {
+        let is_asleep = note.state.load(Ordering::Acquire) & LIFE == STANDS;
+        let owner = note.owner.load(Ordering::Relaxed);
+        is_asleep && owner != 0 && owner != me && is_on_it(note)
+    })
+}
+
 /// In a fork child: the calls were the parent's threads'. (One that this thread is in, below a handler, finds
 /// that it does not stand any more.)
 pub(crate) fn forget() {

@@ -8,7 +8,7 @@ use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
-use crate::{abandoned, answer, closing, doorbell, flag, kept, records, release, settle, watch};
+use crate::{abandoned, answer, calls, closing, doorbell, flag, kept, records, release, settle, watch};
 use core::sync::atomic::Ordering;
 use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
@@ -131,7 +131,10 @@ fn keep_for_other_calls(held: &Held, fd: i32) {
         return;
     }
     let end = End::still_of(held).filter(|_| matches!(held.phase(), Phase::Smc | Phase::Intent));
-    kept::note_closed(held, held.index(), end.map(|_| fd));
+    // (A call that is not asleep may have been left by siglongjmp: nobody would ever end it. One of this
+    // thread, which a handler has interrupted, the kernel begins anew, by the number.)
+    let is_to_be_kept = end.is_some() && calls::is_another_asleep_on(held.index().0);
+    kept::note_closed(held, held.index(), is_to_be_kept.then_some(fd));
     if let Some(end) = end {
         doorbell::kick(held, &end);
     }

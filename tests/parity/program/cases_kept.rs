@@ -152,8 +152,8 @@ fn peer_hears_the_end(cx: &mut Cx) {
 fn writer(fd: Fd) -> JoinHandle<String> {
     let writer = std::thread::spawn(move || {
         // (More than both kernels' buffers, and less than it takes them to grow.)
-        let told = sys::send(fd, &vec![b'w'; 24 << 20], MSG_NOSIGNAL);
-        told.map_or_else(|e| e.to_string(), |n| if n == 24 << 20 { "all".to_string() } else { "some".into() })
+        let told = sys::send(fd, &vec![b'w'; 8 << 20], MSG_NOSIGNAL);
+        told.map_or_else(|e| e.to_string(), |n| if n == 8 << 20 { "all".to_string() } else { "some".into() })
     });
     settle();
     writer
@@ -214,8 +214,21 @@ fn again_and_again(cx: &mut Cx) {
     cx.warm();
 }
 
+/// A reader that the kernel says is asleep.
 fn reader_at_once(fd: Fd) -> JoinHandle<String> {
-    let reader = std::thread::spawn(move || show(sys::recv(fd, &mut [0; 9], 0)));
-    std::thread::sleep(std::time::Duration::from_millis(8));
+    let (say, said) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let me = std::fs::read_link("/proc/thread-self").expect("thread");
+        say.send(me).expect("listener");
+        show(sys::recv(fd, &mut [0; 9], 0))
+    });
+    let stat = std::path::Path::new("/proc").join(said.recv().expect("thread")).join("stat");
+    let is_asleep = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
+    for _ in 0..2 {
+        while !is_asleep() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(3));
+    }
     reader
 }
