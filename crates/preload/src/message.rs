@@ -6,6 +6,7 @@ use crate::pointers;
 use crate::real::{Buf, forward};
 use core::ffi::{c_int, c_void};
 use os::Errno;
+use os::net::opt;
 use socket::{Outcome, server, table};
 
 /// `struct msghdr`.
@@ -73,10 +74,37 @@ fn receive_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
         if !header.name.is_null() {
             header.name_len = 0;
         }
-        header.control_len = 0;
         header.flags = flags & MSG_CMSG_CLOEXEC;
+        let room = if header.control.is_null() { 0 } else { header.control_len };
+        header.control_len = match socket::queue::left_to_read(fd) {
+            Some(left) => put_left(header, room, left),
+            None => 0,
+        };
     }
     outcome
+}
+
+/// Ancillary data of TCP_INQ, or as much of it as there is `room` for, as put_cmsg of net/core/scm.c has it;
+/// returns what it takes.
+fn put_left(header: &mut MsgHdr, room: usize, left: usize) -> usize {
+    const MSG_CTRUNC: c_int = 0x8;
+    const LEN: usize = size_of::<CMsgHdr>() + size_of::<c_int>();
+    if room < LEN {
+        header.flags |= MSG_CTRUNC;
+    }
+    if room < size_of::<CMsgHdr>() || pointers::writable(header.control, room.min(LEN)).is_err() {
+        return 0;
+    }
+    let piece = CMsgHdr { len: room.min(LEN), level: opt::IPPROTO_TCP, kind: opt::TCP_INQ };
+    let left = c_int::try_from(left).unwrap_or(c_int::MAX).to_ne_bytes();
+    let rest = piece.len - size_of::<CMsgHdr>();
+    // SAFETY: the program's buffer has room for the piece's head and so much of its number, and is there.
+    unsafe {
+        let at = header.control.cast::<u8>();
+        at.cast::<CMsgHdr>().write_unaligned(piece);
+        core::ptr::copy_nonoverlapping(left.as_ptr(), at.add(size_of::<CMsgHdr>()), rest);
+    }
+    room.min(LEN.next_multiple_of(size_of::<usize>()))
 }
 
 fn transmit_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {

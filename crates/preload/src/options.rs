@@ -139,6 +139,9 @@ fn option(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) -> Outcome
 
 /// After an option was set.
 fn option_set(fd: c_int, level: c_int, name: c_int) {
+    if (level, name) == (opt::IPPROTO_TCP, opt::TCP_INQ) {
+        queue::note_inq_is_used();
+    }
     if level != opt::SOL_SOCKET {
         return;
     }

@@ -14,12 +14,14 @@ pub(crate) struct Options {
     linger: AtomicBool,
     /// And for SO_PEEK_OFF.
     peek_offset: AtomicBool,
+    /// And for TCP_INQ.
+    inq: AtomicBool,
 }
 
 impl Options {
     pub(crate) const fn new() -> Self {
-        let [rcvlowat, timeout, linger, peek_offset] = [const { AtomicBool::new(false) }; 4];
-        Options { rcvlowat, timeout, linger, peek_offset }
+        let [rcvlowat, timeout, linger, peek_offset, inq] = [const { AtomicBool::new(false) }; 5];
+        Options { rcvlowat, timeout, linger, peek_offset, inq }
     }
 }
 
@@ -43,12 +45,18 @@ pub(crate) fn note_peek_offset_is_used() {
     Options::here().peek_offset.store(true, Ordering::Relaxed);
 }
 
+/// TCP_INQ was set on some socket, or one came from another process.
+pub(crate) fn note_inq_is_used() {
+    Options::here().inq.store(true, Ordering::Relaxed);
+}
+
 /// A socket came from another process, with options that nobody has seen being set.
 pub(crate) fn note_unseen_options() {
     note_linger_is_used();
     note_rcvlowat_is_used();
     note_timeout_is_used();
     note_peek_offset_is_used();
+    note_inq_is_used();
 }
 
 /// Whether any socket may have a SO_RCVLOWAT of its own.
@@ -66,6 +74,11 @@ pub(crate) fn is_timeout_used() -> bool {
 /// Whether any socket may have SO_PEEK_OFF.
 pub(crate) fn is_peek_offset_used() -> bool {
     Options::here().peek_offset.load(Ordering::Relaxed)
+}
+
+/// Whether any socket may have TCP_INQ.
+pub(crate) fn is_inq_used() -> bool {
+    Options::here().inq.load(Ordering::Relaxed)
 }
 
 /// Whether any socket may linger.

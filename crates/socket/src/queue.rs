@@ -25,6 +25,20 @@ pub fn unacknowledged(fd: i32) -> Option<usize> {
     Some(ring.used().ok()?.saturating_sub(taken))
 }
 
+/// TCP_INQ was set on some socket.
+pub fn note_inq_is_used() {
+    options::note_inq_is_used();
+}
+
+/// What a message says of the bytes that are left, where TCP_INQ is on; a FIN behind them is one more.
+pub fn left_to_read(fd: i32) -> Option<usize> {
+    if !options::is_inq_used() || os::confined::is_confined() {
+        return None;
+    }
+    crate::decide::in_use(fd).filter(|_| net::tells_queue(fd))?;
+    Some(crate::stream::readable_bytes(fd)? + usize::from(net::has_received_fin(fd)))
+}
+
 /// For how many milliseconds a close of `fd` waits until it can be written to again; `None` for one that does
 /// not wait.
 pub fn linger_ms(fd: i32) -> Option<i32> {

@@ -11,6 +11,7 @@ const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
 pub(crate) const CASES: &[Case] = &[
     case("messages.ancillary_data", ancillary_data),
     case("messages.header_on_return", header_on_return),
+    case("messages.what_is_left", what_is_left),
     case("messages.time_limit_of_several", time_limit_of_several),
     case("messages.cut_short", cut_short),
     case("messages.reset_behind_the_first", reset_behind_the_first),
@@ -60,6 +61,23 @@ fn header_on_return(cx: &mut Cx) {
         say!("address {has_name} of {len} -> {} {out:?}", show(r));
     }
     say!("left {}", sys::queued(fd));
+}
+
+/// TCP_INQ: each message tells how much is left.
+fn what_is_left(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    cx.ask("send 0 0123456789");
+    until_queued(fd, 10);
+    say!("off -> {}", sys::recvmsg_left(fd, 2, 64, 0));
+    say!("set -> {}", show(sys::setopt(fd, libc::IPPROTO_TCP, libc::TCP_INQ, 1)));
+    for (len, room, flags) in [(2, 64, 0), (2, 64, MSG_PEEK), (1, 20, 0), (1, 18, 0), (1, 16, 0), (1, 4, 0)] {
+        say!("{len} into {room} -> {}", sys::recvmsg_left(fd, len, room, flags));
+    }
+    cx.peer("shut 0 1");
+    crate::context::until_ready(fd, libc::POLLRDHUP);
+    (0..4).for_each(|_| say!("behind a FIN -> {}", sys::recvmsg_left(fd, 1, 64, 0)));
+    say!("set -> {}", show(sys::setopt(fd, libc::IPPROTO_TCP, libc::TCP_INQ, 0)));
+    say!("off -> {}", sys::recvmsg_left(fd, 1, 64, 0));
 }
 
 fn time_limit_of_several(cx: &mut Cx) {

@@ -70,3 +70,16 @@ pub fn recvmmsg_within(fd: Fd, flags: c_int, time: [i64; 2]) -> (Ret, Vec<u32>, 
     let r = ret32(unsafe { libc::recvmmsg(fd, hs.as_mut_ptr(), 4, flags as _, &mut left) });
     (r, hs.iter().map(|h| h.msg_len).collect(), [left.tv_sec, left.tv_nsec])
 }
+
+/// `recvmsg(2)` of `len` bytes with `room` for ancillary data: what it returned, and all of that.
+pub fn recvmsg_left(fd: Fd, len: usize, room: usize, flags: c_int) -> String {
+    let (mut buf, mut control) = ([0u8; 16], [0u8; 64]);
+    let mut v = iov_mut(&mut [&mut buf[..len]]);
+    let mut m = message(&mut v);
+    m.msg_control = control.as_mut_ptr().cast();
+    m.msg_controllen = room.min(control.len()) as _;
+    // SAFETY: the header points at live locals that are at least as long as it says.
+    let r = ret(unsafe { libc::recvmsg(fd, &mut m, flags) });
+    let got = &control[..m.msg_controllen.min(control.len())];
+    format!("{} flags {:x} control {got:?}", super::show(r), m.msg_flags)
+}
