@@ -198,6 +198,9 @@ impl Round<'_> {
                 watch::watch(&conn);
                 prepared.slice_ms = epoll::slice_ms();
             }
+            if prepared.slice_ms < 0 && sleepers::is_shared(&conn, &end) {
+                prepared.slice_ms = wait::SHARED_SLICE_MS;
+            }
             if is_loud {
                 prepared.slice_ms = patience.next_ms();
             } else {

@@ -23,6 +23,10 @@ pub(crate) const SLICE_MS: i32 = 10;
 /// How often a writer asks whether a half-closed peer is still there: TCP has nothing more to say about it.
 pub(crate) const HALF_CLOSED_SLICE_MS: i32 = 200;
 
+/// How often a sleeper whose side other processes hold as well looks again, unasked: one of them may have been
+/// killed after it drained the doorbell, and before it asked anew for everybody.
+pub(crate) const SHARED_SLICE_MS: i32 = 500;
+
 /// Longest nap: who is killed or reset without a word is noticed so much later.
 const NAP_MS: i32 = 5;
 
@@ -284,7 +288,7 @@ fn longest_sleep(conn: &Conn, end: &End, wish: Wish) -> i32 {
     if wish == Wish::Space && ready::is_half_closed_by_peer(end) {
         return HALF_CLOSED_SLICE_MS;
     }
-    -1
+    if sleepers::is_shared(conn, end) { SHARED_SLICE_MS } else { -1 }
 }
 
 /// Whether it is a look at several bytes, some of which may be on TCP: that tells of the first alone.
