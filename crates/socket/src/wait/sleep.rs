@@ -23,8 +23,8 @@ pub(crate) const SLICE_MS: i32 = 10;
 /// How often a writer asks whether a half-closed peer is still there: TCP has nothing more to say about it.
 pub(crate) const HALF_CLOSED_SLICE_MS: i32 = 200;
 
-/// How often a sleeper whose side other processes hold as well looks again, unasked: one of them may have been
-/// killed after it drained the doorbell, and before it asked anew for everybody.
+/// How often a sleeper whose side other processes hold as well looks again, unasked: one of them may have
+/// been killed after it drained the doorbell, and before it asked anew for everybody.
 pub(crate) const SHARED_SLICE_MS: i32 = 500;
 
 /// Longest nap: who is killed or reset without a word is noticed so much later.
