@@ -16,8 +16,9 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     if table::get(fd) == table::Entry::Empty && op == 1 && crate::lifecycle::is_active() {
         ours::note_early(fd);
     }
+    let before = table::get(fd);
     let outcome = control_ours(epfd, op, fd, event);
-    if outcome == Outcome::Forward && op == 1 { add_bare(epfd, fd, event) } else { outcome }
+    if outcome == Outcome::Forward && op == 1 { add_bare(epfd, fd, event, before) } else { outcome }
 }
 
 fn control_ours(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
@@ -38,10 +39,9 @@ fn control_ours(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     ours::ctl(epfd, op, fd, events, data)
 }
 
-/// What is none of ours goes into the set as it is. By then another thread may have the number for a
-/// connection.
-fn add_bare(epfd: c_int, fd: c_int, event: Events) -> Outcome {
-    let before = table::get(fd);
+/// What is none of ours goes into the set as it is. By then another thread may have the number, which stood
+/// for something else `before`, for a connection.
+fn add_bare(epfd: c_int, fd: c_int, event: Events, before: table::Entry) -> Outcome {
     // SAFETY: the program's own arguments.
     let result = unsafe { forward::epoll_ctl(epfd, 1, fd, event) };
     if result != 0 {

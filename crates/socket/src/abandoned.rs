@@ -34,6 +34,11 @@ impl Call {
         call
     }
 
+    /// It looks at its one connection by this number.
+    pub(crate) fn note_number(&self, fd: i32) {
+        self.0.note_number(fd);
+    }
+
     /// It holds `conn`, and is counted there as a sleeper.
     pub(crate) fn add(&mut self, conn: &Held, data: bool, space: bool) {
         self.0.add(Hold { index: conn.index().0, data, space });

@@ -15,6 +15,8 @@ const NOTES: usize = 4096;
 const NEAR: usize = 8;
 /// Sockets of one note: it fills a cache line. A poll of more goes on in others.
 const ROOM: usize = 7;
+/// Where a call on one socket notes its number. (Polls have none: of theirs the kernel has its own idea.)
+const NUMBER: usize = ROOM - 1;
 /// How many places a poll tries for those.
 const TRIES: usize = 64;
 
@@ -58,6 +60,7 @@ impl Note {
         self.thread.store(if owner == 0 { 0 } else { os::process::tid() }, Ordering::Relaxed);
         self.len.store(0, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
+        self.holds[NUMBER].store(0, Ordering::Relaxed);
     }
 }
 
@@ -162,6 +165,13 @@ impl Written {
         true
     }
 
+    /// The one thing that it holds it looks at by this number, as the kernel does while it sleeps.
+    pub(crate) fn note_number(&self, fd: i32) {
+        if let Some((at, _)) = self.note {
+            Calls::here().notes[at].holds[NUMBER].store(fd as u32 + 1, Ordering::Relaxed);
+        }
+    }
+
     /// The one thing that it holds counts as this from now on.
     pub(crate) fn change(&self, hold: Hold) {
         if let Some((at, _)) = self.note
@@ -241,12 +251,14 @@ pub(crate) fn drop_left(entry: usize, mut each: impl FnMut(Hold)) -> bool {
     is_any_asleep
 }
 
-/// Whether another thread is asleep in a call on this connection.
-pub(crate) fn is_another_asleep_on(index: u32) -> bool {
+/// Whether another thread is asleep in a call on this connection, by this number.
+pub(crate) fn is_another_asleep_on(index: u32, fd: i32) -> bool {
     let me = fabric::turn::me().0;
     let is_on_it = |note: &Note| {
-        let len = note.len.load(Ordering::Relaxed) as usize;
-        note.holds.iter().take(len).any(|word| Hold::of(word.load(Ordering::Relaxed)).index == index)
+        let [hold, .., number] = &note.holds;
+        note.len.load(Ordering::Relaxed) == 1
+            && Hold::of(hold.load(Ordering::Relaxed)).index == index
+            && number.load(Ordering::Relaxed) == fd as u32 + 1
     };
     Calls::here().notes.iter().any(|note| {
         let is_asleep = note.state.load(Ordering::Acquire) & LIFE == STANDS;

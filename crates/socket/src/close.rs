@@ -133,9 +133,9 @@ fn keep_for_other_calls(held: &Held, fd: i32) {
     let end = End::still_of(held).filter(|_| matches!(held.phase(), Phase::Smc | Phase::Intent));
     // (A call that is not asleep may have been left by siglongjmp: nobody would ever end it. One of this
     // thread, which a handler has interrupted, the kernel begins anew, by the number.)
-    let is_to_be_kept = end.is_some() && calls::is_another_asleep_on(held.index().0);
+    let is_to_be_kept = end.is_some() && calls::is_another_asleep_on(held.index().0, fd);
     kept::note_closed(held, held.index(), is_to_be_kept.then_some(fd));
-    if let Some(end) = end {
+    if let Some(end) = end.filter(|_| is_to_be_kept) {
         doorbell::kick(held, &end);
     }
 }

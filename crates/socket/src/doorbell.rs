@@ -55,17 +55,18 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
         (others_rx && (has_data(conn, end) || shut & shm::ClosedBy::READ != 0))
             || (others_tx && (may_write(conn, end) || shut & shm::ClosedBy::WRITE != 0))
             || has_edge
-            || (conn.has(flag::KEPT) && is_another_blocked(conn, mine_rx || mine_tx))
+            || (conn.has(flag::HELD_OPEN)
+                && is_another_blocked(conn, u32::from(mine_rx) + u32::from(mine_tx)))
     })
 }
 
 /// Whether another thread is in a blocked call: it may sleep on a number that was closed, and is to look
 /// where the socket is now.
 #[cold]
-fn is_another_blocked(conn: &Conn, is_mine: bool) -> bool {
+fn is_another_blocked(conn: &Conn, mine: u32) -> bool {
     let blocked =
         [&conn.interest.rx_waiters, &conn.interest.tx_waiters].map(|count| count.load(Ordering::Acquire));
-    blocked[0] + blocked[1] > u32::from(is_mine)
+    blocked[0] + blocked[1] > mine
 }
 
 /// How data are to be rung for. (For an edge, space is asked for when a send finds none, and until that has

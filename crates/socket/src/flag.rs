@@ -112,6 +112,8 @@ flags! {
     KEPT = 22;
     /// It was in an epoll set before it was connected: what the kernel reports may have been said then.
     EARLY = 23;
+    /// The socket has a number of ours, for who sleeps on one that was closed.
+    HELD_OPEN = 24;
 }
 
 #[cfg(test)]

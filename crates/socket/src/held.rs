@@ -125,6 +125,9 @@ fn recycle(index: Index, conn: &'static Conn) {
     // Two last holders may arrive here together, and one of them late: who frees the word does the work.
     if conn.life.uses.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         release::end_signals(conn);
+        if let Some(fd) = kept::held_open(conn, index) {
+            release::reset_if_unread(conn, fd);
+        }
         release::let_go(conn);
         kept::let_go(conn, index);
         conn.transition(Event::Closed);

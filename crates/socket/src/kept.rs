@@ -53,8 +53,9 @@ pub(crate) fn note_closed(conn: &Conn, index: Index, fd: Option<i32>) {
         let word = word(index, kept);
         let enter =
             |place: &AtomicU64| place.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        if !places().iter().any(enter) {
-            os::fd::close(kept);
+        match places().iter().any(enter) {
+            true => conn.mark(flag::HELD_OPEN),
+            false => os::fd::close(kept),
         }
     }
     conn.mark(flag::KEPT);
@@ -69,7 +70,8 @@ pub(crate) fn number(conn: &Conn, index: Index, fd: i32) -> i32 {
 
 /// Whether `fd` is a number of ours for some socket.
 pub(crate) fn is_one(fd: i32) -> bool {
-    places().iter().any(|place| place.load(Ordering::Acquire) as u32 as i32 == fd)
+    let mut words = places().iter().map(|place| place.load(Ordering::Acquire));
+    words.any(|word| word != 0 && word as u32 as i32 == fd)
 }
 
 fn is_in_the_table(index: Index, fd: i32) -> bool {
@@ -81,9 +83,15 @@ fn is_in_the_table(index: Index, fd: i32) -> bool {
 #[cold]
 pub(crate) fn end_if_over(conn: &Conn, index: Index, fd: i32) {
     if is_in_the_table(index, fd) && !conn.is_in_other_calls() {
-        conn.unmark(flag::KEPT);
+        conn.unmark(flag::KEPT.and(flag::HELD_OPEN));
         give_back(|word| is_of(word, index));
     }
+}
+
+/// The number by which the socket was kept open, if it was.
+#[inline]
+pub(crate) fn held_open(conn: &Conn, index: Index) -> Option<i32> {
+    if conn.has(flag::HELD_OPEN) { kept_number(index) } else { None }
 }
 
 /// Nobody is in a call on the connection any more, and it has no descriptor.

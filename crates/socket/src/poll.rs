@@ -252,6 +252,9 @@ impl Round<'_> {
                         os::poll::peek(fd, events)
                     }
                     Some((conn, end)) => {
+                        // (Of another socket, if the number was closed meanwhile, and is had again.)
+                        let is_the_same = self.private[2 * count + at].fd == conn.index().0 as i32;
+                        let told = if is_the_same { told } else { 0 };
                         level(&conn, &end, fd, told) & (events | bits::ERR | bits::HUP | bits::NVAL)
                     }
                     // It went back to TCP while we slept.
@@ -318,6 +321,9 @@ fn level(conn: &Conn, end: &End, fd: i32, told: i16) -> i16 {
         ready::break_off(conn, end, fd);
     }
     let told = told & !(bits::IN | bits::RDNORM | bits::OUT | bits::WRNORM);
+    if told != 0 && conn.phase() == Phase::Intent {
+        answer::is_established(conn, fd);
+    }
     ready::note_tcp(conn, end, fd, u32::from(told as u16));
     let mut level = ready::levels(conn, end, fd) as i16 | told;
     if conn.phase() == Phase::Intent && !answer::is_established(conn, fd) {

@@ -231,12 +231,22 @@ pub(crate) fn has_tcp_ended(conn: &Conn, end: &End, fd: i32) -> bool {
 
 /// Takes note of what the kernel said about the TCP socket.
 pub(crate) fn note_tcp(conn: &Conn, end: &End, fd: i32, events: u32) {
-    if events & (bits::RDHUP | bits::HUP | bits::ERR) == 0
-        || is_not_connected(conn)
-        || is_our_own_doing(end, fd, events)
-        || (conn.has(flag::EARLY) && os::poll::peek(fd, os::poll::bits::RDHUP) == 0)
-        || !is_its_own(conn, fd)
-    {
+    if events & ENDS != 0 && is_its_own(conn, fd) {
+        note_reported(conn, end, fd, events);
+    }
+}
+
+/// What tells of an end.
+const ENDS: u32 = bits::RDHUP | bits::HUP | bits::ERR;
+
+/// The same of what the kernel reported by a record in an epoll set: that is the socket's, whoever has the
+/// number now.
+pub(crate) fn note_reported(conn: &Conn, end: &End, fd: i32, events: u32) {
+    let is_old_news = || {
+        let may_be = conn.has(flag::EARLY) && is_in_the_table(conn, fd);
+        may_be && os::poll::peek(fd, os::poll::bits::RDHUP) == 0
+    };
+    if events & ENDS == 0 || is_not_connected(conn) || is_our_own_doing(end, fd, events) || is_old_news() {
         return;
     }
     note_end(conn, end);

@@ -8,8 +8,8 @@ use crate::phase::Phase;
 use crate::{closing, flag, sleepers, watch};
 use fabric::verdict::Verdict;
 use os::net::Endpoint;
-use shm::Side;
 use shm::sync::Ordering as Shared;
+use shm::{ClosedBy, Side};
 
 /// A connection's two addresses.
 #[derive(Clone, Copy)]
@@ -96,6 +96,17 @@ pub(crate) fn leave_to_others(conn: &Conn) {
         conn.mark(flag::LEFT);
         fabric().members().leave(end.mine());
         sleepers::count_registrations_again(conn, &end, -1);
+    }
+}
+
+/// The last call on a socket that was closed under it is over: bytes that it has left unread reset the
+/// connection, as at a close.
+#[cold]
+pub(crate) fn reset_if_unread(conn: &Conn, fd: i32) {
+    let Some(end) = End::still_of(conn).filter(|_| conn.phase() == Phase::Smc) else { return };
+    if closing::is_reset(end.is_drained(), conn.flags()) && !has_other_holders(conn, &end) {
+        end.mine().closed.fetch_or(ClosedBy::ABORT, Shared::Relaxed);
+        os::net::reset_on_close(fd);
     }
 }
 

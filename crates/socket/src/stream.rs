@@ -263,7 +263,9 @@ impl Receive<'_> {
         let fd = self.fd;
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
-        match wait::sleep(self.conn, &self.end, self.fd, wish, limit, address(self)) {
+        let slept = wait::sleep(self.conn, &self.end, self.fd, wish, limit, address(self));
+        self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+        match slept {
             Ok(()) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
@@ -293,8 +295,14 @@ impl Receive<'_> {
         match net::tcp_input(self.fd) {
             // (libc says what is wrong with a socket that is not connected.)
             TcpInput::Ended if self.conn.phase() == Phase::Intent && !self.conn.has(flag::ESTABLISHED) => {
-                answer::is_established(self.conn, self.fd);
-                return self.conn.phase() == Phase::Plain;
+                let is_established = answer::is_established(self.conn, self.fd);
+                if self.conn.phase() == Phase::Plain {
+                    return true;
+                }
+                // (Asked again: it may have been said of a socket that was not connected yet.)
+                if !is_established || net::tcp_input(self.fd) != TcpInput::Ended {
+                    return false;
+                }
             }
             TcpInput::Ended if !ready::is_its_own(self.conn, self.fd) => return false,
             TcpInput::Ended => {}
@@ -325,7 +333,8 @@ impl Receive<'_> {
     /// What the kernel would say, where the program has closed the number under the call.
     #[cold]
     fn ended_without_a_number(&self) -> Outcome {
-        if !self.conn.has(flag::TCP_ENDED) {
+        let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::READ != 0;
+        if !is_shut && !self.conn.has(flag::TCP_ENDED) {
             return Outcome::Fail(Errno::EBADF);
         }
         net::take_error(self.fd).map_or(Outcome::Done(0), Outcome::Fail)
@@ -639,7 +648,9 @@ impl<'c> Transmit<'c> {
         let fd = self.fd;
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
-        match wait::sleep(self.conn, &self.end, self.fd, Wish::Space, limit, address(self)) {
+        let slept = wait::sleep(self.conn, &self.end, self.fd, Wish::Space, limit, address(self));
+        self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+        match slept {
             Ok(()) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }

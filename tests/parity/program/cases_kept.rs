@@ -22,19 +22,38 @@ pub(crate) const CASES: &[Case] = &[
     case("kept.peer_hears_the_end_of_the_call", peer_hears_the_end),
     case("kept.writer_gets_on", writer_gets_on),
     case("kept.writer_hears_of_the_end", writer_hears_of_the_end),
+    case("kept.reader_after_a_shutdown", reader_after_a_shutdown),
+    case("kept.reader_leaves_bytes", reader_leaves_bytes),
+    case("kept.set_hears_of_a_duplicate", set_hears),
     case("kept.child_keeps_nothing", child_keeps_nothing),
     case("kept.again_and_again", again_and_again),
 ];
 
-/// One read in a thread of its own, which sleeps by now.
+/// A call in a thread of its own, of which the kernel says that it is asleep.
+fn asleep<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let (say, said) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let me = std::fs::read_link("/proc/thread-self").expect("thread");
+        say.send(me).expect("listener");
+        call()
+    });
+    let stat = std::path::Path::new("/proc").join(said.recv().expect("thread")).join("stat");
+    let is_asleep = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
+    for _ in 0..3 {
+        while !is_asleep() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(3));
+    }
+    thread
+}
+
 fn reader(fd: Fd) -> JoinHandle<String> {
-    let reader = std::thread::spawn(move || {
+    asleep(move || {
         let mut buf = [0; 64];
         let told = sys::recv(fd, &mut buf, 0);
         format!("read {}", got(told, &buf))
-    });
-    settle();
-    reader
+    })
 }
 
 /// Closes the number and has it again, for another connection.
@@ -137,6 +156,46 @@ fn beside_a_duplicate(cx: &mut Cx) {
     works_still(cx, other);
 }
 
+fn reader_after_a_shutdown(cx: &mut Cx) {
+    for how in [libc::SHUT_RD, libc::SHUT_RDWR] {
+        let p = cx.warm();
+        let reader = reader(p.fd);
+        say!("shutdown -> {}", show(sys::shutdown(p.fd, how)));
+        say!("close -> {}", show(sys::close(p.fd)));
+        say!("{}", reader.join().expect("reader"));
+        cx.peer(&format!("close {}", p.id));
+    }
+    cx.warm();
+}
+
+fn reader_leaves_bytes(cx: &mut Cx) {
+    let p = cx.warm();
+    let reader = asleep(move || show(sys::recv(p.fd, &mut [0; 3], 0)));
+    let other = taken_over(cx, p.fd);
+    cx.peer("send 0 more-than-three");
+    say!("{}", reader.join().expect("reader"));
+    settle();
+    cx.peer("recv 0 9");
+    works_still(cx, other);
+}
+
+/// The number by which a socket was put into a set is closed while a thread sleeps on a duplicate.
+fn set_hears(cx: &mut Cx) {
+    let p = cx.warm();
+    let copy = sys::dup(p.fd).expect("dup") as Fd;
+    let set = sys::epoll();
+    sys::ep_add(set, p.fd, libc::EPOLLIN | libc::EPOLLRDHUP, 7).expect("add");
+    let reader = reader(copy);
+    let other = taken_over(cx, p.fd);
+    cx.peer("send 0 byte");
+    say!("{}", reader.join().expect("reader"));
+    cx.peer("close 0");
+    settle();
+    say!("set {}", sys::ep_show(set, 3000));
+    say!("close -> {}", show(sys::close(copy)));
+    works_still(cx, other);
+}
+
 /// While the call lasts the socket is open; with it, it is closed.
 fn peer_hears_the_end(cx: &mut Cx) {
     let p = cx.warm();
@@ -150,13 +209,11 @@ fn peer_hears_the_end(cx: &mut Cx) {
 }
 
 fn writer(fd: Fd) -> JoinHandle<String> {
-    let writer = std::thread::spawn(move || {
-        // (More than both kernels' buffers, and less than it takes them to grow.)
+    asleep(move || {
+        // (More than both kernels' buffers.)
         let told = sys::send(fd, &vec![b'w'; 8 << 20], MSG_NOSIGNAL);
         told.map_or_else(|e| e.to_string(), |n| if n == 8 << 20 { "all".to_string() } else { "some".into() })
-    });
-    settle();
-    writer
+    })
 }
 
 fn writer_gets_on(cx: &mut Cx) {
@@ -205,30 +262,11 @@ fn again_and_again(cx: &mut Cx) {
     let mut wrong = 0;
     for _ in 0..66 {
         let p = cx.warm();
-        let reader = reader_at_once(p.fd);
+        let reader = asleep(move || show(sys::recv(p.fd, &mut [0; 9], 0)));
         let _ = sys::close(p.fd);
         cx.ask(&format!("close {}", p.id));
         wrong += u32::from(reader.join().expect("reader") != "0");
     }
     say!("wrong {wrong} more {}", count() > before + 8);
     cx.warm();
-}
-
-/// A reader that the kernel says is asleep.
-fn reader_at_once(fd: Fd) -> JoinHandle<String> {
-    let (say, said) = std::sync::mpsc::channel();
-    let reader = std::thread::spawn(move || {
-        let me = std::fs::read_link("/proc/thread-self").expect("thread");
-        say.send(me).expect("listener");
-        show(sys::recv(fd, &mut [0; 9], 0))
-    });
-    let stat = std::path::Path::new("/proc").join(said.recv().expect("thread")).join("stat");
-    let is_asleep = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
-    for _ in 0..2 {
-        while !is_asleep() {
-            std::thread::yield_now();
-        }
-        std::thread::sleep(std::time::Duration::from_millis(3));
-    }
-    reader
 }

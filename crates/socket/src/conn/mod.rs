@@ -284,7 +284,7 @@ impl Conn {
     pub(crate) fn forget_other_threads(&self) {
         self.interest.rx_waiters.store(0, Ordering::Relaxed);
         self.interest.tx_waiters.store(0, Ordering::Relaxed);
-        self.unmark(flag::KEPT);
+        self.unmark(flag::KEPT.and(flag::HELD_OPEN));
         self.life.uses.fetch_and(!(FD - CALL), Ordering::Relaxed);
     }
 

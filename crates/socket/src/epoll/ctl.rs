@@ -122,7 +122,9 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     if table::get(fd) != Entry::Conn(conn_index) {
         // Another thread has closed the number meanwhile: what the kernel has put into the set may be
         // another socket, and nobody would take this record out any more.
-        let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);
+        if hold(fd).is_none_or(|other| find(&other, epfd, fd).is_none()) {
+            let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);
+        }
         drop_registration(conn, registration, true);
         return Ok(Outcome::Forward);
     }
@@ -138,8 +140,10 @@ pub fn note_added(epfd: i32, fd: i32, events: u32, data: u64) {
         && is_watched_in(conn.phase())
         && find(&conn, epfd, fd).is_none()
         && kernel_ctl(epfd, Op::Del, fd, 0, 0).is_ok()
+        && !matches!(add(&conn, conn.index(), epfd, fd, events, data), Ok(Outcome::Done(_)))
+        && table::get(fd) == Entry::Conn(conn.index())
     {
-        let _ = add(&conn, conn.index(), epfd, fd, events, data);
+        let _ = kernel_ctl(epfd, Op::Add, fd, events, data);
     }
 }
 
@@ -155,7 +159,11 @@ fn modify_bare(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Resul
     }
     kernel_ctl(epfd, Op::Mod, fd, events, data)?;
     kernel_ctl(epfd, Op::Del, fd, 0, 0)?;
-    add(conn, conn.index(), epfd, fd, events, data)
+    let added = add(conn, conn.index(), epfd, fd, events, data);
+    if !matches!(added, Ok(Outcome::Done(_))) && table::get(fd) == Entry::Conn(conn.index()) {
+        let _ = kernel_ctl(epfd, Op::Add, fd, events, data);
+    }
+    Ok(Outcome::Done(0))
 }
 
 fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {

@@ -4,7 +4,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::epoll::ctl::meant;
-use crate::held::hold_index;
+use crate::held::{Held, hold, hold_index};
 use crate::here::Part as _;
 use crate::interest::events::{READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, Told, of_conn};
@@ -345,10 +345,19 @@ fn tick(set: &Set) {
         if let Some(conn) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
             && conn.phase() == Phase::Intent
         {
-            answer::refresh(&conn, registration.fd());
+            answer::refresh(&conn, number_of(&conn, registration));
         }
     }
     look_after_watched();
+}
+
+/// A number of the registered socket: the one by which it was registered may be closed, and a duplicate live.
+fn number_of(conn: &Held, registration: &Registration) -> i32 {
+    let (fd, wanted) = (registration.fd(), Entry::Conn(conn.index()));
+    if table::get(fd) == wanted {
+        return fd;
+    }
+    table::entries().find(|(_, entry)| *entry == wanted).map_or(-1, |(other, _)| other)
 }
 
 /// Looks whether the peers live that are watched, in whatever set (or set of sets) somebody waits for them.
@@ -357,8 +366,8 @@ pub(crate) fn look_after_watched() {
         return;
     }
     for (fd, entry) in table::entries() {
-        let Entry::Conn(index) = entry else { continue };
-        let Some(conn) = hold_index(index).filter(|conn| conn.has(flag::WATCHED)) else { continue };
+        let Entry::Conn(_) = entry else { continue };
+        let Some(conn) = hold(fd).filter(|conn| conn.has(flag::WATCHED)) else { continue };
         let Some(end) = End::still_of(&conn) else { continue };
         if end.outgoing.used() == Ok(0) {
             watch::unwatch(&conn);
@@ -475,7 +484,7 @@ fn effective(told: Told, hushed: &mut u32) -> Option<(u32, u64)> {
     }
     if conn.phase() == Phase::Intent {
         let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
-        if answer::refresh(&conn, fd) == Phase::Plain {
+        if answer::refresh(&conn, number_of(&conn, registration)) == Phase::Plain {
             // Converted to a registration of the bare TCP socket: the kernel will report what is left to
             // report.
             return plain_now(fd, events, data);
@@ -577,7 +586,7 @@ fn hush(conn: &Conn, end: &End, registration: &Registration) -> bool {
 
 fn hear_tcp(conn: &Conn, fd: i32, raised: u32, events: u32) {
     let Some(end) = End::of(conn) else { return };
-    ready::note_tcp(conn, &end, fd, end_of_stream(fd, raised, events));
+    ready::note_reported(conn, &end, fd, end_of_stream(fd, raised, events));
     if raised & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, &end, fd) {
         ready::break_off(conn, &end, fd);
     }

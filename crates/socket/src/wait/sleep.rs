@@ -97,6 +97,7 @@ pub(crate) fn sleep(
         return Err(Errno::EAGAIN);
     }
     let call = Call::on(conn, entry);
+    call.note_number(fd);
     let outcome = rest(conn, end, fd, wish, limit, &call);
     call.end_on(conn);
     outcome
@@ -200,7 +201,8 @@ pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
 fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
     let mut patience = Patience::default();
     loop {
-        if conn.phase() == Phase::Intent && answer::refresh(conn, fd) != Phase::Intent {
+        let number = kept::number(conn, conn.index(), fd);
+        if conn.phase() == Phase::Intent && answer::refresh(conn, number) != Phase::Intent {
             return Ok(());
         }
         let is_loud = doorbell::rearm(conn, end, wish != Wish::Space, wish == Wish::Space);
@@ -234,8 +236,8 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if fds[1].revents & bits::NVAL != 0 {
             return Err(Errno::EBADF);
         }
-        if conn.phase() == Phase::Intent && fds[1].revents & (bits::HUP | bits::ERR) != 0 {
-            // (A connect() that failed.)
+        if conn.phase() == Phase::Intent && fds[1].revents != 0 {
+            // (Or a connect() that failed.)
             answer::is_established(conn, number);
         }
         ready::note_tcp(conn, end, number, u32::from(fds[1].revents as u16));
