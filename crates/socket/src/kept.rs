@@ -2,8 +2,8 @@
 //! its own socket, as in the kernel, where a call keeps the socket open that it found at first. (A sleep by
 //! number does not: the kernel looks the number up anew when something wakes it.)
 //!
-//! The socket gets a number of ours until its last call is over. There are few of them; calls on more sockets
-//! than that look at the number which the program had, and end with EBADF when it is gone.
+//! The socket of a sleeper gets a number of ours until its last call is over. There are few of them; calls on
+//! more sockets than that, and those that are not asleep, have no number any more, and end with EBADF.
 
 use crate::conn::Conn;
 use crate::flag;
