@@ -265,7 +265,7 @@ impl<T: Tier> Fabric<T> {
 
     /// Looks through the slots that wait for a side which may have died without letting go.
     fn reclaim(&self, group: &Group) -> Option<(Index, &'static SlotView)> {
-        for _ in 0..2 * SLOTS_MAX {
+        for _ in 0..group.closing.len().min(2 * SLOTS_MAX) {
             let (index, view) = group.closing.pop_front(&self.views)?;
             if is_let_go(view.header()) || self.is_orphaned(view) {
                 return Some((index, view));

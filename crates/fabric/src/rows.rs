@@ -150,6 +150,21 @@ impl<T: Tier> Connections<'_, T> {
             .then_some(RowId { place: (bucket * ROWS + place) as u32, generation })
     }
 
+    /// The row of a connection that a server's socket with this cookie has taken up, with the client's: for a
+    /// program that got such a socket. Every row is looked at.
+    pub fn find_served(&self, server_cookie: u64) -> Option<(RowId, u64)> {
+        let map = self.0.mapped()?;
+        (0..CONNECTION_BUCKETS * ROWS).find_map(|place| {
+            let key = map.keys[place / ROWS].0[place % ROWS].load(Acquire);
+            let row = &map.connections[place / ROWS][place % ROWS];
+            let is_it = key != 0 && key != BUSY && row.server_cookie.load(Acquire) == server_cookie;
+            let found = self.find(key).filter(|_| is_it)?;
+            // (A row that has changed hands meanwhile is another connection's.)
+            (found.place == place as u32 && row.server_cookie.load(Acquire) == server_cookie)
+                .then_some((found, key))
+        })
+    }
+
     /// The undecided row of a client at this address, without the kernel's help: for a server that cannot ask
     /// it. Every row is looked at.
     pub fn find_at(&self, client: Endpoint) -> Option<RowId> {

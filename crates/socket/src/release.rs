@@ -19,12 +19,16 @@ pub struct Ends {
 }
 
 /// Whoever was counted beside this process may have been killed, or never have taken what was passed to him.
-/// If the kernel knows the socket as open no more, nobody holds the side.
+/// If the kernel knows the socket as open no more, nobody holds the side. (Once both directions have ended it
+/// lists none, held or not: then it is believed of who is known to be dead.)
 pub(crate) fn end_if_last(conn: &Conn, ends: Ends) {
+    /// Of net/tcp_states.h.
+    const TIME_WAIT: u8 = 6;
     let (Some(end), Some(cookie)) = (End::still_of(conn), own_cookie(conn)) else { return };
     let is_gone = match os::diag::lookup(ends.local.unmapped(), ends.peer.unmapped()) {
-        Ok(found) => found.cookie != cookie || found.inode == 0,
-        Err(errno) => errno == os::Errno::ENOENT,
+        Ok(found) if found.cookie == cookie && found.state != TIME_WAIT => found.inode == 0,
+        Err(errno) if errno != os::Errno::ENOENT => false,
+        _ => end.mine().holders.load(Shared::Acquire) <= 1 || are_others_dead(conn, &end),
     };
     if is_gone && !conn.has(flag::LEFT) {
         end.say_closed();

@@ -1,7 +1,7 @@
 //! Processes that share a connection, of which one is stopped, or killed and not waited for, in the middle of
 //! whatever it does: the other's calls are never refused for it.
 
-use crate::context::{Case, Cx, say};
+use crate::context::{Case, Cx, say, settle};
 use isthmus_tests::sys::{self, Fd, show};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "sharer.stopped_writer", shm: true, run: stopped_writer },
     Case { name: "sharer.killed_while_both_sleep", shm: true, run: killed_while_both_sleep },
     Case { name: "sharer.zombie_then_close", shm: true, run: zombie_then_close },
+    Case { name: "sharer.reads_the_last_words_after_the_others_close", shm: true, run: last_words },
 ];
 
 /// Writes without end from memory that nobody has touched before: each page costs a fault in the middle of
@@ -125,4 +126,36 @@ fn killed_while_both_sleep(cx: &mut Cx) {
         missed += usize::from(!reader.join().expect("reader"));
     }
     say!("missed {missed}, {killed} were killed");
+}
+
+/// Both directions have ended, and the kernel lists the socket no more as one that is open, though a child
+/// has it still, and bytes to read: the parent's close is not the last, and the peer's memory is not free.
+fn last_words(cx: &mut Cx) {
+    let mut read = 0;
+    for _ in 0..3 {
+        let p = cx.warm();
+        let (near, far) = sys::socketpair();
+        let child = sys::fork(|| {
+            let _ = sys::close(near);
+            let _ = sys::read(far, &mut [0; 1]);
+            let mut words = [0; 16];
+            let is_read = sys::read(p.fd, &mut words) == Ok(5) && words.starts_with(b"adieu");
+            u8::from(!is_read || sys::read(p.fd, &mut words) != Ok(0))
+        });
+        let _ = sys::close(far);
+        sys::shutdown(p.fd, libc::SHUT_WR).expect("shutdown");
+        cx.ask(&format!("drain {}", p.id));
+        cx.ask(&format!("send {} adieu", p.id));
+        cx.ask(&format!("close {}", p.id));
+        settle();
+        sys::close(p.fd).expect("close");
+        let later: Vec<_> = (0..4).map(|_| cx.warm()).collect();
+        let _ = sys::write(near, b"x");
+        read += usize::from(sys::wait(child) == "exit 0");
+        later.iter().for_each(|pair| _ = sys::close(pair.fd));
+        let _ = sys::close(near);
+    }
+    say!("{read} of 3 have read all");
+    let last = cx.warm();
+    cx.watch(last.fd);
 }

@@ -317,6 +317,19 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Bars("a_port_with_both_kinds_of_listener_is_not_waited_for_every_time"),
     },
+    Mend {
+        name: "closed-client-missed",
+        without: "a program after exec loses what is in the ring if the kernel does not find the closed client",
+        edits: &[edit(
+            "crates/socket/src/claim.rs",
+            "            return find_served(fd, at);\n",
+            "            return Err(Reason::PEERNOSMC);\n",
+        )],
+        test: Test::Unit(
+            "sim",
+            "a_program_reads_on_after_exec_though_the_kernel_misses_the_client_that_has_closed",
+        ),
+    },
 ];
 
 #[cfg(test)]

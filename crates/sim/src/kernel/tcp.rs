@@ -488,17 +488,23 @@ impl World {
     }
 
     /// Who has these ends, or listens there: cookie, owner, inode, state.
-    pub(crate) fn find(&self, local: Endpoint, remote: Endpoint) -> Option<(u64, u32, u64, u8)> {
+    pub(crate) fn find(&mut self, local: Endpoint, remote: Endpoint) -> Option<(u64, u32, u64, u8)> {
         let ends = |this: &&Socket| this.local == local && this.remote == remote && this.is_connected();
         if let Some(this) = self.sockets.iter().flatten().find(ends) {
-            return Some((this.cookie, this.uid, this.inode, this.state));
+            let found = (this.cookie, this.uid, this.inode, this.state);
+            return (this.inode != 0 || !self.misses()).then_some(found);
         }
         let waits = |this: &&Lingering| this.local == local && this.remote == remote && this.until > self.now;
         if let Some(this) = self.lingering.iter().find(waits) {
-            return Some((this.cookie, 1000, 0, TIME_WAIT));
+            let found = (this.cookie, 1000, 0, TIME_WAIT);
+            return (!self.misses()).then_some(found);
         }
         let listener = self.socket(self.listener_at(local)?);
         Some((listener.cookie, listener.uid, listener.inode, LISTEN))
+    }
+
+    fn misses(&mut self) -> bool {
+        self.misses_once_in > 0 && self.random.once_in(self.misses_once_in)
     }
 
     pub(crate) fn get_option(

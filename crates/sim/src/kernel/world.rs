@@ -138,6 +138,9 @@ pub(crate) struct World {
     pub(crate) random: Random,
     /// Once in so many calls somebody else runs next; 0: only who waits or yields gives way.
     pub(crate) once_in: usize,
+    /// Once in so many questions a socket without a descriptor is not found, since it is on its way to
+    /// TIME_WAIT (so Linux up to 6.18: the new entry has no reference yet); 0: never.
+    pub(crate) misses_once_in: usize,
     pub(crate) since_switch: u32,
     pub(crate) current: usize,
     pub(crate) threads: Vec<Thread>,
@@ -164,6 +167,7 @@ impl World {
             now: 1_000_000_000,
             random: Random::new(seed),
             once_in: 0,
+            misses_once_in: 0,
             since_switch: 0,
             current: usize::MAX,
             threads: vec![],

@@ -283,3 +283,29 @@ fn another_program_goes_on_with_a_child_of_a_client_that_has_ended() {
         });
     }
 }
+
+#[test]
+fn a_program_reads_on_after_exec_though_the_kernel_misses_the_client_that_has_closed() {
+    for seed in 0..ORDERS {
+        simulate(seed, move |machine| {
+            machine.world().once_in = [2, 7, 30][seed as usize % 3];
+            machine.world().misses_once_in = 1;
+            spawn(machine, true, |program| {
+                let listener = listen(&program);
+                let fd = program.accept(listener, false).unwrap();
+                greet(&program, fd);
+                program.nap(40_000_000);
+                program.exec(true, move |next| {
+                    hear(&next, fd, "last words");
+                    assert_eq!(read_some(&next, fd), "");
+                });
+            });
+            spawn(machine, true, |program| {
+                let fd = connect(&program);
+                greet(&program, fd);
+                say(&program, fd, "last words");
+                program.close(fd).unwrap();
+            });
+        });
+    }
+}

@@ -95,6 +95,7 @@ fn run(plan: &Plan) -> Result<usize, String> {
         {
             let mut world = machine.world();
             (world.once_in, world.tcp_room) = (plan.once_in, plan.tcp_room);
+            world.misses_once_in = 9;
         }
         machine.on_stuck(Box::new(move |world| {
             let mut model = judge.model();
