@@ -6,6 +6,7 @@
 //! is handed.) Does not own: policy. No function here retries, waits or falls back.
 #![cfg_attr(not(any(test, feature = "sim")), no_std)]
 
+pub mod apart;
 pub mod confined;
 mod decimal;
 pub mod diag;

@@ -8,6 +8,7 @@ use crate::part::Part as _;
 use crate::raw::{nr, syscall};
 use crate::raw_poll::libc_errno;
 use crate::{Errno, Result, raw_poll};
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 pub use crate::raw_poll::{ErrnoLocation, PollFd, bits, wait_raw};
@@ -17,9 +18,15 @@ pub type LibcPoll = unsafe extern "C-unwind" fn(*mut PollFd, u64, i32) -> i32;
 
 static LIBC_POLL: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Installs libc's `poll` and `__errno_location` for [`wait`].
-pub fn use_libc(poll: LibcPoll, errno: ErrnoLocation) {
+/// Signature of libc's `ppoll`, the same.
+pub type LibcPpoll = unsafe extern "C-unwind" fn(*mut PollFd, u64, *const [i64; 2], *const c_void) -> i32;
+
+static LIBC_PPOLL: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Installs libc's `poll`, `ppoll` and `__errno_location` for [`wait`].
+pub fn use_libc(poll: LibcPoll, ppoll: LibcPpoll, errno: ErrnoLocation) {
     raw_poll::use_errno(errno);
+    LIBC_PPOLL.store(ppoll as *mut (), Ordering::Release);
     LIBC_POLL.store(poll as *mut (), Ordering::Release);
 }
 
@@ -74,6 +81,25 @@ pub fn wait(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
         }
         told => told,
     }
+}
+
+/// As [`wait`], with these signals blocked meanwhile, and no others.
+pub(crate) fn wait_masked(fds: &mut [PollFd], timeout_ms: i32, blocked: u64) -> Result<usize> {
+    let ppoll = LIBC_PPOLL.load(Ordering::Acquire);
+    if ppoll.is_null() {
+        return wait_raw(fds, timeout_ms);
+    }
+    // SAFETY: `use_libc` stored a function of exactly this type.
+    let ppoll = unsafe { core::mem::transmute::<*mut (), LibcPpoll>(ppoll) };
+    let (seconds, ms) = (i64::from(timeout_ms) / 1000, i64::from(timeout_ms) % 1000);
+    let limit = [seconds, ms * 1_000_000];
+    let limit_ptr = if timeout_ms < 0 { core::ptr::null() } else { &raw const limit };
+    // (libc's own set is longer than the kernel's.)
+    let mut mask = [0u64; 16];
+    mask[0] = blocked;
+    // SAFETY: slice, time and mask outlive the call.
+    let ready = unsafe { ppoll(fds.as_mut_ptr(), fds.len() as u64, limit_ptr, mask.as_ptr().cast()) };
+    usize::try_from(ready).map_err(|_| libc_errno())
 }
 
 /// Sleeps for so long, or until a signal handler has run.

@@ -271,8 +271,9 @@ mod linux_raw_sys_prctl {
 ///
 /// poll(2) fails with EINTR whatever the handler said; a blocking read or write would have gone on. The
 /// kernel does not tell which handler ran, so one without SA_RESTART makes its program responsible for EINTR
-/// everywhere. Signals that the thread's own faults raise do not count: they cannot arrive while it sleeps.
-/// Neither do libc's own (older glibc installs the one for cancellation in every threaded program).
+/// everywhere but in a call that has lasted ([`crate::apart`]). Signals that the thread's own faults raise do
+/// not count: they cannot arrive while it sleeps. Neither do libc's own (older glibc installs the one for
+/// cancellation in every threaded program).
 pub fn all_handlers_restart() -> bool {
     if crate::confined::is_confined() {
         return crate::confined::handlers_restart();

@@ -85,14 +85,34 @@ fn return_places() -> Option<[usize; 4]> {
 
 /// What [`crate::process::all_handlers_restart`] says, asked of the kernel now.
 pub(crate) fn all_handlers_restart() -> bool {
+    handlers().all(|(_, restarts)| restarts)
+}
+
+/// The signals (bit 0 for number 1) whose handlers have SA_RESTART, if there are others that have not; else
+/// none.
+pub(crate) fn restarting_beside_others() -> u64 {
+    let (mut restarting, mut are_others) = (0, false);
+    for (signal, restarts) in handlers() {
+        if restarts {
+            restarting |= 1 << (signal - 1);
+        } else {
+            are_others = true;
+        }
+    }
+    if are_others { restarting } else { 0 }
+}
+
+/// The signals that have a handler and count (see [`crate::process::all_handlers_restart`]), and whether
+/// calls go on after it.
+fn handlers() -> impl Iterator<Item = (u32, bool)> {
     const SA_RESTART: u64 = 0x1000_0000;
     /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS.
     const FAULTS: [u32; 7] = [4, 5, 6, 7, 8, 11, 31];
     const LIBCS: core::ops::RangeInclusive<u32> = 32..=34;
-    (1..=64u32).filter(|signal| !FAULTS.contains(signal) && !LIBCS.contains(signal)).all(|signal| {
+    (1..=64u32).filter(|signal| !FAULTS.contains(signal) && !LIBCS.contains(signal)).filter_map(|signal| {
         let mut action = SigAction::default();
         // SAFETY: asking for a disposition writes one kernel sigaction with an 8-byte mask.
         unsafe { syscall!(nr::__NR_rt_sigaction, signal, 0, &raw mut action, 8) };
-        action.handler <= 1 || action.flags & SA_RESTART != 0
+        (action.handler > 1).then_some((signal, action.flags & SA_RESTART != 0))
     })
 }

@@ -1,6 +1,7 @@
 //! What this room remembers of a process, in one value: which descriptors are ours, which calls it may make,
 //! and what was asked once. Owns: the only static of such things. All of it is zero at first.
 
+use crate::apart::Due;
 use crate::confined::Filter;
 use crate::diag::Cached;
 use crate::fd::Internal;
@@ -37,6 +38,7 @@ parts! {
     narrow: Narrow,
     diag: Cached,
     internal: Internal,
+    due: Due,
 }
 
 impl Default for State {

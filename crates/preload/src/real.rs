@@ -119,6 +119,15 @@ pub(crate) fn forward_poll() -> os::poll::LibcPoll {
     poll
 }
 
+/// The same of libc's ppoll.
+pub(crate) fn forward_ppoll() -> os::poll::LibcPpoll {
+    unsafe extern "C-unwind" fn ppoll(fds: *mut PollFd, count: u64, time: Time, mask: Mask) -> c_int {
+        // SAFETY: forwarded contract.
+        unsafe { forward::ppoll(fds, count, time, mask) }
+    }
+    ppoll
+}
+
 /// The same of libc's pselect.
 pub(crate) fn forward_pselect() -> os::select::LibcPselect {
     unsafe extern "C-unwind" fn pselect(

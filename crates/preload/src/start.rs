@@ -30,7 +30,7 @@ extern "C" fn constructor() {
         return;
     }
     os::process::refresh_pid();
-    os::poll::use_libc(real::forward_poll(), hook::errno_location);
+    os::poll::use_libc(real::forward_poll(), real::forward_ppoll(), hook::errno_location);
     os::select::use_libc(real::forward_pselect());
     if let Some(clock) = real::kernel_clock() {
         os::time::use_kernel_clock(clock);

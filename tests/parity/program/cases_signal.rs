@@ -14,6 +14,7 @@ pub(crate) const CASES: &[Case] = &[
     case("signal.send_timeout", send_timeout),
     case("signal.interrupted_read", interrupted_read),
     case("signal.restarted_read", restarted_read),
+    case("signal.restarted_read_beside_another_handler", restarted_beside_another),
     case("signal.interrupted_write", interrupted_write),
     case("signal.interrupted_waits", interrupted_waits),
     case("signal.waitall_interrupted", waitall_interrupted),
@@ -108,6 +109,35 @@ fn restarted_read(cx: &mut Cx) {
     say!("with SO_RCVTIMEO read -> {}", show(sys::read(fd, &mut buf)));
     n.stop();
     say!("handler ran: {}", sys::hits() >= 1);
+}
+
+/// Which handlers a process has beside the one that runs says nothing; one whose signal is blocked runs when
+/// that is let through.
+fn restarted_beside_another(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let read_under_fire = |cx: &mut Cx| {
+        let mut buf = [0u8; 9];
+        let nagger = Nagger::every(Duration::from_millis(150), sys::this_thread());
+        cx.ask("later 500 send 0 abc");
+        let read = sys::read(fd, &mut buf);
+        nagger.stop();
+        say!("read -> {}, handler ran: {}", show(read), sys::hits() >= 1);
+        if read != Ok(3) {
+            say!("again -> {}", show(sys::read(fd, &mut buf)));
+        }
+    };
+    sys::catch(libc::SIGUSR2, false);
+    sys::catch(SIGUSR1, true);
+    read_under_fire(cx);
+    sys::block(libc::SIGALRM, true);
+    sys::catch(libc::SIGALRM, true);
+    sys::signal_thread(sys::this_thread(), libc::SIGALRM);
+    read_under_fire(cx);
+    sys::catch(SIGUSR1, false);
+    read_under_fire(cx);
+    sys::catch(SIGUSR1, true);
+    sys::block(libc::SIGALRM, false);
+    say!("the blocked one ran: {}", sys::hits() >= 1);
 }
 
 fn interrupted_write(cx: &mut Cx) {

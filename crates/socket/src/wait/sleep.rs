@@ -200,6 +200,8 @@ pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
 
 fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
     let mut patience = Patience::default();
+    // Of calls without a time limit, which some handlers interrupt and others do not.
+    let mut is_long = limit.0.is_some();
     loop {
         let number = kept::number(conn, conn.index(), fd);
         if conn.phase() == Phase::Intent && answer::refresh(conn, number) != Phase::Intent {
@@ -216,13 +218,23 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         }
         let longest = longest_sleep(conn, end, wish);
         let (most, bell) = if is_loud { (patience.next_ms(), -1) } else { (longest, end.my_bell()) };
+        let most = if is_long || (0..os::apart::FIRST_SLICE_MS).contains(&most) {
+            most
+        } else {
+            os::apart::FIRST_SLICE_MS
+        };
         let timeout = limit.slice_ms(most).ok_or(Errno::EAGAIN)?;
         let mut fds = [
             PollFd { fd: bell, events: bits::IN, revents: 0 },
             PollFd { fd: number, events: tcp_events(end, wish), revents: 0 },
+            PollFd { fd: -1, events: 0, revents: 0 },
         ];
         hand_over();
-        os::poll::wait(&mut fds, timeout)?;
+        match limit.0.is_none() && is_long {
+            true => os::apart::wait(&mut fds, timeout)?,
+            false => os::poll::wait(&mut fds[..2], timeout)?,
+        };
+        is_long |= most == os::apart::FIRST_SLICE_MS;
         if fds[0].revents != 0 {
             doorbell::note_rung(conn);
         }

@@ -1,0 +1,108 @@
+//! A sleep in a call that goes on after a handler with SA_RESTART, and is interrupted by any other. Owns:
+//! that the two are told apart in a process that has both.
+//!
+//! poll(2) fails with EINTR whichever handler ran. So those that let calls go on are held back for the
+//! length of the sleep, and a signalfd, which nobody reads, wakes it when one is due: it runs as the sleep
+//! ends. What interrupts the sleep itself is one of the others.
+
+use crate::part::Part as _;
+use crate::poll::{PollFd, bits};
+use crate::raw::{nr, syscall};
+use crate::{Result, check, signals};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+/// A call is told apart once it has lasted so long: most never ask. What the kernel has said of the handlers
+/// is believed for less than that, so it is no older than the call.
+pub const FIRST_SLICE_MS: i32 = 50;
+const BELIEVED_NS: u64 = 40_000_000;
+
+/// The signalfd of a process, plus one, and the signals that it tells of (made where it is first wanted, and
+/// kept: a handler may jump out of the sleep); which signals are to be held back, and when that was asked.
+pub(crate) struct Due {
+    fd: AtomicI32,
+    signals: AtomicU64,
+    held_back: AtomicU64,
+    asked_ns: AtomicU64,
+}
+
+impl Due {
+    pub(crate) const fn new() -> Self {
+        let zero = AtomicU64::new(0);
+        Due {
+            fd: AtomicI32::new(0),
+            signals: AtomicU64::new(0),
+            held_back: AtomicU64::new(0),
+            asked_ns: zero,
+        }
+    }
+
+    /// It was closed behind our back.
+    fn forget(&self, fd: i32) {
+        let _ = self.fd.compare_exchange(fd + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    fn held_back(&self) -> u64 {
+        let now = crate::time::monotonic_ns();
+        let asked = self.asked_ns.load(Ordering::Acquire);
+        if now.wrapping_sub(asked) < BELIEVED_NS {
+            return self.held_back.load(Ordering::Relaxed);
+        }
+        let held_back = signals::restarting_beside_others();
+        self.held_back.store(held_back, Ordering::Relaxed);
+        self.asked_ns.store(now, Ordering::Release);
+        held_back
+    }
+
+    /// One that tells of `signals`.
+    fn of(&self, signals: u64) -> Result<i32> {
+        let fd = self.fd.load(Ordering::Acquire);
+        if fd != 0 && self.signals.load(Ordering::Relaxed) == signals {
+            return Ok(fd - 1);
+        }
+        // SAFETY: the mask is readable for its eight bytes.
+        let made =
+            check(unsafe { syscall!(nr::__NR_signalfd4, usize::MAX, &raw const signals, 8, nr::O_CLOEXEC) })?;
+        let made = crate::fd::raise(made as i32)?;
+        self.signals.store(signals, Ordering::Relaxed);
+        let before = self.fd.swap(made + 1, Ordering::AcqRel);
+        if before != 0 {
+            crate::fd::close(before - 1);
+        }
+        Ok(made)
+    }
+}
+
+fn blocked() -> u64 {
+    let mut blocked = 0u64;
+    // SAFETY: asking for the mask writes its eight bytes.
+    unsafe { syscall!(nr::__NR_rt_sigprocmask, 0, 0, &raw mut blocked, 8) };
+    blocked
+}
+
+/// As `poll::wait`. Where a handler with SA_RESTART ran, and once a second, it may return early with nothing
+/// to tell. The last of `fds` is for this function's own use. For calls that have lasted for [`FIRST_SLICE_MS`].
+#[inline(never)]
+pub fn wait(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
+    /// Should somebody have closed the signalfd, and have its number, no handler is late for longer.
+    const LONGEST_MS: i32 = 1000;
+    let Some((due, own)) = fds.split_last_mut() else { return Ok(0) };
+    let held_back = if crate::confined::is_confined() { 0 } else { Due::here().held_back() };
+    let blocked = if held_back == 0 { 0 } else { blocked() };
+    let told = match held_back & !blocked {
+        0 => None,
+        signals => Due::here().of(signals).ok(),
+    };
+    let Some(told) = told else { return crate::poll::wait(own, timeout_ms) };
+    *due = PollFd { fd: told, events: bits::IN, revents: 0 };
+    let most = if timeout_ms < 0 { LONGEST_MS } else { timeout_ms.min(LONGEST_MS) };
+    let ready = crate::poll::wait_masked(fds, most, blocked | held_back)?;
+    match fds.last().map_or(0, |due| due.revents) {
+        0 => Ok(ready),
+        seen => {
+            if seen & bits::NVAL != 0 {
+                Due::here().forget(told);
+            }
+            Ok(ready - 1)
+        }
+    }
+}
