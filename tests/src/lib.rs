@@ -3,10 +3,12 @@
 
 pub mod bed;
 pub mod dist;
+pub mod mode;
 pub mod process;
 pub mod scratch;
 pub mod sys;
 pub mod words;
 
-pub use bed::{Bed, Mode, free_port};
+pub use bed::{Bed, free_port};
+pub use mode::Mode;
 pub use process::{Outcome, Running, installed, within};
