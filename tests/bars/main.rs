@@ -87,7 +87,7 @@ fn registry_size(bed: &Bed) -> (usize, u64) {
 #[test]
 fn integrity_both_ways() {
     let bytes = setting("BARS_BYTES", 32 << 20);
-    for mode in Mode::wanted() {
+    for mode in Mode::wanted_of("integrity") {
         let bed = Bed::new("integrity", mode);
         let port = u64::from(free_port());
         let before = shared_files();
@@ -117,7 +117,7 @@ fn kills() -> u64 {
 /// Clients are killed at random moments; the server outlives them all, its descriptors stay flat.
 #[test]
 fn killed_clients() {
-    for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted().contains(m)) {
+    for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted_of("kill-client").contains(m)) {
         let bed = Bed::new("kill-client", mode);
         let (port, before) = (u64::from(free_port()), shared_files());
         let mut random = Random::new(11);
@@ -158,7 +158,7 @@ fn killed_clients() {
 /// Servers are killed at random moments; the client sees a prefix and an end.
 #[test]
 fn killed_servers() {
-    for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted().contains(m)) {
+    for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted_of("kill-server").contains(m)) {
         let bed = Bed::new("kill-server", mode);
         let before = shared_files();
         let mut random = Random::new(12);
@@ -204,7 +204,7 @@ fn assert_flat(text: &str, slack: u64) {
 #[test]
 fn connections_opened_and_closed() {
     let count = setting("BARS_CHURN", 2000);
-    for mode in Mode::wanted() {
+    for mode in Mode::wanted_of("churn") {
         let bed = Bed::new("churn", mode);
         let before = shared_files();
         for _ in 0..setting("BARS_CHURN_ROUNDS", 1) {
@@ -234,7 +234,7 @@ fn assert_mapped_flat(text: &str) {
 #[test]
 fn successive_peers() {
     let count = setting("BARS_PEERS", 300);
-    for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted().contains(m)) {
+    for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted_of("peers").contains(m)) {
         for peers in ["servers", "clients"] {
             let bed = Bed::new("peers", mode);
             let before = shared_files();
@@ -256,7 +256,7 @@ const SLOTS_BEHIND: u64 = 4;
 #[test]
 fn many_connections_at_once() {
     let count = setting("BARS_MANY", 1000);
-    for mode in Mode::wanted() {
+    for mode in Mode::wanted_of("many") {
         let bed = Bed::new("many", mode);
         let (port, before) = (u64::from(free_port()), shared_files());
         let s = serve(&bed, &["many", "server"], &[port], "server");
@@ -277,7 +277,7 @@ fn many_connections_at_once() {
 #[test]
 fn verdicts_agree() {
     let each = setting("BARS_VERDICTS", 2000) / 4 / 8;
-    for mode in Mode::wanted() {
+    for mode in Mode::wanted_of("verdict") {
         let bed = Bed::new("verdict", mode);
         let (port, before) = (u64::from(free_port()), shared_files());
         let mut s = serve(&bed, &["verdict", "server"], &[port], "server");
@@ -325,7 +325,7 @@ fn compare_carriers(mode: Mode, clients: &str, server: &str) {
 /// Connections at rest cost nothing, in whatever call their owners wait.
 #[test]
 fn idle_connections_use_no_cpu() {
-    for mode in Mode::wanted() {
+    for mode in Mode::wanted_of("idle") {
         let bed = Bed::new("idle", mode);
         let port = u64::from(free_port());
         let s = serve(&bed, &["idle", "server"], &[port], "server");

@@ -35,9 +35,8 @@ pub(crate) fn script(name: &str) -> PathBuf {
 /// wanted it runs twice, which tells whether the scenario itself is reproducible.
 pub(crate) fn same_in_all_modes<T: PartialEq + Debug>(name: &str, scenario: impl Fn(&mut Bed) -> T) {
     let oracle = scenario(&mut Bed::new(name, Mode::Plain));
-    let wanted = Mode::wanted();
-    let alone = wanted == [Mode::Plain];
-    for mode in wanted.into_iter().filter(|m| alone || *m != Mode::Plain) {
+    let alone = Mode::wanted() == [Mode::Plain];
+    for mode in Mode::wanted_of(name).into_iter().filter(|m| alone || *m != Mode::Plain) {
         let result = scenario(&mut Bed::new(name, mode));
         assert!(result == oracle, "{name}, {mode:?}:\n{result:#?}\nover TCP:\n{oracle:#?}");
     }

@@ -38,6 +38,27 @@ impl Mode {
         names.split(',').map(Mode::named).collect()
     }
 
+    /// The modes in which this run has the test of this name: those wanted, but where `$ISTHMUS_PART` says
+    /// that several runs share the work ("1/2" is the first of two), each mode but smc is in one of them
+    /// only.
+    pub fn wanted_of(test: &str) -> Vec<Mode> {
+        let mut modes = Mode::wanted();
+        if let Some(part) = part(&std::env::var("ISTHMUS_PART").unwrap_or_default()) {
+            modes.retain(|mode| mode.is_in(part, test));
+        }
+        modes
+    }
+
+    /// Smc, which is what the tests are about, is in every part. Which one has another mode follows from the
+    /// name.
+    fn is_in(self, (part, parts): (u64, u64), test: &str) -> bool {
+        // (FNV-1a: the same in every run and on every machine.)
+        let hash = test.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        self == Mode::Smc || ((hash >> 32) + self as u64) % parts == part - 1
+    }
+
     fn named(name: &str) -> Mode {
         match name {
             "plain" => Mode::Plain,
@@ -45,6 +66,45 @@ impl Mode {
             "server" => Mode::ServerOnly,
             "client" => Mode::ClientOnly,
             other => panic!("ISTHMUS_MODES: no mode named {other}"),
+        }
+    }
+}
+
+/// "1/2" as numbers; nothing is all of it.
+fn part(text: &str) -> Option<(u64, u64)> {
+    if text.is_empty() {
+        return None;
+    }
+    let numbers = text.split_once('/').and_then(|(part, parts)| part.parse().ok().zip(parts.parse().ok()));
+    match numbers {
+        Some((part, parts)) if (1..=parts).contains(&part) => Some((part, parts)),
+        _ => panic!("ISTHMUS_PART: {text} is no part, as 1/2 is"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mode, part};
+
+    #[test]
+    fn the_parts_together_have_every_mode_and_each_has_smc() {
+        let names: Vec<String> = (0..100).map(|n| format!("epoll.case_{n} server")).collect();
+        for mode in Mode::ALL {
+            let [first, second] = [(1, 2), (2, 2)]
+                .map(|part| names.iter().map(|name| mode.is_in(part, name)).collect::<Vec<_>>());
+            for (first, second) in first.iter().zip(&second) {
+                assert!(if mode == Mode::Smc { *first && *second } else { first != second }, "{mode:?}");
+            }
+            let share = first.iter().filter(|is_in| **is_in).count();
+            assert!(mode == Mode::Smc || (30..70).contains(&share), "{mode:?}: {share} of 100");
+        }
+    }
+
+    #[test]
+    fn a_part_is_one_of_so_many() {
+        assert_eq!((part(""), part("2/2")), (None, Some((2, 2))));
+        for wrong in ["0/2", "3/2", "1", "1/x"] {
+            assert!(std::panic::catch_unwind(|| part(wrong)).is_err(), "{wrong}");
         }
     }
 }

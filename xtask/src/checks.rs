@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::exec::Run;
-use crate::leftovers;
 use crate::workspace::{PRELOAD, Workspace};
+use crate::{leftovers, ordinary_user};
 
 /// Loom explores schedules until this many preemptions per run; two find every ordering bug known to the
 /// ring's tests.
@@ -76,9 +76,21 @@ pub(crate) fn deny(ws: &Workspace) -> anyhow::Result<()> {
 
 /// All tests that run as the calling user, in the workspace's default members.
 pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
+    test_part(ws, None)
+}
+
+/// The same without what the ordinary user has tested before.
+pub(crate) fn test_in_ci(ws: &Workspace) -> anyhow::Result<()> {
+    test_part(ws, ordinary_user::part_of_the_caller())
+}
+
+fn test_part(ws: &Workspace, part: Option<&str>) -> anyhow::Result<()> {
     let run = Run::cargo("run the named test alone: `cargo test -p PACKAGE NAME -- --nocapture`")
         .args(["test"])
-        .with(|c| _ = c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist()));
+        .with(|c| {
+            c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist());
+            c.envs(part.map(|part| (ordinary_user::PART, part)));
+        });
     leftovers::none_after(|| run.go())
 }
 

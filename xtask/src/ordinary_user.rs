@@ -3,6 +3,8 @@
 //! Root builds, an ordinary user runs. The tests are built from a copy of the checkout in a folder that
 //! everybody may read, since a root's checkout often stands where nobody else may look, and tests carry the
 //! paths they were built in.
+//!
+//! In ci, where both users test, each mode but smc of a case runs as one of them: see [`USERS_PART`].
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,19 +29,52 @@ const PACKAGE: &str = "isthmus-tests";
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// Loads and counts that ask nothing of who runs them: `test` alone has them, or ci would take too long.
 const ONCE: [&str; 2] = ["counts", "soak"];
-/// Seconds of a round of torture here; `test` has the rest.
-const TORTURE_SECONDS: &str = "10";
+/// Which part of the work a run of the tests has, where several share it (tests/src/mode.rs).
+pub(crate) const PART: &str = "ISTHMUS_PART";
+/// The ordinary user's in ci, and what is root's then.
+const USERS_PART: &str = "1/2";
+const ROOTS_PART: &str = "2/2";
+/// In ci what is random goes on for half as long here as in `test`, liars by other seeds. Plain torture,
+/// which tells of the torture alone, is left to `test`.
+const SHORTER: [(&str, &str); 4] = [
+    ("TORTURE_SECONDS", "10"),
+    ("TORTURE_ROUNDS", "spin,nospin"),
+    ("FUZZ_SECONDS", "12"),
+    ("FUZZ_SEED", "1001"),
+];
 
-/// Runs the tests of [`PACKAGE`] as [`UID`].
+/// Runs all tests of [`PACKAGE`] as [`UID`].
 pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
-    if !rustix::process::geteuid().is_root() {
+    run(ws, &[])
+}
+
+/// Runs of them what [`checks::test_in_ci`] does not.
+///
+/// [`checks::test_in_ci`]: crate::checks::test_in_ci
+pub(crate) fn test_in_ci(ws: &Workspace) -> anyhow::Result<()> {
+    run(ws, &[&[(PART, USERS_PART)], &SHORTER[..]].concat())
+}
+
+/// The part that is left to the caller in ci; `None` if all of it is.
+pub(crate) fn part_of_the_caller() -> Option<&'static str> {
+    is_root().then_some(ROOTS_PART)
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn run(ws: &Workspace, settings: &[(&str, &str)]) -> anyhow::Result<()> {
+    if !is_root() {
         println!("not root: `cargo xtask test` already runs as an ordinary user");
         return Ok(());
     }
     let stage = Stage::new(ws)?;
     let programs = stage.build()?;
     let here = |program: &&PathBuf| !ONCE.iter().any(|name| is_program(program, name));
-    leftovers::none_after(|| programs.iter().filter(here).try_for_each(|program| stage.run(program)))
+    leftovers::none_after(|| {
+        programs.iter().filter(here).try_for_each(|program| stage.run(program, settings))
+    })
 }
 
 /// Whether cargo made `program` from the test `name`.
@@ -102,14 +137,14 @@ impl Stage {
         Ok(programs)
     }
 
-    fn run(&self, program: &Path) -> anyhow::Result<()> {
+    fn run(&self, program: &Path, settings: &[(&str, &str)]) -> anyhow::Result<()> {
         Run::new(program, "run it as an ordinary user: `cargo xtask dist && cargo test -p isthmus-tests`")
             .limit(LIMIT)
             .with(|c| {
                 // Setting the uid also drops root's supplementary groups.
                 c.uid(UID).gid(UID).current_dir(self.part("src/tests"));
                 c.env("ISTHMUS_DIST", self.part("dist")).env("CARGO_MANIFEST_DIR", self.part("src/tests"));
-                c.env("TORTURE_SECONDS", TORTURE_SECONDS);
+                c.envs(settings.iter().copied());
                 c.env("PATH", open_path()).env("USER", "nobody").env("LOGNAME", "nobody");
                 for variable in ["HOME", "TMPDIR", "XDG_RUNTIME_DIR"] {
                     c.env(variable, self.part("home"));
