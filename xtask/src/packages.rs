@@ -39,6 +39,9 @@ const PROGRAMS: [(&str, &str); 22] = [
 
 /// Set to keep a root's CI from installing anything.
 const NO_INSTALL: &str = "ISTHMUS_NO_INSTALL";
+const INSTALL: [&str; 3] = ["install", "--yes", "--no-install-recommends"];
+/// For a network that is slow; most of it is the JDK.
+const LIMIT: Duration = Duration::from_secs(480);
 /// Debian's switch for "do not start services now"; see its policy-rc.d specification.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
@@ -85,21 +88,24 @@ fn install(missing: &[&'static str]) -> anyhow::Result<()> {
         exec::interrupted()?;
         println!("apt-get update failed: trying with the lists at hand");
     }
+    if apt(&[&INSTALL[..], missing].concat()).is_ok() {
+        return Ok(());
+    }
     // One by one: a package that a release lacks must not keep the others out.
     for package in missing {
-        if apt(&["install", "--yes", "--no-install-recommends", package]).is_err() {
-            exec::interrupted()?;
+        exec::interrupted()?;
+        if apt(&[&INSTALL[..], &[package]].concat()).is_err() {
             println!("apt-get could not install {package}: going on without it");
         }
     }
-    Ok(())
+    exec::interrupted()
 }
 
 fn apt(args: &[&str]) -> anyhow::Result<()> {
     Run::new("apt-get", "see apt's own message")
         .args(["-qq", "-o", "DPkg::Lock::Timeout=60"])
         .args(args)
-        .limit(Duration::from_secs(240))
+        .limit(LIMIT)
         .with(|c| _ = c.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null()))
         .go()
 }
