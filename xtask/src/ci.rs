@@ -1,12 +1,18 @@
 //! `cargo xtask ci`: everything a change must pass, cheapest first. The tests come last, so the last words
 //! are theirs.
 
+use std::thread;
 use std::time::Instant;
+
+use anyhow::anyhow;
 
 use crate::workspace::Workspace;
 use crate::{checks, cross, dist, exec, ordinary_user, packages, symbols, tidy};
 
 type Step = (&'static str, fn(&Workspace) -> anyhow::Result<()>);
+
+/// Waits for the network and touches nothing that is compiled, so it is under way from the start.
+const MEANWHILE: Step = ("packages", packages::packages);
 
 /// In order; each is also a task of its own. (Alone, each of the last two has what both share here.)
 const STEPS: [Step; 12] = [
@@ -18,26 +24,34 @@ const STEPS: [Step; 12] = [
     ("cross", cross::cross),
     ("dist", dist::dist),
     ("symbols", symbols::symbols),
-    ("packages", packages::packages),
+    MEANWHILE,
     ("loom", checks::loom),
     ("test-user", ordinary_user::test_in_ci),
     ("test", checks::test_in_ci),
 ];
 
-/// Runs all steps; stops at the first that fails.
+/// Runs all steps; stops at the first that fails, and when what is under way has ended.
 pub(crate) fn ci(ws: &Workspace) -> anyhow::Result<()> {
-    for (name, step) in STEPS {
-        exec::interrupted()?;
-        println!("\n== cargo xtask {name}");
-        let (start, before) = (Instant::now(), exec::descendant_ids());
-        step(ws)?;
-        if name.starts_with("test") {
-            no_stray(name, &before)?;
-        }
-        // After the last step the last word is the test runner's.
-        if name != STEPS[STEPS.len() - 1].0 {
-            eprintln!("   {name}: {} s", start.elapsed().as_secs());
-        }
+    thread::scope(|scope| {
+        let mut under_way = Some(scope.spawn(|| MEANWHILE.1(ws)));
+        STEPS.into_iter().try_for_each(|(name, step)| match under_way.take_if(|_| name == MEANWHILE.0) {
+            Some(under_way) => one(name, || under_way.join().map_err(|_| anyhow!("`{name}` panicked"))?),
+            None => one(name, || step(ws)),
+        })
+    })
+}
+
+fn one(name: &str, step: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    exec::interrupted()?;
+    println!("\n== cargo xtask {name}");
+    let (start, before) = (Instant::now(), exec::descendant_ids());
+    step()?;
+    if name.starts_with("test") {
+        no_stray(name, &before)?;
+    }
+    // After the last step the last word is the test runner's.
+    if name != STEPS[STEPS.len() - 1].0 {
+        eprintln!("   {name}: {} s", start.elapsed().as_secs());
     }
     Ok(())
 }
