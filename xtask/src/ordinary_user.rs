@@ -36,11 +36,13 @@ const USERS_PART: &str = "1/2";
 const ROOTS_PART: &str = "2/2";
 /// In ci what is random goes on for half as long here as in `test`, liars by other seeds. Plain torture,
 /// which tells of the torture alone, is left to `test`.
-const SHORTER: [(&str, &str); 4] = [
+const SHORTER: [(&str, &str); 6] = [
     ("TORTURE_SECONDS", "10"),
     ("TORTURE_ROUNDS", "spin,nospin"),
     ("FUZZ_SECONDS", "12"),
     ("FUZZ_SEED", "1001"),
+    ("BARS_SCRIBBLE_MS", "200"),
+    ("BARS_SCRIBBLE_SEED", "1001"),
 ];
 
 /// Runs all tests of [`PACKAGE`] as [`UID`].
