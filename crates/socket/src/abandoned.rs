@@ -1,4 +1,4 @@
-//! What a call holds while it sleeps, and who gives it back if the call never returns. Owns: that a
+//! What a call holds that sleeps, and who gives it back if the call never returns. Owns: that a
 //! connection in whose call a thread was cancelled, or which it left by siglongjmp, is no more in use than
 //! one in whose call nobody was.
 
@@ -6,7 +6,7 @@ use crate::calls::{self, Hold, Written};
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::Held;
-use crate::sleepers;
+use crate::{flag, kept, sleepers};
 use shm::slab::Index;
 
 /// An address by which a later call is told to be above one that was left, or below one that it interrupts:
@@ -16,7 +16,7 @@ pub(crate) fn address<T>(of: &T) -> usize {
     core::ptr::from_ref(of).addr()
 }
 
-/// A call on some connections that is about to sleep.
+/// A call on some connections that sleeps, or has slept.
 pub(crate) struct Call(Written);
 
 impl Call {
@@ -32,11 +32,6 @@ impl Call {
         let mut call = Call::begin(entry);
         call.add(conn, false, false);
         call
-    }
-
-    /// It looks at its one connection by this number.
-    pub(crate) fn note_number(&self, fd: i32) {
-        self.0.note_number(fd);
     }
 
     /// It holds `conn`, and is counted there as a sleeper.
@@ -64,6 +59,42 @@ impl Call {
         if !self.end() {
             conn.hold_anew();
         }
+    }
+}
+
+/// A call on one connection: written down from its first sleep until it returns.
+#[derive(Default)]
+pub(crate) struct Stay(Option<Call>);
+
+impl Stay {
+    /// Before it may sleep; it looks at `conn` by this number. (What was taken for a call that never returns,
+    /// or was the parent's of this process, is written down anew.)
+    #[inline(never)]
+    pub(crate) fn begin(&mut self, conn: &Held, fd: i32, entry: usize) -> &Call {
+        if let Some(call) = self.0.take_if(|call| !call.stands()) {
+            call.end_on(conn);
+        }
+        self.0.get_or_insert_with(|| {
+            let call = Call::on(conn, entry);
+            call.0.note_number(fd);
+            call
+        })
+    }
+
+    /// It returns.
+    #[inline]
+    pub(crate) fn end(&mut self, conn: &Held, fd: i32) {
+        if let Some(call) = self.0.take() {
+            end_stay(call, conn, fd);
+        }
+    }
+}
+
+#[inline(never)]
+fn end_stay(call: Call, conn: &Held, fd: i32) {
+    call.end_on(conn);
+    if conn.has(flag::KEPT) {
+        kept::end_if_over(conn, conn.index(), fd);
     }
 }
 

@@ -1,15 +1,15 @@
-//! Calls that are asleep, written down: what each of them holds lies here, and not on its stack alone. Owns:
-//! that exactly one takes such a note apart, be it the call itself when it goes on, or whoever finds that it
-//! never will. (What is given back then is `abandoned`'s.)
+//! Calls that sleep, or have slept, written down: what each of them holds lies here, and not on its stack
+//! alone. Owns: that exactly one takes such a note apart, be it the call itself when it is over, or whoever
+//! finds that it never will be. (What is given back then is `abandoned`'s.)
 //!
 //! A call that is left by siglongjmp, or whose thread was cancelled, says nothing. It is known by where it
 //! slept: whatever its thread calls later from higher up the stack has no frame of it below; and a thread
 //! that is gone has no calls.
 
 use crate::here::Part as _;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Calls that can be asleep at once and be written down; more keep what they hold if they are abandoned.
+/// Calls that can be written down at once; more keep what they hold if they are abandoned.
 const NOTES: usize = 4096;
 /// A thread's notes lie within so many of the place that its name says.
 const NEAR: usize = 8;
@@ -118,7 +118,7 @@ fn home(owner: u64) -> usize {
     (owner as usize).wrapping_mul(0x9e37_79b9) >> 8 & (NOTES - 1)
 }
 
-/// A call that is about to sleep.
+/// A call that is written down.
 pub(crate) struct Written {
     note: Option<(usize, u64)>,
     last: usize,
@@ -165,10 +165,12 @@ impl Written {
         true
     }
 
-    /// The one thing that it holds it looks at by this number, as the kernel does while it sleeps.
+    /// The one thing that it holds it looks at by this number. (Whoever closes it looks for that: either he
+    /// sees it, or the call sees that the number is closed.)
     pub(crate) fn note_number(&self, fd: i32) {
         if let Some((at, _)) = self.note {
             Calls::here().notes[at].holds[NUMBER].store(fd as u32 + 1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
         }
     }
 
@@ -251,20 +253,32 @@ pub(crate) fn drop_left(entry: usize, mut each: impl FnMut(Hold)) -> bool {
     is_any_asleep
 }
 
-/// Whether another thread is asleep in a call on this connection, by this number.
-pub(crate) fn is_another_asleep_on(index: u32, fd: i32) -> bool {
+/// Who is written down as in a call on a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Noted {
+    /// So often it is held by such calls.
+    pub(crate) holds: u32,
+    /// Whether one of another thread looks at it by the number that was asked for.
+    pub(crate) is_by_number: bool,
+}
+
+/// Looks who is in a call on this connection, and by this number.
+#[cold]
+pub(crate) fn noted_on(index: u32, fd: i32) -> Noted {
     let me = fabric::turn::me().0;
-    let is_on_it = |note: &Note| {
-        let [hold, .., number] = &note.holds;
-        note.len.load(Ordering::Relaxed) == 1
-            && Hold::of(hold.load(Ordering::Relaxed)).index == index
-            && number.load(Ordering::Relaxed) == fd as u32 + 1
-    };
-    Calls::here().notes.iter().any(|note| {
-        let is_asleep = note.state.load(Ordering::Acquire) & LIFE == STANDS;
+    let mut noted = Noted { holds: 0, is_by_number: false };
+    for note in Calls::here().notes.iter().filter(|note| note.state.load(Ordering::Acquire) & LIFE == STANDS)
+    {
+        let len = note.len.load(Ordering::Relaxed) as usize;
+        let held = note.holds.iter().take(len).map(|hold| Hold::of(hold.load(Ordering::Relaxed)));
+        let holds = held.filter(|hold| hold.index == index).count() as u32;
         let owner = note.owner.load(Ordering::Relaxed);
-        is_asleep && owner != 0 && owner != me && is_on_it(note)
-    })
+        let is_other = owner != 0 && owner != me && len == 1;
+        let number = note.holds[NUMBER].load(Ordering::Relaxed);
+        noted.is_by_number |= is_other && holds == 1 && number == fd as u32 + 1;
+        noted.holds += holds;
+    }
+    noted
 }
 
 /// In a fork child: the calls were the parent's threads'. (One that this thread is in, below a handler, finds
@@ -327,6 +341,25 @@ mod tests {
         call.change(hold(6));
         assert_eq!(left_above(usize::MAX), [hold(6)]);
         assert!(!call.end());
+    }
+
+    #[test]
+    fn who_is_in_a_call_by_a_number_is_found_by_other_threads() {
+        let alone = move |holds| Noted { holds, is_by_number: false };
+        let mut poll = Written::begin();
+        (0..20).for_each(|at| poll.add(hold(if at % 10 == 9 { 7001 } else { at })));
+        let call = std::thread::spawn(move || {
+            let mut call = Written::begin();
+            call.add(hold(7001));
+            call.note_number(5);
+            assert_eq!(noted_on(7001, 5), alone(3), "it is not asked about itself");
+            call
+        });
+        let call = call.join().unwrap();
+        assert_eq!(noted_on(7001, 5), Noted { holds: 3, is_by_number: true });
+        assert_eq!((noted_on(7001, 6), noted_on(7002, 5)), (alone(3), alone(0)));
+        assert!(call.end() && poll.end());
+        assert_eq!(noted_on(7001, 5), alone(0));
     }
 
     #[test]

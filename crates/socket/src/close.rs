@@ -131,12 +131,31 @@ fn keep_for_other_calls(held: &Held, fd: i32) {
         return;
     }
     let end = End::still_of(held).filter(|_| matches!(held.phase(), Phase::Smc | Phase::Intent));
-    // (A call that is not asleep may have been left by siglongjmp: nobody would ever end it. One of this
-    // thread, which a handler has interrupted, the kernel begins anew, by the number.)
-    let is_to_be_kept = end.is_some() && calls::is_another_asleep_on(held.index().0, fd);
+    let is_to_be_kept = end.is_some() && is_in_a_call_by(held, fd);
     kept::note_closed(held, held.index(), is_to_be_kept.then_some(fd));
     if let Some(end) = end.filter(|_| is_to_be_kept) {
         doorbell::kick(held, &end);
+    }
+}
+
+/// Whether a call of another thread that looks at the socket by `fd` will return some day. One that has not
+/// slept yet (it moves bytes, or looks a few times before it sleeps) ends or sleeps within a moment, unless
+/// siglongjmp has left it: that one nobody would ever end. (One of this thread, which a handler has
+/// interrupted, the kernel begins anew, by the number.)
+fn is_in_a_call_by(held: &Held, fd: i32) -> bool {
+    /// A copy of a whole ring takes 100 us, and so does the longest look.
+    const LONGEST: Cycles = Cycles::from_us(2_000);
+    let from = Cycles::now();
+    loop {
+        let noted = calls::noted_on(held.index().0, fd);
+        if noted.is_by_number {
+            return true;
+        }
+        let is_over = !held.is_in_other_calls_than(noted.holds) || os::confined::is_confined();
+        if is_over || Cycles::now().since(from) >= LONGEST {
+            return false;
+        }
+        os::process::yield_now();
     }
 }
 

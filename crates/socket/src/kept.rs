@@ -2,8 +2,8 @@
 //! its own socket, as in the kernel, where a call keeps the socket open that it found at first. (A sleep by
 //! number does not: the kernel looks the number up anew when something wakes it.)
 //!
-//! The socket of a sleeper gets a number of ours until its last call is over. There are few of them; calls on
-//! more sockets than that, and those that are not asleep, have no number any more, and end with EBADF.
+//! The socket gets a number of ours until its last call is over. A call for which there is none any more
+//! ends with EBADF.
 
 use crate::conn::Conn;
 use crate::flag;
@@ -12,8 +12,8 @@ use crate::table::{self, Entry};
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use shm::slab::Index;
 
-/// Sockets that are kept open at once.
-const PLACES: usize = 64;
+/// Sockets that are kept open at once: a program has seldom so many threads in blocked calls.
+const PLACES: usize = 1024;
 
 /// For each the number of the connection above that of the descriptor, which is never 0.
 pub(crate) struct Kept([AtomicU64; PLACES]);
@@ -78,7 +78,7 @@ fn is_in_the_table(index: Index, fd: i32) -> bool {
     table::get(fd) == Entry::Conn(index)
 }
 
-/// A call that slept on `fd` goes on: if it is the last, and its own number is the program's still, none of
+/// A call that began with `fd` is over: if it is the last, and its own number is the program's still, none of
 /// ours is needed.
 #[cold]
 pub(crate) fn end_if_over(conn: &Conn, index: Index, fd: i32) {

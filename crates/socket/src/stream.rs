@@ -12,7 +12,7 @@ pub use asked::{
     readable_bytes,
 };
 
-use crate::abandoned::{Call, address};
+use crate::abandoned::{Stay, address};
 use crate::conn::Conn;
 use crate::decide::{in_use, tied};
 use crate::end::End;
@@ -56,10 +56,13 @@ pub fn receive<'a>(
         }
         rest.done(sink, got);
     }
-    let mut call = Receive { conn: &conn, end, fd, flags, total, got, limit: None, peeked: 0 };
+    let mut call =
+        Receive { conn: &conn, end, fd, flags, total, got, limit: None, peeked: 0, stay: Stay::default() };
     let outcome =
         if conn.has(flag::PEEK_OFFSET) { call.run_from_offset(sinks, rest) } else { call.run(sinks, rest) };
-    match still_ours(&conn, fd, outcome, || call.ended_without_a_number()) {
+    let outcome = still_ours(&conn, fd, outcome, || call.ended_without_a_number());
+    call.stay.end(&conn, fd);
+    match outcome {
         // The kernel tells a reader that was in the call, by this, and keeps ECONNRESET for the next one.
         Outcome::Forward if conn.has(flag::DISSOLVED) => Outcome::Fail(Errno::EPIPE),
         outcome => outcome,
@@ -85,6 +88,7 @@ struct Receive<'c> {
     limit: Option<Limit>,
     /// Where a peek begins: SO_PEEK_OFF.
     peeked: usize,
+    stay: Stay,
 }
 
 impl Receive<'_> {
@@ -263,7 +267,9 @@ impl Receive<'_> {
         let fd = self.fd;
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
-        let slept = wait::sleep(self.conn, &self.end, self.fd, wish, limit, address(self));
+        let entry = address(self);
+        let call = self.stay.begin(self.conn, fd, entry);
+        let slept = wait::sleep(self.conn, &self.end, fd, wish, limit, call);
         self.fd = kept::number(self.conn, self.conn.index(), self.fd);
         match slept {
             Ok(()) => Step::Retry,
@@ -363,6 +369,7 @@ pub fn transmit(fd: i32, sources: impl Iterator<Item = impl Supply>, total: usiz
     let outcome = still_ours(&conn, fd, outcome, || call.broken_without_a_number());
     // The program's handler may never return: nothing is held while it runs.
     let is_pipe_broken = call.is_pipe_broken;
+    call.stay.end(&conn, fd);
     drop(conn);
     if is_pipe_broken {
         process::raise_on_self(SIGPIPE);
@@ -383,12 +390,14 @@ struct Transmit<'c> {
     is_afterwards: bool,
     /// It has interrupted such a call, or one that had the turn.
     is_within: bool,
+    stay: Stay,
 }
 
 impl<'c> Transmit<'c> {
     fn new(conn: &'c Held, end: End, fd: i32, flags: i32) -> Self {
         let (limit, is_pipe_broken, is_afterwards, is_within) = (None, false, false, false);
-        Transmit { conn, end, fd, flags, sent: 0, limit, is_pipe_broken, is_afterwards, is_within }
+        let stay = Stay::default();
+        Transmit { conn, end, fd, flags, sent: 0, limit, is_pipe_broken, is_afterwards, is_within, stay }
     }
 
     /// Whether the call may wait.
@@ -398,12 +407,16 @@ impl<'c> Transmit<'c> {
 
     /// What a handler left that interrupted this call while it had the turn.
     #[cold]
-    fn send_afterwards(&self) {
+    fn send_afterwards(&mut self) {
+        // (What is held is written down once.)
+        self.stay.end(self.conn, self.fd);
         afterwards::send(self.conn, |bytes| {
             let mut call = Transmit::new(self.conn, self.end, self.fd, msg::NOSIGNAL);
             call.is_afterwards = true;
             let rest = Rest::of(core::iter::once(shm::Source::from(bytes)));
-            match call.run(rest, bytes.len()) {
+            let outcome = call.run(rest, bytes.len());
+            call.stay.end(self.conn, self.fd);
+            match outcome {
                 Outcome::Done(count) => Some(count),
                 Outcome::Fail(Errno::EAGAIN | Errno::EINTR) => Some(0),
                 Outcome::Fail(_) => None,
@@ -648,7 +661,9 @@ impl<'c> Transmit<'c> {
         let fd = self.fd;
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
-        let slept = wait::sleep(self.conn, &self.end, self.fd, Wish::Space, limit, address(self));
+        let entry = address(self);
+        let call = self.stay.begin(self.conn, fd, entry);
+        let slept = wait::sleep(self.conn, &self.end, fd, Wish::Space, limit, call);
         self.fd = kept::number(self.conn, self.conn.index(), self.fd);
         match slept {
             Ok(()) => Step::Retry,
@@ -657,11 +672,11 @@ impl<'c> Transmit<'c> {
     }
 
     /// A blocking socket whose connect() was interrupted: the handshake goes on by itself.
-    fn await_connect(&self) -> Step {
+    fn await_connect(&mut self) -> Step {
         let mut fds = [os::poll::PollFd { fd: self.fd, events: os::poll::bits::OUT, revents: 0 }];
-        let call = Call::on(self.conn, address(self));
+        let entry = address(self);
+        self.stay.begin(self.conn, self.fd, entry);
         let told = os::poll::wait(&mut fds, wait::SLICE_MS);
-        call.end_on(self.conn);
         match told {
             Ok(_) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),

@@ -27,6 +27,9 @@ pub(crate) const CASES: &[Case] = &[
     case("kept.set_hears_of_a_duplicate", set_hears),
     case("kept.child_keeps_nothing", child_keeps_nothing),
     case("kept.again_and_again", again_and_again),
+    case("kept.writer_in_the_middle_of_a_copy", writer_in_the_middle),
+    case("kept.reader_in_the_middle_of_a_copy", reader_in_the_middle),
+    case("kept.a_hundred_at_once", a_hundred_at_once),
 ];
 
 /// A call in a thread of its own, of which the kernel says that it is asleep.
@@ -268,5 +271,55 @@ fn again_and_again(cx: &mut Cx) {
         wrong += u32::from(reader.join().expect("reader") != "0");
     }
     say!("wrong {wrong} more {}", count() > before + 8);
+    cx.warm();
+}
+
+/// A call that moves bytes just then, or looks for some, and has slept before: as often as it takes to find
+/// it there.
+fn in_the_middle(cx: &mut Cx, what: &str, call: fn(Fd, usize) -> String, peer: fn(u32, usize) -> String) {
+    const ALL: usize = 8 << 20;
+    let mut told = std::collections::BTreeMap::new();
+    for at in 0..30 {
+        let p = cx.warm();
+        let thread = asleep(move || call(p.fd, ALL));
+        cx.tell(&peer(p.id, ALL));
+        std::thread::sleep(std::time::Duration::from_micros(200 * at));
+        let _ = sys::close(p.fd);
+        *told.entry(thread.join().expect(what)).or_insert(0) += 1;
+        cx.answer();
+        cx.ask(&format!("close {}", p.id));
+    }
+    say!("{what} {told:?}");
+    cx.warm();
+}
+
+fn writer_in_the_middle(cx: &mut Cx) {
+    let call = |fd, all| {
+        let told = sys::send(fd, &vec![b'w'; all], MSG_NOSIGNAL);
+        told.map_or_else(|e| e.to_string(), |n| if n == all { "all".into() } else { "some".into() })
+    };
+    in_the_middle(cx, "writer", call, |id, _| format!("discard {id}"));
+}
+
+fn reader_in_the_middle(cx: &mut Cx) {
+    let call = |fd, all: usize| {
+        let told = sys::recv(fd, &mut vec![0; all], libc::MSG_WAITALL);
+        told.map_or_else(|e| e.to_string(), |n| if n == all { "all".into() } else { "some".into() })
+    };
+    in_the_middle(cx, "reader", call, |id, all| format!("zeros {id} {all}"));
+}
+
+fn a_hundred_at_once(cx: &mut Cx) {
+    let pairs: Vec<_> = (0..100).map(|_| cx.warm()).collect();
+    let readers: Vec<_> = pairs.iter().map(|p| (p.id, reader(p.fd))).collect();
+    let closed = pairs.iter().filter(|p| sys::close(p.fd).is_ok()).count();
+    say!("closed {closed}");
+    settle();
+    let mut told = std::collections::BTreeMap::new();
+    for (id, reader) in readers {
+        cx.ask(&format!("send {id} fine"));
+        *told.entry(reader.join().expect("reader")).or_insert(0) += 1;
+    }
+    say!("readers {told:?}");
     cx.warm();
 }

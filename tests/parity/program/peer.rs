@@ -83,6 +83,7 @@ fn act(verb: &str, fd: Fd, rest: &[&str]) -> String {
         ("send", [text]) => show(sys::send(fd, text.as_bytes(), libc::MSG_NOSIGNAL)),
         ("sendline", [text]) => show(sys::send(fd, format!("{text}\n").as_bytes(), libc::MSG_NOSIGNAL)),
         ("sendn", [n]) => write_all(fd, &pattern(number(n))),
+        ("zeros", [n]) => write_all(fd, &vec![0; number(n)]),
         ("oob", [text]) => show(sys::send(fd, text.as_bytes(), libc::MSG_OOB)),
         ("more", [text]) => show(sys::send(fd, text.as_bytes(), libc::MSG_MORE)),
         ("fill", []) => if fill(fd) > 0 { "full" } else { "nothing" }.into(),

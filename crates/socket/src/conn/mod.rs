@@ -295,7 +295,12 @@ impl Conn {
 
     /// Whether another call than the asking one is in progress.
     pub(crate) fn is_in_other_calls(&self) -> bool {
-        self.life.uses.load(Ordering::SeqCst) & (FD - CALL) > 1
+        self.is_in_other_calls_than(0)
+    }
+
+    /// Whether another call is in progress than the asking one and `known` ones.
+    pub(crate) fn is_in_other_calls_than(&self, known: u32) -> bool {
+        self.life.uses.load(Ordering::SeqCst) & (FD - CALL) > 1 + u64::from(known)
     }
 
     /// Descriptors of this process that refer to it.

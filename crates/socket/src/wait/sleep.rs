@@ -76,7 +76,7 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
 /// Sleeps until the wish may have come true or TCP has something to say; the caller looks for itself.
 /// Errors: EINTR (a signal handler without SA_RESTART ran), EAGAIN (time is up).
 ///
-/// What the call holds is written down meanwhile; `entry` is an address in its frame.
+/// `call` says what the call holds.
 #[inline(never)]
 pub(crate) fn sleep(
     conn: &Held,
@@ -84,7 +84,7 @@ pub(crate) fn sleep(
     fd: i32,
     wish: Wish,
     limit: Limit,
-    entry: usize,
+    call: &Call,
 ) -> Result<(), Errno> {
     // The copy of O_NONBLOCK in the slot is the peer's to overwrite: before a sleep our own counts, or the
     // kernel's.
@@ -96,15 +96,6 @@ pub(crate) fn sleep(
     if is_nonblocking {
         return Err(Errno::EAGAIN);
     }
-    let call = Call::on(conn, entry);
-    call.note_number(fd);
-    let outcome = rest(conn, end, fd, wish, limit, &call);
-    call.end_on(conn);
-    outcome
-}
-
-#[inline(never)]
-fn rest(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit, call: &Call) -> Result<(), Errno> {
     let mut waiter = waiter(conn, fabric().config.spin()).with_naps(may_nap(conn, wish));
     if waiter.begin_rest(Cycles::now()) == Step::Nap
         && let Some(outcome) = nap(conn, end, wish, limit, &mut waiter)
@@ -128,9 +119,6 @@ fn rest(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit, call: &Call) 
     }
     waiter.next(Cycles::now, Saw::Wake(outcome.is_ok() && is_granted(conn, end, wish)));
     doorbell::leave(conn, end);
-    if conn.has(flag::KEPT) {
-        kept::end_if_over(conn, conn.index(), fd);
-    }
     outcome
 }
 
