@@ -7,7 +7,7 @@ use crate::end::End;
 use crate::flag::{self, Flags};
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
-use crate::{answer, handshake, records};
+use crate::{answer, handshake, records, watch};
 use fabric::Reason;
 use fabric::connection::RowId;
 use fabric::door::{Directory as _, Life as _};
@@ -155,11 +155,12 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     if side == Side::Client {
         note_row(row, side, fd, at);
     }
+    match is_first && is_unshared {
+        true => conn.note_exclusive(),
+        false => watch::note_shared(),
+    }
     if is_first {
         fabric().totals().upgraded(Side::Server);
-        if is_unshared {
-            conn.note_exclusive();
-        }
         welcome(view, own_cookie, answer.and_then(Result::ok));
     }
     Ok(Event::Shared)

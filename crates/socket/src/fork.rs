@@ -1,7 +1,7 @@
 //! fork(2). Owns: that the child's copies are counted, whichever thread ties what while it is under way.
 
 use crate::conn::Conn;
-use crate::{era, held, inherited, release, settle};
+use crate::{era, held, inherited, release, settle, watch};
 
 fn conns() -> impl Iterator<Item = &'static Conn> + Clone {
     held::all().map(|(_, conn)| conn)
@@ -15,6 +15,7 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
 /// by mistake. What another thread ties from here on carries the new era, and is counted by the child.
 pub fn before_fork() {
     era::advance();
+    watch::note_shared();
     settle::settle_everything();
     let era = era::now();
     for conn in tied().filter(|conn| conn.tied_era() != era) {

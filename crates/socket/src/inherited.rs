@@ -5,7 +5,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::here::{Part as _, fabric};
-use crate::{calls, era, kept, release};
+use crate::{calls, era, kept, release, watch};
 use fabric::door::Directory as _;
 use fabric::turn::Turn;
 
@@ -44,6 +44,7 @@ pub(crate) fn take_over(all: impl Iterator<Item = &'static Conn> + Clone, was_se
     for end in tied(all.clone()).filter_map(End::still_of) {
         fabric().members().join(end.mine());
     }
+    watch::note_shared();
     calls::forget();
     kept::forget();
     for conn in all {

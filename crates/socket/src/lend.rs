@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{connections, hold};
 use crate::phase::Phase;
-use crate::{decide, flag, settle};
+use crate::{decide, flag, settle, watch};
 use shm::sync::Ordering as Shared;
 
 /// Before `fd` is passed to another process: it will not be this one's alone any more.
@@ -27,6 +27,7 @@ pub fn before_lending(fd: i32) {
 /// again: the kernel is asked then.)
 pub(crate) fn leave_a_copy(conn: &Conn) {
     conn.note_shared();
+    watch::note_shared();
     if conn.phase() == Phase::Smc
         && !conn.has(flag::LENT)
         && let Some(end) = End::still_of(conn)

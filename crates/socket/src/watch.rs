@@ -1,6 +1,6 @@
 //! What waits are to look after besides what the kernel tells them. Owns: the counts of unanswered intents,
-//! of watched connections, and of this process's own doings: while they stand still, a wait costs nothing
-//! more for them.
+//! of watched connections, and of this process's own doings, and whether anything was ever shared: while
+//! they stand still, a wait costs nothing more for them.
 
 use crate::conn::Conn;
 use crate::flag;
@@ -15,11 +15,18 @@ pub(crate) struct Watches {
     watched: AtomicU32,
     /// Counts what the process did itself that the kernel has to report.
     news: AtomicU32,
+    /// Whether another process may ever have held a side of this one's: only then waits look after that.
+    are_shared: AtomicU32,
 }
 
 impl Watches {
     pub(crate) const fn new() -> Self {
-        Watches { intents: AtomicU32::new(0), watched: AtomicU32::new(0), news: AtomicU32::new(0) }
+        Watches {
+            intents: AtomicU32::new(0),
+            watched: AtomicU32::new(0),
+            news: AtomicU32::new(0),
+            are_shared: AtomicU32::new(0),
+        }
     }
 }
 
@@ -62,6 +69,16 @@ pub(crate) fn has_intents() -> bool {
 /// Whether any connection of this process is watched.
 pub(crate) fn has_watched() -> bool {
     Watches::here().watched.load(Ordering::Acquire) != 0
+}
+
+/// Another process may hold a side of this one's, from now on or already.
+pub(crate) fn note_shared() {
+    Watches::here().are_shared.store(1, Ordering::Release);
+}
+
+/// Whether that may be so of any.
+pub(crate) fn may_be_shared() -> bool {
+    Watches::here().are_shared.load(Ordering::Acquire) != 0
 }
 
 /// This process did something to a socket that the kernel will report.

@@ -9,6 +9,8 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "sharer.killed_writer_is_not_waited_for", shm: true, run: killed_writer },
     Case { name: "sharer.stopped_writer", shm: true, run: stopped_writer },
     Case { name: "sharer.killed_while_both_sleep", shm: true, run: killed_while_both_sleep },
+    Case { name: "sharer.drained_under_a_set", shm: true, run: drained_under_a_set },
+    Case { name: "sharer.drained_under_a_set_in_a_set", shm: true, run: drained_under_a_nested_set },
     Case { name: "sharer.zombie_then_close", shm: true, run: zombie_then_close },
     Case { name: "sharer.reads_the_last_words_after_the_others_close", shm: true, run: last_words },
 ];
@@ -158,4 +160,63 @@ fn last_words(cx: &mut Cx) {
     say!("{read} of 3 have read all");
     let last = cx.warm();
     cx.watch(last.fd);
+}
+
+fn drained_under_a_set(cx: &mut Cx) {
+    drained_under(cx, false);
+}
+
+fn drained_under_a_nested_set(cx: &mut Cx) {
+    drained_under(cx, true);
+}
+
+/// A process sleeps in epoll_wait. What is done to the common doorbell meanwhile is what a sharer does that
+/// is killed after he has drained it, and before he has asked anew for everybody. (Both on one core: who
+/// began to wait last is woken first, and the other finds nothing.)
+fn drained_under(cx: &mut Cx, is_nested: bool) {
+    let p = cx.warm();
+    let (told, tell) = sys::pipe(0);
+    let child = sys::fork(|| {
+        let _ = sys::on_one_cpu(None);
+        let (inner, outer) = (sys::epoll(), sys::epoll());
+        sys::ep_add(inner, p.fd, libc::EPOLLIN, 7).expect("add");
+        sys::ep_add(outer, inner, libc::EPOLLIN, 8).expect("add");
+        while let Ok(1) = sys::ep_wait(if is_nested { outer } else { inner }, -1).map(|events| events.len()) {
+            let _ = sys::recv(p.fd, &mut [0; 64], libc::MSG_DONTWAIT);
+            let _ = sys::write(tell, b"!");
+        }
+        1
+    });
+    let _ = sys::on_one_cpu(None);
+    let missed = (0..8).filter(|_| {
+        std::thread::sleep(Duration::from_millis(30));
+        cx.ask(&format!("later 30 send {} x", p.id));
+        drain_what_is_rung();
+        sys::poll1(told, libc::POLLIN, 4000) != "IN" || sys::read(told, &mut [0; 1]) != Ok(1)
+    });
+    say!("missed {}", missed.count());
+    sys::kill(child, libc::SIGKILL).expect("kill");
+    say!("child {}", sys::wait(child));
+    let last = cx.warm();
+    cx.watch(last.fd);
+}
+
+/// Waits for a pipe among the library's high numbers to be readable, and empties it.
+fn drain_what_is_rung() {
+    let numbers = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
+    let pipes: Vec<_> = numbers
+        .filter(|entry| {
+            std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"))
+        })
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<Fd>().ok())
+        .filter(|fd| *fd >= 256)
+        .map(|fd| (fd, libc::POLLIN))
+        .collect();
+    if pipes.is_empty() {
+        return;
+    }
+    let (_, told) = sys::poll(&pipes, 1000);
+    for ((fd, _), _) in pipes.iter().zip(told).filter(|(_, told)| *told != 0) {
+        let _ = sys::read(*fd, &mut [0; 4096]);
+    }
 }

@@ -13,7 +13,7 @@ use crate::phase::Phase;
 use crate::records::{fire, reload};
 use crate::table::{self, Entry};
 use crate::wait::{Patience, hand_over, spin_on_set};
-use crate::{Outcome, answer, doorbell, flag, ready, settle, watch};
+use crate::{Outcome, answer, doorbell, flag, ready, settle, sleepers, watch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use os::epoll::{Event, bits};
 use os::time::Cycles;
@@ -45,6 +45,30 @@ const TICK_EVERY: Cycles = Cycles::from_ms(10);
 /// So much a sleep makes silent without a pause: more than any burst leaves, and an end to a peer that rings
 /// for nothing.
 const HUSHED_MAX: u32 = 1 << 16;
+
+/// Whether a sleep is to look now and then after what other processes hold as well: one of them may have been
+/// killed after it drained a doorbell, and before it asked anew for everybody.
+struct Sharers(bool);
+
+impl Sharers {
+    fn new() -> Self {
+        Sharers(watch::may_be_shared())
+    }
+
+    /// Longest single sleep in nanoseconds; `None` for no bound.
+    fn slice_ns(&self) -> Option<u64> {
+        let ms = match slice_ms() {
+            -1 if self.0 => crate::wait::SHARED_SLICE_MS,
+            ms => ms,
+        };
+        u64::try_from(ms).ok().map(|ms| ms * 1_000_000)
+    }
+
+    /// After such a sleep. (What is not shared by now hardly will be while the call lasts.)
+    fn look_after(&mut self) {
+        self.0 = self.0 && look_after_shared();
+    }
+}
 
 /// How the kernel is asked: room for its events, and a time limit in nanoseconds (`None`: for ever).
 pub trait Kernel {
@@ -147,22 +171,23 @@ fn wait_without_members(
     }
 }
 
-/// The kernel's wait, in slices while a peer is watched: a set inside this one may be waiting for it.
+/// The kernel's wait, in slices while there is something to look after: a set inside this one may be waiting
+/// for it.
 fn wait_in_slices(
     end: Option<u64>,
     events: &mut [Event],
     timeout_ns: Option<u64>,
     kernel: &mut impl Kernel,
 ) -> Result<usize, Errno> {
-    let mut left = timeout_ns;
+    let (mut left, mut sharers) = (timeout_ns, Sharers::new());
     loop {
-        let slice = u64::try_from(slice_ms()).ok().map(|ms| ms * 1_000_000);
-        let sliced = slice.filter(|slice| left.is_none_or(|left| *slice < left));
+        let sliced = sharers.slice_ns().filter(|slice| left.is_none_or(|left| *slice < left));
         let told = kernel.wait(events, sliced.or(left));
         if told != Ok(0) || sliced.is_none() {
             return told;
         }
         look_after_watched();
+        sharers.look_after();
         left = end.map(|end| end.saturating_sub(os::time::monotonic_ns()));
     }
 }
@@ -261,15 +286,14 @@ fn sleep(
     kernel: &mut impl Kernel,
 ) -> Outcome {
     let end = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
-    let mut patience = Patience::default();
+    let (mut patience, mut sharers) = (Patience::default(), Sharers::new());
     let slept_from = Cycles::now();
     let mut hushed = answer.hushed;
     loop {
         let left = end.map(|end| end.saturating_sub(os::time::monotonic_ns()));
         set.begin_sleep();
         let is_there = set.arm_all(arm);
-        let slice = u64::try_from(slice_ms()).ok().map(|ms| ms * 1_000_000);
-        let sliced = match (left, slice) {
+        let sliced = match (left, sharers.slice_ns()) {
             (Some(left), Some(slice)) => Some(left.min(slice)),
             (left, slice) => left.or(slice),
         };
@@ -296,6 +320,7 @@ fn sleep(
         tick_if_due(set);
         if is_empty && !is_there {
             tick(set);
+            sharers.look_after();
         } else if answer.hushed > hushed && answer.hushed < HUSHED_MAX {
             // After a burst many doorbells and edges may stand for what has long been read; each tells it
             // once.
@@ -374,6 +399,20 @@ pub(crate) fn look_after_watched() {
         }
         ready::ask_for_half_closed_peer(&conn, &end, fd);
     }
+}
+
+/// Asks anew for whoever sleeps here by what other processes hold as well, in whatever set. Whether there is
+/// any such connection.
+fn look_after_shared() -> bool {
+    let mut are_any = false;
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(_) = entry else { continue };
+        let Some(conn) = hold(fd) else { continue };
+        let Some(end) = End::still_of(&conn).filter(|end| sleepers::is_shared(&conn, end)) else { continue };
+        are_any = true;
+        doorbell::rearm_drained(&conn, &end);
+    }
+    are_any
 }
 
 /// Before somebody sleeps on the set by other means (poll, select, a set around it): its members are armed,
