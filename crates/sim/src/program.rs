@@ -361,6 +361,16 @@ impl Program {
         got
     }
 
+    /// The same with something else that the process does between the kernel's answer and its own.
+    pub(crate) fn epoll_wait_and_meanwhile(
+        &self,
+        set: i32,
+        events: &mut [os::epoll::Event],
+        meanwhile: impl FnMut(),
+    ) -> Outcome {
+        sets::wait(set, events, Some(0), &mut Slow(LibcSet(self.here, set), meanwhile))
+    }
+
     pub(crate) fn shutdown(&self, fd: i32, how: i32) -> Result<usize> {
         self.note("shutdown");
         if !self.is_known(fd) {
@@ -570,6 +580,25 @@ struct LibcSet(Here, i32);
 impl sets::Kernel for LibcSet {
     fn wait(&mut self, events: &mut [os::epoll::Event], timeout_ns: Option<u64>) -> Result<usize> {
         self.0.wait_for_set(self.1, events, timeout_ns)
+    }
+
+    fn glance(&mut self, events: &mut [os::epoll::Event]) -> Result<usize> {
+        self.wait(events, Some(0))
+    }
+
+    fn has_mask(&self) -> bool {
+        false
+    }
+}
+
+/// A thread that gets its core back late.
+struct Slow<F: FnMut()>(LibcSet, F);
+
+impl<F: FnMut()> sets::Kernel for Slow<F> {
+    fn wait(&mut self, events: &mut [os::epoll::Event], timeout_ns: Option<u64>) -> Result<usize> {
+        let told = self.0.wait(events, timeout_ns);
+        self.1();
+        told
     }
 
     fn glance(&mut self, events: &mut [os::epoll::Event]) -> Result<usize> {

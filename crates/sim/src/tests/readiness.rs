@@ -2,7 +2,7 @@
 //! sleeps is forgotten.
 
 use super::harness::{as_over_tcp, greet, hear, say};
-use super::{Pattern, connect, listen};
+use super::{PORT, Pattern, connect, listen};
 use crate::program::{Program, simulate, spawn};
 use os::Errno;
 use os::epoll::{Event, Op, bits as watch};
@@ -119,6 +119,38 @@ fn exchange(program: &Program, fd: i32) {
     }
     program.shutdown(fd, 1).unwrap();
     assert_eq!(program.recv(fd, &mut bytes, 0), Ok(0));
+}
+
+/// The kernel says of a socket that is not connected what it says of one that is over.
+#[test]
+fn what_was_said_before_a_connect_is_not_believed_after_it() {
+    simulate(1, |machine| {
+        spawn(machine, true, |program| {
+            program.nap(20_000_000);
+            let (fd, set) = (program.socket().unwrap(), program.epoll_create().unwrap());
+            program.epoll_ctl(set, Op::Add, fd, watch::IN | watch::OUT, 7).unwrap();
+            let mut events = [Event { events: 0, data: 0 }; 4];
+            let mut is_connected = false;
+            program.epoll_wait_and_meanwhile(set, &mut events, || {
+                if !core::mem::replace(&mut is_connected, true) {
+                    program.connect(fd, PORT).unwrap();
+                    greet(&program, fd);
+                }
+            });
+            assert!(is_connected);
+            say(&program, fd, "more");
+            hear(&program, fd, "and more");
+            assert!(program.is_shared(fd));
+        });
+        spawn(machine, true, |program| {
+            let listener = listen(&program);
+            let fd = program.accept(listener, false).unwrap();
+            greet(&program, fd);
+            hear(&program, fd, "more");
+            program.nap(20_000_000);
+            say(&program, fd, "and more");
+        });
+    });
 }
 
 #[test]
