@@ -330,6 +330,60 @@ pub(super) const MENDS: &[Mend] = &[
             "a_program_reads_on_after_exec_though_the_kernel_misses_the_client_that_has_closed",
         ),
     },
+    Mend {
+        name: "call-keeps-its-socket",
+        without: "a call whose number another thread closes is told EBADF, or what another socket says",
+        edits: &[edit(
+            "crates/socket/src/close.rs",
+            "let is_to_be_kept = end.is_some() && is_in_a_call_by(held, fd);",
+            "let is_to_be_kept = end.is_some() && is_in_a_call_by(held, fd) && false;",
+        )],
+        test: Test::Parity("kept.reader_hears_the_end"),
+    },
+    Mend {
+        name: "call-noted-until-it-returns",
+        without: "such a call is told so where it does not sleep just then",
+        edits: &[
+            edit(
+                "crates/socket/src/stream.rs",
+                "let slept = wait::sleep(self.conn, &self.end, fd, wish, limit, call);",
+                "let slept = wait::sleep(self.conn, &self.end, fd, wish, limit, call);
+        self.stay.end(self.conn, fd);",
+            ),
+            edit("crates/socket/src/close.rs", "Cycles::from_us(2_000)", "Cycles::from_us(0)"),
+        ],
+        test: Test::Parity("kept.reader_in_the_middle_of_a_copy"),
+    },
+    Mend {
+        name: "said-before-a-connect",
+        without: "what the kernel said of a socket that was not connected ends the connection",
+        edits: &[edit(
+            READY,
+            "let may_be = conn.has(flag::EARLY) && is_in_the_table(conn, fd);",
+            "let may_be = conn.has(flag::EARLY) && is_in_the_table(conn, fd) && false;",
+        )],
+        test: Test::Unit("sim", "what_was_said_before_a_connect_is_not_believed_after_it"),
+    },
+    Mend {
+        name: "sharers-looked-after-in-epoll",
+        without: "a sleeper is forgotten where a sharer was killed between a drained doorbell and the next question",
+        edits: &[edit(
+            "crates/socket/src/epoll/wait.rs",
+            "-1 if self.0 => crate::wait::SHARED_SLICE_MS,",
+            "-1 if self.0 && false => crate::wait::SHARED_SLICE_MS,",
+        )],
+        test: Test::Parity("sharer.drained_under_a_set"),
+    },
+    Mend {
+        name: "number-makes-way",
+        without: "dup2 onto a number that a shared connection needs says EBADF",
+        edits: &[edit(
+            "crates/preload/src/lifecycle.rs",
+            "!os::fd::is_internal(fd) || socket::spare::make_way(fd)",
+            "!os::fd::is_internal(fd)",
+        )],
+        test: Test::Parity("scarce.dup_onto_all_at_once"),
+    },
 ];
 
 #[cfg(test)]
