@@ -30,6 +30,7 @@ pub(crate) const CASES: &[Case] = &[
     case("kept.writer_in_the_middle_of_a_copy", writer_in_the_middle),
     case("kept.reader_in_the_middle_of_a_copy", reader_in_the_middle),
     case("kept.a_hundred_at_once", a_hundred_at_once),
+    case("kept.more_than_there_are_numbers", more_than_numbers),
 ];
 
 /// A call in a thread of its own, of which the kernel says that it is asleep.
@@ -321,5 +322,23 @@ fn a_hundred_at_once(cx: &mut Cx) {
         *told.entry(reader.join().expect("reader")).or_insert(0) += 1;
     }
     say!("readers {told:?}");
+    cx.warm();
+}
+
+/// A process has no number to spare for most of them: over TCP each reads what came, here some are told that
+/// their number is gone; each returns, and the rest goes on.
+fn more_than_numbers(cx: &mut Cx) {
+    sys::limit_fds_for_good(256);
+    let pairs: Vec<_> = (0..12).map(|_| cx.warm()).collect();
+    let readers: Vec<_> = pairs.iter().map(|p| (p.id, reader(p.fd))).collect();
+    let closed = pairs.iter().filter(|p| sys::close(p.fd).is_ok()).count();
+    say!("closed {closed}");
+    settle();
+    for (id, reader) in readers {
+        cx.ask(&format!("send {id} fine"));
+        let told = reader.join().expect("reader");
+        say!("returned {}", matches!(told.as_str(), "read 4 'fine'" | "read EBADF"));
+        cx.ask(&format!("close {id}"));
+    }
     cx.warm();
 }
