@@ -12,10 +12,14 @@ pub(crate) fn show(metric: Metric, value: f64) -> String {
     if unit.is_empty() { number } else { format!("{number} {unit}") }
 }
 
-/// One unit for all of `values`, that of the smallest: what to divide by, and what to call the quotients.
+/// One unit for all of `values`, that of the smallest as long as the largest has seven digits in it, for more have no
+/// room beside an axis: what to divide by, and what to call the quotients.
 pub(crate) fn unit(metric: Metric, values: impl Iterator<Item = f64>) -> (f64, &'static str) {
-    let least = values.filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
-    scale(metric, if least.is_finite() { least } else { 1.0 })
+    let least_and_most = |(least, most): (f64, f64), value: f64| (least.min(value), most.max(value));
+    let (least, most) = values.filter(|value| *value > 0.0).fold((f64::INFINITY, 0.0), least_and_most);
+    let own = scale(metric, if least.is_finite() { least } else { 1.0 });
+    let fits = |(step, _): &&(f64, &str)| *step >= own.0 && most < 1e7 * step;
+    steps(metric).iter().rev().find(fits).copied().unwrap_or(own)
 }
 
 /// A number for the mark of an axis whose unit stands elsewhere: `1 000`, not `1000.00`.
@@ -43,7 +47,14 @@ pub(crate) fn show_range(metric: Metric, low: f64, high: f64) -> String {
 
 /// What to divide by, and what to call the quotient.
 pub(crate) fn scale(metric: Metric, value: f64) -> (f64, &'static str) {
-    let steps: &[(f64, &'static str)] = match metric {
+    let fits = |step: &&(f64, &str)| value.abs() >= step.0;
+    let steps = steps(metric);
+    *steps.iter().find(fits).unwrap_or(&steps[steps.len() - 1])
+}
+
+/// The units of `metric`, largest first.
+fn steps(metric: Metric) -> &'static [(f64, &'static str)] {
+    match metric {
         Metric::Rate => &[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")],
         Metric::Throughput => &[(1.0, "Gb/s"), (1e-3, "Mb/s"), (1e-6, "kb/s")],
         // The studies' unit, as long as it fits.
@@ -52,9 +63,7 @@ pub(crate) fn scale(metric: Metric, value: f64) -> (f64, &'static str) {
         }
         Metric::SwitchesPerTransaction => &[(1.0, "")],
         _ => &[(1e6, "s"), (1e3, "ms"), (1.0, "us")],
-    };
-    let fits = |step: &&(f64, &str)| value.abs() >= step.0;
-    *steps.iter().find(fits).unwrap_or(&steps[steps.len() - 1])
+    }
 }
 
 /// Three digits, thousands apart: `25 100`.
@@ -128,6 +137,8 @@ mod tests {
         assert_eq!(unit_of(&[0.2, 5e6]), (1.0, "us"));
         assert_eq!(unit_of(&[2e3, 5e6]), (1e3, "ms"));
         assert_eq!(unit_of(&[]), (1.0, "us"));
+        let rates = [0.000_32, 34.0].into_iter();
+        assert_eq!(unit(Metric::Throughput, rates), (1e-3, "Mb/s"), "34 000 000 kb/s has no room");
         assert_eq!([1e-3, 9.999_999, 999.9999, 2e5].map(mark), ["0.001", "10", "1\u{a0}000", "200\u{a0}000"]);
         assert_eq!([0.5, 10.0].map(mark_percent), ["50 %", "1000 %"]);
         assert_eq!(ratio(Metric::Rate, 21.54), "21.5x");

@@ -95,8 +95,9 @@ fn limit(reading: &Reading<'_>, bar: Bar, theirs: Turn, metric: Metric) -> Optio
     let bare = Turn { contender: bare, ..theirs };
     let pairs = reading.paired(bare, theirs, metric);
     let reached = bar.ratio(&pairs, metric).filter(|_| bare != theirs)?.median;
-    (bar.verdict(reached) == Verdict::BelowFloor)
-        .then(|| Verdict::Forbidden(format!("bare, the limit of this machine, reaches {}", figure(reached))))
+    let sign = if matches!(bar, Bar::AtLeast { .. }) { "x" } else { "" };
+    let why = || format!("bare, the limit of this machine, reaches {}{sign}", figure(reached));
+    (bar.verdict(reached) == Verdict::BelowFloor).then(|| Verdict::Forbidden(why()))
 }
 
 fn judge_quantity<'a>(study: &Study, goal: &'a Goal, quantity: Quantity) -> Judged<'a> {

@@ -162,7 +162,7 @@ fn what_the_machine_forbids_is_told_from_what_is_broken() {
         let start = "rr1c-200x1000, 1 connection: transactions";
         judged.iter().find(|row| row.goal.name.starts_with(start) && row.against == against).expect("a row")
     };
-    let forbidden = Verdict::Forbidden("bare, the limit of this machine, reaches 40.0".into());
+    let forbidden = Verdict::Forbidden("bare, the limit of this machine, reaches 40.0x".into());
     assert_eq!((&row("tcp-veth").verdict, row("tcp-veth").verdict.is_failure()), (&forbidden, false));
     assert_eq!((&row("bare").verdict, &row("unix").verdict), (&Verdict::Pass, &Verdict::Pass));
     assert!(tally(&judged).contains(" not possible on this machine"), "{}", tally(&judged));
