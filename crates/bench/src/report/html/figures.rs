@@ -10,6 +10,7 @@ use super::lines::{SIZE, over_size, percentiles};
 use super::paint::{better, capital, figure};
 use crate::compare::digits::connections;
 use crate::compare::metric::Metric;
+use crate::compare::plan::Setting;
 use crate::compare::study::Axis;
 use crate::compare::summary::{Line, Reading, groups};
 use crate::report::units::{grouped, ratio, unit, workload};
@@ -38,7 +39,7 @@ pub(crate) fn chapters(reading: &Reading<'_>, lines: &[Line<'_>]) -> Vec<Chapter
             }
             _ => per_connections(reading, &own),
         };
-        match own.first().and_then(|line| about(&line.group.setting.profile)) {
+        match own.first().and_then(|line| about(reading.study.axis, &line.group.setting)) {
             Some(words) => Chapter { heading: words, name: Some(name), figures },
             None => Chapter { heading: name, name: None, figures },
         }
@@ -46,10 +47,18 @@ pub(crate) fn chapters(reading: &Reading<'_>, lines: &[Line<'_>]) -> Vec<Chapter
     names.into_iter().map(chapter).filter(|chapter| !chapter.figures.is_empty()).collect()
 }
 
-/// What a built-in profile does, without what is said of its variables.
-fn about(profile: &str) -> Option<String> {
-    let parts = builtin::find(profile)?.about.split(", ").filter(|part| !part.contains('$'));
-    Some(capital(&parts.collect::<Vec<_>>().join(", ")))
+/// What a built-in profile does, with its variables as they are set, but the one that the drawings go along.
+pub(super) fn about(axis: Axis, setting: &Setting) -> Option<String> {
+    let profile = builtin::find(&setting.profile)?;
+    // How many pieces are one flowop says nothing to who reads the page.
+    let parts = profile.about.split(", ").filter(|part| !part.contains("$count"));
+    let mut words = parts.collect::<Vec<_>>().join(", ");
+    for (name, usual) in profile.own {
+        let value = setting.variables.get(*name).map_or(*usual, String::as_str);
+        let value = if axis == Axis::Size && *name == SIZE { "so many" } else { value };
+        words = words.replace(&format!("${name}"), value);
+    }
+    Some(capital(&words))
 }
 
 fn heading(reading: &Reading<'_>, line: &Line<'_>) -> String {

@@ -19,11 +19,13 @@ mod tiles;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use self::paint::capital;
 use crate::compare::judge::{Judged, Verdict, judge};
 use crate::compare::quiet::refusal;
 use crate::compare::study::Study;
 use crate::compare::summary::{Line, Reading};
 use crate::compare::verdict;
+use crate::path::Path;
 use crate::report::table::{self, Table};
 
 /// Nothing may be fetched; the style sheet stands in the page.
@@ -61,7 +63,7 @@ fn head(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Mar
     html! {
         header {
             @if !sentences.is_empty() {
-                aside class={ "box " (tone(study, judged)) } role="note" aria-label="Verdict" {
+                aside class={ "box " (tone(reading, lines, judged)) } role="note" aria-label="Verdict" {
                     @for sentence in &sentences { p.lead { (sentence) "." } }
                 }
             }
@@ -76,12 +78,17 @@ fn head(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Mar
     }
 }
 
-/// Colour of the verdict: none was given, something is broken, something is short, all is well.
-fn tone(study: &Study, judged: &[Judged<'_>]) -> &'static str {
-    match refusal(study.seen()) {
+/// Colour of the verdict: none was given, something is broken, something is short or slower than without, all is well.
+fn tone(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> &'static str {
+    let is_slower = |line: &Line<'_>| {
+        let better = line.times_better(reading.main_metric(line.turn.group));
+        line.contender.path == Path::Smc && better.is_some_and(|better| better < 1.0)
+    };
+    match refusal(reading.study.seen()) {
         Some(_) => "warn",
         None if judged.iter().any(|row| row.verdict.is_failure()) => "bad",
         None if judged.iter().any(|row| row.verdict != Verdict::Pass) => "fair",
+        None if judged.is_empty() && lines.iter().any(is_slower) => "fair",
         None => "good",
     }
 }
@@ -102,7 +109,9 @@ fn body(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Mar
             }
         }
         @for table in others {
-            h2 { (table.title) }
+            @let (heading, about) = table.title.split_once(", ").unwrap_or((&table.title, ""));
+            h2 { (heading) }
+            @if !about.is_empty() { p.quiet { (capital(about)) } }
             @if let Some(refusal) = refusal { p.quiet { (refusal) } }
             (tables::draw(table))
         }
@@ -114,10 +123,12 @@ fn body(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Mar
 fn method(study: &Study) -> Markup {
     html! {
         @for sentence in verdict::how(study) { p { (sentence) "." } }
-        p.quiet {
-            "Transaction time is the time of a run, times its connections, through its transactions. CPU in us/Gb is \
-             user and system time of both ends in microseconds per gigabit moved; server and host tell the same of the \
-             server alone and of the whole machine, interrupts included."
+        @if !study.samples.is_empty() {
+            p.quiet {
+                "Transaction time is the time of a run, times its connections, through its transactions. CPU in us/Gb \
+                 is user and system time of both ends in microseconds per gigabit moved; server and host tell the same \
+                 of the server alone and of the whole machine, interrupts included."
+            }
         }
     }
 }

@@ -5,7 +5,8 @@ use html5ever::{ParseOpts, parse_document, tokenizer::TokenizerOpts};
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
 
 use super::{emit, example};
-use crate::compare::mock::{MockExecutor, plan, study};
+use crate::cell::Cell;
+use crate::compare::mock::{MockExecutor, plan, run, study};
 use crate::compare::study::Study;
 use crate::path::Path;
 use crate::report::json;
@@ -98,6 +99,25 @@ fn every_drawing_says_its_numbers_in_words() {
 }
 
 #[test]
+fn every_mark_has_room_beside_its_axis_and_every_chapter_a_heading() {
+    for study in examples() {
+        let page = elements(&emit(&study).expect("a page"));
+        assert!(page.iter().all(|one| one.name != "h2" || !one.text.is_empty()), "{}", study.title);
+        for mark in page.iter().filter(|one| one.attribute("text-anchor") == Some("end")) {
+            // A digit of 10 pixels is 5.6 wide at most, a blank 3.2.
+            let width: f64 = mark.text.chars().map(|c| if c == '\u{a0}' { 3.2 } else { 5.6 }).sum();
+            let right = mark.attribute("x").and_then(|x| x.parse().ok()).unwrap_or(0.0);
+            assert!(
+                mark.attribute("class") != Some("tick") || width <= right,
+                "{}: {}",
+                study.title,
+                mark.text
+            );
+        }
+    }
+}
+
+#[test]
 fn warnings_come_before_everything_else() {
     let page = elements(&emit(&example::troubled()).expect("a page"));
     let text: Vec<&Element> = page.iter().skip_while(|one| one.name != "body").collect();
@@ -107,6 +127,17 @@ fn warnings_come_before_everything_else() {
     assert!(text[3].text.starts_with("no verdict: "), "{}", text[3].text);
     assert!(text[5].text.contains("smc connections stayed on TCP"), "{}", text[5].text);
     assert!(!text.iter().any(|one| one.attribute("class") == Some("tiles")), "no verdict, no tiles");
+}
+
+#[test]
+fn a_verdict_is_green_where_smc_is_slower_nowhere() {
+    for (rate, class) in [(2e4, "box good"), (0.5e4, "box fair")] {
+        let model = move |cell: &Cell, _| run(if cell.path == Path::Smc { rate } else { 1e4 }, 10.0);
+        let plan = plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]);
+        let page = elements(&emit(&study(plan, &mut MockExecutor::new(model))).expect("a page"));
+        let verdict = page.iter().find(|one| one.name == "aside").expect("a verdict");
+        assert_eq!(verdict.attribute("class"), Some(class));
+    }
 }
 
 #[test]

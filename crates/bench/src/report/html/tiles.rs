@@ -4,7 +4,9 @@
 
 use maud::{Markup, html};
 
+use super::figures::about;
 use crate::compare::digits::figure;
+use crate::compare::plan::Setting;
 use crate::compare::study::Axis;
 use crate::compare::summary::{Line, Reading};
 use crate::path::Path;
@@ -17,18 +19,14 @@ pub(crate) fn draw(reading: &Reading<'_>, lines: &[Line<'_>]) -> Markup {
     let is_hero =
         |line: &&Line<'_>| line.contender.path == Path::Smc && line.contender.environment.is_empty();
     let heroes: Vec<&Line<'_>> = lines.iter().filter(is_hero).collect();
-    let mut profiles: Vec<&str> = heroes.iter().map(|line| line.group.setting.profile.as_str()).collect();
-    profiles.dedup();
-    let of = |profile: &str| -> Vec<&Line<'_>> {
-        heroes.iter().filter(|line| line.group.setting.profile == profile).copied().collect()
-    };
-    let tiles: Vec<(&str, Vec<Fact>)> =
-        profiles.into_iter().map(|profile| (profile, facts(reading, &of(profile)))).collect();
+    let tiles = heroes.chunk_by(|a, b| a.group.setting.profile == b.group.setting.profile);
+    let tiles: Vec<(&Setting, Vec<Fact>)> =
+        tiles.map(|lines| (&lines[0].group.setting, facts(reading, lines))).collect();
     html! {
         @if reading.study.axis == Axis::Connections && tiles.iter().any(|(_, facts)| !facts.is_empty()) {
             ul.tiles {
-                @for (profile, facts) in tiles.iter().filter(|(_, facts)| !facts.is_empty()) {
-                    li { (profile) div { @for (number, what) in facts { p { b { (number) } span { (what) } } } } }
+                @for (setting, facts) in tiles.iter().filter(|(_, facts)| !facts.is_empty()) {
+                    li { (about(Axis::Connections, setting).as_ref().unwrap_or(&setting.profile)) div { @for (number, what) in facts { p { b { (number) } span { (what) } } } } }
                 }
             }
         }
@@ -43,7 +41,8 @@ fn facts(reading: &Reading<'_>, lines: &[&Line<'_>]) -> Vec<Fact> {
     let speed = range(lines, |line| line.times_better(main));
     let cost = range(lines, |line| line.ratio(first.cost()).map(|ratio| 100.0 * ratio.median));
     let speed = speed.map(|range| (format!("{range}x"), format!("the {} of {baseline}", main.about().title)));
-    let cost = cost.map(|range| (format!("{range} %"), format!("of its {}", first.cost().about().title)));
+    let cost =
+        cost.map(|range| (format!("{range}\u{a0}%"), format!("of its {}", first.cost().about().title)));
     speed.into_iter().chain(cost).collect()
 }
 
