@@ -37,14 +37,16 @@ fn each_profile_has_its_sentence() {
 }
 
 #[test]
-fn a_path_that_this_host_has_not_is_refused_once() {
+fn a_path_or_a_profile_that_is_not_here_is_refused_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    // The profile cannot be run over it either, but that is not known before.
-    let said = said(folder.path(), &["compare", "--paths", "af-smc", "--profile", "ping"]);
-    assert!(
-        said.starts_with("smc_bench: af-smc cannot be measured here: ") && said.lines().count() == 1,
-        "{said}"
-    );
+    for (options, sentence) in [
+        // The profile cannot be run over it either, but that is not known before.
+        (["--paths", "af-smc", "--profile", "ping"], "af-smc cannot be measured here: "),
+        (["--rounds", "1", "--profile", "ping,dreams"], "dreams: neither a file nor a built-in profile"),
+    ] {
+        let said = said(folder.path(), &[&["compare"], &options[..]].concat());
+        assert!(said.starts_with(&format!("smc_bench: {sentence}")) && said.lines().count() == 1, "{said}");
+    }
 }
 
 #[test]

@@ -1,7 +1,15 @@
-//! The program as people run it: the demonstration, the small commands, and what is said to a command line that makes no
-//! sense.
+//! The program as people run it: the demonstration, the small commands, a comparison with real sockets and short runs, what
+//! was saved shown again, and what is said to a command line that makes no sense.
 
+use std::fs;
 use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// Saved by version 1 of the format; later versions go on reading it, or say that they do not.
+const SAVED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/study-1.json");
+/// Nothing to configure, no rights to have: both paths work everywhere.
+const BRIEFLY: [&str; 7] = ["compare", "--paths", "tcp-loopback,unix", "--conns", "2", "--seconds", "0.05"];
 
 fn run(args: &[&str]) -> Output {
     let registry = tempfile::tempdir().expect("a folder");
@@ -109,7 +117,7 @@ fn nonsense_is_answered_with_one_sentence_and_status_2() {
 /// A disk that is full takes neither what is said nor what is shown; the status tells.
 #[test]
 fn a_full_disk_is_told_once_and_by_the_status() {
-    let full = || std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let full = || fs::File::options().write(true).open("/dev/full").expect("Linux has it");
     let status = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
         command.args(args).stdin(Stdio::null()).stdout(full()).stderr(full());
@@ -121,4 +129,124 @@ fn a_full_disk_is_told_once_and_by_the_status() {
     let said = list.args(["profile", "list"]).stdout(full()).output().expect("it starts");
     let told = "smc_bench: cannot print the results: No space left on device (os error 28)\n";
     assert_eq!((said.status.code(), text(&said.stderr).as_str()), (Some(1), told));
+}
+
+#[test]
+fn two_paths_stand_side_by_side_in_every_form() {
+    let folder = tempfile::tempdir().expect("a folder for tests");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (json, html) = (file("x.json"), file("x.html"));
+    let args = ["--profile", "rr1c-200x1000,str-readx30k", "--rounds", "2", "--json", &json, "--html", &html];
+    let shown = run(&[&BRIEFLY[..], &args].concat());
+    let told = text(&shown.stdout);
+    assert!(shown.status.success(), "{told}{}", text(&shown.stderr));
+    for word in ["tcp-loopback", "unix", "rr1c-200x1000", "str-readx30k", "vs tcp-loopback", "machine: "] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    let saved: Value = serde_json::from_str(&fs::read_to_string(json).expect("written")).expect("JSON");
+    let samples = saved["study"]["samples"].as_array().expect("a list");
+    assert_eq!(samples.len(), 2 * 2 * 2);
+    assert!(samples.iter().all(|sample| sample["run"]["operations"].as_u64() > Some(0)), "{samples:?}");
+    assert!(fs::read_to_string(html).is_ok_and(|page| page.contains("<svg")));
+}
+
+#[test]
+fn a_saved_study_is_shown_again_in_every_form() {
+    let folder = tempfile::tempdir().expect("a folder for tests");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let [json, csv, html] = ["again.json", "x.csv", "x.html"].map(file);
+    let shown = run(&["report", SAVED, "--json", &json, "--csv", &csv, "--html", &html]);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    let first = text(&shown.stdout).lines().next().map(str::to_owned);
+    let expected = "2 of 100 smc connections stayed on TCP in 2 of 2 runs: 0x03010000 (2)";
+    assert_eq!(first.as_deref(), Some(expected));
+    assert!(fs::read_to_string(&csv).is_ok_and(|file| file.starts_with("profile,connections,")));
+    assert!(fs::read_to_string(&html).is_ok_and(|file| file.starts_with("<!DOCTYPE html>")));
+    let again = run(&["report", &json]);
+    assert_eq!(text(&again.stdout), text(&shown.stdout), "what was saved again says the same");
+}
+
+#[test]
+fn one_form_can_go_to_stdout_alone() {
+    let shown = run(&["report", SAVED, "--json", "-"]);
+    assert!(shown.status.success());
+    let value: Value = serde_json::from_slice(&shown.stdout).expect("JSON and nothing else");
+    assert_eq!(value["study"]["samples"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn a_full_disk_costs_the_file_and_not_the_results() {
+    let shown = run(&["report", SAVED, "--html", "/dev/full"]);
+    assert_eq!(shown.status.code(), Some(1));
+    let complaint = text(&shown.stderr);
+    assert!(complaint.lines().count() == 1 && complaint.contains("cannot write /dev/full: No space left"));
+    assert!(text(&shown.stdout).contains("10.0x"), "{}", text(&shown.stdout));
+}
+
+#[test]
+fn two_studies_stand_beside_each_other_under_a_warning() {
+    let two = run(&["report", SAVED, SAVED]);
+    assert!(
+        two.status.success() && text(&two.stdout).starts_with("these are two runs"),
+        "{}",
+        text(&two.stdout)
+    );
+    assert!(text(&two.stdout).contains("1.00x") && text(&two.stdout).contains("overlapping"));
+    let refused = run(&["report", SAVED, SAVED, SAVED]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0));
+    assert!(text(&refused.stderr).contains("two beside each other"));
+}
+
+#[test]
+fn what_is_no_study_is_refused_in_a_sentence() {
+    let folder = tempfile::tempdir().expect("a folder for tests");
+    let file = folder.path().join("x.json");
+    for (content, complaint) in [("{}", "this is not what --json saves"), ("", "EOF while parsing")] {
+        fs::write(&file, content).expect("written");
+        let refused = run(&["report", &file.display().to_string()]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(text(&refused.stderr).contains(complaint), "{}", text(&refused.stderr));
+    }
+    let refused = run(&["report", "/nowhere/x.json"]);
+    assert!(text(&refused.stderr).contains("cannot read /nowhere/x.json: No such file"));
+}
+
+#[test]
+fn a_few_idle_connections_are_counted_and_gone() {
+    let [folder, registry, results] = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
+    command.args([
+        "idle",
+        "--conns",
+        "20",
+        "--seconds",
+        "0.1",
+        "--json",
+        "study.json",
+        "--html",
+        "page.html",
+    ]);
+    command.current_dir(results.path()).env("TMPDIR", folder.path()).env("SMC_REGISTRY_DIR", registry.path());
+    let output = command.stdin(Stdio::null()).output().expect("the program starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let read = |name: &str| fs::read_to_string(results.path().join(name)).expect("it was written");
+    let idle: Value = serde_json::from_str(&read("study.json")).expect("JSON");
+    let (table, notes) = (&idle["study"]["extras"][0], idle["study"]["notes"].as_array().expect("notes"));
+    let rows = table["rows"].as_array().expect("rows");
+    assert_eq!(rows.len() + notes.len(), 2, "SMC is measured, or a note says why not: {idle}");
+    for row in rows {
+        assert_eq!(row[4], if row[0] == "smc" { "20 of 20" } else { "0 of 20" }, "{row}");
+        assert!(read("page.html").contains(row[1].as_str().expect("text")), "the page says the same");
+    }
+    assert_eq!(table["seen"].as_array().map(Vec::len), Some(1), "others were watched");
+    assert!(fs::read_dir(folder.path()).expect("it is there").next().is_none(), "a folder was left");
+}
+
+#[test]
+fn more_connections_than_descriptors_are_refused_in_one_sentence() {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 64; exec \"$0\" idle --conns 100", env!("CARGO_BIN_EXE_smc_bench")]);
+    let output = shell.stdin(Stdio::null()).output().expect("a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("raise `ulimit -Hn`"), "{said}");
 }

@@ -41,7 +41,7 @@ impl Machine {
         Self {
             cpu: cpu(&cpuinfo),
             cpus: 0,
-            cpus_online: line("sys/devices/system/cpu/online").map(|list| count(&list)),
+            cpus_online: file("proc/stat").and_then(|text| online(&text)),
             virtualised: hypervisor(&cpuinfo, &line),
             kernel: line("proc/sys/kernel/osrelease"),
             system: file("etc/os-release").and_then(|text| system(&text)),
@@ -102,14 +102,9 @@ fn hypervisor(cpuinfo: &str, line: &dyn Fn(&str) -> Option<String>) -> Option<St
     line("sys/hypervisor/type").or_else(product).or_else(s390).or_else(|| is_virtual.then(|| "yes".into()))
 }
 
-/// CPUs in a list such as `0-3,8`.
-fn count(list: &str) -> usize {
-    let number = |text: &str| text.trim().parse::<usize>().ok();
-    let range = |range: &str| match range.split_once('-') {
-        Some((first, last)) => Some(number(last)?.checked_sub(number(first)?)? + 1),
-        None => number(range).map(|_| 1),
-    };
-    list.split(',').filter_map(range).sum()
+/// A line of their sum, then one of each that is online.
+fn online(stat: &str) -> Option<usize> {
+    stat.lines().filter(|line| line.starts_with("cpu")).count().checked_sub(1)
 }
 
 fn system(os_release: &str) -> Option<String> {
@@ -148,7 +143,7 @@ mod tests {
             ("sys/class/dmi/id/product_name", "KVM Virtual Machine\n"),
             ("proc/sys/kernel/osrelease", "6.18.5\n"),
             ("proc/meminfo", "MemTotal:        8388608 kB\nMemFree: 1 kB\n"),
-            ("sys/devices/system/cpu/online", "0-3,8\n"),
+            ("proc/stat", "cpu  5 0\ncpu0 1 0\ncpu1 1 0\ncpu2 1 0\ncpu3 1 0\ncpu8 1 0\nintr 7\n"),
             ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
             ("proc/loadavg", "0.10 0.20 0.30 1/100 4711\n"),
             ("etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n"),
