@@ -180,6 +180,7 @@ fn a_program_with_the_library_switched_off() {
     assert_rows(&bed, &ends, &["listener", &format!("server TCP {NO_SMC}")]);
     let says = || ends.client.output().err.contains("libsmc-preload: switched off by SMC_DISABLE\n");
     assert!(within(LONG, says), "{}", ends.client.output());
+    assert_says(&ends.server, "accepted connection stays on TCP", NO_SMC);
     assert_counted(&bed, &[], &["PEER_NO_SMC 1"]);
 }
 
@@ -203,7 +204,7 @@ fn a_peer_of_another_user() {
 
 #[test]
 fn a_client_that_asks_for_what_only_tcp_has() {
-    for how in ["fast-open", "sends"] {
+    for how in ["fast-open", "sends", "deferred"] {
         let Some((bed, python)) = bed(&format!("reasons-{how}")) else { return };
         let ends = meet(&bed, &python, "", how);
         let rows = [format!("client TCP {OPTION}"), format!("server TCP {NO_SMC}/{OPTION}")];
@@ -212,6 +213,37 @@ fn a_client_that_asks_for_what_only_tcp_has() {
         assert_says(&ends.server, "accepted connection stays on TCP", NO_SMC);
         assert_counted(&bed, &["OPTUNSUPP 1"], &["PEER_NO_SMC 1"]);
     }
+}
+
+/// Over an address of a device that is not the loopback one, by which its bytes would go all the same.
+#[test]
+fn a_client_that_is_bound_to_another_device() {
+    let Some((bed, python)) = bed("reasons-device") else { return };
+    let (Some(ip), true) = (installed(&["ip"]), bed.own_network) else {
+        println!("skipped: a device of its own needs root and ip");
+        return;
+    };
+    for args in [
+        ["link", "add", "smc2", "type", "veth", "peer", "smc3"].as_slice(),
+        &["addr", "add", "198.18.9.5/30", "dev", "smc2"],
+        &["link", "set", "smc2", "up"],
+        &["link", "set", "smc3", "up"],
+    ] {
+        let made = Command::new(&ip).args(args).status();
+        assert!(made.is_ok_and(|status| status.success()), "{args:?}");
+    }
+    let port = free_port();
+    let at = |role, how| {
+        let mut end = enabled(&bed, &python, role, port, how);
+        end.env("HOST", "198.18.9.5").env("DEVICE", "smc2");
+        end
+    };
+    let ends = start(&bed, port, at("server", ""), at("client", "device"));
+    let rows = [format!("client TCP {OPTION}"), format!("server TCP {NO_SMC}/{OPTION}")];
+    assert_rows(&bed, &ends, &[&rows[0], "listener", &rows[1]]);
+    assert_says(&ends.client, "connect stays on TCP: Fastopen sockopt not supported", OPTION);
+    assert_says(&ends.server, "accepted connection stays on TCP", NO_SMC);
+    assert_counted(&bed, &["OPTUNSUPP 1"], &["PEER_NO_SMC 1"]);
 }
 
 /// Options are judged by their values: a binding to the loopback device, zero-copy that no call asks for, and
@@ -369,6 +401,7 @@ fn a_registry_that_is_open_to_others() {
     assert_says(&ends.client, "connect stays on TCP: Configuration error", NOT_OURS);
     // (The listener was announced while the registry was private.)
     assert_rows(&bed, &ends, &[&rows[0], "listener", &rows[1]]);
+    assert_stats_note(&mut bed.tool_command("smcd").expect("this bed has tools"), NOT_OURS);
 }
 
 #[test]

@@ -120,7 +120,9 @@ def connect():
     if how == "fast-open":
         conn.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
     if how == "device":
-        conn.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
+        conn.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, os.environ.get("DEVICE", "lo").encode() + b"\0")
+    if how == "deferred":
+        conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 5)
     if how == "zero-copy":
         conn.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
     if how == "few":
