@@ -15,6 +15,9 @@ pub(crate) trait Machine: Sync {
     /// The counter of the core.
     fn cycles(&self) -> u64;
 
+    /// Whether a signal handler runs that has interrupted the thread.
+    fn is_in_a_handler(&self) -> bool;
+
     /// Where the `State` of the thread's process lies, for the whole life of the program.
     fn state(&self) -> *const ();
 }

@@ -41,6 +41,10 @@ pub fn may_be_in_a_handler(is_readable: impl Fn(usize) -> bool) -> bool {
     const PAGES: usize = 64;
     const PAGE: usize = 4096;
     const WORD: usize = size_of::<usize>();
+    #[cfg(feature = "sim")]
+    if let Some(machine) = crate::seat::taken() {
+        return machine.is_in_a_handler();
+    }
     let Some(places) = return_places() else { return true };
     let here = [0usize; 2];
     let mut at = here.as_ptr().addr().next_multiple_of(WORD);

@@ -2,6 +2,9 @@
 //! there, and as the kernel has them where it is not. Owns: the order of looks that the hooks have (`preload`
 //! itself is a library for whole processes, and cannot be linked here).
 
+mod lives;
+mod settings;
+
 use crate::kernel::world::{Life, Pid, Wait};
 use crate::kernel::{Here, Killed, Machine};
 use os::net::{Endpoint, msg, opt};
@@ -114,13 +117,7 @@ impl Program {
                 socket::exit::at_exit();
             }
         }));
-        if let Err(why) = ended
-            && !why.is::<Killed>()
-        {
-            let text = why.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| why.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-            self.here.machine.world().fail(format!("process {}: {text}", self.here.pid));
-        }
+        self.report(ended);
         self.here.end_process();
         sit(None);
         self.here.leave();
@@ -188,7 +185,8 @@ impl Program {
         let pid = self.here.pid;
         let readable = u32::from(bits::IN as u16);
         let fd =
-            self.here.blocking(listener, readable, false, |world| world.accept(pid, listener, flags))? as i32;
+            self.here.blocking(listener, readable, false, |world, socket| world.accept(pid, socket, flags))?
+                as i32;
         if self.is_enabled {
             match table::get(listener) {
                 Entry::Empty => {
@@ -266,10 +264,9 @@ impl Program {
     }
 
     fn send_by_tcp(&self, fd: i32, from: &[u8], flags: i32) -> Result<usize> {
-        let (pid, mut sent) = (self.here.pid, 0);
+        let mut sent = 0;
         let writable = u32::from(bits::OUT as u16);
-        let done = self.here.blocking(fd, writable, flags & msg::DONTWAIT != 0, |world| {
-            let socket = world.tcp(pid, fd)?;
+        let done = self.here.blocking(fd, writable, flags & msg::DONTWAIT != 0, |world, socket| {
             sent += world.send_tcp(socket, &from[sent..])?;
             if sent < from.len() { Err(Errno::EAGAIN) } else { Ok(sent) }
         });
@@ -283,13 +280,11 @@ impl Program {
             true => receive(fd, once(Sink::from(&mut *into)), len, flags),
             false => Outcome::Forward,
         };
-        let pid = self.here.pid;
         let readable = u32::from((bits::IN | bits::RDHUP) as u16);
         let mut got = 0;
         let got = Self::or_kernel(outcome, || {
             let is_all_wanted = flags & msg::WAITALL != 0;
-            let done = self.here.blocking(fd, readable, flags & msg::DONTWAIT != 0, |world| {
-                let socket = world.tcp(pid, fd)?;
+            let done = self.here.blocking(fd, readable, flags & msg::DONTWAIT != 0, |world, socket| {
                 let step = world.receive_tcp(socket, &mut into[got..], flags)?;
                 got += step;
                 if is_all_wanted && step > 0 && got < len { Err(Errno::EAGAIN) } else { Ok(got) }

@@ -25,6 +25,9 @@ pub trait Kernel: Sync {
 
     /// What the counter of the core says: three per nanosecond. It moves on with every look.
     fn cycles(&self) -> u64;
+
+    /// Whether a signal handler runs that has interrupted the thread.
+    fn is_in_a_handler(&self) -> bool;
 }
 
 /// Where a thread sits: its kernel, and what this room remembers of its process.
@@ -43,6 +46,10 @@ impl Machine for Seat {
 
     fn cycles(&self) -> u64 {
         self.kernel.cycles()
+    }
+
+    fn is_in_a_handler(&self) -> bool {
+        self.kernel.is_in_a_handler()
     }
 
     fn state(&self) -> *const () {

@@ -9,6 +9,7 @@ mod diag;
 mod epoll;
 mod files;
 mod memory;
+pub(crate) mod signals;
 pub(crate) mod tcp;
 pub(crate) mod world;
 
@@ -144,6 +145,7 @@ impl World {
             Wait::Set(set) => self.is_set_ready(*set),
             Wait::Futex(_, is_woken) => *is_woken,
             Wait::End(pid) => self.processes.get(pid).is_none_or(|process| process.life == Life::Zombie),
+            Wait::Thread(thread) => matches!(self.threads[*thread].stand, Stand::Done),
             Wait::Nothing => false,
         }
     }
@@ -185,6 +187,18 @@ impl World {
     }
 }
 
+/// An open file in use by a call.
+struct Used {
+    machine: &'static Machine,
+    file: usize,
+}
+
+impl Drop for Used {
+    fn drop(&mut self) {
+        self.machine.world().release(self.file);
+    }
+}
+
 /// What ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Woken {
@@ -202,6 +216,11 @@ impl Here {
     fn point(&self, mut world: Locked, ns: u64, weight: usize) -> Locked {
         if world.threads[self.thread].is_unwinding {
             return world;
+        }
+        if let Some(handler) = signals::due() {
+            drop(world);
+            signals::handle(handler);
+            world = self.machine.world();
         }
         world.now += ns;
         world.since_switch += 1;
@@ -309,20 +328,24 @@ impl Here {
         }
     }
 
-    /// Tries `act` until it does not say EAGAIN, as a blocking call does; `wait` are poll's bits.
+    /// Tries `act` on the socket behind `fd` until it does not say EAGAIN, as a blocking call does; `wait`
+    /// are poll's bits. The call keeps what it found at first open, whoever closes the number.
     pub(crate) fn blocking(
         &self,
         fd: i32,
         wait: u32,
         is_nonblocking: bool,
-        mut act: impl FnMut(&mut World) -> Result<usize>,
+        mut act: impl FnMut(&mut World, usize) -> Result<usize>,
     ) -> Result<usize> {
         let mut world = self.enter();
+        let (file, socket) = (world.file_of(self.pid, fd)?, world.tcp(self.pid, fd)?);
+        world.file_mut(file).refs += 1;
+        let _used = Used { machine: self.machine, file };
         loop {
-            let file = world.file_of(self.pid, fd)?;
-            let done = act(&mut world);
+            let done = act(&mut world, socket);
             let is_unwinding = world.threads[self.thread].is_unwinding;
             if done != Err(Errno::EAGAIN) || is_nonblocking || is_unwinding || world.is_nonblocking(file) {
+                drop(world);
                 return done;
             }
             (world, _) = self.sleep(world, Wait::Polled(vec![(file, wait)]), None);
@@ -398,6 +421,10 @@ impl Kernel for Here {
         let world = self.machine.world();
         let world = self.point(world, LOOK_NS, 8);
         world.now * 3
+    }
+
+    fn is_in_a_handler(&self) -> bool {
+        signals::is_in_a_handler()
     }
 }
 

@@ -50,6 +50,9 @@ pub(crate) struct Socket {
     backlog_most: usize,
     linger: [i32; 2],
     low_water: usize,
+    /// SO_PEEK_OFF; negative: none.
+    peek_offset: i32,
+    deferral: i32,
     /// Whom a full buffer has turned away is told of room.
     wants_room: bool,
     pub(crate) version: u64,
@@ -98,6 +101,8 @@ impl Socket {
             backlog_most: 0,
             linger: [0; 2],
             low_water: 1,
+            peek_offset: -1,
+            deferral: 0,
             wants_room: false,
             version: 0,
             timeouts: [[0; 2]; 2],
@@ -271,8 +276,7 @@ impl World {
         Ok(0)
     }
 
-    pub(crate) fn accept(&mut self, pid: Pid, fd: i32, flags: u32) -> Result<usize> {
-        let listener = self.tcp(pid, fd)?;
+    pub(crate) fn accept(&mut self, pid: Pid, listener: usize, flags: u32) -> Result<usize> {
         if self.socket(listener).state != LISTEN {
             return Err(Errno::EINVAL);
         }
@@ -393,13 +397,17 @@ impl World {
         if this.state == LISTEN || (this.state == CLOSE && !this.is_receive_shut && this.error.is_none()) {
             return Err(Errno::ENOTCONN);
         }
-        let count = into.len().min(this.received.len());
+        let is_peek = flags & msg::PEEK != 0;
+        let from = if is_peek { this.peek_offset.max(0) as usize } else { 0 };
+        let count = into.len().min(this.received.len().saturating_sub(from));
         if count > 0 {
-            let (first, second) = this.received.as_slices();
-            let split = count.min(first.len());
-            into[..split].copy_from_slice(&first[..split]);
-            into[split..count].copy_from_slice(&second[..count - split]);
-            if flags & msg::PEEK == 0 {
+            into.iter_mut().zip(this.received.range(from..)).for_each(|(place, byte)| *place = *byte);
+            if this.peek_offset >= 0 {
+                let count = count as i32;
+                let moved = if is_peek { count } else { -count };
+                this.peek_offset = (this.peek_offset + moved).max(0);
+            }
+            if !is_peek {
                 this.received.drain(..count);
                 if let Some(peer) = this.peer {
                     self.pump(peer);
@@ -520,6 +528,8 @@ impl World {
             (opt::SOL_SOCKET, opt::SO_ERROR) => this.error.take().map_or(0, |error| error.0),
             (opt::SOL_SOCKET, opt::SO_SNDBUF | opt::SO_RCVBUF) => this.room as i32,
             (opt::SOL_SOCKET, opt::SO_RCVLOWAT) => this.low_water as i32,
+            (opt::SOL_SOCKET, opt::SO_PEEK_OFF) => this.peek_offset,
+            (opt::IPPROTO_TCP, opt::TCP_DEFER_ACCEPT) => this.deferral,
             (opt::SOL_SOCKET, opt::SO_ACCEPTCONN) => i32::from(this.state == LISTEN),
             (opt::SOL_SOCKET, opt::SO_PROTOCOL) => opt::IPPROTO_TCP,
             (opt::SOL_SOCKET, opt::SO_DOMAIN) => i32::from(AF_INET),
@@ -549,6 +559,8 @@ impl World {
         };
         match (level, name) {
             (opt::SOL_SOCKET, opt::SO_LINGER) => this.linger = [number(0), number(4)],
+            (opt::SOL_SOCKET, opt::SO_PEEK_OFF) => this.peek_offset = number(0),
+            (opt::IPPROTO_TCP, opt::TCP_DEFER_ACCEPT) => this.deferral = number(0),
             (opt::SOL_SOCKET, opt::SO_RCVLOWAT) => this.low_water = number(0).max(1) as usize,
             (opt::SOL_SOCKET, opt::SO_RCVTIMEO) => this.timeouts[0] = [number(0).into(), number(8).into()],
             (opt::SOL_SOCKET, opt::SO_SNDTIMEO) => this.timeouts[1] = [number(0).into(), number(8).into()],

@@ -22,6 +22,8 @@ pub(crate) enum Wait {
     Futex((u64, u64), bool),
     /// The end of a process.
     End(Pid),
+    /// The end of a thread.
+    Thread(usize),
     /// Time alone.
     Nothing,
 }
@@ -288,11 +290,16 @@ impl World {
 
     pub(crate) fn close_fd(&mut self, pid: Pid, fd: i32) -> Result<usize> {
         let Fd { file, .. } = self.process_mut(pid).fds.remove(&fd).ok_or(Errno::EBADF)?;
+        self.release(file);
+        Ok(0)
+    }
+
+    /// A number of an open file is gone, or a call that used it.
+    pub(crate) fn release(&mut self, file: usize) {
         self.file_mut(file).refs -= 1;
         if self.file(file).refs == 0 {
             self.last_close(file);
         }
-        Ok(0)
     }
 
     fn last_close(&mut self, file: usize) {

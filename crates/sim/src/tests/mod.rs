@@ -1,9 +1,14 @@
 //! The tests, and what they share.
 
 mod ends;
+mod handlers;
 mod harness;
+mod lives;
+mod numbers;
 mod random;
 mod readiness;
+mod sets;
+mod settings;
 mod two_processes;
 
 use crate::program::Program;
