@@ -128,9 +128,8 @@ pub fn duplicate_to_make_way(fd: i32) -> Result<i32> {
     let duplicate = |floor: i32| fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize);
     let number =
         crate::limits::with_room_above_soft_limit(|_| 0, duplicate).or_else(|_| duplicate(0))? as i32;
-    match place(number) {
-        Some((word, bit)) => _ = word.fetch_or(bit, Ordering::Relaxed),
-        None => {}
+    if let Some((word, bit)) = place(number) {
+        word.fetch_or(bit, Ordering::Relaxed);
     }
     Ok(number)
 }
