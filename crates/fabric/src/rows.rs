@@ -15,6 +15,8 @@ use wire::reason::Reason;
 
 /// Key of a row that is being written.
 const BUSY: u64 = u64::MAX;
+/// Of the bits of `ConnectionRow::open`, those two above the sides' own: the socket was dissolved.
+const DISSOLVED: u32 = 4;
 
 /// A connection's row, and which of its uses is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,7 +162,9 @@ impl<T: Tier> Connections<'_, T> {
             let is_it = key != 0 && key != BUSY && row.server_cookie.load(Acquire) == server_cookie;
             let found = self.find(key).filter(|_| is_it)?;
             // (A row that has changed hands meanwhile is another connection's.)
-            (found.place == place as u32 && row.server_cookie.load(Acquire) == server_cookie)
+            (found.place == place as u32
+                && !self.is_dissolved(found, Side::Server)
+                && row.server_cookie.load(Acquire) == server_cookie)
                 .then_some((found, key))
         })
     }
@@ -212,6 +216,11 @@ impl<T: Tier> Connections<'_, T> {
         row.open.fetch_or(1 << side as u32, AcqRel);
     }
 
+    /// Where the ends of a connection are, the client's first.
+    pub fn ends(&self, id: RowId) -> Option<[Endpoint; 2]> {
+        self.row(id).map(|row| [&row.sides[0].at, &row.sides[1].at].map(load_endpoint))
+    }
+
     /// Where the client meant to go.
     pub fn target(&self, id: RowId) -> Option<Endpoint> {
         self.row(id).map(|row| load_endpoint(&row.sides[Side::Server as usize].at))
@@ -233,10 +242,24 @@ impl<T: Tier> Connections<'_, T> {
         if key.load(Acquire) != client_cookie {
             return;
         }
-        let bit = 1 << side as u32;
-        if row.open.fetch_and(!bit, AcqRel) & !bit == 0 {
+        let bits = (1 | DISSOLVED) << side as u32;
+        if row.open.fetch_and(!bits, AcqRel) & !bits == 0 {
             let _ = key.compare_exchange(client_cookie, 0, AcqRel, Relaxed);
         }
+    }
+
+    /// The socket at `side` is no end of the connection any more: whoever gets it is to find nothing.
+    pub fn dissolve_side(&self, id: RowId, client_cookie: u64, side: Side) {
+        if self.find(client_cookie) == Some(id)
+            && let Some(row) = self.row(id)
+        {
+            row.open.fetch_or(DISSOLVED << side as u32, AcqRel);
+        }
+    }
+
+    /// Whether the socket that was at `side` is no end of the connection any more.
+    pub fn is_dissolved(&self, id: RowId, side: Side) -> bool {
+        self.row(id).is_none_or(|row| row.open.load(Acquire) & DISSOLVED << side as u32 != 0)
     }
 
     /// This process goes on with its side of a connection, and out of the registry: nobody is named there any

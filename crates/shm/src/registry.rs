@@ -103,7 +103,8 @@ pub struct ConnectionRow {
     pub memfd: AtomicU32,
     /// Slot number.
     pub slot: AtomicU32,
-    /// Bit 0: the client's side is open, bit 1: the server's.
+    /// Bit 0: the client's side is open, bit 1: the server's. Bits 2 and 3: its socket serves another
+    /// connection by now, or none.
     pub open: AtomicU32,
     /// Client and server.
     pub sides: [SideRow; 2],

@@ -205,10 +205,12 @@ fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
     /// Of net/tcp_states.h.
     const LISTEN: u8 = 10;
     fabric().tier().mapped().ok_or(Reason::PEERNOSMC)?;
-    let at = Addresses::of(fd).ok_or(Reason::PEERNOSMC)?;
+    let Some(at) = Addresses::of(fd) else {
+        return if may_be_anothers { find_ended(fd) } else { None }.ok_or(Reason::PEERNOSMC);
+    };
     if may_be_anothers
         && let Ok(cookie) = net::cookie(fd)
-        && let Some(row) = fabric().connections().find(cookie)
+        && let Some(row) = find_own(cookie)
     {
         return Ok(Found { row, cookie, side: Side::Client, at });
     }
@@ -229,6 +231,12 @@ fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
     Ok(Found { row, cookie: client.cookie, side: Side::Server, at })
 }
 
+/// The row of the client whose socket has this cookie, if it is that connection's still.
+fn find_own(cookie: u64) -> Option<RowId> {
+    let rows = fabric().connections();
+    rows.find(cookie).filter(|row| !rows.is_dissolved(*row, Side::Client))
+}
+
 /// The same by the server's own socket, with which the program that had it before has signed the row. The
 /// kernel knows no such client: there is none, or it has closed, and is not found for the moment in which its
 /// socket goes to TIME_WAIT (seen once in 200 000 times on Linux 6.18).
@@ -237,6 +245,23 @@ fn find_served(fd: i32, at: Addresses) -> Result<Found, Reason> {
     let own = net::cookie(fd).map_err(|_| Reason::PEERNOSMC)?;
     let (row, cookie) = fabric().connections().find_served(own).ok_or(Reason::PEERNOSMC)?;
     Ok(Found { row, cookie, side: Side::Server, at })
+}
+
+/// The same of a connection that both ends have ended: the kernel tells no peer any more, and has neither
+/// socket in its table. What was sent before is to be read still.
+#[cold]
+fn find_ended(fd: i32) -> Option<Found> {
+    let (own, rows) = (net::cookie(fd).ok()?, fabric().connections());
+    let client = find_own(own).map(|row| (row, own, Side::Client));
+    let (row, cookie, side) =
+        client.or_else(|| rows.find_served(own).map(|(row, cookie)| (row, cookie, Side::Server)))?;
+    let [local, peer] = [side, side.peer()].map(|side| rows.ends(row).map(|ends| ends[side as usize]));
+    Some(Found { row, cookie, side, at: Addresses { local: local?, peer: peer? } })
+}
+
+/// Whether `fd` is an end of such a connection.
+pub(crate) fn has_ended(fd: i32) -> bool {
+    net::is_unconnected_tcp(fd) && find_ended(fd).is_some()
 }
 
 /// The kernel could not be asked who the client is: it must not wait for an answer.

@@ -1,6 +1,7 @@
 //! The accepting side: listeners, and sockets that come from one or from another process. Owns: what an
 //! announced listener remembers for the program.
 
+use crate::claim;
 use crate::enter::enter;
 use crate::here::{Part as _, fabric};
 use crate::phase::{Event, Phase};
@@ -192,8 +193,10 @@ pub fn after_accept(fd: i32, is_nonblocking: bool) {
 /// A socket that came from another process (exec, SCM_RIGHTS): decided at its first use, whichever end it is.
 /// Duplicates are one connection: who closes one of them goes on with the other.
 pub fn adopt(fd: i32) {
-    let is_connected = net::is_tcp(fd) && net::peer(fd).is_ok();
-    if !is_connected || fabric().tier().existing().is_err() {
+    if !net::is_tcp(fd) || net::is_listening(fd) || fabric().tier().existing().is_err() {
+        return;
+    }
+    if net::peer(fd).is_err() && !claim::has_ended(fd) {
         return;
     }
     crate::options::note_unseen_options();

@@ -25,6 +25,10 @@ pub(crate) const CASES: &[Case] = &[
     any("exec.peer_killed_before_the_first_look", |cx| peer_gone_before_the_first_look(cx, "die")),
     any("exec.alone_when_the_peer_ends", |cx| alone_when_the_peer_goes(cx, "exit")),
     any("exec.alone_when_the_peer_is_killed", |cx| alone_when_the_peer_goes(cx, "die")),
+    any("exec.both_have_ended_before", |cx| {
+        both_have_ended_before(cx, |cx, id| drop(cx.peer(&format!("shut {id} 1"))))
+    }),
+    any("exec.peer_is_gone_before", |cx| both_have_ended_before(cx, |cx, _| cx.end_by("exit"))),
     case("exec.all_closed_on_exec", all_closed_on_exec),
     case("exec.failed", failed),
     case("exec.failed_then_peer_closes", failed_then_peer_closes),
@@ -170,6 +174,19 @@ fn alone_when_the_peer_goes(cx: &mut Cx, end: &str) {
     let _ = sys::read(told, &mut [0; 1]);
     settle();
     end_after_two_lines(cx, 0, end);
+    say!("child {}", sys::wait(pid));
+}
+
+/// What the peer sent is there though both have ended the connection before the next program begins: the
+/// kernel then tells no peer.
+fn both_have_ended_before(cx: &mut Cx, end: fn(&mut Cx, u32)) {
+    let p = cx.warm();
+    say!("shut -> {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
+    cx.peer(&format!("sendline {} ping", p.id));
+    cx.peer(&format!("sendline {} pong", p.id));
+    end(cx, p.id);
+    settle();
+    let pid = start(p.fd, || standard_files(p.fd), READ_LATE);
     say!("child {}", sys::wait(pid));
 }
 

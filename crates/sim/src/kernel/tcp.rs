@@ -476,6 +476,8 @@ impl World {
         let peer = this.peer;
         let is_bare = !this.is_connected();
         this.end();
+        (this.is_receive_shut, this.is_send_shut, this.is_deaf, this.is_done) = (false, false, false, false);
+        (this.is_fin_due, this.is_fin_sent) = (false, false);
         this.received.clear();
         this.to_send.clear();
         this.error = (!is_bare).then_some(Errno::ECONNRESET);

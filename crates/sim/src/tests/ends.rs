@@ -239,6 +239,105 @@ fn a_program_with_the_library_goes_on_after_exec() {
 }
 
 #[test]
+fn a_program_after_exec_reads_what_was_sent_though_both_ends_have_ended() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            program.shutdown(fd, 1).unwrap();
+            program.nap(20_000_000);
+            program.exec(program.is_enabled, move |next| {
+                hear(&next, fd, "an answer to the next");
+                assert_eq!(read_some(&next, fd), "");
+            });
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            seen.push(read_some(program, fd));
+            say(program, fd, "an answer to the next");
+            program.shutdown(fd, 1).unwrap();
+            program.nap(60_000_000);
+        },
+    );
+}
+
+#[test]
+fn a_program_that_is_started_reads_what_was_sent_though_the_peer_is_gone() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            program.shutdown(fd, 1).unwrap();
+            program.nap(20_000_000);
+            let child = program.start(program.is_enabled, move |next| {
+                hear(&next, fd, "an answer ");
+                assert_eq!(next.readable_bytes(fd), Ok("to the next".len()));
+                hear(&next, fd, "to the next");
+                assert_eq!(read_some(&next, fd), "");
+            });
+            program.await_end(child);
+            assert_eq!(read_some(&program, fd), "");
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            seen.push(read_some(program, fd));
+            say(program, fd, "an answer to the next");
+        },
+    );
+}
+
+#[test]
+fn a_program_after_exec_finds_nothing_of_a_connection_that_was_dissolved() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            program.nap(20_000_000);
+            program.dissolve(fd).unwrap();
+            let _ = program.take_error(fd);
+            program.exec(program.is_enabled, move |next| {
+                assert!(!next.is_shared(fd));
+                assert_eq!(read_some(&next, fd), "Errno(107)");
+            });
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            say(program, fd, "unread");
+            program.nap(40_000_000);
+            seen.push(format!("{:?}", program.take_error(fd)));
+        },
+    );
+}
+
+#[test]
+fn a_socket_that_was_dissolved_and_connected_again_is_its_new_connection_after_exec() {
+    for seed in 0..ORDERS {
+        simulate(seed, move |machine| {
+            machine.world().once_in = [0, 2, 7, 30][seed as usize % 4];
+            spawn(machine, true, |program| {
+                let listener = listen(&program);
+                let first = program.accept(listener, false).unwrap();
+                greet(&program, first);
+                say(&program, first, "of the first");
+                let second = program.accept(listener, false).unwrap();
+                say(&program, second, "of the second");
+                hear(&program, second, "after exec");
+            });
+            spawn(machine, true, |program| {
+                let fd = connect(&program);
+                greet(&program, fd);
+                program.nap(20_000_000);
+                program.dissolve(fd).unwrap();
+                let _ = program.take_error(fd);
+                program.connect(fd, super::PORT).unwrap();
+                program.exec(true, move |next| {
+                    hear(&next, fd, "of the second");
+                    say(&next, fd, "after exec");
+                    assert_eq!(read_some(&next, fd), "");
+                });
+            });
+        });
+    }
+}
+
+#[test]
 fn an_exec_closes_what_is_to_be_closed() {
     as_over_tcp(
         |program, fd| {

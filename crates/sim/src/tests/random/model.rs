@@ -194,14 +194,10 @@ impl Model {
             || self.peer(who).is_new && self.listener.is_none()
     }
 
-    /// What LIMITATIONS names: what a client wrote before its server looked goes with it where it is killed;
-    /// and what nobody has read when both have ended is not found again by another program.
+    /// What LIMITATIONS names: what a client wrote before its server looked goes with it where it is killed.
     fn may_have_lost_bytes(&self, who: Who, incoming: Flow) -> bool {
         const EARLY_MOST: u64 = 16 << 10;
-        let (own, peer) = (&self.conns[who.conn].ends[who.end], self.peer(who));
-        let is_early =
-            who.end == 1 && peer.is_killed && incoming.received == 0 && incoming.sent <= EARLY_MOST;
-        is_early || own.has_execed && own.is_write_shut && peer.may_be_gone()
+        who.end == 1 && self.peer(who).is_killed && incoming.received == 0 && incoming.sent <= EARLY_MOST
     }
 
     /// Of a connection that is not in shared memory (yet), the first bytes may be between the two ways.
