@@ -215,6 +215,18 @@ fn a_client_that_asks_for_what_only_tcp_has() {
     }
 }
 
+/// When the server looks, nothing is offered any more: that is what it says, whatever the client's row has.
+#[test]
+fn a_client_that_takes_its_offer_back() {
+    let Some((bed, python)) = bed("reasons-retracts") else { return };
+    let ends = meet(&bed, &python, "slow", "retracts");
+    assert_says(&ends.client, "connect stays on TCP: Fastopen sockopt not supported", OPTION);
+    assert_says(&ends.server, "accepted connection stays on TCP", NO_SMC);
+    let rows = [format!("client TCP {OPTION}"), format!("server TCP {NO_SMC}/{OPTION}")];
+    assert_rows(&bed, &ends, &[&rows[0], "listener", &rows[1]]);
+    assert_counted(&bed, &["OPTUNSUPP 1"], &["PEER_NO_SMC 1"]);
+}
+
 /// Over an address of a device that is not the loopback one, by which its bytes would go all the same.
 #[test]
 fn a_client_that_is_bound_to_another_device() {

@@ -11,6 +11,7 @@ role, port = sys.argv[1], int(sys.argv[2])
 how = sys.argv[3] if len(sys.argv) > 3 else ""
 host = os.environ.get("HOST", "127.0.0.1")
 TCP_FASTOPEN_CONNECT = 30
+TCP_ULP = 31
 MSG_FASTOPEN = 0x20000000
 SO_ZEROCOPY = 60
 
@@ -110,6 +111,8 @@ def serve():
         if how == "passes":
             pass_to_child(conn)
             continue
+        if how == "slow":
+            time.sleep(1)
         conn.recv(1)
         held.append(conn)
     time.sleep(60)
@@ -146,6 +149,12 @@ def connect():
         return datagrams
     else:
         conn.connect((host, port))
+    if how == "retracts":
+        # For kTLS, which the kernel may well not have.
+        try:
+            conn.setsockopt(socket.IPPROTO_TCP, TCP_ULP, b"tls")
+        except OSError:
+            pass
     conn.sendall(b"x")
     return conn
 

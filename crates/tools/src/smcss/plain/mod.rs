@@ -109,8 +109,8 @@ fn row(judge: &Judge<'_>, held: &Held<'_>) -> Option<Row> {
         ..blank(socket.uid)
     };
     let tcp = |reason: Reason| Mode::Tcp { reason: reason.0, peer: 0 };
-    let with_peer = |reason: Reason| {
-        let peer = judge.refusal_of_peer(socket).filter(|peer| *peer != reason);
+    let with_peer = |reason: Reason, peer: Option<Reason>| {
+        let peer = peer.filter(|peer| *peer != reason);
         Mode::Tcp { reason: reason.0, peer: peer.map_or(0, |peer| peer.0) }
     };
     match (socket.state, judge.verdict(socket)) {
@@ -121,8 +121,13 @@ fn row(judge: &Judge<'_>, held: &Held<'_>) -> Option<Row> {
         }),
         (_, Some(Some(Verdict::Smc))) => None,
         (state::SYN_SENT, _) | (_, Some(None)) => Some(Row { state: State::INIT, ..row }),
-        (_, Some(Some(Verdict::Plain(reason)))) => Some(Row { mode: tcp(reason), ..row }),
-        (_, None) => Some(Row { mode: with_peer(judge.why_tcp(socket, held.process)), ..row }),
+        (_, Some(Some(Verdict::Plain(reason)))) => {
+            Some(Row { mode: with_peer(judge.by_verdict(socket, reason), Some(reason)), ..row })
+        }
+        (_, None) => {
+            let own = judge.why_tcp(socket, held.process);
+            Some(Row { mode: with_peer(own, judge.refusal_of_peer(socket)), ..row })
+        }
     }
 }
 

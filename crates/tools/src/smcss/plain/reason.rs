@@ -35,6 +35,13 @@ impl Judge<'_> {
         of(socket.inode).or_else(|| of(self.host.peer(socket)?.inode))
     }
 
+    /// What an end says of a connection whose row says TCP for `reason`. One that has not noted itself in the row never
+    /// saw it: nothing was offered any more when it looked, unless it wrote another reason down.
+    pub(super) fn by_verdict(&self, socket: &Socket, reason: Reason) -> Reason {
+        let has_noted = self.known.verdicts.contains_key(&socket.inode);
+        if has_noted { reason } else { self.refusal(socket).unwrap_or(Reason::PEERNOSMC) }
+    }
+
     /// Why the listener of an enabled process has no row.
     pub(super) fn why_not_announced(&self, socket: &Socket, process: &Process) -> Reason {
         let lacking = || process.lacks_descriptors.then_some(Reason::MEM);

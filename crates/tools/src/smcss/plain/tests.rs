@@ -206,7 +206,9 @@ fn what_the_registry_says_goes_before_what_is_concluded() {
     assert_eq!(states(&say(CLIENT, None), &shown), [(SERVER, State::INIT)]);
     assert_eq!(states(&say(CLIENT, Some(Verdict::Smc)), &shown), []);
     let plain = say(CLIENT, Some(Verdict::Plain(Reason::MAX_DMB)));
-    assert_eq!(codes(&host, &plain), [(CLIENT, Reason::MAX_DMB.0), (SERVER, Reason::MAX_DMB.0)]);
+    assert_eq!(codes(&host, &plain), [(CLIENT, Reason::MAX_DMB.0), (SERVER, NO_SMC)], "it never saw the row");
+    let both = Known { refusals: [(SERVER, Reason::MAX_DMB)].into(), ..plain };
+    assert_eq!(codes(&host, &both), [(CLIENT, Reason::MAX_DMB.0), (SERVER, Reason::MAX_DMB.0)]);
 }
 
 #[test]
