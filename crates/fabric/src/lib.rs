@@ -31,7 +31,6 @@ mod bells;
 pub mod budget;
 pub mod closing;
 pub mod config;
-pub mod connection;
 pub mod door;
 pub mod doubt;
 pub mod fabric;

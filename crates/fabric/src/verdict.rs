@@ -6,7 +6,7 @@
 //! generation, so a late swap cannot hit that one.
 
 pub use proto::verdict::{Generation, Verdict};
-use proto::verdict::{Settled, Side as Role, State, Word, settle};
+use proto::verdict::{Role, Settled, State, Word, settle};
 use shm::Side;
 use shm::sync::{AtomicU64, Ordering};
 use wire::reason::Reason;

@@ -35,7 +35,7 @@ pub enum State {
 
 /// Who decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Role {
     /// The end that called connect().
     Client,
     /// The end that called accept().
@@ -148,17 +148,17 @@ impl Word {
         }
     }
 
-    /// What `side` may do with the word it has just read, for the connection that owns `generation`.
-    pub fn choose(self, generation: Generation, side: Side, wanted: Verdict) -> Step {
+    /// What `role` may do with the word it has just read, for the connection that owns `generation`.
+    pub fn choose(self, generation: Generation, role: Role, wanted: Verdict) -> Step {
         if self.generation() != generation {
             return Step::Stale;
         }
-        match (self.state(), side, wanted) {
+        match (self.state(), role, wanted) {
             (State::Smc, ..) => Step::Settled(Verdict::Smc),
             (State::Plain, ..) => Step::Settled(Verdict::Plain(self.reason())),
             (State::Free, ..) => Step::Stale,
-            (State::Intent, Side::Client, Verdict::Smc) => Step::Misuse,
-            (State::Intent, Side::Server, Verdict::Smc) => Step::Swap(Self::pack(2, generation, Reason(0))),
+            (State::Intent, Role::Client, Verdict::Smc) => Step::Misuse,
+            (State::Intent, Role::Server, Verdict::Smc) => Step::Swap(Self::pack(2, generation, Reason(0))),
             (State::Intent, _, Verdict::Plain(reason)) => Step::Swap(Self::pack(3, generation, reason)),
         }
     }
@@ -194,13 +194,13 @@ const TRIES: usize = 3;
 pub fn settle(
     first: Word,
     generation: Generation,
-    side: Side,
+    role: Role,
     wanted: Verdict,
     mut swap: impl FnMut(Word, Word) -> Result<(), Word>,
 ) -> Settled {
     let mut word = first;
     for _ in 0..TRIES {
-        match word.choose(generation, side, wanted) {
+        match word.choose(generation, role, wanted) {
             Step::Settled(verdict) => return Settled::Verdict { verdict, is_ours: false },
             Step::Stale => return Settled::Stale,
             Step::Misuse => return Settled::Misuse,
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_the_documented_one() {
-        let plain = Word::intent(G).choose(G, Side::Client, Verdict::Plain(Reason::PEERNOSMC));
+        let plain = Word::intent(G).choose(G, Role::Client, Verdict::Plain(Reason::PEERNOSMC));
         let Step::Swap(plain) = plain else { panic!("{plain:?}") };
         assert_eq!(plain.to_bits(), 0x0301_0000 << 32 | 0x2AAA_AAAA << 2 | 3);
         assert_eq!(Word::intent(G).to_bits(), 0x2AAA_AAAA << 2 | 1);
@@ -233,17 +233,17 @@ mod tests {
 
     #[test]
     fn only_the_server_chooses_smc() {
-        assert_eq!(Word::intent(G).choose(G, Side::Client, Verdict::Smc), Step::Misuse);
-        let Step::Swap(smc) = Word::intent(G).choose(G, Side::Server, Verdict::Smc) else { panic!() };
+        assert_eq!(Word::intent(G).choose(G, Role::Client, Verdict::Smc), Step::Misuse);
+        let Step::Swap(smc) = Word::intent(G).choose(G, Role::Server, Verdict::Smc) else { panic!() };
         assert_eq!(smc.verdict(), Some(Verdict::Smc));
-        let late = smc.choose(G, Side::Client, Verdict::Plain(Reason::MEM));
+        let late = smc.choose(G, Role::Client, Verdict::Plain(Reason::MEM));
         assert_eq!(late, Step::Settled(Verdict::Smc));
     }
 
     #[test]
     fn a_word_of_another_connection_is_stale() {
-        assert_eq!(Word::intent(G.next()).choose(G, Side::Server, Verdict::Smc), Step::Stale);
-        assert_eq!(Word::free(G).choose(G, Side::Server, Verdict::Smc), Step::Stale);
+        assert_eq!(Word::intent(G.next()).choose(G, Role::Server, Verdict::Smc), Step::Stale);
+        assert_eq!(Word::free(G).choose(G, Role::Server, Verdict::Smc), Step::Stale);
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
             swaps += 1;
             Err(Word::intent(G))
         };
-        assert_eq!(settle(Word::intent(G), G, Side::Server, Verdict::Smc, restless), Settled::Stale);
+        assert_eq!(settle(Word::intent(G), G, Role::Server, Verdict::Smc, restless), Settled::Stale);
         assert_eq!(swaps, TRIES);
     }
 }

@@ -1,7 +1,7 @@
 //! Both sides read the same verdict, whatever the order in which they look and swap.
 
 use proptest::prelude::*;
-use proto::verdict::{Generation, Settled, Side, State, Step, Verdict, Word, settle};
+use proto::verdict::{Generation, Role, Settled, State, Step, Verdict, Word, settle};
 use wire::Reason;
 
 const G: Generation = Generation::new(7);
@@ -9,7 +9,7 @@ const G: Generation = Generation::new(7);
 /// One side as a machine of single memory operations, so that a test can put the other side's between any
 /// two.
 struct Actor {
-    side: Side,
+    side: Role,
     wanted: Verdict,
     seen: Option<Word>,
     verdict: Option<Verdict>,
@@ -17,7 +17,7 @@ struct Actor {
 }
 
 impl Actor {
-    fn new(side: Side, wanted: Verdict) -> Self {
+    fn new(side: Role, wanted: Verdict) -> Self {
         Self { side, wanted, seen: None, verdict: None, won: false }
     }
 
@@ -46,7 +46,7 @@ fn plain(code: u32) -> Verdict {
 fn play(server_wants_smc: bool, schedule: &[bool]) -> (Word, [Actor; 2]) {
     let server = if server_wants_smc { Verdict::Smc } else { plain(2) };
     let mut memory = Word::intent(G);
-    let mut actors = [Actor::new(Side::Client, plain(1)), Actor::new(Side::Server, server)];
+    let mut actors = [Actor::new(Role::Client, plain(1)), Actor::new(Role::Server, server)];
     // Whatever the schedule, each side gets enough turns at the end.
     let tail = [false, true].repeat(4);
     for turn in schedule.iter().chain(&tail) {
@@ -77,7 +77,7 @@ proptest! {
     fn a_decided_word_never_changes(bits in any::<u64>(), code in any::<u32>()) {
         let word = Word::from_bits(bits);
         prop_assert_eq!(word.to_bits(), bits);
-        for side in [Side::Client, Side::Server] {
+        for side in [Role::Client, Role::Server] {
             for wanted in [Verdict::Smc, plain(code)] {
                 let step = word.choose(word.generation(), side, wanted);
                 let is_open = word.state() == State::Intent;
@@ -97,7 +97,7 @@ proptest! {
         let (mine, theirs) = (if smc { Verdict::Smc } else { plain(1) }, plain(2));
         let mut memory = Word::intent(G);
         let peer = |memory: &mut Word| {
-            let Step::Swap(new) = memory.choose(G, Side::Client, theirs) else { return };
+            let Step::Swap(new) = memory.choose(G, Role::Client, theirs) else { return };
             *memory = new;
         };
         let first = memory;
@@ -105,7 +105,7 @@ proptest! {
             peer(&mut memory);
         }
         let mut calls = 0;
-        let settled = settle(first, G, Side::Server, mine, |old, new| {
+        let settled = settle(first, G, Role::Server, mine, |old, new| {
             calls += 1;
             if peer_at == calls {
                 peer(&mut memory);

@@ -5,10 +5,10 @@
 
 mod twin;
 
-use fabric::connection::{Intent, RowId};
 use fabric::door::{Directory, Letter, Life, Rendezvous, Tier};
 use fabric::local::Local;
 use fabric::offer::Offer;
+use fabric::rows::{Intent, RowId};
 use fabric::slot::SlotView;
 use fabric::verdict::Verdict;
 use fabric::{Fabric, Reason};

@@ -2,7 +2,7 @@
 
 use proto::conn::{Conn, Effect, Event, State};
 use proto::handshake::{Client, Server};
-use proto::verdict::{Side, Verdict};
+use proto::verdict::{Role, Verdict};
 use testkit::flow::{PeerCursor, PeerMisbehaved, readable, resume, writable};
 use wire::Cursor;
 use wire::cdc::{CursorWord, SmcD, StateFlags};
@@ -16,7 +16,7 @@ fn pattern(position: u64) -> u8 {
 
 /// One end of the connection.
 pub(crate) struct End {
-    pub(crate) side: Side,
+    pub(crate) side: Role,
     pub(crate) client: Client,
     pub(crate) server: Server,
     pub(crate) conn: Conn,
@@ -46,7 +46,7 @@ pub(crate) struct End {
 
 impl End {
     /// An end whose streams start at these positions (ours, the peer's).
-    pub(crate) fn new(side: Side, size: u32, starts: [u64; 2], total: u64) -> Self {
+    pub(crate) fn new(side: Role, size: u32, starts: [u64; 2], total: u64) -> Self {
         Self {
             side,
             client: Client::new(),

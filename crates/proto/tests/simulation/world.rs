@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use proto::conn::{Event, State};
 use proto::handshake::{CLC_WAIT_MS, Dmb, Input, Local, Offer};
-use proto::verdict::{Generation, Settled, Side, Verdict, Word, settle};
+use proto::verdict::{Generation, Role, Settled, Verdict, Word, settle};
 use wire::clc::Message;
 use wire::{BufferClass, Eid, Reason, limits};
 
@@ -70,8 +70,8 @@ impl World {
         let (a, b) = (start(), start());
         let totals = [rng.within(0, 2000), rng.within(0, 2000)];
         let mut ends = [
-            End::new(Side::Client, size, [a, b], totals[0]),
-            End::new(Side::Server, size, [b, a], totals[1]),
+            End::new(Role::Client, size, [a, b], totals[0]),
+            End::new(Role::Server, size, [b, a], totals[1]),
         ];
         ends[0].lies = rules.client_lies;
         for end in &mut ends {
@@ -96,7 +96,7 @@ impl World {
     }
 
     pub(crate) fn peer_of(&self, end: &End) -> &End {
-        &self.ends[usize::from(end.side == Side::Client)]
+        &self.ends[usize::from(end.side == Role::Client)]
     }
 
     pub(crate) fn is_smc(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use crate::here::fabric;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use fabric::connection::RowId;
+use fabric::rows::RowId;
 use fabric::slot::SlotView;
 use shm::Side;
 use shm::slab::{Index, OnceRef};

@@ -17,7 +17,7 @@ use crate::flag::{self, Flags};
 use crate::phase::{self, Event, Phase};
 use crate::policy::Learned;
 use core::sync::atomic::Ordering;
-use fabric::connection::RowId;
+use fabric::rows::RowId;
 use fabric::slot::SlotView;
 use os::time::Cycles;
 use shm::Side;

@@ -47,7 +47,7 @@ pub(super) struct Cores {
 }
 
 /// Who may act, where and when.
-pub(super) struct Turn {
+pub(super) struct Slice {
     pub(super) core: usize,
     pub(super) task: TaskId,
     pub(super) now: Ns,
@@ -77,7 +77,7 @@ impl Cores {
     }
 
     /// Whose turn it is.
-    pub(super) fn next(&mut self) -> Turn {
+    pub(super) fn next(&mut self) -> Slice {
         loop {
             let busy = self.cores.iter().enumerate().filter(|(_, core)| core.running.is_some());
             let first = busy.min_by_key(|(_, core)| core.now).map(|(at, core)| (at, core.now));
@@ -91,7 +91,7 @@ impl Cores {
                 && let Some(task) = self.cores[core].running
                 && !self.end_slice(core)
             {
-                return Turn { core, task, now };
+                return Slice { core, task, now };
             }
         }
     }

@@ -10,7 +10,7 @@ mod cores;
 mod tests;
 
 use super::{For, Habits, HandOver, Learned, Rules, Saw, Step, Waiter};
-use cores::{Cores, TaskId, Turn};
+use cores::{Cores, Slice, TaskId};
 use os::time::Cycles;
 use shm::turns::Turns;
 use std::ops::Range;
@@ -165,7 +165,7 @@ impl<'a, R: Rules> Host<'a, R> {
 
     /// The core that is furthest behind does one thing. Returns how far it had come.
     fn step(&mut self) -> Ns {
-        let Turn { core, task, now } = self.cores.next();
+        let Slice { core, task, now } = self.cores.next();
         match self.ends.get_mut(task.0).map(|end| &mut end.doing) {
             None => self.compute(core, now),
             Some(Doing::Work { left: 0 }) => self.send(core, task, now),
