@@ -1,4 +1,4 @@
-//! The checks that other programs do for us: rustfmt, clippy, rustdoc, loom, cargo-deny and the tests.
+//! The checks that other programs do for us: rustfmt, clippy, rustdoc, loom, miri, cargo-deny and the tests.
 
 use std::time::Duration;
 
@@ -54,6 +54,25 @@ pub(crate) fn loom(ws: &Workspace) -> anyhow::Result<()> {
                 c.env("LOOM_MAX_PREEMPTIONS", LOOM_PREEMPTIONS);
             }
         })
+        .go()
+}
+
+/// The unit tests of the rooms without system calls under miri, where it is installed: no reference, pointer
+/// or race in them is undefined behaviour.
+pub(crate) fn miri(ws: &Workspace) -> anyhow::Result<()> {
+    let asked = std::process::Command::new("cargo").args(["+nightly", "miri", "--version"]).output();
+    if !asked.is_ok_and(|run| run.status.success()) {
+        println!(
+            "miri is not installed (`rustup +nightly component add miri rust-src` adds it): nothing done"
+        );
+        return Ok(());
+    }
+    Run::new("rustup", "miri names the line and the rule that it breaks")
+        .args(["run", "nightly", "cargo", "miri", "test", "--lib", "--target-dir"])
+        .args([ws.target().join("miri")])
+        .args(["--package", "wire", "--package", "proto", "--package", "shm"])
+        .limit(Duration::from_secs(20 * 60))
+        .with(|c| _ = c.current_dir(ws.root()).env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN"))
         .go()
 }
 

@@ -65,6 +65,8 @@ enum Task {
     Packages,
     /// Model-check the shared memory room with loom
     Loom,
+    /// Unit tests of the rooms without system calls under miri, where it is installed; no part of ci
+    Miri,
     /// The library compiles for aarch64; with qemu-user and a cross compiler, unit tests run there
     Cross,
     /// Licences, sources and duplicates of dependencies, where cargo-deny is installed
@@ -165,6 +167,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Symbols => symbols::symbols(ws),
         Task::Packages => packages::packages(ws),
         Task::Loom => checks::loom(ws),
+        Task::Miri => checks::miri(ws),
         Task::Cross => cross::cross(ws),
         Task::Deny => checks::deny(ws),
         Task::Test => checks::test(ws),
