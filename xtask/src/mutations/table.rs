@@ -384,6 +384,29 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("scarce.dup_onto_all_at_once"),
     },
+    Mend {
+        name: "ended-before-exec",
+        without: "a program after exec loses what was sent before both ends had ended",
+        edits: &[edit(
+            "crates/socket/src/server.rs",
+            "net::peer(fd).is_err() && !claim::has_ended(fd)",
+            "net::peer(fd).is_err()",
+        )],
+        test: Test::Unit("sim", "a_program_after_exec_reads_what_was_sent_though_both_ends_have_ended"),
+    },
+    Mend {
+        name: "dissolved-is-not-found",
+        without: "a socket that was dissolved and connected again is reset by the next program after exec",
+        edits: &[edit(
+            "crates/socket/src/close.rs",
+            "        fabric().connections().dissolve_side(conn.row(), conn.cookie(), end.side);\n",
+            "",
+        )],
+        test: Test::Unit(
+            "sim",
+            "a_socket_that_was_dissolved_and_connected_again_is_its_new_connection_after_exec",
+        ),
+    },
 ];
 
 #[cfg(test)]
