@@ -10,6 +10,7 @@ use crate::pay::Price;
 use crate::process::ProcessId;
 use crate::rows::RowId;
 use crate::slot::SlotView;
+use crate::unused::is_let_go_by;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use os::mem;
 use shm::Side;
@@ -50,9 +51,10 @@ impl<T: Tier> Fabric<T> {
         Ok(view)
     }
 
-    /// Opens the doorbells of a slot. Where the client's process has died and nobody holds its end, nobody
-    /// will ring them: then bytes that it left in the ring are to be read still, by a program that was
-    /// exec'ed meanwhile.
+    /// Opens the doorbells of a slot. Where nobody holds the client's end, for it was let go of, or its
+    /// process has died, nobody will ring them: then bytes that it left in the ring are to be read still, by
+    /// a program that was exec'ed meanwhile. (A process is believed to live as long as a child that had
+    /// its lock, and nothing else.)
     fn open_bells(
         &self,
         attached: &Attached,
@@ -71,8 +73,11 @@ impl<T: Tier> Fabric<T> {
             Err(_) if self.members().living(client).any(|pid| open_at(pid).is_ok()) => Ok(()),
             // (It may die between two of these steps.)
             Err(reason) => {
-                let is_left = self.tier.mapped().is_some_and(|map| !self.tier.is_alive(map, owner))
-                    && !self.members().has_living(client);
+                let is_dead = || self.tier.mapped().is_some_and(|map| !self.tier.is_alive(map, owner));
+                let holders = client.holders.load(shm::sync::Ordering::Acquire);
+                let is_left = is_let_go_by(client)
+                    || self.members().were_others(client, holders)
+                    || (is_dead() && !self.members().has_living(client));
                 if is_left && bells::hang_private(view, &self.tier) { Ok(()) } else { Err(reason) }
             }
         }
@@ -160,13 +165,19 @@ impl<T: Tier> Fabric<T> {
         self.attached.table.take(mem::more, made).ok_or(Reason::MEM)
     }
 
-    /// Lets go of segments whose process has died and on which there is no connection.
+    /// Lets go of segments whose process has died and on which there is no connection. (One that was passed
+    /// to another process is there until that has let go of it: it finds the memory nowhere else.)
     fn let_go_of_the_dead(&self) {
         let Some(map) = self.tier.mapped() else { return };
+        let is_nobodys = |view: &SlotView| {
+            let mine = &view.header().sides[Side::Server as usize];
+            is_let_go_by(mine) || self.is_orphaned(view)
+        };
         for (_, attached) in self.attached.all() {
             if !attached.is_used(&self.views)
                 && attached.nonce.load(Relaxed) != 0
                 && !self.tier.is_alive(map, ProcessId::from_word(attached.owner.load(Relaxed)))
+                && attached.known_views(&self.views).all(is_nobodys)
             {
                 self.let_go(attached);
             }

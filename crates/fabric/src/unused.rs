@@ -12,14 +12,19 @@ use crate::pay::Price;
 use crate::process::ProcessId;
 use crate::slot::SlotView;
 use core::sync::atomic::Ordering::Relaxed;
-use shm::SlotHeader;
 use shm::segment::{Geometry, Segment};
 use shm::slab::Index;
 use shm::sync::Ordering::Acquire;
+use shm::{SideBlock, SlotHeader};
 
 /// Whether both sides say that they hold the slot no more.
 pub(crate) fn is_let_go(header: &SlotHeader) -> bool {
-    header.sides.iter().all(|side| side.holders.load(Acquire) == 0 && side.roster.is_empty())
+    header.sides.iter().all(is_let_go_by)
+}
+
+/// Whether one of them says so.
+pub(crate) fn is_let_go_by(side: &SideBlock) -> bool {
+    side.holders.load(Acquire) == 0 && side.roster.is_empty()
 }
 
 impl<T: Tier> Fabric<T> {

@@ -107,6 +107,8 @@ fn a_turn_is_one_at_a_time_and_each_direction_has_its_own() {
     assert_eq!(side.tx.0.requests.load(Ordering::Relaxed), 1);
 }
 
+// (Numbers alone, and minutes long under miri.)
+#[cfg(not(miri))]
 #[test]
 fn a_told_cursor_moves_forward_only_and_by_a_ring_at_most() {
     let told = Told::new(SIZE, SIZE);

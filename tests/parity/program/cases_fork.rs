@@ -35,6 +35,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fork.spawn_then_close", spawn_then_close),
     any("fork.pass_unused", pass_unused),
     any("fork.pass_used", pass_used),
+    any("fork.passed_and_looked_at_late", looked_at_late),
     any("fork.killed_child", killed_child),
     any("fork.double", double),
 ];
@@ -378,6 +379,49 @@ fn pass_used(cx: &mut Cx) {
     ping(cx, 0);
     say!("child {}", sys::wait(pid));
     exchange(cx, p.fd, 0);
+}
+
+/// What a client has sent that is gone is the receiver's to read, whatever the process that passed it to him
+/// has done since.
+fn looked_at_late(cx: &mut Cx) {
+    let (a, b) = sys::socketpair();
+    let receiver = sys::fork(|| {
+        let Ok(fd) = sys::recv_fd(b) else { return 7 };
+        let _ = sys::read(b, &mut [0; 1]);
+        let mut rest = [0; 200];
+        let is_read = sys::recv(fd as Fd, &mut rest, libc::MSG_WAITALL) == Ok(90) && rest[..90] == [7; 90];
+        u8::from(!is_read || sys::read(fd as Fd, &mut rest) != Ok(0))
+    });
+    let (listener, port) = cx.listen();
+    let client = || {
+        sys::fork(|| {
+            let fd = sys::tcp(libc::SOCK_CLOEXEC);
+            let is_sent = sys::connect(fd, port).is_ok()
+                && sys::send(fd, &[7; 10], 0) == Ok(10)
+                && sys::read(fd, &mut [0; 1]) == Ok(1)
+                && sys::send(fd, &[7; 90], 0) == Ok(90);
+            u8::from(!is_sent)
+        })
+    };
+    let serve = || {
+        let fd = sys::accept(listener).expect("accept") as Fd;
+        let is_read = sys::recv(fd, &mut [0; 10], libc::MSG_WAITALL) == Ok(10);
+        say!("read all {is_read}, answered {}", show(sys::write(fd, b"x")));
+        fd
+    };
+    let first = client();
+    let fd = serve();
+    say!("client {}", sys::wait(first));
+    say!("pass -> {}", show(sys::send_fd(a, fd)));
+    say!("close -> {}", show(sys::close(fd)));
+    for _ in 0..3 {
+        let next = client();
+        let fd = serve();
+        say!("next client {}", sys::wait(next));
+        say!("close -> {}", show(sys::close(fd)));
+    }
+    let _ = sys::write(a, b"x");
+    say!("receiver {}", sys::wait(receiver));
 }
 
 fn killed_child(cx: &mut Cx) {

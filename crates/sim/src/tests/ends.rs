@@ -408,3 +408,63 @@ fn a_program_reads_on_after_exec_though_the_kernel_misses_the_client_that_has_cl
         });
     }
 }
+
+/// A child that has nothing to do with the connection keeps its parent's place in the registry.
+#[test]
+fn another_program_reads_what_a_child_of_a_client_that_has_ended_left_behind() {
+    for seed in 0..2 * ORDERS {
+        simulate(seed, move |machine| {
+            machine.world().once_in = [2, 7, 30][seed as usize % 3];
+            spawn(machine, true, |program| {
+                let listener = listen(&program);
+                let fd = program.accept(listener, false).unwrap();
+                greet(&program, fd);
+                program.nap(60_000_000);
+                program.exec(true, move |next| {
+                    hear(&next, fd, "last words");
+                    assert_eq!(read_some(&next, fd), "");
+                });
+            });
+            spawn(machine, true, move |program| {
+                let fd = connect(&program);
+                program.fork(move |idle| {
+                    idle.close(fd).unwrap();
+                    idle.nap(200_000_000);
+                });
+                greet(&program, fd);
+                program.fork(move |child| {
+                    child.nap(20_000_000);
+                    say(&child, fd, "last words");
+                    if seed % 2 == 0 {
+                        kill_self(&child);
+                    }
+                    child.close(fd).unwrap();
+                    child.nap(200_000_000);
+                });
+            });
+        });
+    }
+}
+
+#[test]
+fn a_program_reads_after_exec_what_its_former_self_sent_to_itself() {
+    for seed in 0..ORDERS {
+        simulate(seed, move |machine| {
+            machine.world().once_in = [2, 7, 30][seed as usize % 3];
+            spawn(machine, true, |program| {
+                let listener = listen(&program);
+                program.fork(|child| child.nap(200_000_000));
+                let client = connect(&program);
+                let server = program.accept(listener, false).unwrap();
+                say(&program, client, "hello");
+                hear(&program, server, "hello");
+                say(&program, client, "last words");
+                program.close(client).unwrap();
+                program.exec(true, move |next| {
+                    hear(&next, server, "last words");
+                    assert_eq!(read_some(&next, server), "");
+                });
+            });
+        });
+    }
+}

@@ -35,8 +35,8 @@ impl Judge<'_> {
         of(socket.inode).or_else(|| of(self.host.peer(socket)?.inode))
     }
 
-    /// What an end says of a connection whose row says TCP for `reason`. One that has not noted itself in the row never
-    /// saw it: nothing was offered any more when it looked, unless it wrote another reason down.
+    /// What an end says of a connection whose row says TCP for `reason`. One that has not noted itself in the
+    /// row never saw it: nothing was offered any more when it looked, unless it wrote another reason down.
     pub(super) fn by_verdict(&self, socket: &Socket, reason: Reason) -> Reason {
         let has_noted = self.known.verdicts.contains_key(&socket.inode);
         if has_noted { reason } else { self.refusal(socket).unwrap_or(Reason::PEERNOSMC) }
