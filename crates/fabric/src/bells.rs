@@ -52,26 +52,11 @@ pub(crate) fn open<D: Doorbell>(view: &SlotView, tier: &D, holder: D::Holder) ->
         if bell.load(Ordering::Relaxed) >= 0 {
             continue;
         }
-        bell.store(open_one(view, side, tier, holder)?, Ordering::Relaxed);
+        let number = view.header().sides[side].bell.load(shm::sync::Ordering::Acquire) as i32;
+        bell.store(tier.open_bell(holder, number)?, Ordering::Relaxed);
     }
     view.hung().store(hung, Ordering::Relaxed);
     Ok(())
-}
-
-fn open_one<D: Doorbell>(view: &SlotView, side: usize, tier: &D, holder: D::Holder) -> Result<i32, Reason> {
-    let number = || view.header().sides[side].bell.load(shm::sync::Ordering::Acquire) as i32;
-    let seen = number();
-    let opened = tier.open_bell(holder, seen);
-    // (Its holder may have moved it to another number, and the program there had that one since.)
-    match number() {
-        now if now == seen => opened,
-        now => {
-            if let Ok(other) = opened {
-                tier.drop_bell(other);
-            }
-            tier.open_bell(holder, now)
-        }
-    }
 }
 
 /// Closes this process's descriptors of the doorbells.

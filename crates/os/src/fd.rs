@@ -122,18 +122,6 @@ pub fn duplicate_internal(fd: i32) -> Result<i32> {
     fcntl(fd, nr::F_DUPFD_CLOEXEC, 0).and_then(|low| raise(low as i32))
 }
 
-/// Another number for an internal descriptor whose own the program is to have: one of ours is given up for
-/// it, so it is not counted. Where there is none high up, it is any.
-pub fn duplicate_to_make_way(fd: i32) -> Result<i32> {
-    let duplicate = |floor: i32| fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize);
-    let number =
-        crate::limits::with_room_above_soft_limit(|_| 0, duplicate).or_else(|_| duplicate(0))? as i32;
-    if let Some((word, bit)) = place(number) {
-        word.fetch_or(bit, Ordering::Relaxed);
-    }
-    Ok(number)
-}
-
 /// Whether `fd` is an end of a pipe.
 pub fn is_pipe(fd: i32) -> bool {
     const F_GETPIPE_SZ: u32 = 1032;

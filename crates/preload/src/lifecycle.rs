@@ -178,8 +178,9 @@ fn linger(fd: c_int) {
 /// dup2 and dup3: `new` is closed on the way.
 fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
     if os::fd::is_internal(new) && !is_borrowed() {
-        // (By a number that is open, or the kernel closes nothing.)
-        if os::fd::is_internal(old) || os::fd::identity(old).is_err() || !makes_way(new) {
+        // Descriptors that nobody needs make way.
+        socket::spare::give_back_descriptors();
+        if os::fd::is_internal(new) {
             return Outcome::Fail(Errno::EBADF);
         }
     }
@@ -196,28 +197,6 @@ fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
     }
     closing::after_dup(old, new);
     Outcome::Done(result as usize)
-}
-
-/// Whether a number of ours is the program's now: a descriptor that nobody needs is given up, another moves.
-#[cold]
-fn makes_way(fd: c_int) -> bool {
-    socket::spare::give_back_descriptors();
-    !os::fd::is_internal(fd) || socket::spare::make_way(fd)
-}
-
-/// F_DUPFD by `call`: the lowest number from `least` on that the program does not have.
-pub(crate) fn made_from(least: usize, call: impl Fn() -> c_int) -> c_int {
-    let new = made(&call);
-    let is_beyond = usize::try_from(new).is_ok_and(|new| new > least);
-    if is_beyond
-        && let Some(ours) = os::fd::next_internal(least as u32, new as u32 - 1)
-        && !is_borrowed()
-        && makes_way(ours as c_int)
-    {
-        os::fd::close(new);
-        return made(call);
-    }
-    new
 }
 
 /// The result of `call`, made again if it failed for want of a number and we had one to spare.

@@ -2,7 +2,7 @@
 //! Owns: O_NONBLOCK's copy in the slot, and the refusal of what only TCP can do.
 
 use crate::hook::{self, descriptor_hooks, hooks};
-use crate::lifecycle::{duplicated, is_borrowed, made_from, passed_on};
+use crate::lifecycle::{duplicated, is_borrowed, made, passed_on};
 use crate::pointers;
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
@@ -31,10 +31,10 @@ const SIOCSPGRP: u64 = 0x8902;
 fn control(fd: c_int, cmd: c_int, arg: usize, libc_fcntl: impl Fn() -> c_int) -> Outcome {
     let makes_one = matches!(cmd, F_DUPFD | F_DUPFD_CLOEXEC);
     if table::get(fd) == Entry::Empty {
-        return if makes_one { passed_on(made_from(arg, libc_fcntl)) } else { Outcome::Forward };
+        return if makes_one { passed_on(made(libc_fcntl)) } else { Outcome::Forward };
     }
     match cmd {
-        F_DUPFD | F_DUPFD_CLOEXEC if !is_borrowed() => duplicated(fd, made_from(arg, libc_fcntl)),
+        F_DUPFD | F_DUPFD_CLOEXEC if !is_borrowed() => duplicated(fd, made(libc_fcntl)),
         F_SETFL => {
             let result = libc_fcntl();
             if result < 0 {

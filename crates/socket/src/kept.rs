@@ -68,18 +68,6 @@ pub(crate) fn number(conn: &Conn, index: Index, fd: i32) -> i32 {
     if conn.has(flag::KEPT) && !is_in_the_table(index, fd) { kept_number(index).unwrap_or(-1) } else { fd }
 }
 
-/// Whether `from` is a number of ours for some socket; it is `to` from now on.
-pub(crate) fn renumber(from: i32, to: i32) -> bool {
-    let is_it = |place: &AtomicU64| {
-        let before = place.load(Ordering::Acquire);
-        let after = before & !u64::from(u32::MAX) | u64::from(to.unsigned_abs());
-        before != 0
-            && before as u32 as i32 == from
-            && place.compare_exchange(before, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    };
-    places().iter().any(is_it)
-}
-
 /// Whether `fd` is a number of ours for some socket.
 pub(crate) fn is_one(fd: i32) -> bool {
     let mut words = places().iter().map(|place| place.load(Ordering::Acquire));

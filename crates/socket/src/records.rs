@@ -66,29 +66,6 @@ pub(crate) fn attach_bell(conn: &Conn, index: Index, registration: &Registration
     announce(conn, &end, registration);
 }
 
-/// The doorbell `from` has the number `to` as well: records of `conn` that are kept under the one are under
-/// the other now. `false`, and nothing is done, if another process may have such a record.
-pub(crate) fn move_bell(conn: &Conn, from: i32, to: i32) -> bool {
-    let has_it = |registration: &Registration| registration.interest.bell() == Some(from);
-    let Some(_turn) = conn.interest.turn.take() else { return false };
-    let is_ours = |registration: &Registration| registration.era.load(Ordering::Relaxed) == crate::era::now();
-    if of_conn(conn).any(|(_, registration)| has_it(registration) && !is_ours(registration)) {
-        return false;
-    }
-    for (index, registration) in of_conn(conn).filter(|(_, registration)| has_it(registration)) {
-        let (epfd, cookie) = (registration.epfd(), registration.cookie(index, Source::Bell));
-        let _ = kernel_ctl(epfd, Op::Del, from, 0, 0);
-        let put = |bell| kernel_ctl(epfd, Op::Add, bell, bell_events(registration.events()), cookie);
-        let _ = registration.interest.attach(to, put);
-    }
-    true
-}
-
-/// Whether a record of `conn` is kept under this doorbell.
-pub(crate) fn has_bell(conn: &Conn, bell: i32) -> bool {
-    of_conn(conn).any(|(_, registration)| registration.interest.bell() == Some(bell))
-}
-
 /// Whoever sleeps on the set learns what the registration has to report.
 pub(crate) fn announce(conn: &Conn, end: &End, registration: &Registration) {
     doorbell::rearm(conn, end, false, false);

@@ -375,16 +375,6 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("sharer.drained_under_a_set"),
     },
     Mend {
-        name: "number-makes-way",
-        without: "dup2 onto a number that a shared connection needs says EBADF",
-        edits: &[edit(
-            "crates/preload/src/lifecycle.rs",
-            "!os::fd::is_internal(fd) || socket::spare::make_way(fd)",
-            "!os::fd::is_internal(fd)",
-        )],
-        test: Test::Parity("scarce.dup_onto_all_at_once"),
-    },
-    Mend {
         name: "ended-before-exec",
         without: "a program after exec loses what was sent before both ends had ended",
         edits: &[edit(

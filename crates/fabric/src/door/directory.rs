@@ -41,9 +41,6 @@ pub trait Directory {
     /// Gives up descriptors that it opens again when it needs them.
     fn spare(&self);
 
-    /// Whether `from` is a descriptor of the rows'; it is had by the number `to` from now on.
-    fn renumber(&self, from: i32, to: i32) -> bool;
-
     /// Whether it has, and has none now.
     fn has_left(&self) -> bool;
 

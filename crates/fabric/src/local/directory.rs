@@ -50,10 +50,6 @@ impl Directory for Local {
         os::diag::forget();
     }
 
-    fn renumber(&self, from: i32, to: i32) -> bool {
-        self.registry.renumber(from, to)
-    }
-
     fn has_left(&self) -> bool {
         self.registry.has_left()
     }

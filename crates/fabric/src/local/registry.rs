@@ -185,14 +185,6 @@ impl Registry {
         self.asking_fd.load(Ordering::Relaxed) - 1
     }
 
-    /// Whether `from` is a description of the registry file, the one that locks are asked with or one that
-    /// holds a lock; it is had by the number `to` from now on.
-    pub(crate) fn renumber(&self, from: i32, to: i32) -> bool {
-        let is_one = self.asking_fd() >= 0 && fd::identity(from) == fd::identity(self.asking_fd());
-        let _ = self.asking_fd.compare_exchange(from + 1, to + 1, Ordering::AcqRel, Ordering::Relaxed);
-        is_one
-    }
-
     /// A fresh description of the registry file, for reading, at a high number.
     pub(crate) fn reopen(&self) -> Option<i32> {
         let owner = self.owner()?;

@@ -127,10 +127,6 @@ impl Directory for Twin {
 
     fn spare(&self) {}
 
-    fn renumber(&self, _: i32, _: i32) -> bool {
-        false
-    }
-
     fn owner(&self) -> Option<u32> {
         None
     }
