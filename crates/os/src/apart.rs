@@ -16,29 +16,51 @@ use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 pub const FIRST_SLICE_MS: i32 = 50;
 const BELIEVED_NS: u64 = 40_000_000;
 
-/// The signalfd of a process, plus one, and the signals that it tells of (made where it is first wanted, and
-/// kept: a handler may jump out of the sleep); which signals are to be held back, and when that was asked.
-pub(crate) struct Due {
-    fd: AtomicI32,
+/// Sets of signals that are told of at once: threads of a program seldom block different ones.
+const PLACES: usize = 4;
+
+/// A signalfd and the signals that it tells of (0: nobody's). Made where it is first wanted, and kept: a
+/// handler may jump out of the sleep, and who polls a number must find there what he has looked up.
+struct Place {
     signals: AtomicU64,
+    /// Plus one; 0 while there is none.
+    fd: AtomicI32,
+}
+
+/// The signalfds of a process; which signals are to be held back, and when that was asked.
+pub(crate) struct Due {
+    places: [Place; PLACES],
     held_back: AtomicU64,
     asked_ns: AtomicU64,
 }
 
 impl Due {
     pub(crate) const fn new() -> Self {
-        let zero = AtomicU64::new(0);
         Due {
-            fd: AtomicI32::new(0),
-            signals: AtomicU64::new(0),
+            places: [const { Place { signals: AtomicU64::new(0), fd: AtomicI32::new(0) } }; PLACES],
             held_back: AtomicU64::new(0),
-            asked_ns: zero,
+            asked_ns: AtomicU64::new(0),
         }
     }
 
-    /// It was closed behind our back.
-    fn forget(&self, fd: i32) {
-        let _ = self.fd.compare_exchange(fd + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
+    /// The place that tells of `signals`; `None` if there is none to be had, or none yet.
+    fn of(&self, signals: u64) -> Option<&Place> {
+        let is_it = |place: &&Place| place.signals.load(Ordering::Acquire) == signals;
+        if let Some(known) = self.places.iter().find(is_it) {
+            return Some(known).filter(|place| place.fd.load(Ordering::Acquire) != 0);
+        }
+        let take = |place: &&Place| {
+            place.signals.compare_exchange(0, signals, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        let place = self.places.iter().find(take)?;
+        // SAFETY: the mask is readable for its eight bytes.
+        let made = unsafe { syscall!(nr::__NR_signalfd4, usize::MAX, &raw const signals, 8, nr::O_CLOEXEC) };
+        let Ok(fd) = check(made).and_then(|made| crate::fd::raise(made as i32)) else {
+            place.signals.store(0, Ordering::Release);
+            return None;
+        };
+        place.fd.store(fd + 1, Ordering::Release);
+        Some(place)
     }
 
     fn held_back(&self) -> u64 {
@@ -52,23 +74,13 @@ impl Due {
         self.asked_ns.store(now, Ordering::Release);
         held_back
     }
+}
 
-    /// One that tells of `signals`.
-    fn of(&self, signals: u64) -> Result<i32> {
-        let fd = self.fd.load(Ordering::Acquire);
-        if fd != 0 && self.signals.load(Ordering::Relaxed) == signals {
-            return Ok(fd - 1);
-        }
-        // SAFETY: the mask is readable for its eight bytes.
-        let made =
-            check(unsafe { syscall!(nr::__NR_signalfd4, usize::MAX, &raw const signals, 8, nr::O_CLOEXEC) })?;
-        let made = crate::fd::raise(made as i32)?;
-        self.signals.store(signals, Ordering::Relaxed);
-        let before = self.fd.swap(made + 1, Ordering::AcqRel);
-        if before != 0 {
-            crate::fd::close(before - 1);
-        }
-        Ok(made)
+impl Place {
+    /// It was closed behind our back.
+    fn forget(&self) {
+        self.fd.store(0, Ordering::Release);
+        self.signals.store(0, Ordering::Release);
     }
 }
 
@@ -91,17 +103,17 @@ pub fn wait(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
     let blocked = if held_back == 0 { 0 } else { blocked() };
     let told = match held_back & !blocked {
         0 => None,
-        signals => Due::here().of(signals).ok(),
+        signals => Due::here().of(signals),
     };
     let Some(told) = told else { return crate::poll::wait(own, timeout_ms) };
-    *due = PollFd { fd: told, events: bits::IN, revents: 0 };
+    *due = PollFd { fd: told.fd.load(Ordering::Acquire) - 1, events: bits::IN, revents: 0 };
     let most = if timeout_ms < 0 { LONGEST_MS } else { timeout_ms.min(LONGEST_MS) };
     let ready = crate::poll::wait_masked(fds, most, blocked | held_back)?;
     match fds.last().map_or(0, |due| due.revents) {
         0 => Ok(ready),
         seen => {
             if seen & bits::NVAL != 0 {
-                Due::here().forget(told);
+                told.forget();
             }
             Ok(ready - 1)
         }
