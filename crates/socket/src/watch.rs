@@ -5,7 +5,8 @@
 use crate::conn::Conn;
 use crate::flag;
 use crate::here::Part as _;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use os::time::Cycles;
 
 /// What the waits of a process look after.
 pub(crate) struct Watches {
@@ -17,6 +18,8 @@ pub(crate) struct Watches {
     news: AtomicU32,
     /// Whether another process may ever have held a side of this one's: only then waits look after that.
     are_shared: AtomicU32,
+    /// When it last looked after that.
+    looked: AtomicU64,
 }
 
 impl Watches {
@@ -26,6 +29,7 @@ impl Watches {
             watched: AtomicU32::new(0),
             news: AtomicU32::new(0),
             are_shared: AtomicU32::new(0),
+            looked: AtomicU64::new(0),
         }
     }
 }
@@ -79,6 +83,17 @@ pub(crate) fn note_shared() {
 /// Whether that may be so of any.
 pub(crate) fn may_be_shared() -> bool {
     Watches::here().are_shared.load(Ordering::Acquire) != 0
+}
+
+/// Whether it is time to look after what is shared: for one of those who ask, twice a second.
+pub(crate) fn is_shared_look_due() -> bool {
+    const EVERY: Cycles = Cycles::from_ms(500);
+    let (now, last) = (Cycles::now(), &Watches::here().looked);
+    let is_due = now.since(Cycles::load(last)) >= EVERY;
+    if is_due {
+        now.store(last);
+    }
+    is_due
 }
 
 /// This process did something to a socket that the kernel will report.

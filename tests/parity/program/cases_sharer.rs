@@ -11,6 +11,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "sharer.killed_while_both_sleep", shm: true, run: killed_while_both_sleep },
     Case { name: "sharer.drained_under_a_set", shm: true, run: drained_under_a_set },
     Case { name: "sharer.drained_under_a_set_in_a_set", shm: true, run: drained_under_a_nested_set },
+    Case { name: "sharer.drained_under_a_ticking_loop", shm: true, run: drained_under_a_ticking_loop },
     Case { name: "sharer.zombie_then_close", shm: true, run: zombie_then_close },
     Case { name: "sharer.reads_the_last_words_after_the_others_close", shm: true, run: last_words },
 ];
@@ -163,17 +164,21 @@ fn last_words(cx: &mut Cx) {
 }
 
 fn drained_under_a_set(cx: &mut Cx) {
-    drained_under(cx, false);
+    drained_under(cx, false, -1);
 }
 
 fn drained_under_a_nested_set(cx: &mut Cx) {
-    drained_under(cx, true);
+    drained_under(cx, true, -1);
+}
+
+fn drained_under_a_ticking_loop(cx: &mut Cx) {
+    drained_under(cx, false, 40);
 }
 
 /// A process sleeps in epoll_wait. What is done to the common doorbell meanwhile is what a sharer does that
 /// is killed after he has drained it, and before he has asked anew for everybody. (Both on one core: who
 /// began to wait last is woken first, and the other finds nothing.)
-fn drained_under(cx: &mut Cx, is_nested: bool) {
+fn drained_under(cx: &mut Cx, is_nested: bool, tick_ms: i32) {
     let p = cx.warm();
     let (told, tell) = sys::pipe(0);
     let child = sys::fork(|| {
@@ -181,9 +186,11 @@ fn drained_under(cx: &mut Cx, is_nested: bool) {
         let (inner, outer) = (sys::epoll(), sys::epoll());
         sys::ep_add(inner, p.fd, libc::EPOLLIN, 7).expect("add");
         sys::ep_add(outer, inner, libc::EPOLLIN, 8).expect("add");
-        while let Ok(1) = sys::ep_wait(if is_nested { outer } else { inner }, -1).map(|events| events.len()) {
-            let _ = sys::recv(p.fd, &mut [0; 64], libc::MSG_DONTWAIT);
-            let _ = sys::write(tell, b"!");
+        while let Ok(events) = sys::ep_wait(if is_nested { outer } else { inner }, tick_ms) {
+            if !events.is_empty() {
+                let _ = sys::recv(p.fd, &mut [0; 64], libc::MSG_DONTWAIT);
+                let _ = sys::write(tell, b"!");
+            }
         }
         1
     });

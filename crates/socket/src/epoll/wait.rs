@@ -66,7 +66,9 @@ impl Sharers {
 
     /// After such a sleep. (What is not shared by now hardly will be while the call lasts.)
     fn look_after(&mut self) {
-        self.0 = self.0 && look_after_shared();
+        if self.0 && watch::is_shared_look_due() {
+            self.0 = look_after_shared();
+        }
     }
 }
 
@@ -117,6 +119,8 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
         }
     }
     tick_if_due(set);
+    // (A loop whose waits are all shorter looks between them.)
+    Sharers::new().look_after();
     let mut answer = Answer::new(events);
     let is_owed = set.owes_kernel.swap(0, Ordering::Relaxed) != 0;
     if is_owed {
