@@ -196,6 +196,12 @@ impl Addresses {
     fn of(fd: i32) -> Option<Self> {
         Some(Addresses { local: net::local(fd).ok()?.unmapped(), peer: net::peer(fd).ok()?.unmapped() })
     }
+
+    /// Whether both are plainly this host's. (One that has several addresses may use two of them.)
+    fn are_here(&self) -> bool {
+        let is_loopback = self.peer.family == net::AF_INET && self.peer.addr[0] == 127;
+        is_loopback || self.local.addr == self.peer.addr
+    }
 }
 
 /// The row of the connection `fd` is an end of. An inherited or passed socket may also be the client's end,
@@ -216,7 +222,7 @@ fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
     }
     let client = match diag::lookup(at.peer, at.local) {
         // (Instead of none it names whoever listens at the client's port.)
-        Err(Errno::ENOENT) | Ok(diag::Found { state: LISTEN, .. }) if may_be_anothers => {
+        Err(Errno::ENOENT) | Ok(diag::Found { state: LISTEN, .. }) if may_be_anothers && at.are_here() => {
             return find_served(fd, at);
         }
         asked => asked.map_err(|errno| refuse_unasked(at.peer, errno))?,
