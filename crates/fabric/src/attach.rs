@@ -169,9 +169,10 @@ impl<T: Tier> Fabric<T> {
     /// to another process is there until that has let go of it: it finds the memory nowhere else.)
     fn let_go_of_the_dead(&self) {
         let Some(map) = self.tier.mapped() else { return };
+        // (What was never tied here was passed to nobody, whatever hold was taken for it.)
         let is_nobodys = |view: &SlotView| {
             let mine = &view.header().sides[Side::Server as usize];
-            is_let_go_by(mine) || self.is_orphaned(view)
+            view.addresses().1.port == 0 || is_let_go_by(mine) || self.is_orphaned(view)
         };
         for (_, attached) in self.attached.all() {
             if !attached.is_used(&self.views)

@@ -7,6 +7,9 @@ use crate::slot::SlotView;
 use os::{Errno, diag};
 use shm::sync::Ordering::Relaxed;
 
+/// Of net/tcp_states.h.
+const LISTEN: u8 = 10;
+
 impl End for Local {
     fn is_told_by_tcp(&self, _view: &SlotView) -> bool {
         true
@@ -18,8 +21,10 @@ impl End for Local {
             return false;
         }
         let header = view.header();
-        // An end that has not signed yet may be anybody's.
+        // An end that has not signed yet may be anybody's. (But not whoever listens there, of whom the kernel
+        // tells where it knows no such connection.)
         let is_open = |local, remote, cookie: u64| match diag::lookup(local, remote) {
+            Ok(found) if found.state == LISTEN => false,
             Ok(found) => (found.cookie == cookie || cookie == 0) && found.inode != 0,
             Err(errno) => errno != Errno::ENOENT,
         };
