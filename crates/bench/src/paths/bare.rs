@@ -89,9 +89,7 @@ pub(crate) fn end(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn geometry() -> Geometry {
-    Geometry { slots: 1, ring_size: RING }
-}
+const GEOMETRY: Geometry = Geometry { slots: 1, ring_size: RING };
 
 type Memory = &'static [AtomicU64];
 
@@ -100,12 +98,12 @@ fn map(fd: i32, order: &Order) -> anyhow::Result<Memory> {
 }
 
 fn length(order: &Order) -> usize {
-    PAGE + order.connections as usize * geometry().len()
+    PAGE + order.connections as usize * GEOMETRY.len()
 }
 
 /// The segments behind the first page.
 fn segments(memory: Memory) -> impl Iterator<Item = Memory> {
-    memory[PAGE / 8..].chunks_exact(geometry().len() / 8)
+    memory[PAGE / 8..].chunks_exact(GEOMETRY.len() / 8)
 }
 
 fn serve(order: &Order) -> anyhow::Result<Usage> {
@@ -116,7 +114,7 @@ fn serve(order: &Order) -> anyhow::Result<Usage> {
         order.pieces.iter().map(|piece| Piece { is_write: !piece.is_write, ..*piece }).collect();
     let mut threads = vec![];
     for part in segments(memory) {
-        let segment = Segment::format(part, geometry(), 0).context("no segment")?;
+        let segment = Segment::format(part, GEOMETRY, 0).context("no segment")?;
         let (mut end, pieces) = (End::new(memory, &segment, Side::Server, &mirrored)?, mirrored.clone());
         threads.push(
             thread::Builder::new().spawn(move || while end.pass(&pieces, &AtomicU64::new(0)).is_some() {})?,
@@ -127,10 +125,10 @@ fn serve(order: &Order) -> anyhow::Result<Usage> {
     while memory[0].load(Relaxed) & STOP == 0 {
         thread::sleep(PAUSE);
         if memory[0].load(Relaxed) & MEASURING != 0 && before.is_none() {
-            before = Some(used());
+            before = Some(Usage::now(UsageWho::RUSAGE_SELF));
         }
     }
-    let usage = used() - before.context("nothing was measured")?;
+    let usage = Usage::now(UsageWho::RUSAGE_SELF) - before.context("nothing was measured")?;
     threads.into_iter().for_each(|thread| drop(thread.join()));
     Ok(usage)
 }
@@ -158,11 +156,11 @@ fn ask(order: &Order, memory: &str) -> anyhow::Result<Run> {
     }
     let best = trials.into_iter().max().map_or(1, |(_, wait)| wait);
     memory[0].store(best | MEASURING, Relaxed);
-    let (used_before, moved_before, start) = (used(), moved(), Instant::now());
+    let (used_before, moved_before, start) = (Usage::now(UsageWho::RUSAGE_SELF), moved(), Instant::now());
     thread::sleep(order.duration);
     let (operations, elapsed) = (moved() - moved_before, start.elapsed());
     memory[0].store(best | STOP, Relaxed);
-    let client = Some(used() - used_before);
+    let client = Some(Usage::now(UsageWho::RUSAGE_SELF) - used_before);
     let mut all = histogram();
     for thread in threads {
         all.add(thread.join().map_err(|_| anyhow!("a thread of bare panicked"))?)?;
@@ -184,10 +182,6 @@ fn ask(order: &Order, memory: &str) -> anyhow::Result<Run> {
         client,
         ..Run::default()
     })
-}
-
-fn used() -> Usage {
-    Usage::now(UsageWho::RUSAGE_SELF)
 }
 
 /// One end of one connection.
@@ -217,35 +211,33 @@ impl End {
 
     /// Passes until all is over; those that were measured are timed.
     fn measure(mut self, pieces: &[Piece], count: &AtomicU64) -> Histogram<u64> {
-        let mut times = histogram();
-        loop {
-            let start = Instant::now();
-            if self.pass(pieces, count).is_none() {
-                return times;
-            }
+        let (mut times, mut start) = (histogram(), Instant::now());
+        while self.pass(pieces, count).is_some() {
             if self.state.load(Relaxed) & MEASURING != 0 {
                 times.saturating_record(start.elapsed().as_nanos() as u64);
             }
+            start = Instant::now();
         }
+        times
     }
 
     /// Counts what it moves; None if all is over.
     fn pass(&mut self, pieces: &[Piece], count: &AtomicU64) -> Option<()> {
-        for piece in pieces {
-            for _ in 0..piece.count {
-                if piece.is_write {
-                    self.write(piece.bytes as usize)?;
-                } else {
-                    self.read(piece.bytes as usize)?;
-                }
-                count.fetch_add(1, Relaxed);
-            }
+        for piece in pieces.iter().flat_map(|piece| (0..piece.count).map(move |_| piece)) {
+            let bytes = piece.bytes as usize;
+            (if piece.is_write { self.write(bytes) } else { self.read(bytes) })?;
+            count.fetch_add(1, Relaxed);
         }
         Some(())
     }
 
     fn write(&mut self, bytes: usize) -> Option<()> {
-        let reader = match (self.state.load(Relaxed) & 0xff, self.takes_turns) {
+        let state = self.state.load(Relaxed);
+        // (Who always finds what he wants never comes to the look in `wait`.)
+        if state & STOP != 0 {
+            return None;
+        }
+        let reader = match (state & 0xff, self.takes_turns) {
             (0, true) => Reader::Waiting,
             (0, false) => Reader::Apart,
             _ => Reader::InTurn,
@@ -266,18 +258,15 @@ impl End {
 
     fn read(&mut self, bytes: usize) -> Option<()> {
         let (ring, mut at) = (self.incoming, 0);
+        let words = ring.words();
         let mut consumer = Consumer::alone(&ring, &mut self.caches.1);
         while at < bytes {
             let read = consumer.read(shm::Sink::from(&mut self.buffer[at..bytes])).ok()?;
             at += read;
             if read == 0 {
-                wait(
-                    self.state,
-                    || consumer.available_now().map(|ready| ready > 0),
-                    &ring.words().data_wait.0,
-                )?;
+                wait(self.state, || consumer.available_now().map(|ready| ready > 0), &words.data_wait.0)?;
             } else {
-                wake(&ring.words().space_wait.0);
+                wake(&words.space_wait.0);
             }
         }
         Some(())
@@ -312,4 +301,15 @@ fn wait<E>(state: &AtomicU64, mut is_ready: impl FnMut() -> Result<bool, E>, wor
         // Woken, interrupted or tired: it looks again.
         let _ = os::futex::wait(word.futex(), asked, NAP_MS);
     }
+}
+
+#[test]
+fn who_finds_room_for_ever_ends_as_well() {
+    let order = Order { pieces: vec![], connections: 1, duration: PAUSE, trial: PAUSE };
+    let memory = map(os::mem::sealed_memfd(c"bare", length(&order) as u64).unwrap(), &order).unwrap();
+    let segment = Segment::format(segments(memory).next().unwrap(), GEOMETRY, 0).unwrap();
+    let mut end = End::new(memory, &segment, Side::Server, &[]).unwrap();
+    assert!(end.write(0).is_some());
+    memory[0].store(STOP | 1, Relaxed);
+    assert!(end.write(0).is_none());
 }
