@@ -8,7 +8,7 @@
 use crate::part::Part as _;
 use crate::poll::{PollFd, bits};
 use crate::raw::{nr, syscall};
-use crate::{Result, check, signals};
+use crate::{Errno, Result, check, signals};
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// A call is told apart once it has lasted so long: most never ask. What the kernel has said of the handlers
@@ -108,7 +108,14 @@ pub fn wait(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
     let Some(told) = told else { return crate::poll::wait(own, timeout_ms) };
     *due = PollFd { fd: told.fd.load(Ordering::Acquire) - 1, events: bits::IN, revents: 0 };
     let most = if timeout_ms < 0 { LONGEST_MS } else { timeout_ms.min(LONGEST_MS) };
-    let ready = crate::poll::wait_masked(fds, most, blocked | held_back)?;
+    let ready = match crate::poll::wait_masked(fds, most, blocked | held_back) {
+        // More than the descriptor limit allows to name: the plain wait knows a way.
+        Err(Errno::EINVAL) => {
+            let own = fds.len() - 1;
+            return crate::poll::wait(&mut fds[..own], timeout_ms);
+        }
+        told => told?,
+    };
     match fds.last().map_or(0, |due| due.revents) {
         0 => Ok(ready),
         seen => {

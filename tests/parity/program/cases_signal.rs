@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     case("signal.interrupted_read", interrupted_read),
     case("signal.restarted_read", restarted_read),
     case("signal.restarted_read_beside_another_handler", restarted_beside_another),
+    case("signal.read_beside_two_handlers_with_one_descriptor", read_with_one_descriptor),
     case("signal.interrupted_write", interrupted_write),
     case("signal.interrupted_waits", interrupted_waits),
     case("signal.waitall_interrupted", waitall_interrupted),
@@ -138,6 +139,19 @@ fn restarted_beside_another(cx: &mut Cx) {
     sys::catch(SIGUSR1, true);
     sys::block(libc::SIGALRM, false);
     say!("the blocked one ran: {}", sys::hits() >= 1);
+}
+
+/// A sandbox that lets the process make no descriptor lets it poll hardly any, too.
+fn read_with_one_descriptor(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let mut buf = [0u8; 9];
+    sys::catch(libc::SIGUSR2, false);
+    sys::catch(SIGUSR1, true);
+    cx.ask("later 200 send 0 abc");
+    say!("read -> {}", show(sys::read(fd, &mut buf)));
+    sys::limit_fds_for_good(1);
+    cx.ask("later 200 send 0 abc");
+    say!("read -> {}", show(sys::read(fd, &mut buf)));
 }
 
 fn interrupted_write(cx: &mut Cx) {
