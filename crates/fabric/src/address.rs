@@ -2,10 +2,10 @@
 //! them. Owns: how an address becomes words. Nothing here is whole unless somebody else says so: whoever
 //! reads checks a key after.
 
-use core::sync::atomic::{AtomicU64, Ordering};
 use os::net::Endpoint;
 use shm::registry::EndpointWords;
-use shm::sync::Ordering::Relaxed;
+use sync::Ordering::Relaxed;
+use sync::{AtomicU64, Ordering};
 
 /// Writes an address into a row.
 pub(crate) fn store_endpoint(into: &EndpointWords, at: Endpoint) {

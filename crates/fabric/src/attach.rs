@@ -11,11 +11,11 @@ use crate::process::ProcessId;
 use crate::rows::RowId;
 use crate::slot::SlotView;
 use crate::unused::is_let_go_by;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use os::mem;
 use shm::Side;
 use shm::segment::{Geometry, RING_MAX, SLOTS_MAX, Segment};
 use shm::slab::Index;
+use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use wire::reason::Reason;
 
 /// No segment is longer.
@@ -27,13 +27,13 @@ impl<T: Tier> Fabric<T> {
     /// contradicts itself, MEM.
     pub fn attach(&self, row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
         let row = self.connections().row(row_id).ok_or(Reason::SYNCERR)?;
-        let nonce = row.nonce.load(shm::sync::Ordering::Relaxed);
+        let nonce = row.nonce.load(sync::Ordering::Relaxed);
         let place = Whereabouts {
-            pid: row.owner_pid.load(shm::sync::Ordering::Relaxed),
-            number: row.memfd.load(shm::sync::Ordering::Relaxed) as i32,
+            pid: row.owner_pid.load(sync::Ordering::Relaxed),
+            number: row.memfd.load(sync::Ordering::Relaxed) as i32,
             holder: ProcessId::load(&row.sides[Side::Server as usize].process),
         };
-        let slot = row.slot.load(shm::sync::Ordering::Relaxed);
+        let slot = row.slot.load(sync::Ordering::Relaxed);
         let owner = ProcessId::load(&row.sides[Side::Client as usize].process);
         let _turn = self.attached.turn.take().ok_or(Reason::SYNCERR)?;
         if nonce == 0 {
@@ -74,7 +74,7 @@ impl<T: Tier> Fabric<T> {
             // (It may die between two of these steps.)
             Err(reason) => {
                 let is_dead = || self.tier.mapped().is_some_and(|map| !self.tier.is_alive(map, owner));
-                let holders = client.holders.load(shm::sync::Ordering::Acquire);
+                let holders = client.holders.load(sync::Ordering::Acquire);
                 let is_left = is_let_go_by(client)
                     || self.members().were_others(client, holders)
                     || (is_dead() && !self.members().has_living(client));

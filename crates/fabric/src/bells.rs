@@ -3,7 +3,7 @@
 
 use crate::door::Doorbell;
 use crate::slot::SlotView;
-use core::sync::atomic::Ordering;
+use sync::Ordering;
 use wire::reason::Reason;
 
 /// Makes both doorbells and writes their numbers into the header, if they do not exist yet (segment owner
@@ -16,10 +16,10 @@ pub(crate) fn hang(view: &SlotView, tier: &impl Doorbell) -> bool {
         }
         let Some(own) = tier.hang() else { return false };
         bell.store(own, Ordering::Relaxed);
-        view.header().sides[side].bell.store(own as u32, shm::sync::Ordering::Release);
+        view.header().sides[side].bell.store(own as u32, sync::Ordering::Release);
     }
     if is_new {
-        view.header().hung.fetch_add(1, shm::sync::Ordering::Release);
+        view.header().hung.fetch_add(1, sync::Ordering::Release);
     }
     true
 }
@@ -27,7 +27,7 @@ pub(crate) fn hang(view: &SlotView, tier: &impl Doorbell) -> bool {
 /// Whether this process has the doorbells open that the slot has now: its maker may have given others up, but
 /// never those of a slot in use, whatever the header says.
 pub(crate) fn are_current(view: &SlotView) -> bool {
-    let hung = view.header().hung.load(shm::sync::Ordering::Acquire);
+    let hung = view.header().hung.load(sync::Ordering::Acquire);
     view.has_bells() && (view.is_used() || view.hung().load(Ordering::Relaxed) == hung)
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn open<D: Doorbell>(view: &SlotView, tier: &D, holder: D::Holder) ->
     if !view.is_used() {
         drop_all(view, tier);
     }
-    let hung = view.header().hung.load(shm::sync::Ordering::Acquire);
+    let hung = view.header().hung.load(sync::Ordering::Acquire);
     for (side, bell) in view.bells().iter().enumerate() {
         if bell.load(Ordering::Relaxed) >= 0 {
             continue;
         }
-        let number = view.header().sides[side].bell.load(shm::sync::Ordering::Acquire) as i32;
+        let number = view.header().sides[side].bell.load(sync::Ordering::Acquire) as i32;
         bell.store(tier.open_bell(holder, number)?, Ordering::Relaxed);
     }
     view.hung().store(hung, Ordering::Relaxed);

@@ -9,8 +9,8 @@
 //! first.
 
 use crate::config::Config;
-use core::sync::atomic::AtomicU64;
 use os::room::Room;
+use sync::AtomicU64;
 
 /// What a process has taken.
 pub(crate) struct Budget {

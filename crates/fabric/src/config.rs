@@ -2,8 +2,8 @@
 //! SMC_USER_MEMORY. Owns: the parsed values. They are set once, before the first hook does anything. (Where a
 //! tier lies is the tier's.)
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use shm::segment::{RING_MAX, RING_MIN};
+use sync::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Ring size when nobody asks for another: holds several 30 KiB writes, which smaller rings throttle
 /// (docs/performance.md).

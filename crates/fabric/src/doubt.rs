@@ -10,7 +10,7 @@ use crate::door::Tier;
 use crate::fabric::Fabric;
 use os::net::Endpoint;
 use shm::registry::{DOUBTS, Doubt, RegistryMap};
-use shm::sync::Ordering::Relaxed;
+use sync::Ordering::Relaxed;
 
 /// Most that is waited: 2^9 seconds.
 const TIMES_MAX: u32 = 9;

@@ -9,7 +9,7 @@ use os::confined::is_confined;
 use os::net;
 use shm::Side;
 use shm::registry::{REFUSAL_BUCKETS, RegistryMap};
-use shm::sync::Ordering::Relaxed;
+use sync::Ordering::Relaxed;
 use wire::reason::Reason;
 
 /// What stays on TCP.

@@ -4,10 +4,10 @@
 use crate::process::ProcessId;
 use crate::slot::{SlotView, Views};
 use crate::turn::Turn;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use os::mem::Shared;
 use shm::segment::{SLOTS_MAX, Segment};
 use shm::slab::{Index, LEAF, Slab};
+use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Most segments of other processes mapped here at once.
 const SEGMENTS: usize = 4096;

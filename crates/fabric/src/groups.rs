@@ -3,9 +3,9 @@
 
 use crate::slot::{SlotView, Views};
 use crate::turn::Turn;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use shm::segment::{SLOTS_MAX, Segment};
 use shm::slab::{Index, LEAF, OnceRef, Slab};
+use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Most segments of one process at once: 65 536 connections.
 pub(crate) const SEGMENTS: usize = 1024;

@@ -13,8 +13,8 @@ use os::net::Endpoint;
 use proto::verdict::Word;
 use shm::layout::BUCKETS;
 use shm::registry::{self as rows, EndpointWords, ProcessRef, ROWS, RegistryMap, SideRow, TrafficTotals};
-use shm::sync::AtomicU32;
-use shm::sync::Ordering::{Acquire, Relaxed};
+use sync::AtomicU32;
+use sync::Ordering::{Acquire, Relaxed};
 use wire::reason::Reason;
 
 /// The layouts behind the values, for those who make up a registry or a segment to test an observer with.

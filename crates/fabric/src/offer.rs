@@ -12,10 +12,10 @@ use crate::groups::{GROUPS, Group, List, Offered, SEGMENTS};
 use crate::process::ProcessId;
 use crate::slot::SlotView;
 use crate::unused::is_let_go;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use shm::segment::{Geometry, SLOTS_MAX, Segment};
 use shm::slab::{Index, OnceRef};
 use shm::{Ring, Side};
+use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use wire::reason::Reason;
 
 /// Slots in a group's segments, one after the other: most groups need few, and each slot is address space in
@@ -73,7 +73,7 @@ impl<T: Tier> Fabric<T> {
         view.header().reset(cookie);
         if let Some(map) = self.tier.mapped() {
             let counter = if is_new { &map.totals.slots_made } else { &map.totals.slots_reused };
-            counter.fetch_add(1, shm::sync::Ordering::Relaxed);
+            counter.fetch_add(1, sync::Ordering::Relaxed);
         }
         let home = self.offers.home_of(view).ok_or(Reason::MEM)?;
         view.take_up();
@@ -116,7 +116,7 @@ impl<T: Tier> Fabric<T> {
             })?;
         group.era.store(self.offers.era.load(Relaxed), Relaxed);
         group.ring_size.store(ring_size, Relaxed);
-        group.id.store(map.next_link_group.fetch_add(256, shm::sync::Ordering::Relaxed), Relaxed);
+        group.id.store(map.next_link_group.fetch_add(256, sync::Ordering::Relaxed), Relaxed);
         group.peer.store(key, Relaxed);
         Some((index, group))
     }
@@ -316,7 +316,7 @@ impl<T: Tier> Fabric<T> {
             return group.free.push_front(index, view);
         }
         let rings = [Side::Client, Side::Server].map(|side| view.outgoing(side));
-        let moved = |ring: &Ring| ring.words().producer.0.prod.load(shm::sync::Ordering::Relaxed);
+        let moved = |ring: &Ring| ring.words().producer.0.prod.load(sync::Ordering::Relaxed);
         if rings.iter().any(|ring| moved(ring) > MANY)
             && rings.iter().all(|ring| ring.used() == Ok(0))
             && let Some(memory) = view.segment().rings_of(view.number())

@@ -5,9 +5,9 @@ use crate::budget::{Limits, REST_NS};
 use crate::door::Tier;
 use crate::fabric::Fabric;
 use crate::process::ProcessId;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use os::room::Room;
 use shm::registry::{ProcessRow, RegistryMap};
+use sync::{AtomicU64, Ordering::Relaxed};
 use wire::reason::Reason;
 
 /// What a segment costs, to be given back with it.
@@ -34,12 +34,11 @@ impl<T: Tier> Fabric<T> {
         let map = self.tier.mapped();
         let row = map.and_then(|map| map.processes.get(self.tier.me(map)?.row as usize));
         if let Some(row) = row {
-            row.domain.store(room.domain, shm::sync::Ordering::Relaxed);
+            row.domain.store(room.domain, sync::Ordering::Relaxed);
         }
         let is_other = |map: &RegistryMap, owner: ProcessId| {
             let row = map.processes.get(owner.row as usize);
-            room.domain != 0
-                && row.is_some_and(|row| row.domain.load(shm::sync::Ordering::Relaxed) != room.domain)
+            room.domain != 0 && row.is_some_and(|row| row.domain.load(sync::Ordering::Relaxed) != room.domain)
         };
         let pays = owner.is_none_or(|owner| map.is_some_and(|map| is_other(map, owner)));
         let price = Price { mapped: len as u64, paid: if pays { len as u64 } else { 0 } };
@@ -66,19 +65,18 @@ impl<T: Tier> Fabric<T> {
         let sums = |is_counted: &dyn Fn(usize, &ProcessRow) -> bool| {
             let rows = map.processes.iter().enumerate();
             rows.fold([0u64; 2], |[user, cgroup], (at, row)| {
-                let paid = row.memory.load(shm::sync::Ordering::Relaxed);
+                let paid = row.memory.load(sync::Ordering::Relaxed);
                 if paid == 0 || !is_counted(at, row) {
                     return [user, cgroup];
                 }
-                let is_same =
-                    room.domain != 0 && row.domain.load(shm::sync::Ordering::Relaxed) == room.domain;
+                let is_same = room.domain != 0 && row.domain.load(sync::Ordering::Relaxed) == room.domain;
                 [user.saturating_add(paid), cgroup.saturating_add(if is_same { paid } else { 0 })]
             })
         };
         let fits = |[user, cgroup]: [u64; 2]| user <= limits.user && cgroup <= limits.cgroup;
         // Who has died has paid back; whether somebody has is asked only if it matters.
         let lives = |at: usize, row: &ProcessRow| {
-            let generation = row.generation.load(shm::sync::Ordering::Relaxed);
+            let generation = row.generation.load(sync::Ordering::Relaxed);
             self.tier.is_alive(map, ProcessId { row: at as u32, generation })
         };
         fits(sums(&|_, _| true)) || fits(sums(&lives))
@@ -101,7 +99,7 @@ impl<T: Tier> Fabric<T> {
 
 fn note(row: Option<&ProcessRow>, paid: u64) {
     if let Some(row) = row {
-        row.memory.store(paid, shm::sync::Ordering::Relaxed);
+        row.memory.store(paid, sync::Ordering::Relaxed);
     }
 }
 

@@ -2,7 +2,7 @@
 //! [`crate::door::Life`].
 
 use shm::registry::{ProcessRef, RegistryMap};
-use shm::sync::Ordering::Relaxed;
+use sync::Ordering::Relaxed;
 
 /// First byte of the registry file that stands for a process by its lock; far beyond the file's end, where
 /// locks are just as good.

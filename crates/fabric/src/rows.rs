@@ -10,7 +10,7 @@ use crate::verdict::{self, Generation, LOST, Verdict};
 use os::net::Endpoint;
 use shm::Side;
 use shm::registry::{CONNECTION_BUCKETS, ConnectionRow, ROWS, RegistryMap};
-use shm::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use wire::reason::Reason;
 
 /// Key of a row that is being written.

@@ -3,11 +3,11 @@
 //! (How its doorbells come and go is in `bells`.)
 
 use crate::address::EndpointCell;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use os::net::Endpoint;
 use shm::segment::Segment;
 use shm::slab::{Index, LEAF, Slab};
 use shm::{Ring, Side, SlotHeader};
+use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Most slots one process can have mapped.
 const VIEWS: usize = 1 << 17;
@@ -117,7 +117,7 @@ impl SlotView {
     /// Which of its connections the slot serves now.
     #[inline]
     pub fn generation(&self) -> u32 {
-        self.header.generation.load(shm::sync::Ordering::Acquire)
+        self.header.generation.load(sync::Ordering::Acquire)
     }
 
     /// One more socket of this process is on the slot. (Two are if a process passes one to itself.)

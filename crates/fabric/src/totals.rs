@@ -5,9 +5,9 @@ use crate::door::Tier;
 use crate::fabric::Fabric;
 use shm::layout::{Settled, Traffic};
 use shm::registry::{RegistryMap, TrafficTotals};
-use shm::sync::AtomicU64;
-use shm::sync::Ordering::Relaxed;
 use shm::{Side, SlotHeader};
+use sync::AtomicU64;
+use sync::Ordering::Relaxed;
 use wire::reason::Reason;
 
 /// The counters, if the directory is mapped; else nothing is counted.

@@ -11,11 +11,11 @@ use crate::groups::{Group, Offered, SPARE};
 use crate::pay::Price;
 use crate::process::ProcessId;
 use crate::slot::SlotView;
-use core::sync::atomic::Ordering::Relaxed;
 use shm::segment::{Geometry, Segment};
 use shm::slab::Index;
-use shm::sync::Ordering::Acquire;
 use shm::{SideBlock, SlotHeader};
+use sync::Ordering::Acquire;
+use sync::Ordering::Relaxed;
 
 /// Whether both sides say that they hold the slot no more.
 pub(crate) fn is_let_go(header: &SlotHeader) -> bool {

@@ -8,7 +8,7 @@
 pub use proto::verdict::{Generation, Verdict};
 use proto::verdict::{Role, Settled, State, Word, settle};
 use shm::Side;
-use shm::sync::{AtomicU64, Ordering};
+use sync::{AtomicU64, Ordering};
 use wire::reason::Reason;
 
 /// What a connection reads in a row that is not its own any more.

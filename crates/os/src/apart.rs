@@ -9,7 +9,7 @@ use crate::part::Part as _;
 use crate::poll::{PollFd, bits};
 use crate::raw::{nr, syscall};
 use crate::{Errno, Result, check, signals};
-use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use sync::{AtomicI32, AtomicU64, Ordering};
 
 /// A call is told apart once it has lasted so long: most never ask. What the kernel has said of the handlers
 /// is believed for less than that, so it is no older than the call.

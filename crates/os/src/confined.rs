@@ -7,7 +7,7 @@
 //! answers from memory, or says that it cannot be told.
 
 use crate::part::Part as _;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use sync::{AtomicBool, AtomicU8, Ordering};
 
 /// What a process may still call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,5 +62,5 @@ pub(crate) fn handlers_restart() -> bool {
 
 /// A moment without a system call.
 pub(crate) fn pause() {
-    (0..1000).for_each(|_| core::hint::spin_loop());
+    (0..1000).for_each(|_| sync::pause());
 }

@@ -5,7 +5,7 @@ use crate::net::{AF_INET6, Endpoint, LOOPBACK};
 use crate::part::Part as _;
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
-use core::sync::atomic::{AtomicU64, Ordering};
+use sync::{AtomicU64, Ordering};
 
 const AF_NETLINK: u32 = 16;
 const NETLINK_SOCK_DIAG: u32 = 4;

@@ -5,7 +5,7 @@
 use crate::part::Part as _;
 use crate::raw::{nr, syscall};
 use crate::{Result, check};
-use core::sync::atomic::{AtomicU64, Ordering};
+use sync::{AtomicU64, Ordering};
 
 /// Numbers up to this one can be remembered; internal descriptors above it are closed by close loops like any
 /// other.

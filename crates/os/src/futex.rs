@@ -2,7 +2,7 @@
 
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
-use core::sync::atomic::AtomicU32;
+use sync::AtomicU32;
 
 /// Sleeps while `word` has the value `seen`, for at most `timeout_ms`. Ok: woken, by a wake or for no reason.
 /// Errors: EAGAIN (another value), ETIMEDOUT, EINTR (a signal handler ran). Not a cancellation point.
@@ -53,7 +53,7 @@ pub fn is_writable(word: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::sync::atomic::Ordering;
+    use sync::Ordering;
 
     #[test]
     fn words_are_asked_for_without_being_changed() {

@@ -3,7 +3,7 @@
 
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
-use core::sync::atomic::AtomicU64;
+use sync::AtomicU64;
 
 const F_ADD_SEALS: u32 = 1033;
 const F_GET_SEALS: u32 = 1034;

@@ -9,7 +9,7 @@ use crate::raw::{nr, syscall};
 use crate::raw_poll::libc_errno;
 use crate::{Errno, Result, raw_poll};
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use sync::{AtomicBool, AtomicPtr, Ordering};
 
 pub use crate::raw_poll::{ErrnoLocation, PollFd, bits, wait_raw};
 

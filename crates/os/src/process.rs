@@ -4,7 +4,7 @@
 use crate::check;
 use crate::part::Part as _;
 use crate::raw::{Errno, nr, syscall};
-use core::sync::atomic::{AtomicU32, Ordering};
+use sync::{AtomicU32, Ordering};
 
 /// The process id.
 pub fn pid() -> u32 {

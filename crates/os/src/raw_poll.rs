@@ -3,7 +3,7 @@
 
 use crate::raw::{nr, syscall};
 use crate::{Errno, Result, check};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use sync::{AtomicPtr, Ordering};
 
 pub use linux_raw_sys::general::pollfd as PollFd;
 

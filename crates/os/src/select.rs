@@ -12,7 +12,7 @@ use crate::raw::{nr, syscall};
 use crate::raw_poll::{PollFd, bits, libc_errno, wait_raw};
 use crate::{Errno, Result, check};
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use sync::{AtomicPtr, Ordering};
 
 /// Signature of libc's `pselect`, returning -1 and setting errno on failure.
 pub type LibcPselect = unsafe extern "C-unwind" fn(

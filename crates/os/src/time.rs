@@ -2,7 +2,7 @@
 //! and what a cycle of the counter is taken for.
 
 use crate::raw::{nr, syscall};
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use sync::{AtomicPtr, AtomicU64, Ordering};
 
 /// What the counter of a core says, or the distance of two such readings: cheap, unserialised, for judging
 /// waits and for patience that may be a third longer or shorter, never for the program's own time limits. A
@@ -151,7 +151,7 @@ fn counter() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::Cycles;
-    use core::sync::atomic::AtomicU64;
+    use sync::AtomicU64;
 
     #[test]
     fn a_millisecond_is_a_thousand_microseconds() {

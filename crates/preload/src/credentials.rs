@@ -11,9 +11,9 @@ use crate::hook::{hooks, last};
 use crate::lifecycle::{is_active, is_borrowed};
 use crate::real::{Buf, forward};
 use core::ffi::{c_char, c_int, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
 use os::raw::nr;
 use socket::{Outcome, credentials};
+use sync::{AtomicPtr, Ordering};
 
 const CAP_SETGID: u32 = 6;
 const CAP_SETUID: u32 = 7;

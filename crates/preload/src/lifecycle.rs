@@ -4,10 +4,10 @@
 use crate::hook::{self, hooks};
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, Ordering};
 use os::net::Endpoint;
 use socket::table::{self, Entry};
 use socket::{Errno, Outcome, client, close as closing, server};
+use sync::{AtomicBool, Ordering};
 
 /// Of accept4.
 const SOCK_NONBLOCK: c_int = 0o4000;

@@ -5,7 +5,7 @@
 
 use crate::lifecycle::{is_active, is_borrowed};
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use sync::{AtomicPtr, AtomicU8, Ordering};
 
 extern "C" fn not_there() -> c_int {
     crate::hook::fail(socket::Errno::ENOSYS) as c_int

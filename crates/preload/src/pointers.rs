@@ -7,8 +7,8 @@
 //! order and is not any more is a SIGSEGV.)
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use os::Errno;
+use sync::{AtomicUsize, Ordering};
 
 const PAGE: usize = 4096;
 /// Where the user's half ends with four levels of page tables. (With five, addresses above are had only by

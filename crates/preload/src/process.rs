@@ -3,9 +3,9 @@
 use crate::lifecycle::is_borrowed;
 use crate::real::{Buf, forward};
 use core::ffi::{CStr, c_int, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
 use os::raw::nr;
 use socket::{Outcome, exec, exit, fork};
+use sync::{AtomicPtr, Ordering};
 
 static FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 static BARE_FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());

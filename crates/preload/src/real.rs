@@ -2,8 +2,8 @@
 //! Owns: the pointers. Nothing is resolved inside a hook, but for a fork or an exec before the constructor.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
 use os::poll::PollFd;
+use sync::{AtomicPtr, Ordering};
 
 unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;

@@ -7,8 +7,8 @@
 
 use crate::real::next;
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
 use socket::table::{self, Entry};
+use sync::{AtomicPtr, Ordering};
 
 type Move = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, isize) -> isize;
 type Close = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;

@@ -8,11 +8,11 @@ use crate::real::forward;
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::iter::once;
-use core::sync::atomic::{AtomicBool, Ordering};
 use os::net::msg;
 use os::poll::bits;
 use socket::buffer::{Piece, Sink, Supply};
 use socket::{Errno, Outcome, stream};
+use sync::{AtomicBool, Ordering};
 
 const BOUNCE: usize = 16 * 1024;
 

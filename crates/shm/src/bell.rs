@@ -18,8 +18,8 @@
 //! Private memory of one process; the wait words are shared. Checked with loom in `loom_bell` and
 //! `loom_edge`.
 
-use crate::sync::{AtomicU32, Ordering, fence};
 use crate::wait::WaitWord;
+use sync::{AtomicU32, Ordering, fence};
 
 const ASKED_DATA: u32 = 1;
 const ASKED_SPACE: u32 = 2;

@@ -19,7 +19,7 @@
 use crate::far::Far;
 use crate::ring::{NO_END, Ring};
 use crate::roles::{Consumer, Producer};
-use crate::sync::{Ordering, fence};
+use sync::{Ordering, fence};
 
 /// In `sent` and `taken`: bytes are just being moved.
 const UNDER_WAY: u64 = 1 << 63;

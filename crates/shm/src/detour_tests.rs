@@ -1,10 +1,10 @@
 //! Detours one step at a time, and against words that lie.
 
 use crate::ring::{NO_END, Reader, Ring, RingWords};
-use crate::sync::Ordering;
 use crate::user::Source;
 use crate::{Consumer, Producer, RxCache, TxCache};
 use core::ptr::NonNull;
+use sync::Ordering;
 
 const LIES: [u64; 6] = [0, 1, 7, 1 << 63, u64::MAX - 1, u64::MAX];
 

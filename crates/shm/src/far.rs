@@ -6,7 +6,7 @@
 //! adapter has read it, and sent once the other end has room for it ([`Least`]).
 
 use crate::ring::PeerMisbehaved;
-use crate::sync::{AtomicU64, Ordering};
+use sync::{AtomicU64, Ordering};
 
 /// Where the other role's cursor comes from.
 pub trait Far {

@@ -13,7 +13,7 @@
 //!
 //! Private memory of one process. Checked with loom in `loom_bell`.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Nothing is to be reported until it is asked again.
 const FIRED: u64 = 1 << 32;

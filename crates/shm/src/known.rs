@@ -1,6 +1,6 @@
 //! What each role remembers of the other between its operations. Owns: stale values are safe, only slower.
 
-use crate::sync::{AtomicU64, Ordering};
+use sync::{AtomicU64, Ordering};
 
 /// Once the ring has been used this far into its memory, the producer looks for a chance to start over at its
 /// begin.

@@ -6,7 +6,7 @@
 use crate::lock::SideLock;
 use crate::ring::{Line, RingWords};
 use crate::roster::Roster;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// First word of every segment: "ISTHMUS\x01" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMUS\x01");

@@ -5,7 +5,7 @@
 //! copied), a signal handler that interrupts its own thread is told so instead of spinning for ever, and the
 //! lock of a killed process can be taken over.
 
-use crate::sync::{AtomicU64, Ordering, pause};
+use sync::{AtomicU64, Ordering, pause};
 
 /// Names a thread: process id in the upper half, a number unique to the thread within its process in the
 /// lower.
@@ -209,14 +209,14 @@ mod tests {
     }
 
     /// Believes everybody alive, and a second passes at every look at the clock.
-    struct Watching(core::sync::atomic::AtomicU64);
+    struct Watching(sync::AtomicU64);
     impl Patience for Watching {
         fn give_way(&self, _: u32) {}
         fn doing(&self, _: u32, _: bool) -> Doing {
             Doing::Living
         }
         fn now_ns(&self) -> u64 {
-            self.0.fetch_add(1_000_000_000, core::sync::atomic::Ordering::Relaxed)
+            self.0.fetch_add(1_000_000_000, sync::Ordering::Relaxed)
         }
     }
 

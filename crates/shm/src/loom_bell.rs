@@ -8,10 +8,10 @@
 
 use crate::bell::{Bell, Pipe, Wanted, Words};
 use crate::interest::Interest;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::wait::WaitWord;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
+use sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 const IN: u32 = 1;
 const OUT: u32 = 4;

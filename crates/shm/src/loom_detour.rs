@@ -2,13 +2,13 @@
 //! is a queue.
 
 use crate::ring::{Reader, Ring, RingWords};
-use crate::sync::Ordering;
 use crate::user::Source;
 use crate::{Consumer, Producer, RxCache, TxCache};
 use core::ptr::NonNull;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use std::collections::VecDeque;
+use sync::Ordering;
 
 type Tcp = Arc<Mutex<VecDeque<u8>>>;
 

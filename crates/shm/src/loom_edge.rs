@@ -7,11 +7,11 @@
 //! readable, or the ring is full and will be read.
 
 use crate::bell::{Bell, Pipe, Wanted, Words};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::wait::WaitWord;
 use core::cell::Cell;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
+use sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 struct World {
     is_readable: Mutex<bool>,

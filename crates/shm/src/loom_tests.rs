@@ -3,13 +3,13 @@
 
 use crate::lock::{Doing, Owner, Patience, SideLock};
 use crate::ring::{Reader, Ring, RingWords};
-use crate::sync::{AtomicU64, Ordering};
 use crate::user::Source;
 use crate::wait::WaitWord;
 use crate::{Consumer, Producer, RxCache, TxCache};
 use core::ptr::NonNull;
 use loom::sync::Arc;
 use loom::thread;
+use sync::{AtomicU64, Ordering};
 
 #[test]
 fn a_sleeper_is_never_forgotten() {
@@ -147,7 +147,7 @@ fn a_side_lock_excludes() {
 #[test]
 fn who_joins_is_seen_or_sees_that_the_slot_is_lent_again() {
     loom::model(|| {
-        let slot = Arc::new((crate::roster::Roster::new(), crate::sync::AtomicU32::new(1)));
+        let slot = Arc::new((crate::roster::Roster::new(), sync::AtomicU32::new(1)));
         let joiner = {
             let slot = slot.clone();
             thread::spawn(move || {
@@ -156,7 +156,7 @@ fn who_joins_is_seen_or_sees_that_the_slot_is_lent_again() {
             })
         };
         slot.1.fetch_add(1, Ordering::SeqCst);
-        crate::sync::fence(Ordering::SeqCst);
+        sync::fence(Ordering::SeqCst);
         let is_lent = !slot.0.has_living(|_| true);
         assert!(!(joiner.join().unwrap() && is_lent), "two connections use the slot");
     });

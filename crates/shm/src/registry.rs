@@ -5,8 +5,8 @@
 //! they have not checked (rules of `lib.rs`). The live/dead question is answered by byte locks on the file,
 //! see `fabric::process`.
 
-use crate::sync::{AtomicU32, AtomicU64};
 use crate::turns::Turns;
+use sync::{AtomicU32, AtomicU64};
 
 /// First word of the file: "ISTHMREG" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMREG");

@@ -7,10 +7,10 @@
 //! instead of walking the whole ring. A [`Ring`] only looks; bytes are moved by its roles (`roles`).
 
 use crate::copy::{copy_run, hand_over};
-use crate::sync::{AtomicU64, Ordering};
 use crate::user::{Sink, Supply};
 use crate::wait::WaitWord;
 use core::ptr::NonNull;
+use sync::{AtomicU64, Ordering};
 
 /// `end` while the direction runs in the ring.
 pub const NO_END: u64 = u64::MAX;

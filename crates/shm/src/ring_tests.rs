@@ -2,11 +2,11 @@
 //! every shared word.
 
 use crate::ring::{Line, Reader, Ring, RingWords};
-use crate::sync::Ordering;
 use crate::user::Source;
 use crate::{Consumer, Producer, RxCache, TxCache};
 use core::ptr::NonNull;
 use std::collections::VecDeque;
+use sync::Ordering;
 use testkit::flow::{readable, writable};
 
 struct Memory {

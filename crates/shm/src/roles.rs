@@ -10,8 +10,8 @@ use crate::known::{REBASE_AFTER, RxCache, TxCache};
 use crate::layout::{SideBlock, Traffic};
 use crate::lock::{Denied, Guard, Owner, Patience};
 use crate::ring::{PeerMisbehaved, Reader, Ring};
-use crate::sync::Ordering;
 use crate::user::{Sink, Supply};
+use sync::Ordering;
 
 /// How often it looks: one read of the consumer's line per so many bytes.
 const REBASE_EVERY: u64 = 4 * 1024;

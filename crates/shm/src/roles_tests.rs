@@ -5,9 +5,9 @@ use crate::layout::SideBlock;
 use crate::lock::{Doing, Owner, Patience};
 use crate::ring::{PeerMisbehaved, Reader, Ring, RingWords};
 use crate::segment::{Geometry, Segment};
-use crate::sync::{AtomicU64, Ordering};
 use crate::user::Source;
 use crate::{Consumer, Producer, Receiving, RxCache, Sending, TxCache};
+use sync::{AtomicU64, Ordering};
 
 const SIZE: u32 = 16 * 1024;
 

@@ -6,7 +6,7 @@
 //! A name is a word that is not zero and stands for one process for as long as that lives; what it means is
 //! `fabric`'s.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Processes that a roster names. More are rare (who inherits a connection in use), and make it crowded.
 pub const NAMES: usize = 8;

@@ -2,8 +2,8 @@
 
 use crate::layout::{MAGIC, PAGE, SegmentHeader, Side, SlotHeader, VERSION};
 use crate::ring::Ring;
-use crate::sync::{AtomicU64, Ordering};
 use core::ptr::NonNull;
+use sync::{AtomicU64, Ordering};
 
 /// Smallest and largest ring: SMC's buffer classes, 16 KiB << 0 ..= 6 (kernel SMC-D limit).
 pub const RING_MIN: u32 = 16 * 1024;

@@ -2,20 +2,21 @@
 //!
 //! Owns: the soundness of `&'static T` to a reused object. An object's constructor runs once in its life;
 //! "freeing" only puts its number on a free list, so a thread that still looks at a freed object sees a valid
-//! object. All state that changes is atomic fields of `T`. The free list is lock-free: a fork child never
-//! inherits it half changed.
+//! object. All state that changes is atomic fields of `T`.
 
-use crate::sync::{AtomicU8, AtomicU64, Ordering};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::sync::atomic::AtomicPtr;
+
+use sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use crate::free_list::FreeList;
 
 /// Number of an object in its slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Index(pub u32);
 
 struct Entry<T> {
-    next_free: core::sync::atomic::AtomicU32,
+    next_free: AtomicU32,
     is_made: AtomicU8,
     value: UnsafeCell<MaybeUninit<T>>,
 }
@@ -27,9 +28,8 @@ pub const LEAF: usize = 64;
 /// and is never given back: a leaf is a mapping that is zero at first.
 pub struct Slab<T: 'static, const LEAVES: usize> {
     leaves: [AtomicPtr<Entry<T>>; LEAVES],
-    made: core::sync::atomic::AtomicU32,
-    /// Top of the free list plus one in the lower half, a change counter against ABA in the upper.
-    free: core::sync::atomic::AtomicU64,
+    made: AtomicU32,
+    free: FreeList,
 }
 
 // SAFETY: entries are handed out as shared references to `T: Sync`; construction is exclusive (who moves
@@ -44,8 +44,8 @@ impl<T: Sync + Send, const LEAVES: usize> Slab<T, LEAVES> {
     pub const fn new() -> Self {
         Slab {
             leaves: [const { AtomicPtr::new(core::ptr::null_mut()) }; LEAVES],
-            made: core::sync::atomic::AtomicU32::new(0),
-            free: core::sync::atomic::AtomicU64::new(0),
+            made: AtomicU32::new(0),
+            free: FreeList::new(),
         }
     }
 
@@ -91,7 +91,7 @@ impl<T: Sync + Send, const LEAVES: usize> Slab<T, LEAVES> {
         memory: impl Fn(usize) -> Option<&'static [AtomicU64]>,
         make: impl FnOnce() -> T,
     ) -> Option<(Index, &'static T)> {
-        if let Some(index) = self.pop_free() {
+        if let Some(index) = self.free.pop(|index| Some(&self.entry(index)?.next_free)).map(Index) {
             return self.get(index).map(|value| (index, value));
         }
         let index = loop {
@@ -109,30 +109,10 @@ impl<T: Sync + Send, const LEAVES: usize> Slab<T, LEAVES> {
         self.get(Index(index)).map(|value| (Index(index), value))
     }
 
-    fn pop_free(&self) -> Option<Index> {
-        let mut top = self.free.load(Ordering::Acquire);
-        loop {
-            let index = (top as u32).checked_sub(1)?;
-            let next = self.entry(index)?.next_free.load(Ordering::Relaxed);
-            let changed = ((top >> 32).wrapping_add(1) << 32) | u64::from(next);
-            match self.free.compare_exchange_weak(top, changed, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(Index(index)),
-                Err(now) => top = now,
-            }
-        }
-    }
-
     /// Puts an object back. The caller has made sure that nothing refers to it by number any more.
     pub fn give_back(&self, index: Index) {
-        let Some(entry) = self.entry(index.0) else { return };
-        let mut top = self.free.load(Ordering::Acquire);
-        loop {
-            entry.next_free.store(top as u32, Ordering::Relaxed);
-            let changed = ((top >> 32).wrapping_add(1) << 32) | u64::from(index.0 + 1);
-            match self.free.compare_exchange_weak(top, changed, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return,
-                Err(now) => top = now,
-            }
+        if let Some(entry) = self.entry(index.0) {
+            self.free.push(index.0, &entry.next_free);
         }
     }
 

@@ -4,7 +4,7 @@
 //! Only speed depends on it: a word may be overwritten or lie.
 
 use crate::ring::Line;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Cores told apart; more share words.
 pub const CORES: usize = 64;

@@ -6,7 +6,7 @@
 //! is not enough (virtio learned it the hard way, Linux commit a72caae21803). Checked with loom in
 //! `loom_tests`.
 
-use crate::sync::{AtomicU32, Ordering, fence};
+use sync::{AtomicU32, Ordering, fence};
 
 const ONCE: u32 = 1;
 const STICKY: u32 = 2;

@@ -2,7 +2,7 @@
 #![cfg(not(loom))]
 
 use shm::layout::{MAIL_LEN, Mail};
-use shm::sync::{AtomicU32, Ordering};
+use sync::{AtomicU32, Ordering};
 
 fn mail() -> Mail {
     Mail { len: AtomicU32::new(0), words: [const { AtomicU32::new(0) }; MAIL_LEN / 4] }

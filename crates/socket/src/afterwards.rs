@@ -8,8 +8,8 @@
 
 use crate::conn::Conn;
 use crate::here::Part as _;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use shm::{Sink, Supply};
+use sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// As much as a handler may write at once; of more it is told a short count.
 const ROOM: usize = 2048;

@@ -6,7 +6,6 @@ use crate::end::End;
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::{doorbell, flag, handshake, ready, records, watch};
-use core::sync::atomic::Ordering;
 use fabric::Reason;
 use fabric::verdict::Verdict;
 use os::net::{self, TcpInput, msg};
@@ -14,7 +13,8 @@ use os::poll::bits;
 use os::time::Cycles;
 use os::{Errno, diag};
 use shm::Side;
-use shm::sync::Ordering as Shared;
+use sync::Ordering;
+use sync::Ordering as Shared;
 
 /// How long an intent may stay unanswered: far longer than a busy server takes to accept, short enough for
 /// the rare listener whose connections are served by a program without the library. (Reading the counter

@@ -7,7 +7,7 @@
 //! that is gone has no calls.
 
 use crate::here::Part as _;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Calls that can be written down at once; more keep what they hold if they are abandoned.
 const NOTES: usize = 4096;

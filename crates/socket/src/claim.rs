@@ -17,7 +17,7 @@ use fabric::verdict::Verdict;
 use os::net::Endpoint;
 use os::{Errno, diag, net};
 use shm::Side;
-use shm::sync::Ordering::{AcqRel, Relaxed, Release};
+use sync::Ordering::{AcqRel, Relaxed, Release};
 
 /// An undecided socket stays on TCP for good, unless another process that shares it has said SMC.
 pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
@@ -72,7 +72,7 @@ fn declined(fd: i32) -> Option<Reason> {
 /// Counts and tells what became of an accepted socket. One that came from another process (no era of ours)
 /// may be anybody's end, and was counted there.
 fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
-    if conn.role.era.load(core::sync::atomic::Ordering::Relaxed) != 0 {
+    if conn.role.era.load(sync::Ordering::Relaxed) != 0 {
         fabric().stays_on_tcp(fd, What::Connection(Side::Server), reason);
     }
 }
@@ -89,7 +89,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     let rows = fabric().connections();
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered
     // already.
-    let is_unshared = conn.role.era.load(core::sync::atomic::Ordering::Relaxed) == crate::era::now();
+    let is_unshared = conn.role.era.load(sync::Ordering::Relaxed) == crate::era::now();
     if is_unshared && !rows.any_pending() {
         return Err(Reason::PEERNOSMC);
     }

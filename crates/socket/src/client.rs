@@ -17,7 +17,7 @@ use fabric::{Reason, config, offer};
 use os::Errno;
 use os::net::{self, Endpoint};
 use shm::Side;
-use shm::sync::Ordering as Shared;
+use sync::Ordering as Shared;
 
 /// Before connect(): publishes an intent if an enabled listener is at `target`; `None` if the socket stays on
 /// TCP.

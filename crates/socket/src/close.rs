@@ -9,13 +9,13 @@ use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
 use crate::{abandoned, answer, calls, closing, doorbell, flag, kept, records, release, settle, watch};
-use core::sync::atomic::Ordering;
 use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
 use os::poll::bits;
 use os::time::Cycles;
 use shm::ClosedBy;
-use shm::sync::Ordering as Shared;
+use sync::Ordering;
+use sync::Ordering as Shared;
 
 /// SHUT_RD is 0, SHUT_WR 1, SHUT_RDWR 2. Flags first, then libc's shutdown by the caller.
 pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
@@ -26,7 +26,7 @@ pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     let Some(end) = End::of(&conn) else { return AfterClose::Nothing };
     watch::note_news();
     end.mine().closed.fetch_or(closing::by_shutdown(how), Shared::SeqCst);
-    core::sync::atomic::fence(Ordering::SeqCst);
+    sync::fence(Ordering::SeqCst);
     if conn.interest.has_blocked(Ordering::Acquire) {
         doorbell::kick(&conn, &end);
     }

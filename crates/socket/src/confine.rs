@@ -9,10 +9,10 @@ use crate::here::fabric;
 use crate::phase::Phase;
 use crate::table::{self, Entry};
 use crate::{decide, flag, stream};
-use core::sync::atomic::Ordering;
 use fabric::door::{Directory as _, Life as _, Rendezvous as _};
 use os::confined::{self, Calls};
 use os::net;
+use sync::Ordering;
 
 /// Before the filter.
 pub fn before(calls: Calls) {

@@ -7,9 +7,9 @@ use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::{answer, decide};
-use core::sync::atomic::Ordering;
 use fabric::Reason;
 use fabric::door::{Directory as _, Rendezvous as _};
+use sync::Ordering;
 
 /// Whose registry this process has mapped.
 pub fn owner() -> Option<u32> {

@@ -9,8 +9,8 @@ use crate::end::End;
 use crate::{flag, ready};
 use os::net::{self, msg};
 use os::{Errno, poll};
-use shm::sync::Ordering as Shared;
 use shm::{ClosedBy, Consumer, Sink};
+use sync::Ordering as Shared;
 
 /// What a read of TCP found.
 pub(crate) enum Found {

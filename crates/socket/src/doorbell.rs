@@ -11,10 +11,10 @@ use crate::flag;
 use crate::ready::{has_data, may_write};
 use crate::sleepers::{is_shared, sleeps_another};
 use core::cell::Cell;
-use core::sync::atomic::Ordering;
 use os::epoll::bits;
 use shm::bell::Wanted;
-use shm::sync::Ordering as Shared;
+use sync::Ordering;
+use sync::Ordering as Shared;
 
 /// Drains the doorbell if need be, asks to be rung for everything that sleepers of this side wait for, and
 /// rings for them at once if it is there already. `mine_rx` and `mine_tx` say what the caller itself waits

@@ -2,15 +2,15 @@
 //! peer is told, and that whoever naps there hears of what TCP will tell.
 
 use crate::conn::Conn;
-use core::sync::atomic::Ordering;
 use fabric::slot::SlotView;
 use fabric::turn::{Yielding, me};
 use os::Errno;
 use shm::bell::{Pipe, Words};
 use shm::lock::Denied;
-use shm::sync::Ordering as Shared;
 use shm::wait::{Asked, WaitWord};
 use shm::{ClosedBy, Receiving, Ring, Sending, Side, SideBlock};
+use sync::Ordering;
+use sync::Ordering as Shared;
 
 /// One side of a tied connection: everything a data call needs, resolved once.
 #[derive(Clone, Copy)]
@@ -89,14 +89,14 @@ impl End {
     /// This side is closed, for good; whoever naps at the other end looks.
     pub(crate) fn say_closed(&self) {
         self.mine().closed.fetch_or(ClosedBy::CLOSE | ClosedBy::WRITE | ClosedBy::READ, Shared::SeqCst);
-        core::sync::atomic::fence(Ordering::SeqCst);
+        sync::fence(Ordering::SeqCst);
         self.wake_napping_peer();
     }
 
     /// After flags that the peer may wait for without TCP's telling it: a writer that sleeps for space, and
     /// whoever naps. Once the kernel knows as well, so that who is woken finds what TCP says with it.
     pub(crate) fn wake_peer(&self) {
-        core::sync::atomic::fence(Ordering::SeqCst);
+        sync::fence(Ordering::SeqCst);
         self.ring_peer(&self.incoming.words().space_wait.0);
         self.wake_napping_peer();
     }
@@ -181,7 +181,7 @@ impl Pipe for End {
 
 fn wake_napping(words: [&WaitWord; 2]) {
     // Whoever arms after this finds what was said before it.
-    core::sync::atomic::fence(Ordering::SeqCst);
+    sync::fence(Ordering::SeqCst);
     for word in words {
         if word.take_nap() {
             os::futex::wake(word.futex());

@@ -6,8 +6,8 @@ use crate::held::{Held, all, hold_index, make};
 use crate::phase::Event;
 use crate::records;
 use crate::table::{self, Entry};
-use core::sync::atomic::Ordering;
 use shm::slab::Index;
+use sync::Ordering;
 
 /// Enters a new socket into the table. `None` without memory: it stays on TCP.
 pub(crate) fn enter(fd: i32, born: Event) -> Option<Held> {

@@ -2,7 +2,7 @@
 //! have got since is known without asking anybody.
 
 use crate::here::Part as _;
-use core::sync::atomic::{AtomicU32, Ordering};
+use sync::{AtomicU32, Ordering};
 
 /// How often a process has forked.
 pub(crate) struct Forks(AtomicU32);

@@ -10,7 +10,7 @@ use crate::release::{copied_of, is_copy, leave_to_others, own_cookie};
 use crate::table::{self, Entry};
 use crate::{answer, closing, flag, settle};
 use os::net;
-use shm::sync::Ordering as Shared;
+use sync::Ordering as Shared;
 
 /// In a child that borrows this process's memory (vfork), before it execs: the same, and whichever socket it
 /// has made its standard input or output, though the number is not in the table, which is its parent's.

@@ -9,7 +9,7 @@ use crate::release::{has_other_holders, is_copy, leave_to_others};
 use crate::table::{self, Entry};
 use crate::{answer, closing, flag};
 use os::net;
-use shm::sync::Ordering as Shared;
+use sync::Ordering as Shared;
 
 /// Before abort(), which may yet return to the program by its handler: early bytes go out, and nothing else
 /// is given up.

@@ -13,7 +13,7 @@ use proto::handshake::{Accept, Client, Dmb, Input, Local, Offer, Refusal, Server
 use proto::{BufferClass, Eid};
 use shm::Side;
 use shm::layout::{MAIL_LEN, Mail};
-use shm::sync::{AtomicU32, Ordering};
+use sync::{AtomicU32, Ordering};
 
 /// The one user EID of the local tier.
 const EID: &str = "ISTHMUS.LOCAL";

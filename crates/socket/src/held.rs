@@ -10,8 +10,8 @@ use crate::here::Part as _;
 use crate::phase::Event;
 use crate::table::{self, Entry};
 use crate::{inherited, kept, release};
-use core::sync::atomic::Ordering;
 use shm::slab::{Index, LEAF, Slab};
+use sync::Ordering;
 
 /// Most sockets one process tracks at once; more stay on TCP.
 const SOCKETS: usize = 1 << 17;

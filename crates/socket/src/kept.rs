@@ -9,8 +9,8 @@ use crate::conn::Conn;
 use crate::flag;
 use crate::here::Part as _;
 use crate::table::{self, Entry};
-use core::sync::atomic::{AtomicU64, Ordering, fence};
 use shm::slab::Index;
+use sync::{AtomicU64, Ordering, fence};
 
 /// Sockets that are kept open at once: a program has seldom so many threads in blocked calls.
 const PLACES: usize = 1024;

@@ -6,7 +6,7 @@ use crate::end::End;
 use crate::held::{connections, hold};
 use crate::phase::Phase;
 use crate::{decide, flag, settle, watch};
-use shm::sync::Ordering as Shared;
+use sync::Ordering as Shared;
 
 /// Before `fd` is passed to another process: it will not be this one's alone any more.
 pub fn before_passing(fd: i32) {

@@ -2,7 +2,7 @@
 //! else nobody asks the kernel for it.
 
 use crate::here::Part as _;
-use core::sync::atomic::{AtomicBool, Ordering};
+use sync::{AtomicBool, Ordering};
 
 /// What a process has seen of options.
 pub(crate) struct Options {

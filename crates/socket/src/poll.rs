@@ -13,13 +13,13 @@ use crate::held::Held;
 use crate::phase::Phase;
 use crate::wait::{self, Patience};
 use crate::{answer, doorbell, epoll, flag, ready, sleepers, watch};
-use core::sync::atomic::Ordering;
 use os::Errno;
 use os::mem::Scratch;
 use os::poll::{PollFd, bits};
 use os::time::Cycles;
 use shm::slab::Index;
-use shm::sync::Ordering as Shared;
+use sync::Ordering;
+use sync::Ordering as Shared;
 
 /// Sockets of a poll whose private array lies on the stack: programs poll on stacks of 8 KiB, in handlers and
 /// small threads.

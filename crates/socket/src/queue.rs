@@ -47,7 +47,7 @@ pub fn linger_ms(fd: i32) -> Option<i32> {
     }
     let conn = hold(fd).filter(|conn| conn.phase() == Phase::Smc && conn.fds() == 1)?;
     let end = End::of(&conn)?;
-    let is_shared = end.mine().holders.load(shm::sync::Ordering::Acquire) > 1;
+    let is_shared = end.mine().holders.load(sync::Ordering::Acquire) > 1;
     // (Bytes that this end has not read make it a reset, which waits for nothing.)
     let is_pointless =
         end.incoming.used() != Ok(0) || ready::has_space(&conn, &end) || conn.has(flag::TCP_GONE);

@@ -5,12 +5,12 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::phase::Phase;
 use crate::{Outcome, flag, held, kept, table, watch};
-use core::sync::atomic::Ordering;
 use os::epoll::bits;
 use os::{Errno, diag, net};
 use shm::ring::PeerMisbehaved;
-use shm::sync::Ordering as Shared;
 use shm::{ClosedBy, Side};
+use sync::Ordering;
+use sync::Ordering as Shared;
 
 /// Most bytes written before the server has answered: what a fresh TCP send buffer surely takes if it never
 /// does.

@@ -10,11 +10,11 @@ use crate::interest::registration::{self, Registration, Source, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::{doorbell, flag, ready, sleepers};
-use core::sync::atomic::Ordering;
 use os::Errno;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use shm::interest::Seen;
 use shm::slab::Index;
+use sync::Ordering;
 
 /// What the kernel is to report about the TCP socket.
 pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {

@@ -8,8 +8,8 @@ use crate::phase::Phase;
 use crate::{closing, flag, sleepers, watch};
 use fabric::verdict::Verdict;
 use os::net::Endpoint;
-use shm::sync::Ordering as Shared;
 use shm::{ClosedBy, Side};
+use sync::Ordering as Shared;
 
 /// A connection's two addresses.
 #[derive(Clone, Copy)]

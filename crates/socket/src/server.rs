@@ -5,13 +5,13 @@ use crate::claim;
 use crate::enter::enter;
 use crate::here::{Part as _, fabric};
 use crate::phase::{Event, Phase};
-use core::sync::atomic::AtomicBool;
 use fabric::Reason;
 use fabric::door::{Directory as _, Memory as _, Rendezvous as _};
 use fabric::fallback::What;
 use os::net;
 use shm::Side;
-use shm::sync::Ordering::{AcqRel, Acquire, Release};
+use sync::AtomicBool;
+use sync::Ordering::{AcqRel, Acquire, Release};
 
 /// Whether some socket of a process may have a TCP_DEFER_ACCEPT: else nobody asks for it.
 pub(crate) struct Deferral(AtomicBool);
@@ -90,12 +90,10 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
         crate::options::note_unseen_options();
     }
     let held = enter(fd, Event::Listened).ok_or(Reason::MEM)?;
-    held.role.listener.store(cookie, core::sync::atomic::Ordering::Relaxed);
-    held.role.era.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
-    held.role.port.store(net::local(fd).map_or(0, |at| at.port), core::sync::atomic::Ordering::Relaxed);
-    held.role
-        .deferral
-        .store(u16::try_from(deferral.max(0)).unwrap_or(u16::MAX), core::sync::atomic::Ordering::Relaxed);
+    held.role.listener.store(cookie, sync::Ordering::Relaxed);
+    held.role.era.store(crate::era::now(), sync::Ordering::Relaxed);
+    held.role.port.store(net::local(fd).map_or(0, |at| at.port), sync::Ordering::Relaxed);
+    held.role.deferral.store(u16::try_from(deferral.max(0)).unwrap_or(u16::MAX), sync::Ordering::Relaxed);
     Ok(())
 }
 
@@ -104,9 +102,9 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
 /// anew.
 pub fn announce_again(fd: i32) {
     let Some(conn) = crate::held::hold(fd) else { return };
-    let port = conn.role.port.load(core::sync::atomic::Ordering::Relaxed);
-    let cookie = conn.role.listener.load(core::sync::atomic::Ordering::Relaxed);
-    let has_forked = conn.role.era.load(core::sync::atomic::Ordering::Relaxed) != crate::era::now();
+    let port = conn.role.port.load(sync::Ordering::Relaxed);
+    let cookie = conn.role.listener.load(sync::Ordering::Relaxed);
+    let has_forked = conn.role.era.load(sync::Ordering::Relaxed) != crate::era::now();
     if conn.phase() == Phase::Listening
         && has_forked
         && fabric().tier().mapped().is_some()
@@ -122,10 +120,9 @@ pub fn defer(fd: i32, seconds: i32) -> bool {
         Deferral::here().0.fetch_or(seconds > 0, AcqRel);
         return false;
     };
-    conn.role.deferral.store(
-        u16::try_from(rounded_deferral(seconds)).unwrap_or(u16::MAX),
-        core::sync::atomic::Ordering::Relaxed,
-    );
+    conn.role
+        .deferral
+        .store(u16::try_from(rounded_deferral(seconds)).unwrap_or(u16::MAX), sync::Ordering::Relaxed);
     true
 }
 
@@ -153,7 +150,7 @@ fn rounded_deferral(seconds: i32) -> u32 {
 /// The TCP_DEFER_ACCEPT of an announced listener, 0 for none; `None` for any other socket.
 pub fn deferral(fd: i32) -> Option<u32> {
     let conn = crate::held::hold(fd).filter(|conn| conn.phase() == Phase::Listening)?;
-    Some(conn.role.deferral.load(core::sync::atomic::Ordering::Relaxed).into())
+    Some(conn.role.deferral.load(sync::Ordering::Relaxed).into())
 }
 
 /// Whether the kernel waits for data with the last word of this client's handshake, as TCP_DEFER_ACCEPT has
@@ -186,7 +183,7 @@ pub fn after_accept(fd: i32, is_nonblocking: bool) {
     crate::abandoned::end_what_is_over();
     if let Some(held) = enter(fd, Event::Accepted) {
         held.see_nonblocking(is_nonblocking);
-        held.role.era.store(crate::era::now(), core::sync::atomic::Ordering::Relaxed);
+        held.role.era.store(crate::era::now(), sync::Ordering::Relaxed);
     }
 }
 
@@ -206,6 +203,6 @@ pub fn adopt(fd: i32) {
         return;
     }
     if let Some(held) = enter(fd, Event::Accepted) {
-        held.role.inode.store(inode, core::sync::atomic::Ordering::Relaxed);
+        held.role.inode.store(inode, sync::Ordering::Relaxed);
     }
 }

@@ -7,9 +7,9 @@ use crate::held::all;
 use crate::interest::events::FLAGS;
 use crate::interest::registration::{Registration, Source, of_conn, registrations};
 use crate::records::{drop_registration, tcp_events};
-use core::sync::atomic::Ordering;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use shm::slab::Index;
+use sync::Ordering;
 
 /// The kernel reported what the program does not ask for: its records are made to say what it does.
 pub(crate) fn settle(conn: &Conn, registration: &'static Registration) {

@@ -3,9 +3,9 @@
 
 use crate::conn::Conn;
 use crate::end::End;
-use core::sync::atomic::{AtomicU32, Ordering};
 use shm::layout::Traffic;
-use shm::sync::Ordering as Shared;
+use sync::Ordering as Shared;
+use sync::{AtomicU32, Ordering};
 
 /// Counts blocked calls and polls of this process that sleep for data and for space.
 pub(crate) fn count_sleepers(conn: &Conn, end: &End, data: i32, space: i32) {

@@ -10,12 +10,12 @@ use crate::flag::{self, Flags};
 use crate::phase::Phase;
 use crate::wait::has_core_alone;
 use crate::{afterwards, ready, watch};
-use core::sync::atomic::Ordering;
 use fabric::turn::me;
 use os::net::msg;
 use shm::ring::{HAND_OVER_UP_TO, Reader};
-use shm::sync::Ordering as Shared;
 use shm::{ClosedBy, Receiving, Sending, Sink, Supply};
+use sync::Ordering;
+use sync::Ordering as Shared;
 
 /// Any of these, and a call has more to do than to move bytes.
 const SPECIAL: Flags = flag::TCP_ENDED

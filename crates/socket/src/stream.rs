@@ -27,8 +27,8 @@ use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
 use shm::ring::Reader;
-use shm::sync::Ordering;
 use shm::{ClosedBy, Producer, Sink, Supply};
+use sync::Ordering;
 
 const SIGPIPE: u32 = 13;
 
@@ -157,7 +157,7 @@ impl Receive<'_> {
         if self.flags & msg::WAITALL != 0 {
             return self.total;
         }
-        let low_water = self.conn.stream.rcvlowat.load(core::sync::atomic::Ordering::Relaxed) as usize;
+        let low_water = self.conn.stream.rcvlowat.load(sync::Ordering::Relaxed) as usize;
         low_water.min(self.total)
     }
 
@@ -737,7 +737,7 @@ fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
 /// A call that may not wait found less space than it had bytes: an edge-triggered set tells when there is
 /// more.
 fn note_stall(conn: &Conn, end: &End) {
-    if conn.interest.epoll_edge.load(core::sync::atomic::Ordering::Acquire) > 0 {
+    if conn.interest.epoll_edge.load(sync::Ordering::Acquire) > 0 {
         conn.note_stall();
         conn.interest.bell.ask(end.words(), shm::bell::Wanted::No, true);
         if ready::has_space(conn, end) {

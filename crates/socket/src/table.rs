@@ -2,9 +2,9 @@
 //! first entry. Owns: the map. A number without an entry is libc's business.
 
 use crate::here::Part as _;
-use core::sync::atomic::{AtomicU64, Ordering};
 use fabric::Reason;
 use shm::slab::{Index, OnceRef};
+use sync::{AtomicU64, Ordering};
 
 const LEAF: usize = 512;
 const LEAVES: usize = 2048;

@@ -5,8 +5,8 @@
 use crate::conn::Conn;
 use crate::flag;
 use crate::here::Part as _;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use os::time::Cycles;
+use sync::{AtomicU32, AtomicU64, Ordering};
 
 /// What the waits of a process look after.
 pub(crate) struct Watches {

@@ -252,6 +252,16 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Loom("loom_tests"),
     },
     Mend {
+        name: "change-is-counted",
+        without: "two connections get one object of a slab",
+        edits: &[edit(
+            "crates/shm/src/free_list.rs",
+            "((before >> 32).wrapping_add(1) << 32)",
+            "((before >> 32) << 32)",
+        )],
+        test: Test::Loom("loom_slab"),
+    },
+    Mend {
         name: "cursors-are-clamped",
         without: "a peer's cursors lead out of the ring",
         edits: &[edit(

@@ -17,6 +17,9 @@ const LONG_FILES: [(&str, &str); 0] = [];
 /// Where `unsafe` may stand: the three rooms, and the black-box tests' door to the libc calls that they
 /// compare.
 const UNSAFE_ROOMS: [&str; 4] = ["crates/shm/", "crates/os/", "crates/preload/", "tests/src/sys/"];
+/// Where atomics are `sync`'s, so that the model checker can see them.
+const CHECKED_ROOMS: [&str; 5] =
+    ["crates/shm/src", "crates/os/src", "crates/fabric/src", "crates/socket/src", "crates/preload/src"];
 /// Words for work put off. Spelled in halves, since this file is checked as well.
 const PUT_OFF: [&str; 2] = [concat!("FIX", "ME"), concat!("XX", "X:")];
 
@@ -92,6 +95,12 @@ fn check_tokens(name: &str, tokens: TokenStream, findings: &mut Vec<String>) {
             {
                 findings.push(format!("{name}:{line}: unsafe: put it behind a safe function of shm or os"));
             }
+            TokenTree::Ident(word)
+                if word == "atomic" && CHECKED_ROOMS.iter().any(|room| name.starts_with(room)) =>
+            {
+                findings
+                    .push(format!("{name}:{line}: atomic: take it from `sync`, as the model checker does"));
+            }
             TokenTree::Ident(word) if (word == "todo" || word == "unimplemented") && next_is('!') => {
                 findings.push(format!("{name}:{line}: {word}!: finish it, or return an error"));
             }
@@ -139,6 +148,13 @@ mod tests {
         assert!(check_rust("a.rs", "fn f() {}")[0].starts_with("a.rs:1: begin with"));
         assert_eq!(findings("a.rs", &"\n".repeat(MAX_LINES - 1)).len(), 0);
         assert_eq!(findings("a.rs", &"\n".repeat(MAX_LINES)).len(), 1);
+    }
+
+    #[test]
+    fn atomics_of_what_is_preloaded_are_the_model_checkers() {
+        let body = "use core::sync::atomic::AtomicU32;";
+        assert_eq!(findings("crates/socket/src/lib.rs", body).len(), 1);
+        assert_eq!(findings("crates/bench/src/main.rs", body).len(), 0);
     }
 
     #[test]

@@ -287,7 +287,7 @@ fn wait<E>(state: &AtomicU64, mut is_ready: impl FnMut() -> Result<bool, E>, wor
         if is_ready().ok()? {
             return Some(());
         }
-        if turn < pauses { shm::sync::pause() } else { os::process::yield_now() }
+        if turn < pauses { core::hint::spin_loop() } else { os::process::yield_now() }
     }
     loop {
         let asked = word.arm_nap();

@@ -4,8 +4,8 @@ use crate::address::{store_endpoint, words_of};
 use os::net::Endpoint;
 use os::time::Cycles;
 use shm::registry::EndpointWords;
-use shm::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use shm::sync::{AtomicU32, AtomicU64};
+use sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use sync::{AtomicU32, AtomicU64};
 
 /// The listener asked for last: programs connect to the same one again and again, and the kernel's answer
 /// costs as much as a tenth of a connection. It is believed for about a second, and only while the
@@ -38,7 +38,7 @@ impl LastAsked {
             && self.target.addr.iter().zip(wanted.1).all(|(word, wanted)| word.load(Relaxed) == wanted);
         let age = Cycles::now().since(Cycles::load(&self.asked_at));
         let cookie = self.cookie.load(Relaxed);
-        core::sync::atomic::fence(Acquire);
+        sync::fence(Acquire);
         let is_whole = version & 1 == 0 && self.version.load(Relaxed) == version;
         (is_it && is_whole && cookie != 0 && age < BELIEVED).then_some(cookie)
     }

@@ -5,7 +5,7 @@ use super::Local;
 use crate::door::End;
 use crate::slot::SlotView;
 use os::{Errno, diag};
-use shm::sync::Ordering::Relaxed;
+use sync::Ordering::Relaxed;
 
 /// Of net/tcp_states.h.
 const LISTEN: u8 = 10;

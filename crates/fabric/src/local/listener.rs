@@ -9,7 +9,7 @@ use crate::process::ProcessId;
 use os::net::Endpoint;
 use os::{diag, net};
 use shm::registry::{LISTENER_BUCKETS, ListenerRow, ROWS, RegistryMap};
-use shm::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use wire::reason::Reason;
 
 /// Key of a row that is being written.

@@ -3,7 +3,7 @@
 //! nothing, a stopped process keeps what it holds, and a program that another one was exec'ed from is the
 //! same process.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use sync::{AtomicU64, Ordering};
 
 /// Bits of a start time in a name: clock ticks since boot, for three hundred years.
 const START_BITS: u32 = 40;

@@ -5,9 +5,9 @@
 use super::Local;
 use crate::door::{Directory, ForeignMemory, Life, Memory, Whereabouts};
 use core::ffi::CStr;
-use core::sync::atomic::Ordering::Relaxed;
 use os::mem::{self, Shared};
 use os::{Errno, fd, pipe};
+use sync::Ordering::Relaxed;
 use wire::reason::Reason;
 
 const NAME: &CStr = c"isthmus-dmb";

@@ -21,12 +21,12 @@ mod registry;
 use crate::door::Life;
 use crate::process::ProcessId;
 use asked::LastAsked;
-use core::sync::atomic::AtomicBool;
 use member::Name;
 pub use name::{PATH_LEN, unforeseen_number};
 use process::Seat;
 use registry::Registry;
 use shm::registry::RegistryMap;
+use sync::AtomicBool;
 
 /// The tier as one process has it. All zero while nothing was asked of it.
 pub struct Local {

@@ -2,7 +2,7 @@
 //! and makes them.
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use sync::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 /// Longest registry path with its NUL.
 pub const PATH_LEN: usize = 256;

@@ -11,7 +11,7 @@ use core::ffi::CStr;
 use os::file::{self, About, How};
 use os::{Errno, fd, mem};
 use shm::registry::{MAGIC, RegistryMap, VERSION};
-use shm::sync::Ordering::{Relaxed, Release};
+use sync::Ordering::{Relaxed, Release};
 use wire::reason::Reason;
 
 /// Opens the registry of `uid`. Reasons: NOSMCDDEV (there is none), MEM (no descriptor), CNFERR (ours, and

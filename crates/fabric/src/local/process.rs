@@ -8,10 +8,10 @@
 
 use super::registry::Registry;
 use crate::process::{LOCK_BASE, ProcessId};
-use core::sync::atomic::{AtomicU64, Ordering};
 use os::{fd, file};
 use shm::registry::{PROCESSES, ProcessRow, RegistryMap};
-use shm::sync::Ordering::Relaxed;
+use sync::Ordering::Relaxed;
+use sync::{AtomicU64, Ordering};
 
 /// This process's row.
 pub(crate) struct Seat {

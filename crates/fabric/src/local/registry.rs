@@ -8,12 +8,12 @@
 use super::name::{Folder, PATH_LEN};
 use super::place;
 use crate::process::LOCK_BASE;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use os::file::{self, How};
 use os::{fd, mem};
 use shm::registry::{MAGIC, RegistryMap, VERSION};
 use shm::slab::OnceRef;
-use shm::sync::Ordering::{Acquire, Relaxed};
+use sync::Ordering::{Acquire, Relaxed};
+use sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use wire::reason::Reason;
 
 /// The registry in this process.

@@ -16,12 +16,12 @@ use os::net::Endpoint;
 use shm::layout::MAIL_LEN;
 use shm::ring::Reader;
 use shm::slab::Index;
-use shm::sync::Ordering::{AcqRel, Relaxed};
 use shm::{ClosedBy, Consumer, Producer, RxCache, Side, Source, TxCache};
 use std::cell::Cell;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
+use sync::Ordering::{AcqRel, Relaxed};
 use testkit::Stream;
 use twin::{Machine, Twin};
 

@@ -17,10 +17,10 @@ use os::net::Endpoint;
 use shm::ClosedBy;
 use shm::layout::MAIL_LEN;
 use shm::registry::RegistryMap;
-use shm::sync::Ordering::{Acquire, Relaxed, SeqCst};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard};
+use sync::Ordering::{Acquire, Relaxed, SeqCst};
 
 /// Both ends of a stream between the two sockets of a connection.
 #[derive(Default)]

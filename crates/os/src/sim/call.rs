@@ -3,7 +3,7 @@
 use crate::net::Endpoint;
 use crate::raw_poll::PollFd;
 use core::ffi::CStr;
-use core::sync::atomic::AtomicU32;
+use sync::AtomicU32;
 
 /// What fstat(2) says.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,7 +7,7 @@ use crate::raw::{Errno, nr, real6};
 use crate::raw_poll::PollFd;
 use core::ffi::{CStr, c_char};
 use core::slice::{from_raw_parts, from_raw_parts_mut};
-use core::sync::atomic::AtomicU32;
+use sync::AtomicU32;
 
 const F_OFD_GETLK: u32 = 36;
 const F_OFD_SETLK: u32 = 37;

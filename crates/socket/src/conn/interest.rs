@@ -1,9 +1,9 @@
 //! Who of this process waits for a socket, and what its doorbell was asked for. Owns: those counts;
 //! `sleepers` alone changes them.
 
-use core::sync::atomic::{AtomicU32, Ordering};
 use fabric::turn::Turn;
 use shm::bell::Bell;
+use sync::{AtomicU32, Ordering};
 
 #[repr(C)]
 pub(crate) struct Interest {

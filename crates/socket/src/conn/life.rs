@@ -1,7 +1,7 @@
 //! Who uses a socket, and what it remembers in bits. Owns: the word that says whether it is anybody's.
 
 use crate::flag::Flags;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// The count of uses: calls in progress in the lower half, descriptors above, and a bit for an object that is
 /// nobody's.

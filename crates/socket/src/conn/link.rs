@@ -2,11 +2,11 @@
 //! is seen.
 
 use crate::here::fabric;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use fabric::rows::RowId;
 use fabric::slot::SlotView;
 use shm::Side;
 use shm::slab::{Index, OnceRef};
+use sync::{AtomicU32, AtomicU64, Ordering};
 
 #[repr(C)]
 pub(crate) struct Link {

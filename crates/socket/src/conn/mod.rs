@@ -16,12 +16,12 @@ use crate::conn::stream::{Stream, Timeouts};
 use crate::flag::{self, Flags};
 use crate::phase::{self, Event, Phase};
 use crate::policy::Learned;
-use core::sync::atomic::Ordering;
 use fabric::rows::RowId;
 use fabric::slot::SlotView;
 use os::time::Cycles;
 use shm::Side;
 use shm::slab::Index;
+use sync::Ordering;
 
 /// For so long a call that may not wait believes that TCP is as quiet as it was. A program that reads until
 /// it is told EAGAIN would make a system call for that each time. Who waits, for whatever, asks TCP itself.
@@ -144,8 +144,7 @@ impl Conn {
     #[inline]
     pub(crate) fn is_stale(&self) -> bool {
         let side = self.side() as usize;
-        let serves =
-            |view: &SlotView| view.header().sides[side].generation.load(shm::sync::Ordering::Relaxed);
+        let serves = |view: &SlotView| view.header().sides[side].generation.load(sync::Ordering::Relaxed);
         self.view().is_some_and(|view| serves(view) != self.link.generation.load(Ordering::Relaxed))
     }
 

@@ -1,7 +1,7 @@
 //! What a socket remembers of how it came to be: by connect(), by accept(), from another process, or by
 //! listen(). Owns: that no field means two things.
 
-use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use sync::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 #[repr(C)]
 pub(crate) struct Role {

@@ -1,8 +1,8 @@
 //! What calls that move bytes remember from one to the next. Owns: nothing that decides; all of it is a hint
 //! or a copy.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use shm::{RxCache, TxCache};
+use sync::{AtomicU32, AtomicU64, Ordering};
 
 #[repr(C)]
 pub(crate) struct Stream {

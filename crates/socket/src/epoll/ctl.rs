@@ -10,10 +10,10 @@ use crate::phase::{Event, Phase};
 use crate::records::{self, attach_bell, convert, count, drop_registration, recount, tcp_events};
 use crate::table::{self, Entry};
 use crate::{Outcome, answer, claim, flag};
-use core::sync::atomic::Ordering;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
 use shm::slab::Index;
+use sync::Ordering;
 
 /// A TCP socket that goes into a set before it is connected, as proxies do it: whatever it will be, it is
 /// ours to watch.

@@ -14,10 +14,10 @@ use crate::interest::registration::{Registration, Source};
 use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::records::{announce, count, drop_registration, recount, tcp_events};
-use core::sync::atomic::{Ordering, fence};
 use os::Errno;
 use os::epoll::{Op, ctl as kernel_ctl};
 use shm::slab::Index;
+use sync::{Ordering, fence};
 
 /// Whether the kernel's records of `registration` can stand for `events`: both are level-triggered, and
 /// nobody else has got a copy of the set since the registration was made.

@@ -14,13 +14,13 @@ use crate::records::{fire, reload};
 use crate::table::{self, Entry};
 use crate::wait::{Patience, hand_over, spin_on_set};
 use crate::{Outcome, answer, doorbell, flag, ready, settle, sleepers, watch};
-use core::sync::atomic::{AtomicU64, Ordering};
 use os::epoll::{Event, bits};
 use os::time::Cycles;
 use os::{Errno, net};
 use shm::interest::Seen;
 use shm::slab::Index;
-use shm::sync::Ordering as Shared;
+use sync::Ordering as Shared;
+use sync::{AtomicU64, Ordering};
 
 /// How many answers there have been: each has a number, from 1 on.
 pub(crate) struct Batches(AtomicU64);

@@ -8,11 +8,11 @@ use crate::held::{Held, hold_index};
 use crate::here::{Part as _, fabric};
 use crate::phase::Phase;
 use crate::{flag, ready};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use os::epoll::bits;
 use shm::interest::{Interest, Seen};
 use shm::slab::{Index, LEAF, Slab};
-use shm::sync::Ordering as Shared;
+use sync::Ordering as Shared;
+use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 const REGISTRATIONS: usize = 1 << 18;
 /// Marks the cookies; no user-space pointer has these upper bits.

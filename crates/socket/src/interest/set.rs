@@ -7,11 +7,11 @@ use crate::end::End;
 use crate::here::Part as _;
 use crate::policy::Window;
 use crate::table::{self, Entry};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use fabric::turn::Turn;
 use os::Errno;
 use os::epoll::bits;
 use shm::slab::{Index, LEAF as SLAB_LEAF, OnceRef, Slab};
+use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 const SETS: usize = 1 << 14;
 const LEAF: usize = 512;

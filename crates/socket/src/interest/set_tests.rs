@@ -2,9 +2,9 @@
 
 use super::registration::{Registration, Source, decode, registrations};
 use super::set::Set;
-use core::sync::atomic::Ordering;
 use os::epoll::bits;
 use shm::slab::Index;
+use sync::Ordering;
 
 /// A set under a number that no descriptor has, with so many members. (Tests run at once: each has numbers of
 /// its own.)

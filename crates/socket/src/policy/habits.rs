@@ -4,9 +4,9 @@
 use super::learned::Window;
 use super::rules::{Measured, Rules};
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use os::time::Cycles;
 use shm::turns::Turns;
+use sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The habits of one process.
 #[derive(Debug)]

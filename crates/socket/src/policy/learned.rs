@@ -5,8 +5,8 @@
 
 use super::rules::{Measured, Rules};
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use os::time::Cycles;
+use sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Rounds that a wait is worth, kept as the bits by which they differ from what an answer is worth at first:
 /// so the state of a process, of which one window is a part, is zero at first.

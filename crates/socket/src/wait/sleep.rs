@@ -142,7 +142,7 @@ fn nap(
         return Some(Ok(()));
     }
     // Who closed or shut down before the word was armed woke nobody; TCP tells the rest.
-    let closed = [end.mine(), end.theirs()].map(|side| side.closed.load(shm::sync::Ordering::SeqCst));
+    let closed = [end.mine(), end.theirs()].map(|side| side.closed.load(sync::Ordering::SeqCst));
     // In a stretch on TCP the kernel tells of bytes, and of room.
     if closed != [0, 0] || end.incoming.has_ended() || end.outgoing.has_ended() {
         waiter.next(Cycles::now, Saw::Nothing);

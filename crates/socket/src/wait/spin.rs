@@ -47,7 +47,7 @@ fn spin_by<T>(mut waiter: Waiter<'_>, mut look: impl FnMut() -> Option<T>) -> Op
                 }
                 saw = Saw::Nothing;
             }
-            Step::Pause => core::hint::spin_loop(),
+            Step::Pause => sync::pause(),
             Step::Yield => saw = Saw::Core(yield_core(), turns()),
             Step::Nap | Step::Sleep => return None,
         }
@@ -60,7 +60,7 @@ fn spin_by<T>(mut waiter: Waiter<'_>, mut look: impl FnMut() -> Option<T>) -> Op
 pub(crate) fn spin_until(mut enough: impl FnMut() -> bool) {
     while most_rounds() > 0 && !Habits::here().abstains(Cycles::now) && !enough() {
         if has_core_alone() {
-            (0..Measured::LOOKS / 2).for_each(|_| core::hint::spin_loop());
+            (0..Measured::LOOKS / 2).for_each(|_| sync::pause());
         } else {
             let given = yield_core();
             Habits::here().note_yield(given, turns(), Cycles::now());
