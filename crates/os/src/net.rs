@@ -38,6 +38,8 @@ pub mod opt {
     pub const TCP_FASTOPEN_CONNECT: i32 = 30;
     pub const TCP_ULP: i32 = 31;
     pub const TCP_INQ: i32 = 36;
+    pub const TCP_NODELAY: i32 = 1;
+    pub const TCP_CORK: i32 = 3;
     pub const TCP_MD5SIG: i32 = 14;
     pub const TCP_REPAIR: i32 = 19;
 }
@@ -262,6 +264,12 @@ pub const LOOPBACK: u32 = 1;
 /// `SO_RCVLOWAT`, at least 1.
 pub fn rcvlowat(fd: i32) -> u32 {
     int_option(fd, opt::SO_RCVLOWAT).max(1) as u32
+}
+
+/// Whether `TCP_CORK` is on.
+pub fn is_corked(fd: i32) -> bool {
+    let mut on = 0i32;
+    getsockopt(fd, opt::IPPROTO_TCP, opt::TCP_CORK, &mut on).is_ok() && on != 0
 }
 
 /// Whether `TCP_INQ` is on.

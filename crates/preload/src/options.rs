@@ -8,7 +8,7 @@ use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use os::net::opt;
 use socket::table::{self, Entry};
-use socket::{Errno, Outcome, Reason, decide, queue, server, stream};
+use socket::{Errno, Outcome, Reason, decide, push, queue, server, stream};
 
 const F_DUPFD: c_int = 0;
 const F_SETFL: c_int = 4;
@@ -139,8 +139,11 @@ fn option(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) -> Outcome
 
 /// After an option was set.
 fn option_set(fd: c_int, level: c_int, name: c_int) {
-    if (level, name) == (opt::IPPROTO_TCP, opt::TCP_INQ) {
-        queue::note_inq_is_used();
+    match (level, name) {
+        (opt::IPPROTO_TCP, opt::TCP_INQ) => queue::note_inq_is_used(),
+        (opt::IPPROTO_TCP, opt::TCP_CORK) => push::note_cork(fd),
+        (opt::IPPROTO_TCP, opt::TCP_NODELAY) => push::now(fd),
+        _ => {}
     }
     if level != opt::SOL_SOCKET {
         return;

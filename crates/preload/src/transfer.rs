@@ -64,6 +64,7 @@ impl Drop for Bounce {
 /// What the kernel moves in one call at most (MAX_RW_COUNT of linux/fs.h).
 const MOST: usize = 0x7fff_f000;
 const SPLICE_F_NONBLOCK: u32 = 2;
+const SPLICE_F_MORE: u32 = 4;
 
 /// A range of a file, read straight into the ring.
 #[derive(Clone, Copy)]
@@ -226,15 +227,16 @@ fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     if got <= 0 {
         return if got == 0 { Outcome::Done(0) } else { Outcome::Fail(hook::last()) };
     }
-    deliver(to, &mut bounce[..got as usize])
+    let more = if flags & SPLICE_F_MORE != 0 { msg::MORE } else { 0 };
+    deliver(to, &mut bounce[..got as usize], more)
 }
 
 /// Sends what is out of the pipe already: it must not be lost, whatever becomes of the connection meanwhile.
-fn deliver(to: c_int, bytes: &mut [u8]) -> Outcome {
+fn deliver(to: c_int, bytes: &mut [u8], flags: c_int) -> Outcome {
     let mut sent = 0;
     while sent < bytes.len() {
         let rest = &mut bytes[sent..];
-        match transmit_from(to, rest.as_mut_ptr().cast(), rest.len(), 0) {
+        match transmit_from(to, rest.as_mut_ptr().cast(), rest.len(), flags) {
             Outcome::Done(count) => sent += count,
             Outcome::Fail(Errno::EAGAIN | Errno::EINTR) => os::process::yield_now(),
             // It is TCP now.

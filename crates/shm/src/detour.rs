@@ -52,6 +52,7 @@ impl<F: Far> Producer<'_, F> {
     /// Opens a stretch, if none is open: from here on the bytes are on TCP. The consumer is to be rung, who
     /// may not be looking there.
     pub fn open_detour(&self) {
+        self.ring.let_out();
         self.ring.words().producer.0.end.store(self.at, Ordering::Release);
     }
 

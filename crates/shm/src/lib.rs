@@ -18,6 +18,7 @@ mod copy;
 pub mod detour;
 pub mod far;
 mod free_list;
+mod hold;
 pub mod interest;
 mod known;
 pub mod layout;
@@ -43,6 +44,8 @@ mod loom_bell;
 mod loom_detour;
 #[cfg(all(test, loom))]
 mod loom_edge;
+#[cfg(all(test, loom))]
+mod loom_hold;
 #[cfg(all(test, loom))]
 mod loom_slab;
 #[cfg(all(test, loom))]

@@ -55,6 +55,10 @@ pub struct ProducerWords {
     pub end: AtomicU64,
     /// Bytes put into TCP so far, in all stretches there.
     pub sent: AtomicU64,
+    /// Bytes written so far with those that are held back, if it is beyond `prod` (see `hold`).
+    pub held: AtomicU64,
+    /// When those are due.
+    pub due: AtomicU64,
 }
 
 /// Words written by the consumer.
@@ -90,6 +94,8 @@ impl RingWords {
                 base: AtomicU64::new(0),
                 end: AtomicU64::new(NO_END),
                 sent: AtomicU64::new(0),
+                held: AtomicU64::new(0),
+                due: AtomicU64::new(0),
             }),
             consumer: Line(ConsumerWords { cons: AtomicU64::new(0), taken: AtomicU64::new(0) }),
             data_wait: Line(WaitWord::new()),
@@ -103,6 +109,8 @@ impl RingWords {
         self.producer.0.base.store(0, Ordering::Relaxed);
         self.producer.0.end.store(NO_END, Ordering::Relaxed);
         self.producer.0.sent.store(0, Ordering::Relaxed);
+        self.producer.0.held.store(0, Ordering::Relaxed);
+        self.producer.0.due.store(0, Ordering::Relaxed);
         self.consumer.0.cons.store(0, Ordering::Relaxed);
         self.consumer.0.taken.store(0, Ordering::Relaxed);
         self.data_wait.0.reset();
@@ -160,7 +168,7 @@ impl Ring {
         CHUNK_MAX.min(self.size as usize / 4)
     }
 
-    /// Bytes in the ring as seen right now (both lines are read).
+    /// Bytes that the consumer may read, as seen right now (both lines are read).
     #[inline]
     pub fn used(&self) -> Result<usize, PeerMisbehaved> {
         let words = self.words();
@@ -169,10 +177,18 @@ impl Ring {
         self.bounded(prod.wrapping_sub(cons))
     }
 
+    /// Bytes that the consumer has not read, those that are held back among them.
+    #[inline]
+    pub fn unread(&self) -> Result<usize, PeerMisbehaved> {
+        let words = self.words();
+        let cons = words.consumer.0.cons.load(Ordering::Acquire);
+        self.bounded(self.written().wrapping_sub(cons))
+    }
+
     /// Free bytes as seen right now.
     #[inline]
     pub fn free(&self) -> Result<usize, PeerMisbehaved> {
-        Ok(self.size as usize - self.used()?)
+        Ok(self.size as usize - self.unread()?)
     }
 
     #[inline]

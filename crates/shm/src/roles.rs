@@ -107,7 +107,7 @@ impl<'t, F: Far> Producer<'t, F> {
 
     #[inline]
     fn of(ring: &'t Ring, known: &'t TxCache, far: F) -> Self {
-        let at = ring.words().producer.0.prod.load(Ordering::Relaxed);
+        let at = ring.written();
         let freed = if F::IS_MAPPED { known.cons.load(Ordering::Relaxed) } else { far.cursor() };
         Producer { ring, known, far, at, freed, is_fresh: false }
     }
@@ -140,13 +140,29 @@ impl<'t, F: Far> Producer<'t, F> {
         Ok(true)
     }
 
+    /// The same, but the consumer is not to see it yet: see `hold`.
+    pub fn write_held(&mut self, src: impl Supply, due: u64) -> Result<usize, PeerMisbehaved> {
+        let wanted = src.len().min(self.ring.chunk());
+        let free = self.free_for(wanted)?;
+        let (_, count) = self.put(src, wanted.min(free), false);
+        self.ring.hold(self.at, due);
+        self.is_fresh = false;
+        Ok(count)
+    }
+
     #[inline(always)]
-    fn publish(&mut self, src: impl Supply, count: usize, reader: Reader) -> usize {
-        let walks_on = reader != Reader::InTurn && src.len() > REBASE_UP_TO;
+    fn put(&mut self, src: impl Supply, count: usize, walks_on: bool) -> (u64, usize) {
         let from = self.at.wrapping_sub(self.base(walks_on));
         let count = self.ring.copy_in(from, src, count);
         self.at = self.at.wrapping_add(count as u64);
-        self.ring.words().producer.0.prod.store(self.at, Ordering::Release);
+        (from, count)
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, src: impl Supply, count: usize, reader: Reader) -> usize {
+        let walks_on = reader != Reader::InTurn && src.len() > REBASE_UP_TO;
+        let (from, count) = self.put(src, count, walks_on);
+        sync::publish(&self.ring.words().producer.0.prod, self.at);
         if reader == Reader::Waiting {
             self.ring.hand_over(from, count);
         }

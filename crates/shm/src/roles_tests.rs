@@ -169,3 +169,31 @@ fn bytes_keep_their_places_where_the_peer_does_not_see_the_base() {
         assert_eq!(words(&ring).producer.0.base.load(Ordering::Relaxed), 0);
     }
 }
+
+#[test]
+fn what_is_held_is_written_and_not_to_be_seen() {
+    let (ring, _) = slot();
+    let (mut tx, mut rx) = (TxCache::new(), RxCache::new());
+    let mut hold = |bytes: &[u8], due| Producer::alone(&ring, &mut tx).write_held(Source::from(bytes), due);
+    assert_eq!((hold(b"ab", 7), hold(b"c", 9)), (Ok(2), Ok(1)));
+    assert_eq!((ring.used(), ring.unread(), ring.held_bytes(), ring.due()), (Ok(0), Ok(3), 3, 7));
+    assert_eq!(ring.free(), Ok(SIZE as usize - 3));
+    assert!(ring.let_out() && !ring.let_out() && !ring.is_holding());
+    let mut bytes = [0; 4];
+    assert_eq!(Consumer::alone(&ring, &mut rx).read(bytes.as_mut_slice().into()), Ok(3));
+    assert_eq!((hold(b"d", 11), ring.due()), (Ok(1), 11));
+    assert_eq!(write(&mut Producer::alone(&ring, &mut tx), b"e"), Ok(1));
+    assert_eq!((ring.held_bytes(), ring.used()), (0, Ok(2)), "whoever writes on lets out");
+    assert_eq!(Consumer::alone(&ring, &mut rx).read(bytes.as_mut_slice().into()), Ok(2));
+    assert_eq!(&bytes, b"dec\0");
+}
+
+#[test]
+fn a_cursor_of_held_bytes_that_lies_is_found_out() {
+    let (ring, _) = slot();
+    let mut tx = TxCache::new();
+    words(&ring).producer.0.held.store(u64::from(SIZE) + 1, Ordering::Relaxed);
+    assert_eq!(write(&mut Producer::alone(&ring, &mut tx), b"x"), Err(PeerMisbehaved));
+    assert!(ring.let_out());
+    assert_eq!((ring.used(), ring.free()), (Err(PeerMisbehaved), Err(PeerMisbehaved)));
+}

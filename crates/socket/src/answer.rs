@@ -224,6 +224,7 @@ fn give_up(conn: &Conn, end: &End, fd: i32) -> bool {
 /// Sends what the ring holds over TCP. At most [`ready::EARLY_MAX`] bytes, into a send buffer nobody has
 /// used.
 fn flush(turn: &mut shm::Sending<'_>, end: &End, fd: i32) {
+    end.outgoing.let_out();
     let mut known = shm::RxCache::new();
     let mut early = turn.take_back(end.outgoing, &mut known);
     // (On the stack of whatever call finds out.)

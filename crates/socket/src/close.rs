@@ -8,7 +8,7 @@ use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
-use crate::{abandoned, answer, calls, closing, doorbell, flag, kept, records, release, settle, watch};
+use crate::{abandoned, answer, calls, closing, doorbell, flag, kept, push, records, release, settle, watch};
 use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
 use os::poll::bits;
@@ -25,6 +25,9 @@ pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     }
     let Some(end) = End::of(&conn) else { return AfterClose::Nothing };
     watch::note_news();
+    if how != 0 {
+        push::push(&end);
+    }
     end.mine().closed.fetch_or(closing::by_shutdown(how), Shared::SeqCst);
     sync::fence(Ordering::SeqCst);
     if conn.interest.has_blocked(Ordering::Acquire) {
@@ -203,6 +206,7 @@ fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
     }
     // (SO_LINGER waits until the peer's kernel has the bytes, not its program. The ring is that kernel.)
     let said = end.mine().closed.load(Shared::Relaxed);
+    push::push(&end);
     end.say_closed();
     // Looked at after it was said: what the peer publishes later, it knows to have come too late.
     let is_reset = closing::is_reset(end.is_drained(), conn.flags());

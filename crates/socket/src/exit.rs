@@ -7,7 +7,7 @@ use crate::here::fabric;
 use crate::phase::Phase;
 use crate::release::{has_other_holders, is_copy, leave_to_others};
 use crate::table::{self, Entry};
-use crate::{answer, closing, flag};
+use crate::{answer, closing, flag, push};
 use os::net;
 use sync::Ordering as Shared;
 
@@ -58,6 +58,7 @@ fn end_shared(conn: &Conn, end: &End, fd: i32) {
     if due.resets {
         net::reset_on_close(fd);
     }
+    push::push(end);
     end.mine().closed.fetch_or(due.noted, Shared::SeqCst);
     if due.wakes {
         end.wake_napping_peer();

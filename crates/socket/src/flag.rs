@@ -114,6 +114,8 @@ flags! {
     EARLY = 23;
     /// The socket has a number of ours, for who sleeps on one that was closed.
     HELD_OPEN = 24;
+    /// TCP_CORK is on: what is written is held back.
+    CORKED = 25;
 }
 
 #[cfg(test)]

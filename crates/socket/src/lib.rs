@@ -43,6 +43,7 @@ mod phase;
 mod policy;
 pub mod poll;
 pub mod process;
+pub mod push;
 pub mod queue;
 mod ready;
 mod records;

@@ -16,12 +16,14 @@ pub(crate) struct Options {
     peek_offset: AtomicBool,
     /// And for TCP_INQ.
     inq: AtomicBool,
+    /// And for TCP_CORK.
+    cork: AtomicBool,
 }
 
 impl Options {
     pub(crate) const fn new() -> Self {
-        let [rcvlowat, timeout, linger, peek_offset, inq] = [const { AtomicBool::new(false) }; 5];
-        Options { rcvlowat, timeout, linger, peek_offset, inq }
+        let [rcvlowat, timeout, linger, peek_offset, inq, cork] = [const { AtomicBool::new(false) }; 6];
+        Options { rcvlowat, timeout, linger, peek_offset, inq, cork }
     }
 }
 
@@ -50,6 +52,11 @@ pub(crate) fn note_inq_is_used() {
     Options::here().inq.store(true, Ordering::Relaxed);
 }
 
+/// TCP_CORK was set on some socket, or one came from another process.
+pub(crate) fn note_cork_is_used() {
+    Options::here().cork.store(true, Ordering::Relaxed);
+}
+
 /// A socket came from another process, with options that nobody has seen being set.
 pub(crate) fn note_unseen_options() {
     note_linger_is_used();
@@ -57,6 +64,7 @@ pub(crate) fn note_unseen_options() {
     note_timeout_is_used();
     note_peek_offset_is_used();
     note_inq_is_used();
+    note_cork_is_used();
 }
 
 /// Whether any socket may have a SO_RCVLOWAT of its own.
@@ -79,6 +87,11 @@ pub(crate) fn is_peek_offset_used() -> bool {
 /// Whether any socket may have TCP_INQ.
 pub(crate) fn is_inq_used() -> bool {
     Options::here().inq.load(Ordering::Relaxed)
+}
+
+/// Whether any socket may be corked.
+pub(crate) fn is_cork_used() -> bool {
+    Options::here().cork.load(Ordering::Relaxed)
 }
 
 /// Whether any socket may linger.

@@ -208,6 +208,9 @@ impl Round<'_> {
             }
             self.private[2 * count + at] = PollFd { fd: conn.park().0 as i32, events, revents: 0 };
         }
+        if watch::has_held() && !(0..wait::HELD_SLICE_MS).contains(&prepared.slice_ms) {
+            prepared.slice_ms = wait::HELD_SLICE_MS;
+        }
         prepared
     }
 

@@ -21,7 +21,10 @@ pub(crate) const EARLY_MAX: usize = 16 * 1024;
 #[inline]
 pub(crate) fn has_bytes(end: &End, wanted: usize) -> bool {
     match end.incoming.used() {
-        Ok(0) => end.is_read_by_libc(),
+        Ok(0) => {
+            crate::push::note_held(end);
+            end.is_read_by_libc()
+        }
         Ok(bytes) => bytes >= wanted.min(end.incoming.size() / 2) || end.incoming.has_ended(),
         Err(PeerMisbehaved) => true,
     }
@@ -78,7 +81,7 @@ pub(crate) fn may_write(conn: &Conn, end: &End) -> bool {
 /// socket gets just that: from then on the kernel tells everybody (poll, epoll, the next call) what it would
 /// have told anyway.
 pub(crate) fn provoke_reset(conn: &Conn, end: &End, fd: i32) {
-    if conn.has(flag::PROVOKED) || end.outgoing.used() == Ok(0) {
+    if conn.has(flag::PROVOKED) || end.outgoing.unread() == Ok(0) {
         return;
     }
     // Who said that he will not read has told his kernel by the time that his FIN is here. (A send to a
@@ -153,7 +156,7 @@ pub(crate) fn ask_for_peer(conn: &Conn, end: &End, fd: i32) {
 /// sockets has. Asked only while unread bytes lie in the ring.
 pub(crate) fn ask_for_half_closed_peer(conn: &Conn, end: &End, fd: i32) {
     let is_doubtful =
-        is_half_closed_by_peer(end) && !conn.has(flag::TCP_GONE) && end.outgoing.used() != Ok(0);
+        is_half_closed_by_peer(end) && !conn.has(flag::TCP_GONE) && end.outgoing.unread() != Ok(0);
     if is_doubtful && peer_socket_is_gone(conn, fd) {
         conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
         provoke_reset(conn, end, fd);
@@ -273,11 +276,11 @@ pub(crate) fn note_end(conn: &Conn, end: &End) {
     }
     let said = end.theirs().closed.load(Shared::Acquire);
     let without_a_word = ClosedBy::WRITE | ClosedBy::CLOSE | ClosedBy::EXIT;
-    if said & without_a_word == 0 && end.outgoing.used() != Ok(0) {
+    if said & without_a_word == 0 && end.outgoing.unread() != Ok(0) {
         conn.mark(flag::RESET | flag::TCP_GONE);
     }
     conn.mark(flag::TCP_ENDED);
-    if is_half_closed_by_peer(end) && end.outgoing.used() != Ok(0) {
+    if is_half_closed_by_peer(end) && end.outgoing.unread() != Ok(0) {
         watch::watch(conn);
     }
 }

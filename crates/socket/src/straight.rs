@@ -24,12 +24,13 @@ const SPECIAL: Flags = flag::TCP_ENDED
     .and(flag::RESET_TOLD)
     .and(flag::PROVOKED)
     .and(flag::WATCHED)
-    .and(flag::BROKEN);
+    .and(flag::BROKEN)
+    .and(flag::CORKED);
 
 /// Sends `source`, if it is all of `total` and there is room for it; `false` if nothing was sent.
 #[inline(always)]
 pub(crate) fn send<S: Supply>(conn: &Conn, end: End, fd: i32, source: S, total: usize, flags: i32) -> bool {
-    const UNUSUAL: i32 = msg::OOB | msg::ZEROCOPY;
+    const UNUSUAL: i32 = msg::OOB | msg::ZEROCOPY | msg::MORE;
     let is_usual = S::IS_WHOLE && flags & UNUSUAL == 0 && source.len() == total && total != 0;
     if !is_usual || afterwards::any() {
         return false;

@@ -22,7 +22,7 @@ use crate::ready::{self, EARLY_MAX};
 use crate::rest::Rest;
 use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
-use crate::{Outcome, afterwards, answer, doorbell, flag, kept, straight, told, watch};
+use crate::{Outcome, afterwards, answer, doorbell, flag, kept, push, straight, told, watch};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
@@ -252,6 +252,9 @@ impl Receive<'_> {
             let told = os::poll::peek(self.fd, os::poll::bits::RDHUP);
             ready::note_tcp(self.conn, &self.end, self.fd, u32::from(told as u16));
         }
+        if self.end.incoming.is_holding() && push::let_out_if_due(self.conn, &self.end) {
+            return Step::Retry;
+        }
         if is_shut || self.has_tcp_ended(may_wait) {
             return if self.has_more(is_outside) { Step::Retry } else { self.leave(self.ended()) };
         }
@@ -280,6 +283,8 @@ impl Receive<'_> {
     /// Bytes published before TCP ended are in the ring by now, or a stretch on TCP was opened, though they
     /// were not a moment ago. (A peek that has some already leaves them there.)
     fn has_more(&self, was_outside: bool) -> bool {
+        // (What a dead peer held back nobody else lets out.)
+        self.end.incoming.let_out();
         let is_elsewhere = was_outside != self.end.incoming.is_at_end();
         if self.flags & msg::PEEK == 0 {
             return is_elsewhere || ready::has_bytes(&self.end, 1);
@@ -384,6 +389,8 @@ struct Transmit<'c> {
     flags: i32,
     sent: usize,
     limit: Option<Limit>,
+    /// What it writes is held back.
+    holds: bool,
     /// SIGPIPE is due.
     is_pipe_broken: bool,
     /// It sends what handlers have left.
@@ -396,8 +403,20 @@ struct Transmit<'c> {
 impl<'c> Transmit<'c> {
     fn new(conn: &'c Held, end: End, fd: i32, flags: i32) -> Self {
         let (limit, is_pipe_broken, is_afterwards, is_within) = (None, false, false, false);
-        let stay = Stay::default();
-        Transmit { conn, end, fd, flags, sent: 0, limit, is_pipe_broken, is_afterwards, is_within, stay }
+        let (stay, holds) = (Stay::default(), push::holds(conn, flags));
+        Transmit {
+            holds,
+            conn,
+            end,
+            fd,
+            flags,
+            sent: 0,
+            limit,
+            is_pipe_broken,
+            is_afterwards,
+            is_within,
+            stay,
+        }
     }
 
     /// Whether the call may wait.
@@ -587,15 +606,20 @@ impl<'c> Transmit<'c> {
             // What is written on behind them needs its lines here.
             let is_last = self.sent + allowed.len() == total;
             let reader = if reader == Reader::Waiting && !is_last { Reader::Apart } else { reader };
-            let count = producer
-                .write(allowed, reader)
-                .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?;
+            let written = match self.holds {
+                true => producer.write_held(allowed, push::due()),
+                false => producer.write(allowed, reader),
+            };
+            let count = written.map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?;
             rest.done(source, count);
             if count == 0 {
                 is_over = source.has_ended();
                 break;
             }
             self.sent += count;
+            if self.holds && push::is_segment(self.end.outgoing) {
+                self.end.outgoing.let_out();
+            }
             self.end.ring_peer(&self.end.outgoing.words().data_wait.0);
         }
         if self.sent > before {
@@ -632,13 +656,14 @@ impl<'c> Transmit<'c> {
         if self.conn.phase() != Phase::Intent {
             return Ok(usize::MAX);
         }
-        let used = self.end.outgoing.used();
+        let used = self.end.outgoing.unread();
         used.map(|used| EARLY_MAX.saturating_sub(used))
             .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
     }
 
     fn on_full(&mut self) -> Step {
         self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+        push::push(&self.end);
         let may_wait = self.may_wait();
         if self.conn.phase() == Phase::Intent {
             match answer::refresh(self.conn, self.fd) {
@@ -752,7 +777,7 @@ pub fn space(fd: i32, wanted: usize) -> usize {
     let Some(conn) = in_use(fd) else { return 0 };
     let Some(end) = End::of(&conn) else { return 0 };
     let space = match conn.phase() {
-        Phase::Intent => end.outgoing.used().map_or(0, |used| EARLY_MAX.saturating_sub(used)),
+        Phase::Intent => end.outgoing.unread().map_or(0, |used| EARLY_MAX.saturating_sub(used)),
         _ => end.outgoing.free().unwrap_or(0),
     };
     if space < wanted {

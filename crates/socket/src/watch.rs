@@ -20,6 +20,8 @@ pub(crate) struct Watches {
     are_shared: AtomicU32,
     /// When it last looked after that.
     looked: AtomicU64,
+    /// Until when some peer may hold bytes back: only then waits are sliced for that.
+    held_until: AtomicU64,
 }
 
 impl Watches {
@@ -30,6 +32,7 @@ impl Watches {
             news: AtomicU32::new(0),
             are_shared: AtomicU32::new(0),
             looked: AtomicU64::new(0),
+            held_until: AtomicU64::new(0),
         }
     }
 }
@@ -94,6 +97,25 @@ pub(crate) fn is_shared_look_due() -> bool {
         now.store(last);
     }
     is_due
+}
+
+/// A peer was seen to hold bytes back; they come out within `longest`.
+pub(crate) fn note_held(longest: Cycles) {
+    Cycles::now().plus(longest).store(&Watches::here().held_until);
+}
+
+/// Whether any peer may hold bytes back.
+pub(crate) fn has_held() -> bool {
+    let until = &Watches::here().held_until;
+    let noted = Cycles::load(until);
+    if noted == Cycles::NONE {
+        return false;
+    }
+    let is_over = Cycles::now().is_after(noted);
+    if is_over {
+        let _ = until.compare_exchange(noted.word(), 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    !is_over
 }
 
 /// This process did something to a socket that the kernel will report.

@@ -33,6 +33,7 @@ mod cases_options;
 mod cases_peek;
 mod cases_pointers;
 mod cases_poll;
+mod cases_push;
 mod cases_queue;
 mod cases_reset;
 mod cases_scarce;
@@ -53,6 +54,7 @@ use context::{Case, Cx, Role};
 fn all() -> Vec<Case> {
     // (With the slowest cases first, no thread goes on with one of them when the others have nothing left.)
     let groups: &[&[Case]] = &[
+        cases_push::CASES,
         cases_queue::CASES,
         cases_data::CASES,
         cases_close::CASES,

@@ -262,6 +262,18 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Loom("loom_slab"),
     },
     Mend {
+        name: "held-bytes-come-out",
+        without: "a reader sleeps beside bytes that were sent with MSG_MORE and nothing behind them",
+        edits: &[edit(
+            "crates/socket/src/push.rs",
+            "    if end.incoming.is_holding() {
+        watch::note_held(LONGEST);
+    }",
+            "    let _ = (end, watch::note_held as fn(Cycles));",
+        )],
+        test: Test::Parity("push.held_long_enough"),
+    },
+    Mend {
         name: "cursors-are-clamped",
         without: "a peer's cursors lead out of the ring",
         edits: &[edit(

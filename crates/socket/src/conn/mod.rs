@@ -171,8 +171,17 @@ impl Conn {
         }
     }
 
+    /// TCP_CORK may be on or off.
+    pub(crate) fn see_cork(&self, fd: i32) {
+        match crate::options::is_cork_used() && os::net::is_corked(fd) {
+            true => self.mark(flag::CORKED),
+            false => self.unmark(flag::CORKED),
+        }
+    }
+
     /// What options say that somebody may have set.
     pub(crate) fn see_options(&self, fd: i32) {
+        self.see_cork(fd);
         self.see_rcvlowat(fd);
         self.see_peek_offset(fd);
     }

@@ -13,7 +13,7 @@ use crate::phase::Phase;
 use crate::records::{fire, reload};
 use crate::table::{self, Entry};
 use crate::wait::{Patience, hand_over, spin_on_set};
-use crate::{Outcome, answer, doorbell, flag, ready, settle, sleepers, watch};
+use crate::{Outcome, answer, doorbell, flag, push, ready, settle, sleepers, watch};
 use os::epoll::{Event, bits};
 use os::time::Cycles;
 use os::{Errno, net};
@@ -269,6 +269,7 @@ fn arm(registration: &Registration) -> bool {
         if registration.is_pending(conn, end) {
             return true;
         }
+        push::note_held(end);
         let awaits_space = registration.awaits_space(conn, end);
         if !doorbell::is_armed_for(conn, end, registration.events(), awaits_space) {
             doorbell::rearm(conn, end, false, false);
@@ -345,10 +346,11 @@ fn pause(patience: &mut Patience, left: Option<u64>) {
 
 /// Longest single sleep of a wait, in milliseconds; -1 for no bound.
 pub(crate) fn slice_ms() -> i32 {
-    match (watch::has_intents(), watch::has_watched()) {
-        (false, false) => -1,
-        (false, true) => crate::wait::HALF_CLOSED_SLICE_MS,
-        (true, _) => crate::wait::SLICE_MS,
+    match (watch::has_intents(), watch::has_held(), watch::has_watched()) {
+        (false, false, false) => -1,
+        (false, false, true) => crate::wait::HALF_CLOSED_SLICE_MS,
+        (false, true, _) => crate::wait::HELD_SLICE_MS,
+        (true, _, _) => crate::wait::SLICE_MS,
     }
 }
 
@@ -391,6 +393,9 @@ fn number_of(conn: &Held, registration: &Registration) -> i32 {
 
 /// Looks whether the peers live that are watched, in whatever set (or set of sets) somebody waits for them.
 pub(crate) fn look_after_watched() {
+    if watch::has_held() {
+        look_after_held();
+    }
     if !watch::has_watched() {
         return;
     }
@@ -398,10 +403,23 @@ pub(crate) fn look_after_watched() {
         let Entry::Conn(_) = entry else { continue };
         let Some(conn) = hold(fd).filter(|conn| conn.has(flag::WATCHED)) else { continue };
         let Some(end) = End::still_of(&conn) else { continue };
-        if end.outgoing.used() == Ok(0) {
+        if end.outgoing.unread() == Ok(0) {
             watch::unwatch(&conn);
         }
         ready::ask_for_half_closed_peer(&conn, &end, fd);
+    }
+}
+
+/// Lets out what peers have held back for long enough, and tells whoever waits for it, in whatever way.
+#[cold]
+fn look_after_held() {
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(_) = entry else { continue };
+        let Some(conn) = hold(fd) else { continue };
+        let Some(end) = End::still_of(&conn).filter(|end| end.incoming.is_holding()) else { continue };
+        if !push::let_out_if_due(&conn, &end) {
+            push::note_held(&end);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::held::Held;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::policy::{Saw, Step, Waiter};
-use crate::{answer, doorbell, flag, kept, ready, sleepers};
+use crate::{answer, doorbell, flag, kept, push, ready, sleepers};
 use fabric::verdict::Verdict;
 use os::Errno;
 use os::poll::{PollFd, bits};
@@ -20,6 +20,8 @@ use os::time::Cycles;
 
 /// How long a sleep may last before an unanswered intent is looked at again.
 pub(crate) const SLICE_MS: i32 = 10;
+/// How often a reader looks whether what its peer holds back is due.
+pub(crate) const HELD_SLICE_MS: i32 = 20;
 /// How often a writer asks whether a half-closed peer is still there: TCP has nothing more to say about it.
 pub(crate) const HALF_CLOSED_SLICE_MS: i32 = 200;
 
@@ -204,6 +206,9 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if is_granted(conn, end, wish) {
             return Ok(());
         }
+        if end.incoming.is_holding() && push::let_out_if_due(conn, end) {
+            continue;
+        }
         let longest = longest_sleep(conn, end, wish);
         let (most, bell) = if is_loud { (patience.next_ms(), -1) } else { (longest, end.my_bell()) };
         let most = if is_long || (0..os::apart::FIRST_SLICE_MS).contains(&most) {
@@ -286,6 +291,9 @@ fn longest_sleep(conn: &Conn, end: &End, wish: Wish) -> i32 {
     }
     if is_beyond_tcp(end, wish) {
         return SLICE_MS;
+    }
+    if wish != Wish::Space && end.incoming.is_holding() {
+        return HELD_SLICE_MS;
     }
     if wish == Wish::Space && ready::is_half_closed_by_peer(end) {
         return HALF_CLOSED_SLICE_MS;
