@@ -53,12 +53,16 @@ pub(crate) fn note_held(end: &End) {
 }
 
 /// Lets out what the peer has held back for long enough, or will never let out; whether there was any, of
-/// which other sleepers of this side are to be told. (A time that it could not have said is over.)
+/// which other sleepers of this side are to be told. (A time that it could not have said is over. Who waits
+/// for a signal makes no call that could look again.)
 #[must_use]
 pub(crate) fn let_out_if_due(conn: &Conn, end: &End) -> bool {
+    /// Counters of two cores may differ by a little.
+    const SAID_AT_MOST: Cycles = LONGEST.times(2);
     let left = Cycles::from_word(end.incoming.due()).since(Cycles::now());
     let has_ended = end.theirs().closed.load(Shared::Acquire) & (ClosedBy::WRITE | ClosedBy::CLOSE) != 0;
-    let is_due = has_ended || conn.has(flag::TCP_ENDED) || left == Cycles::NONE || left > LONGEST;
+    let is_over = left == Cycles::NONE || left > SAID_AT_MOST;
+    let is_due = is_over || has_ended || conn.has(flag::TCP_ENDED | flag::SIGNAL_DRIVEN);
     let is_out = is_due && end.incoming.let_out();
     if is_out {
         conn.interest.bell.kick(end);

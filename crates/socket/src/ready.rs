@@ -4,7 +4,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::phase::Phase;
-use crate::{Outcome, flag, held, kept, table, watch};
+use crate::{Outcome, flag, held, kept, push, table, watch};
 use os::epoll::bits;
 use os::{Errno, diag, net};
 use shm::ring::PeerMisbehaved;
@@ -20,14 +20,15 @@ pub(crate) const EARLY_MAX: usize = 16 * 1024;
 /// kernel tells of.) The reader's cache is left alone: it belongs to whoever has the turn.
 #[inline]
 pub(crate) fn has_bytes(end: &End, wanted: usize) -> bool {
-    match end.incoming.used() {
-        Ok(0) => {
-            crate::push::note_held(end);
-            end.is_read_by_libc()
-        }
+    let are_there = match end.incoming.used() {
+        Ok(0) => end.is_read_by_libc(),
         Ok(bytes) => bytes >= wanted.min(end.incoming.size() / 2) || end.incoming.has_ended(),
         Err(PeerMisbehaved) => true,
+    };
+    if !are_there {
+        push::note_held(end);
     }
+    are_there
 }
 
 /// Whether readiness calls report input: SO_RCVLOWAT bytes.

@@ -4,7 +4,7 @@
 //! A machine that stops for 200 ms lets TCP's own timer run out in the middle: what is to be seen as one is
 //! tried a few times.
 
-use crate::context::{Case, Cx, Pair, got, pattern, read_all, say, write_all};
+use crate::context::{Case, Cx, Pair, got, pattern, read_all, say, until_queued, write_all};
 use isthmus_tests::sys::{self, Fd, Select, show};
 use libc::{EPOLLET, EPOLLIN, IPPROTO_TCP, MSG_DONTWAIT, MSG_MORE, POLLIN, TCP_CORK, TCP_NODELAY};
 
@@ -19,6 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     case("push.nodelay_pushes_a_corked_socket", nodelay_pushes_a_corked_socket),
     case("push.held_long_enough_is_seen_by_every_wait", held_long_enough_is_seen_by_every_wait),
     case("push.held_long_enough_is_seen_by_who_asks", held_long_enough_is_seen_by_who_asks),
+    case("push.held_long_enough_raises_a_signal", held_long_enough_raises_a_signal),
     case("push.whatever_ends_the_stream_lets_out", whatever_ends_the_stream_lets_out),
     case("push.a_killed_writer_has_written", a_killed_writer_has_written),
     case("push.much_is_not_held", much_is_not_held),
@@ -144,6 +145,29 @@ fn held_long_enough_is_seen_by_who_asks(cx: &mut Cx) {
     cx.ask(&format!("more {id} held"));
     crate::context::until("bytes that are due", || is_there(fd, 0));
     say!("{}", take(fd));
+    cx.ask(&format!("more {id} held"));
+    until_queued(fd, 4);
+    say!("{}", take(fd));
+}
+
+/// Who reads when SIGIO comes, and only then.
+fn held_long_enough_raises_a_signal(cx: &mut Cx) {
+    let Pair { fd, id } = cx.warm();
+    sys::catch(libc::SIGIO, true);
+    sys::fcntl(fd, libc::F_SETOWN, std::process::id() as i32).expect("owner");
+    sys::fcntl(fd, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK).expect("flags");
+    let mut before = sys::hits();
+    cx.ask(&format!("later 40 more {id} held"));
+    let mut seen = String::new();
+    crate::context::until("a signal for bytes that are due", || {
+        let now = sys::hits();
+        if now != before {
+            before = now;
+            seen = take(fd);
+        }
+        seen.contains("held")
+    });
+    say!("{seen}");
 }
 
 fn whatever_ends_the_stream_lets_out(cx: &mut Cx) {

@@ -4,12 +4,16 @@
 use crate::decide::in_use;
 use crate::end::End;
 use crate::held::hold;
+use crate::push;
 use os::net;
 
 /// FIONREAD: bytes a read would return now.
 pub fn readable_bytes(fd: i32) -> Option<usize> {
     let conn = in_use(fd)?;
     let end = End::of(&conn)?;
+    if end.incoming.is_holding() {
+        let _ = push::let_out_if_due(&conn, &end);
+    }
     let bytes = end.incoming.used().unwrap_or(0);
     // After the peer has moved to TCP the rest is there.
     let rest = if end.incoming.has_ended() { net::readable_bytes(fd) } else { 0 };

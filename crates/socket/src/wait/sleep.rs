@@ -66,6 +66,7 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
         Wish::Data(wanted) => ready::has_bytes(end, wanted),
         Wish::Peek(wanted) => {
             let wanted = wanted.min(end.incoming.size());
+            push::note_held(end);
             end.incoming.used().map_or(true, |used| used >= wanted) || end.is_read_by_libc()
         }
         // Before the server's answer nobody makes space: the answer itself is what a writer waits for.
