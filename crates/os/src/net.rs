@@ -31,6 +31,8 @@ pub mod opt {
     pub const SO_BINDTODEVICE: i32 = 25;
     pub const SO_ZEROCOPY: i32 = 60;
     pub const SO_BINDTOIFINDEX: i32 = 62;
+    /// Times of arrival with each message, in either layout of the time (asm-generic/socket.h).
+    pub const SO_TIMESTAMPS: [i32; 6] = [29, 35, 37, 63, 64, 65];
     pub const IPPROTO_TCP: i32 = 6;
     pub const TCP_DEFER_ACCEPT: i32 = 9;
     pub const TCP_INFO: i32 = 11;
@@ -264,6 +266,12 @@ pub const LOOPBACK: u32 = 1;
 /// `SO_RCVLOWAT`, at least 1.
 pub fn rcvlowat(fd: i32) -> u32 {
     int_option(fd, opt::SO_RCVLOWAT).max(1) as u32
+}
+
+/// Whether an option of `SOL_SOCKET` is set, to whatever.
+pub fn is_option_set(fd: i32, name: i32) -> bool {
+    let mut value = 0i32;
+    getsockopt(fd, opt::SOL_SOCKET, name, &mut value).is_ok() && value != 0
 }
 
 /// Whether `TCP_CORK` is on.

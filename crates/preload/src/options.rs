@@ -151,6 +151,13 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
     match name {
         opt::SO_RCVLOWAT => stream::note_rcvlowat(fd),
         opt::SO_PEEK_OFF => stream::note_peek_offset(fd),
+        // Only the kernel knows when its own bytes came.
+        name if opt::SO_TIMESTAMPS.contains(&name)
+            && crate::lifecycle::is_active()
+            && os::net::is_option_set(fd, name) =>
+        {
+            keep_plain(fd);
+        }
         // Connections on this host arrive by the loopback device: bound to that or to none, a socket is found
         // there.
         opt::SO_BINDTODEVICE | opt::SO_BINDTOIFINDEX

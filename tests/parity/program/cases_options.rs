@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     any("options.fast_open_connect", fast_open_connect),
     any("options.signal_driven", signal_driven),
     any("options.zero_copy", zero_copy),
+    any("options.times_of_arrival", times_of_arrival),
     any("options.shared_port", shared_port),
     any("options.connected_to_itself", connected_to_itself),
     any("options.connected_twice", connected_twice),
@@ -112,6 +113,29 @@ fn signal_driven(cx: &mut Cx) {
     until_queued(p.fd, 5);
     say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
     say!("signalled {}", sys::hits() > 0);
+}
+
+/// Set before anything is decided: by a client that connects, and on what was accepted.
+fn times_of_arrival(cx: &mut Cx) {
+    let tells_time = |fd: Fd| !sys::recvmsg_left(fd, 4, 64, 0).ends_with("control []");
+    for name in [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS] {
+        let fd = sys::tcp(libc::SOCK_CLOEXEC);
+        say!("option -> {}", show(sys::setopt(fd, SOL_SOCKET, name, 1)));
+        sys::connect(fd, cx.listening_peer()).expect("connect");
+        cx.ask("accept 7");
+        cx.ask("send 7 abcd");
+        say!("connected: {}", tells_time(fd));
+        let (listener, port) = cx.listen();
+        cx.ask(&format!("connect 8 {port}"));
+        let accepted = sys::accept(listener).expect("accept") as Fd;
+        say!("option -> {}", show(sys::setopt(accepted, SOL_SOCKET, name, 1)));
+        cx.ask("send 8 abcd");
+        say!("accepted: {}", tells_time(accepted));
+        for id in [7, 8] {
+            cx.ask(&format!("close {id}"));
+        }
+        sys::close(fd).and(sys::close(accepted)).expect("closed");
+    }
 }
 
 fn zero_copy(cx: &mut Cx) {
