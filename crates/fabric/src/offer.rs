@@ -318,7 +318,7 @@ impl<T: Tier> Fabric<T> {
         let rings = [Side::Client, Side::Server].map(|side| view.outgoing(side));
         let moved = |ring: &Ring| ring.words().producer.0.prod.load(sync::Ordering::Relaxed);
         if rings.iter().any(|ring| moved(ring) > MANY)
-            && rings.iter().all(|ring| ring.used() == Ok(0))
+            && rings.iter().all(|ring| ring.unread() == Ok(0))
             && let Some(memory) = view.segment().rings_of(view.number())
         {
             self.tier.give_back_pages(memory);

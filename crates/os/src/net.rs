@@ -268,12 +268,6 @@ pub fn rcvlowat(fd: i32) -> u32 {
     int_option(fd, opt::SO_RCVLOWAT).max(1) as u32
 }
 
-/// Whether an option of `SOL_SOCKET` is set, to whatever.
-pub fn is_option_set(fd: i32, name: i32) -> bool {
-    let mut value = 0i32;
-    getsockopt(fd, opt::SOL_SOCKET, name, &mut value).is_ok() && value != 0
-}
-
 /// Whether `TCP_CORK` is on.
 pub fn is_corked(fd: i32) -> bool {
     let mut on = 0i32;

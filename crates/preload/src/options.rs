@@ -138,11 +138,12 @@ fn option(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) -> Outcome
 }
 
 /// After an option was set.
-fn option_set(fd: c_int, level: c_int, name: c_int) {
+fn option_set(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) {
+    let is_on = int_value(value, len).is_some_and(|value| value != 0);
     match (level, name) {
         (opt::IPPROTO_TCP, opt::TCP_INQ) => queue::note_inq_is_used(),
-        (opt::IPPROTO_TCP, opt::TCP_CORK) => push::note_cork(fd),
-        (opt::IPPROTO_TCP, opt::TCP_NODELAY) => push::now(fd),
+        (opt::IPPROTO_TCP, opt::TCP_CORK) => push::note_cork(fd, is_on),
+        (opt::IPPROTO_TCP, opt::TCP_NODELAY) if is_on => push::now(fd),
         _ => {}
     }
     if level != opt::SOL_SOCKET {
@@ -152,10 +153,7 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
         opt::SO_RCVLOWAT => stream::note_rcvlowat(fd),
         opt::SO_PEEK_OFF => stream::note_peek_offset(fd),
         // Only the kernel knows when its own bytes came.
-        name if opt::SO_TIMESTAMPS.contains(&name)
-            && crate::lifecycle::is_active()
-            && os::net::is_option_set(fd, name) =>
-        {
+        name if opt::SO_TIMESTAMPS.contains(&name) && is_on && crate::lifecycle::is_active() => {
             keep_plain(fd);
         }
         // Connections on this host arrive by the loopback device: bound to that or to none, a socket is found
@@ -220,7 +218,7 @@ hooks! {
                 if result != 0 {
                     return hook::fail(hook::last()) as c_int;
                 }
-                option_set(fd, level, name);
+                option_set(fd, level, name, value, len);
                 if level == opt::SOL_SOCKET && is_timeout(name) {
                     // SAFETY: the kernel has just read a `struct timeval` there.
                     let time = unsafe { value.cast::<[i64; 2]>().read_unaligned() };

@@ -34,7 +34,8 @@ impl Ring {
     /// Whether bytes are held back.
     #[inline]
     pub fn is_holding(&self) -> bool {
-        self.held_bytes() > 0
+        let words = &self.words().producer.0;
+        words.held.load(Ordering::Acquire) > words.prod.load(Ordering::Relaxed)
     }
 
     /// How many bytes are held back, as the words say. (A measure alone: the words may lie.)
@@ -52,7 +53,18 @@ impl Ring {
     /// Nothing is held back any more. Whether anything was; the consumer is to be rung then.
     pub fn let_out(&self) -> bool {
         let words = &self.words().producer.0;
-        let held = words.held.load(Ordering::Acquire);
-        words.prod.fetch_max(held, Ordering::AcqRel) < held
+        // (Who changes the words for ever is not followed.)
+        for _ in 0..4 {
+            let prod = words.prod.load(Ordering::Acquire);
+            let held = words.held.load(Ordering::Acquire);
+            if held <= prod {
+                return false;
+            }
+            // (No maximum: in a slot that was lent again meanwhile the number seen is not there any more.)
+            if words.prod.compare_exchange(prod, held, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return true;
+            }
+        }
+        false
     }
 }

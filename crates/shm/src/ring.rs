@@ -185,10 +185,10 @@ impl Ring {
         self.bounded(self.written().wrapping_sub(cons))
     }
 
-    /// Free bytes as seen right now.
+    /// Free bytes as seen right now, but for what is held back (a quarter of the ring at most).
     #[inline]
     pub fn free(&self) -> Result<usize, PeerMisbehaved> {
-        Ok(self.size as usize - self.unread()?)
+        Ok(self.size as usize - self.used()?)
     }
 
     #[inline]

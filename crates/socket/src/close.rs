@@ -195,6 +195,7 @@ fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
     if conn.phase() != Phase::Smc {
         return false;
     }
+    let _ = end.incoming.is_holding() && push::let_out_if_due(conn, &end);
     // A thread blocked in a call keeps the socket open, as in the kernel; its call's end is the close then.
     let is_shared = release::has_other_holders(conn, &end);
     if is_shared || abandoned::is_in_other_calls(conn) {

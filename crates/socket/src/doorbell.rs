@@ -8,6 +8,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::flag;
+use crate::push;
 use crate::ready::{has_data, may_write};
 use crate::sleepers::{is_shared, sleeps_another};
 use core::cell::Cell;
@@ -39,6 +40,9 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
             + conn.interest.epoll_out.load(Ordering::Acquire);
         let others_rx = sleeps_another(conn, end, private_rx, &end.mine().rx.0, mine_rx);
         let others_tx = sleeps_another(conn, end, private_tx, &end.mine().tx.0, mine_tx);
+        if mine_rx && others_rx {
+            let _ = push::let_out_for_others(end);
+        }
         others.set((others_rx, others_tx));
         let is_edge = conn.interest.epoll_edge.load(Ordering::Acquire) > 0;
         awaits_space.set(is_edge && crate::interest::registration::awaits_space(conn, end));
@@ -92,6 +96,7 @@ pub(crate) fn leave(conn: &Conn, end: &End) {
     let private =
         [&conn.interest.rx_waiters, &conn.interest.tx_waiters].map(|count| count.load(Ordering::Acquire));
     if private != [0, 0] || is_shared(conn, end) {
+        let _ = push::let_out_for_others(end);
         rearm(conn, end, false, false);
     }
 }

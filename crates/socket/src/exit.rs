@@ -54,6 +54,7 @@ pub fn at_exit() {
 
 fn end_shared(conn: &Conn, end: &End, fd: i32) {
     let is_last = !has_other_holders(conn, end);
+    let _ = end.incoming.is_holding() && push::let_out_if_due(conn, end);
     let due = closing::at_exit(is_last, end.is_drained(), conn.flags());
     if due.resets {
         net::reset_on_close(fd);

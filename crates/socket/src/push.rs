@@ -22,8 +22,17 @@ const SEGMENT: usize = 65_483;
 
 /// Whether a send with `flags` holds back what it writes.
 #[inline]
-pub(crate) fn holds(conn: &Conn, flags: i32) -> bool {
-    flags & msg::MORE != 0 || conn.has(flag::CORKED)
+pub(crate) fn holds(conn: &Conn, fd: i32, flags: i32) -> bool {
+    flags & msg::MORE != 0 || (conn.has(flag::CORKED) && is_still_corked(conn, fd))
+}
+
+/// (Another process that has the socket may have changed it.)
+#[cold]
+fn is_still_corked(conn: &Conn, fd: i32) -> bool {
+    if !conn.is_exclusive() && !os::confined::is_confined() {
+        conn.see_cork(fd);
+    }
+    conn.has(flag::CORKED)
 }
 
 /// When that is due.
@@ -48,8 +57,15 @@ pub(crate) fn push(end: &End) {
 #[inline]
 pub(crate) fn note_held(end: &End) {
     if end.incoming.is_holding() {
-        watch::note_held(LONGEST);
+        watch::note_held();
     }
+}
+
+/// A waiter was rung, and others wait as well, who were not: he may go before what is held back is due, and
+/// nobody would look. So it is let out now. Whether there was any.
+#[must_use]
+pub(crate) fn let_out_for_others(end: &End) -> bool {
+    end.incoming.is_holding() && end.incoming.let_out()
 }
 
 /// Lets out what the peer has held back for long enough, or will never let out; whether there was any, of
@@ -70,12 +86,14 @@ pub(crate) fn let_out_if_due(conn: &Conn, end: &End) -> bool {
     is_out
 }
 
-/// TCP_CORK was set or cleared on `fd`.
-pub fn note_cork(fd: i32) {
+/// TCP_CORK was set, or cleared, on `fd`.
+pub fn note_cork(fd: i32, on: bool) {
     crate::options::note_cork_is_used();
     let Some(conn) = hold(fd) else { return };
-    conn.see_cork(fd);
-    if !conn.has(flag::CORKED) {
+    if on {
+        conn.mark(flag::CORKED);
+    } else {
+        conn.unmark(flag::CORKED);
         now(fd);
     }
 }

@@ -22,7 +22,8 @@ pub fn unacknowledged(fd: i32) -> Option<usize> {
     let conn = crate::decide::in_use(fd)?;
     let ring = End::of(&conn)?.outgoing;
     let taken = ring.size() - ring.size() / 3;
-    Some(ring.unread().ok()?.saturating_sub(taken))
+    let held = ring.unread().ok()?.saturating_sub(ring.used().ok()?);
+    Some(ring.used().ok()?.saturating_sub(taken) + held)
 }
 
 /// TCP_INQ was set on some socket.

@@ -20,21 +20,35 @@ pub(crate) const EARLY_MAX: usize = 16 * 1024;
 /// kernel tells of.) The reader's cache is left alone: it belongs to whoever has the turn.
 #[inline]
 pub(crate) fn has_bytes(end: &End, wanted: usize) -> bool {
+    has_bytes_or(end, wanted, || {
+        push::note_held(end);
+        false
+    })
+}
+
+/// The same; `of_held` says it where some are held back.
+#[inline]
+fn has_bytes_or(end: &End, wanted: usize, of_held: impl FnOnce() -> bool) -> bool {
     let are_there = match end.incoming.used() {
         Ok(0) => end.is_read_by_libc(),
         Ok(bytes) => bytes >= wanted.min(end.incoming.size() / 2) || end.incoming.has_ended(),
         Err(PeerMisbehaved) => true,
     };
-    if !are_there {
-        push::note_held(end);
-    }
-    are_there
+    are_there || (end.incoming.is_holding() && of_held())
 }
 
 /// Whether readiness calls report input: SO_RCVLOWAT bytes.
 #[inline]
 pub(crate) fn has_data(conn: &Conn, end: &End) -> bool {
-    has_bytes(end, conn.stream.rcvlowat.load(Ordering::Relaxed) as usize)
+    let wanted = conn.stream.rcvlowat.load(Ordering::Relaxed) as usize;
+    has_bytes_or(end, wanted, || has_held_data(conn, end, wanted))
+}
+
+/// (Who waits for a signal makes no call that could look again.)
+#[cold]
+fn has_held_data(conn: &Conn, end: &End, wanted: usize) -> bool {
+    let is_out = conn.has(flag::SIGNAL_DRIVEN) && push::let_out_if_due(conn, end);
+    has_bytes(end, wanted) && is_out
 }
 
 /// Whether a writer would get on: a third of the ring is free, as TCP has it.
@@ -82,7 +96,7 @@ pub(crate) fn may_write(conn: &Conn, end: &End) -> bool {
 /// socket gets just that: from then on the kernel tells everybody (poll, epoll, the next call) what it would
 /// have told anyway.
 pub(crate) fn provoke_reset(conn: &Conn, end: &End, fd: i32) {
-    if conn.has(flag::PROVOKED) || end.outgoing.unread() == Ok(0) {
+    if conn.has(flag::PROVOKED) || end.outgoing.used() == Ok(0) {
         return;
     }
     // Who said that he will not read has told his kernel by the time that his FIN is here. (A send to a
@@ -157,7 +171,7 @@ pub(crate) fn ask_for_peer(conn: &Conn, end: &End, fd: i32) {
 /// sockets has. Asked only while unread bytes lie in the ring.
 pub(crate) fn ask_for_half_closed_peer(conn: &Conn, end: &End, fd: i32) {
     let is_doubtful =
-        is_half_closed_by_peer(end) && !conn.has(flag::TCP_GONE) && end.outgoing.unread() != Ok(0);
+        is_half_closed_by_peer(end) && !conn.has(flag::TCP_GONE) && end.outgoing.used() != Ok(0);
     if is_doubtful && peer_socket_is_gone(conn, fd) {
         conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
         provoke_reset(conn, end, fd);
@@ -277,11 +291,11 @@ pub(crate) fn note_end(conn: &Conn, end: &End) {
     }
     let said = end.theirs().closed.load(Shared::Acquire);
     let without_a_word = ClosedBy::WRITE | ClosedBy::CLOSE | ClosedBy::EXIT;
-    if said & without_a_word == 0 && end.outgoing.unread() != Ok(0) {
+    if said & without_a_word == 0 && end.outgoing.used() != Ok(0) {
         conn.mark(flag::RESET | flag::TCP_GONE);
     }
     conn.mark(flag::TCP_ENDED);
-    if is_half_closed_by_peer(end) && end.outgoing.unread() != Ok(0) {
+    if is_half_closed_by_peer(end) && end.outgoing.used() != Ok(0) {
         watch::watch(conn);
     }
 }

@@ -8,8 +8,8 @@ mod asked;
 mod outside;
 
 pub use asked::{
-    has_ring_bytes, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout, note_timeout_is_used,
-    readable_bytes,
+    has_ring_bytes, is_shared, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout,
+    note_timeout_is_used, readable_bytes, space,
 };
 
 use crate::abandoned::{Stay, address};
@@ -56,8 +56,18 @@ pub fn receive<'a>(
         }
         rest.done(sink, got);
     }
-    let mut call =
-        Receive { conn: &conn, end, fd, flags, total, got, limit: None, peeked: 0, stay: Stay::default() };
+    let mut call = Receive {
+        conn: &conn,
+        end,
+        fd,
+        flags,
+        total,
+        got,
+        limit: None,
+        peeked: 0,
+        has_let_out: false,
+        stay: Stay::default(),
+    };
     let outcome =
         if conn.has(flag::PEEK_OFFSET) { call.run_from_offset(sinks, rest) } else { call.run(sinks, rest) };
     let outcome = still_ours(&conn, fd, outcome, || call.ended_without_a_number());
@@ -88,6 +98,8 @@ struct Receive<'c> {
     limit: Option<Limit>,
     /// Where a peek begins: SO_PEEK_OFF.
     peeked: usize,
+    /// It has let out what was held back.
+    has_let_out: bool,
     stay: Stay,
 }
 
@@ -252,8 +264,12 @@ impl Receive<'_> {
             let told = os::poll::peek(self.fd, os::poll::bits::RDHUP);
             ready::note_tcp(self.conn, &self.end, self.fd, u32::from(told as u16));
         }
-        if self.end.incoming.is_holding() && push::let_out_if_due(self.conn, &self.end) {
-            return Step::Retry;
+        // (Once a call: a peer that holds ever new bytes back, and lies about the time, keeps nobody here.)
+        if !self.has_let_out && self.end.incoming.is_holding() {
+            self.has_let_out = push::let_out_if_due(self.conn, &self.end);
+            if self.has_let_out {
+                return Step::Retry;
+            }
         }
         if is_shut || self.has_tcp_ended(may_wait) {
             return if self.has_more(is_outside) { Step::Retry } else { self.leave(self.ended()) };
@@ -403,7 +419,7 @@ struct Transmit<'c> {
 impl<'c> Transmit<'c> {
     fn new(conn: &'c Held, end: End, fd: i32, flags: i32) -> Self {
         let (limit, is_pipe_broken, is_afterwards, is_within) = (None, false, false, false);
-        let (stay, holds) = (Stay::default(), push::holds(conn, flags));
+        let (stay, holds) = (Stay::default(), push::holds(conn, fd, flags));
         Transmit {
             holds,
             conn,
@@ -606,6 +622,7 @@ impl<'c> Transmit<'c> {
             // What is written on behind them needs its lines here.
             let is_last = self.sent + allowed.len() == total;
             let reader = if reader == Reader::Waiting && !is_last { Reader::Apart } else { reader };
+            let was_holding = self.holds && self.end.outgoing.is_holding();
             let written = match self.holds {
                 true => producer.write_held(allowed, push::due()),
                 false => producer.write(allowed, reader),
@@ -619,6 +636,9 @@ impl<'c> Transmit<'c> {
             self.sent += count;
             if self.holds && push::is_segment(self.end.outgoing) {
                 self.end.outgoing.let_out();
+            } else if was_holding {
+                // (Who was rung when the holding began looks again by himself.)
+                continue;
             }
             self.end.ring_peer(&self.end.outgoing.words().data_wait.0);
         }
@@ -769,24 +789,4 @@ fn note_stall(conn: &Conn, end: &End) {
             doorbell::kick(conn, end);
         }
     }
-}
-
-/// Bytes a send of `wanted` would take now without waiting. Fewer are noted, as by a send that found no more
-/// space.
-pub fn space(fd: i32, wanted: usize) -> usize {
-    let Some(conn) = in_use(fd) else { return 0 };
-    let Some(end) = End::of(&conn) else { return 0 };
-    let space = match conn.phase() {
-        Phase::Intent => end.outgoing.unread().map_or(0, |used| EARLY_MAX.saturating_sub(used)),
-        _ => end.outgoing.free().unwrap_or(0),
-    };
-    if space < wanted {
-        note_stall(&conn, &end);
-    }
-    space.min(wanted)
-}
-
-/// Whether `fd` moves its bytes through shared memory now (sendfile, splice and the like are ours to do).
-pub fn is_shared(fd: i32) -> bool {
-    in_use(fd).is_some()
 }

@@ -8,6 +8,9 @@ use crate::here::Part as _;
 use os::time::Cycles;
 use sync::{AtomicU32, AtomicU64, Ordering};
 
+/// How often what peers hold back is looked at.
+const HELD_EVERY: Cycles = Cycles::from_ms(10);
+
 /// What the waits of a process look after.
 pub(crate) struct Watches {
     /// Unanswered intents: only then waits are sliced.
@@ -20,8 +23,10 @@ pub(crate) struct Watches {
     are_shared: AtomicU32,
     /// When it last looked after that.
     looked: AtomicU64,
-    /// Until when some peer may hold bytes back: only then waits are sliced for that.
-    held_until: AtomicU64,
+    /// Whether some peer may hold bytes back: only then waits are sliced for that.
+    may_hold: AtomicU32,
+    /// When that is looked at next.
+    held_look: AtomicU64,
 }
 
 impl Watches {
@@ -32,7 +37,8 @@ impl Watches {
             news: AtomicU32::new(0),
             are_shared: AtomicU32::new(0),
             looked: AtomicU64::new(0),
-            held_until: AtomicU64::new(0),
+            may_hold: AtomicU32::new(0),
+            held_look: AtomicU64::new(0),
         }
     }
 }
@@ -99,23 +105,39 @@ pub(crate) fn is_shared_look_due() -> bool {
     is_due
 }
 
-/// A peer was seen to hold bytes back; they come out within `longest`.
-pub(crate) fn note_held(longest: Cycles) {
-    Cycles::now().plus(longest).store(&Watches::here().held_until);
+/// A peer was seen to hold bytes back. That stands until a look finds none (`begin_held_look`).
+pub(crate) fn note_held() {
+    Watches::here().may_hold.store(1, Ordering::Release);
 }
 
 /// Whether any peer may hold bytes back.
+#[inline]
 pub(crate) fn has_held() -> bool {
-    let until = &Watches::here().held_until;
-    let noted = Cycles::load(until);
-    if noted == Cycles::NONE {
-        return false;
+    Watches::here().may_hold.load(Ordering::Acquire) != 0
+}
+
+/// Whether it is time to look after that, for one of those who ask: what stands is taken back first, and the
+/// look notes anew what it finds.
+pub(crate) fn begin_held_look() -> bool {
+    let (watches, now) = (Watches::here(), Cycles::now());
+    let due = Cycles::load(&watches.held_look);
+    let is_due = has_held() && !due.is_after(now);
+    let begins = is_due
+        && watches
+            .held_look
+            .compare_exchange(due.word(), now.plus(HELD_EVERY).word(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+    if begins {
+        watches.may_hold.store(0, Ordering::SeqCst);
     }
-    let is_over = Cycles::now().is_after(noted);
-    if is_over {
-        let _ = until.compare_exchange(noted.word(), 0, Ordering::Relaxed, Ordering::Relaxed);
-    }
-    !is_over
+    begins
+}
+
+/// Such a look took from `begun` until now: the next is due after eight times as long, at least.
+pub(crate) fn end_held_look(begun: Cycles) {
+    let now = Cycles::now();
+    let pause = now.since(begun).times(8).clamp(HELD_EVERY, Cycles::from_ms(500));
+    now.plus(pause).store(&Watches::here().held_look);
 }
 
 /// This process did something to a socket that the kernel will report.

@@ -20,6 +20,9 @@ pub(crate) const CASES: &[Case] = &[
     case("push.held_long_enough_is_seen_by_every_wait", held_long_enough_is_seen_by_every_wait),
     case("push.held_long_enough_is_seen_by_who_asks", held_long_enough_is_seen_by_who_asks),
     case("push.held_long_enough_raises_a_signal", held_long_enough_raises_a_signal),
+    case("push.who_hears_of_it_may_leave", who_hears_of_it_may_leave),
+    case("push.short_waits_on_a_set_around", short_waits_on_a_set_around),
+    case("push.a_set_that_was_left_alone", a_set_that_was_left_alone),
     case("push.whatever_ends_the_stream_lets_out", whatever_ends_the_stream_lets_out),
     case("push.a_killed_writer_has_written", a_killed_writer_has_written),
     case("push.much_is_not_held", much_is_not_held),
@@ -168,6 +171,58 @@ fn held_long_enough_raises_a_signal(cx: &mut Cx) {
         seen.contains("held")
     });
     say!("{seen}");
+}
+
+/// Somebody else waits, who is rung instead of the reader, and goes before the bytes are due.
+fn who_hears_of_it_may_leave(cx: &mut Cx) {
+    let Pair { fd, id } = cx.warm();
+    for wait in 0..3 {
+        let reader = std::thread::spawn(move || take(fd));
+        std::thread::sleep(std::time::Duration::from_millis(80));
+        let set = sys::epoll();
+        sys::ep_add(set, fd, EPOLLIN | EPOLLET, 1).expect("added");
+        cx.ask(&format!("later 30 more {id} held"));
+        match wait {
+            0 => drop(sys::poll1(fd, POLLIN, 90)),
+            1 => drop(sys::ep_wait(set, 90)),
+            _ => drop(sys::select(Select::Plain, &[fd], &[], &[], 90)),
+        }
+        say!("{}", reader.join().expect("no panic"));
+        sys::close(set).expect("closed");
+    }
+}
+
+/// The outer set has no socket itself, and no wait is as long as a look apart.
+fn short_waits_on_a_set_around(cx: &mut Cx) {
+    let Pair { fd, id } = cx.warm();
+    let (outer, inner) = (sys::epoll(), sys::epoll());
+    sys::ep_add(inner, fd, EPOLLIN, 1).expect("added");
+    sys::ep_add(outer, inner, EPOLLIN, 2).expect("added");
+    cx.ask(&format!("later 30 more {id} held"));
+    let mut seen = String::new();
+    crate::context::until("bytes that are due", || {
+        if sys::ep_wait(outer, 5).is_ok_and(|told| !told.is_empty()) {
+            seen = sys::ep_show(inner, 0);
+        }
+        seen.contains("IN")
+    });
+    say!("{seen} {}", take(fd));
+}
+
+/// Held bytes are heard of in a wait, and are long due when the next one begins.
+fn a_set_that_was_left_alone(cx: &mut Cx) {
+    let Pair { fd, id } = cx.warm();
+    let (set, (left, right)) = (sys::epoll(), sys::socketpair());
+    sys::ep_add(set, fd, EPOLLIN, 1).expect("added");
+    sys::ep_add(set, left, EPOLLIN, 2).expect("added");
+    cx.ask(&format!("later 30 more {id} held"));
+    sys::write(right, b"x").expect("written");
+    for _ in 0..20 {
+        let _ = sys::ep_wait(set, 20);
+    }
+    sys::read(left, &mut [0; 4]).expect("read");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    say!("{} {}", sys::ep_show(set, -1), take(fd));
 }
 
 fn whatever_ends_the_stream_lets_out(cx: &mut Cx) {

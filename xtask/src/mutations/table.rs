@@ -267,9 +267,9 @@ pub(super) const MENDS: &[Mend] = &[
         edits: &[edit(
             "crates/socket/src/push.rs",
             "    if end.incoming.is_holding() {
-        watch::note_held(LONGEST);
+        watch::note_held();
     }",
-            "    let _ = (end, watch::note_held as fn(Cycles));",
+            "    let _ = (end, watch::note_held as fn());",
         )],
         test: Test::Parity("push.held_long_enough"),
     },

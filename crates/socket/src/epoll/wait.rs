@@ -40,6 +40,8 @@ impl Batches {
 const KERNEL_EVERY: (Cycles, Cycles) = (Cycles::from_us(20), Cycles::from_us(160));
 /// Most members reported by one look.
 const FOUND_MAX: usize = 128;
+/// The same, of a set with so few recent members at most.
+const FOUND_BY_FEW: usize = 8;
 /// Between two looks at unanswered intents.
 const TICK_EVERY: Cycles = Cycles::from_ms(10);
 /// So much a sleep makes silent without a pause: more than any burst leaves, and an end to a peer that rings
@@ -92,6 +94,8 @@ struct Answer<'a> {
     batch: u64,
     /// What turned out to have nothing to tell and is silent now: the next look finds less.
     hushed: u32,
+    /// As how many sleepers of the set its thread counts now.
+    asleep: u32,
 }
 
 /// Whether waits on `epfd` are for [`wait`].
@@ -150,6 +154,10 @@ fn wait_without_members(
     kernel: &mut impl Kernel,
 ) -> Result<Outcome, Option<u64>> {
     let end = timeout_ns.filter(|ns| *ns > 0).map(|ns| os::time::monotonic_ns().saturating_add(ns));
+    // (A set inside this one may wait for it, and a loop whose waits are all short has no slices.)
+    if watch::has_held() {
+        look_after_held();
+    }
     set.begin_sleep();
     if set.has_members() {
         set.end_sleep();
@@ -201,8 +209,16 @@ fn collect(set: &Set, answer: &mut Answer<'_>) -> bool {
     if set.recent() == 0 {
         return answer.kept > 0;
     }
-    let mut found = [0u32; FOUND_MAX];
-    let room = (answer.events.len() - answer.kept).min(FOUND_MAX);
+    match set.recent() as usize {
+        few if few <= FOUND_BY_FEW => collect_up_to::<FOUND_BY_FEW>(set, answer),
+        _ => collect_up_to::<FOUND_MAX>(set, answer),
+    }
+}
+
+/// (Apart by size: to clear room for many costs more than all else of a look at few.)
+fn collect_up_to<const MOST: usize>(set: &Set, answer: &mut Answer<'_>) -> bool {
+    let mut found = [0u32; MOST];
+    let room = (answer.events.len() - answer.kept).min(MOST);
     if room == 0 {
         return true;
     }
@@ -269,10 +285,13 @@ fn arm(registration: &Registration) -> bool {
         if registration.is_pending(conn, end) {
             return true;
         }
-        push::note_held(end);
         let awaits_space = registration.awaits_space(conn, end);
         if !doorbell::is_armed_for(conn, end, registration.events(), awaits_space) {
             doorbell::rearm(conn, end, false, false);
+        }
+        // (Of a level the look below sees it.)
+        if registration.events() & bits::ET != 0 {
+            push::note_held(end);
         }
         let is_shared = end.mine().set_sharers.load(Shared::Relaxed) > 0;
         if is_shared && registration.events() & bits::ET != 0 && registration.has_edge(conn, end) {
@@ -303,10 +322,12 @@ fn sleep(
             (left, slice) => left.or(slice),
         };
         hand_over();
+        answer.asleep = 1;
         let asked = answer.ask(index, set, |events| match is_there {
             true => kernel.glance(events),
             false => kernel.wait(events, sliced),
         });
+        answer.asleep = 0;
         set.end_sleep();
         let is_empty = match asked {
             Ok(was_rung) => !was_rung,
@@ -403,7 +424,7 @@ pub(crate) fn look_after_watched() {
         let Entry::Conn(_) = entry else { continue };
         let Some(conn) = hold(fd).filter(|conn| conn.has(flag::WATCHED)) else { continue };
         let Some(end) = End::still_of(&conn) else { continue };
-        if end.outgoing.unread() == Ok(0) {
+        if end.outgoing.used() == Ok(0) {
             watch::unwatch(&conn);
         }
         ready::ask_for_half_closed_peer(&conn, &end, fd);
@@ -413,6 +434,10 @@ pub(crate) fn look_after_watched() {
 /// Lets out what peers have held back for long enough, and tells whoever waits for it, in whatever way.
 #[cold]
 fn look_after_held() {
+    if !watch::begin_held_look() {
+        return;
+    }
+    let begun = Cycles::now();
     for (fd, entry) in table::entries() {
         let Entry::Conn(_) = entry else { continue };
         let Some(conn) = hold(fd) else { continue };
@@ -421,6 +446,7 @@ fn look_after_held() {
             push::note_held(&end);
         }
     }
+    watch::end_held_look(begun);
 }
 
 /// Asks anew for whoever sleeps here by what other processes hold as well, in whatever set. Whether there is
@@ -452,7 +478,7 @@ pub fn prepare_to_be_polled(epfd: i32) {
 
 impl<'a> Answer<'a> {
     fn new(events: &'a mut [Event]) -> Self {
-        Answer { events, kept: 0, batch: Batches::next(), hushed: 0 }
+        Answer { events, kept: 0, batch: Batches::next(), hushed: 0, asleep: 0 }
     }
 }
 
@@ -513,7 +539,7 @@ impl Answer<'_> {
 
     /// Enters what the program is to see of `registration`, once.
     fn take(&mut self, told: Told) {
-        let Some((level, data)) = effective(told, &mut self.hushed) else { return };
+        let Some((level, data)) = effective(told, &mut self.hushed, self.asleep) else { return };
         let registration = told.registration;
         // Another thread may be reporting the same registration: its mark is checked before it is believed.
         if registration.batch.load(Ordering::Relaxed) == self.batch {
@@ -532,7 +558,7 @@ impl Answer<'_> {
 }
 
 /// What the program is to see of one record, if anything. Counts what was made silent.
-fn effective(told: Told, hushed: &mut u32) -> Option<(u32, u64)> {
+fn effective(told: Told, hushed: &mut u32, asleep: u32) -> Option<(u32, u64)> {
     let registration = told.registration;
     let conn = told.conn()?;
     if registration.is_parked() {
@@ -568,7 +594,7 @@ fn effective(told: Told, hushed: &mut u32) -> Option<(u32, u64)> {
             continue;
         }
         if found.is_none() {
-            *hushed += u32::from(fall_silent(&conn, end.as_ref(), told));
+            *hushed += u32::from(fall_silent(&conn, end.as_ref(), told, asleep));
         }
         if seen.events() & bits::ONESHOT == 0 {
             return None;
@@ -619,10 +645,10 @@ fn level(conn: &Conn, end: Option<&End>, told: Told, events: u32) -> Option<u32>
 }
 
 /// A report that has nothing to tell is not to come again. Whether it will not.
-fn fall_silent(conn: &Conn, end: Option<&End>, told: Told) -> bool {
+fn fall_silent(conn: &Conn, end: Option<&End>, told: Told, asleep: u32) -> bool {
     let Some(end) = end else { return false };
     match told.source {
-        Source::Bell => hush(conn, end, told.registration),
+        Source::Bell => hush(conn, end, told.registration, asleep),
         Source::Tcp => {
             settle::settle(conn, told.registration);
             false
@@ -635,13 +661,17 @@ fn fall_silent(conn: &Conn, end: Option<&End>, told: Told) -> bool {
 /// Drains a doorbell that has nothing to tell. Waits of this set ask again before they sleep, which a busy
 /// program seldom does: until then nobody is to ring. Others that rely on the doorbell are looked for after
 /// the drain. Whether it is silent.
-fn hush(conn: &Conn, end: &End, registration: &Registration) -> bool {
+fn hush(conn: &Conn, end: &End, registration: &Registration, asleep: u32) -> bool {
     doorbell::note_rung(conn);
     conn.interest.bell.silence(end.words(), end);
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
-    let may_matter = set.is_none_or(Set::is_watched)
-        || of_conn(conn).nth(1).is_some()
-        || doorbell::is_waited_for(conn, end);
+    let elsewhere = of_conn(conn).nth(1).is_some() || doorbell::is_waited_for(conn, end);
+    let are_others = elsewhere || set.is_none_or(|set| set.is_watched_beside(asleep));
+    if are_others && push::let_out_for_others(end) {
+        doorbell::kick(conn, end);
+        return false;
+    }
+    let may_matter = are_others || set.is_none_or(Set::is_watched);
     !(may_matter && doorbell::rearm_drained(conn, end))
 }
 

@@ -182,7 +182,12 @@ impl Set {
 
     /// Whether somebody may wait for the set while this thread is busy with what it reported.
     pub(crate) fn is_watched(&self) -> bool {
-        self.sleepers.load(Ordering::SeqCst) > 0
+        self.is_watched_beside(0)
+    }
+
+    /// The same, of a thread that counts as so many sleepers itself.
+    pub(crate) fn is_watched_beside(&self, mine: u32) -> bool {
+        self.sleepers.load(Ordering::SeqCst) > mine
             || self.is_nested.load(Ordering::Relaxed) != 0
             || self.is_inherited.load(Ordering::Relaxed) != 0
     }

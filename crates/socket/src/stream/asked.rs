@@ -4,7 +4,9 @@
 use crate::decide::in_use;
 use crate::end::End;
 use crate::held::hold;
+use crate::phase::Phase;
 use crate::push;
+use crate::ready::EARLY_MAX;
 use os::net;
 
 /// FIONREAD: bytes a read would return now.
@@ -63,4 +65,24 @@ pub fn note_rcvlowat(fd: i32) {
     if let Some(conn) = hold(fd) {
         conn.see_rcvlowat(fd);
     }
+}
+
+/// Bytes a send of `wanted` would take now without waiting. Fewer are noted, as by a send that found no more
+/// space.
+pub fn space(fd: i32, wanted: usize) -> usize {
+    let Some(conn) = in_use(fd) else { return 0 };
+    let Some(end) = End::of(&conn) else { return 0 };
+    let space = match conn.phase() {
+        Phase::Intent => end.outgoing.unread().map_or(0, |used| EARLY_MAX.saturating_sub(used)),
+        _ => end.outgoing.unread().map_or(0, |unread| end.outgoing.size() - unread),
+    };
+    if space < wanted {
+        super::note_stall(&conn, &end);
+    }
+    space.min(wanted)
+}
+
+/// Whether `fd` moves its bytes through shared memory now (sendfile, splice and the like are ours to do).
+pub fn is_shared(fd: i32) -> bool {
+    in_use(fd).is_some()
 }

@@ -207,10 +207,8 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if is_granted(conn, end, wish) {
             return Ok(());
         }
-        if end.incoming.is_holding() && push::let_out_if_due(conn, end) {
-            continue;
-        }
-        let longest = longest_sleep(conn, end, wish);
+        let is_let_out = end.incoming.is_holding() && push::let_out_if_due(conn, end);
+        let longest = if is_let_out { 0 } else { longest_sleep(conn, end, wish) };
         let (most, bell) = if is_loud { (patience.next_ms(), -1) } else { (longest, end.my_bell()) };
         let most = if is_long || (0..os::apart::FIRST_SLICE_MS).contains(&most) {
             most
