@@ -363,7 +363,8 @@ pub fn tcp_input(fd: i32) -> TcpInput {
     // (Where the descriptor limit is zero poll is refused, and only the stream itself can be asked.)
     if crate::raw_poll::wait_raw(&mut one, 0) != Err(Errno::EINVAL) {
         let ready = one[0].revents;
-        if ready & (bits::ERR | bits::HUP) != 0 {
+        // (An error alone may be a message in the error queue.)
+        if ready & bits::HUP != 0 {
             return TcpInput::Ended;
         }
         if ready & bits::IN == 0 {

@@ -105,7 +105,7 @@ pub(crate) fn provoke_reset(conn: &Conn, end: &End, fd: i32) {
     let told = os::poll::peek(fd, os::poll::bits::RDHUP);
     let has_fin = told & os::poll::bits::RDHUP != 0 && !is_our_own_doing(end, fd, 0);
     let has_ended = has_closed || conn.has(flag::TCP_GONE) || has_fin;
-    let is_told = told & (os::poll::bits::ERR | os::poll::bits::HUP) != 0;
+    let is_told = told & os::poll::bits::HUP != 0;
     if has_ended && !is_told && act(conn, fd, |own| send_into_the_void(conn, own)) {
         conn.mark(flag::PROVOKED);
     }
@@ -113,7 +113,7 @@ pub(crate) fn provoke_reset(conn: &Conn, end: &End, fd: i32) {
 
 fn send_into_the_void(conn: &Conn, fd: i32) {
     // (Asked again: a reset may have come since, and the send would take its error away.)
-    if os::poll::peek(fd, 0) == 0
+    if os::poll::peek(fd, 0) & os::poll::bits::HUP == 0
         && net::send_bytes(fd, &[0], net::msg::NOSIGNAL | net::msg::DONTWAIT) == Err(Errno::ECONNRESET)
     {
         conn.mark(flag::RESET | flag::TCP_ENDED | flag::TCP_GONE);
@@ -235,7 +235,7 @@ fn has_input(conn: &Conn, end: &End, fd: i32) -> bool {
 /// Whether what the kernel says follows from our own shutdown for reading alone.
 fn is_our_own_doing(end: &End, fd: i32, events: u32) -> bool {
     end.mine().closed.load(Shared::Relaxed) & ClosedBy::READ != 0
-        && events & bits::ERR == 0
+        && events & RESET != RESET
         && !net::has_received_fin(fd)
 }
 
@@ -254,8 +254,12 @@ pub(crate) fn note_tcp(conn: &Conn, end: &End, fd: i32, events: u32) {
     }
 }
 
-/// What tells of an end.
-const ENDS: u32 = bits::RDHUP | bits::HUP | bits::ERR;
+/// What tells of an end. An error alone does not: it may be a message in the error queue (of MSG_ZEROCOPY, of
+/// a timestamp), and the connection goes on. Every end brings one of these with it, or right behind it.
+const ENDS: u32 = bits::RDHUP | bits::HUP;
+
+/// What a reset looks like.
+const RESET: u32 = bits::HUP | bits::ERR;
 
 /// The same of what the kernel reported by a record in an epoll set: that is the socket's, whoever has the
 /// number now.
@@ -268,7 +272,7 @@ pub(crate) fn note_reported(conn: &Conn, end: &End, fd: i32, events: u32) {
         return;
     }
     note_end(conn, end);
-    if events & (bits::HUP | bits::ERR) != 0 {
+    if events & bits::HUP != 0 {
         conn.mark(flag::TCP_GONE);
     }
 }

@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     any("options.signal_driven", signal_driven),
     any("options.zero_copy", zero_copy),
     any("options.times_of_arrival", times_of_arrival),
+    any("options.error_queue_left_alone", error_queue_left_alone),
     any("options.shared_port", shared_port),
     any("options.connected_to_itself", connected_to_itself),
     any("options.connected_twice", connected_twice),
@@ -148,6 +149,31 @@ fn zero_copy(cx: &mut Cx) {
     say!("queue {} flags {:#x}", show(r), out.flags);
     cx.peer("send 0 hi");
     say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+}
+
+/// A message in the error queue that nobody fetches is not the end of the connection.
+fn error_queue_left_alone(cx: &mut Cx) {
+    let p = cx.warm();
+    say!("option -> {}", show(sys::setopt(p.fd, SOL_SOCKET, libc::SO_ZEROCOPY, 1)));
+    say!("send -> {}", show(sys::send(p.fd, &[5; 20000], libc::MSG_ZEROCOPY)));
+    cx.peer("recvn 0 20000");
+    until("completion", || poll1(p.fd, 0, 0) == "ERR");
+    let ep = sys::epoll();
+    sys::ep_add(ep, p.fd, libc::EPOLLIN | libc::EPOLLRDHUP, 7).expect("add");
+    say!("poll {}", poll1(p.fd, POLLIN | libc::POLLRDHUP, 0));
+    say!("epoll {:x?}", sys::ep_wait(ep, 0));
+    say!("at once -> {}", show(sys::recv(p.fd, &mut [0; 9], libc::MSG_DONTWAIT)));
+    cx.tell("later 60 send 0 hi");
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    cx.answer();
+    cx.tell("later 60 discard 0");
+    say!("write -> {}", show(sys::write(p.fd, &[6; 30000])));
+    cx.answer();
+    say!("shut -> {}", show(sys::shutdown(p.fd, libc::SHUT_RD)));
+    say!("again -> {}", show(sys::write(p.fd, b"more")));
+    cx.end_by("die");
+    until("end", || poll1(p.fd, POLLIN | libc::POLLRDHUP, 0).contains("RDHUP"));
+    say!("end -> {}", show(sys::read(p.fd, &mut [0; 9])));
 }
 
 fn shared_port(cx: &mut Cx) {

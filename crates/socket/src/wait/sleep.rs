@@ -193,6 +193,8 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
     let mut patience = Patience::default();
     // Of calls without a time limit, which some handlers interrupt and others do not.
     let mut is_long = limit.0.is_some();
+    // The kernel reports an error of a connection that goes on: it would do so again at once.
+    let mut is_erring = false;
     loop {
         let number = kept::number(conn, conn.index(), fd);
         if conn.phase() == Phase::Intent && answer::refresh(conn, number) != Phase::Intent {
@@ -215,10 +217,12 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         } else {
             os::apart::FIRST_SLICE_MS
         };
+        let most = if is_erring { SLICE_MS } else { most };
         let timeout = limit.slice_ms(most).ok_or(Errno::EAGAIN)?;
+        let wanted = tcp_events(end, wish);
         let mut fds = [
             PollFd { fd: bell, events: bits::IN, revents: 0 },
-            PollFd { fd: number, events: tcp_events(end, wish), revents: 0 },
+            PollFd { fd: if is_erring { -1 } else { number }, events: wanted, revents: 0 },
             PollFd { fd: -1, events: 0, revents: 0 },
         ];
         hand_over();
@@ -227,6 +231,9 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
             false => os::poll::wait(&mut fds[..2], timeout)?,
         };
         is_long |= most == os::apart::FIRST_SLICE_MS;
+        if is_erring {
+            fds[1].revents = os::poll::peek(number, wanted);
+        }
         if fds[0].revents != 0 {
             doorbell::note_rung(conn);
         }
@@ -243,6 +250,10 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if conn.phase() == Phase::Intent && fds[1].revents != 0 {
             // (Or a connect() that failed.)
             answer::is_established(conn, number);
+        }
+        is_erring = conn.phase() == Phase::Smc && fds[1].revents == bits::ERR;
+        if is_erring {
+            continue;
         }
         ready::note_tcp(conn, end, number, u32::from(fds[1].revents as u16));
         if fds[1].revents & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, number) {
