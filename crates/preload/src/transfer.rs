@@ -11,7 +11,7 @@ use core::iter::once;
 use os::net::msg;
 use os::poll::bits;
 use socket::buffer::{Piece, Sink, Supply};
-use socket::{Errno, Outcome, stream};
+use socket::{Errno, Outcome, stream, told};
 use sync::{AtomicBool, Ordering};
 
 const BOUNCE: usize = 16 * 1024;
@@ -164,16 +164,22 @@ const PIPE_STEP: usize = 4096;
 fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     let Some(mut lent) = Bounce::borrow() else { return Outcome::Fail(Errno::ENOMEM) };
     let bounce = lent.bytes();
-    let mut may_wait = flags & SPLICE_F_NONBLOCK == 0;
+    // (The flag is the pipe's alone: the socket has O_NONBLOCK.)
+    let may_wait_for_room = flags & SPLICE_F_NONBLOCK == 0;
     let mut moved = 0;
     while moved < len {
-        if !has_room(to, may_wait) {
+        if !has_room(to, may_wait_for_room && moved == 0) {
             return if moved > 0 { Outcome::Done(moved) } else { Outcome::Fail(Errno::EAGAIN) };
         }
-        let wait = if may_wait { 0 } else { msg::DONTWAIT };
+        let wait = if moved == 0 { 0 } else { msg::DONTWAIT };
         let step = (len - moved).min(PIPE_STEP);
         let seen = match receive_into(from, bounce.as_mut_ptr().cast(), step, msg::PEEK | wait) {
             Outcome::Done(seen @ 1..) => seen,
+            Outcome::Fail(errno) if moved > 0 => {
+                // The next call is to be told.
+                told::tell_again(from, errno);
+                return Outcome::Done(moved);
+            }
             other => return if moved > 0 { Outcome::Done(moved) } else { other },
         };
         // SAFETY: `seen` bytes of the buffer are filled; the pipe end is not ours, so this is libc's write.
@@ -183,7 +189,6 @@ fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
         }
         let _ = receive_into(from, bounce.as_mut_ptr().cast(), wrote as usize, msg::DONTWAIT);
         moved += wrote as usize;
-        may_wait = false;
     }
     Outcome::Done(moved)
 }
@@ -212,7 +217,7 @@ fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
         other => return other,
     }
     if stream::space(to, len) == 0 {
-        if !may_wait || os::fd::is_nonblocking(to) {
+        if os::fd::is_nonblocking(to) {
             return Outcome::Fail(Errno::EAGAIN);
         }
         let mut entry = os::poll::PollFd { fd: to, events: bits::OUT, revents: 0 };

@@ -30,7 +30,7 @@ const SPECIAL: Flags = flag::TCP_ENDED
 /// Sends `source`, if it is all of `total` and there is room for it; `false` if nothing was sent.
 #[inline(always)]
 pub(crate) fn send<S: Supply>(conn: &Conn, end: End, fd: i32, source: S, total: usize, flags: i32) -> bool {
-    const UNUSUAL: i32 = msg::OOB | msg::ZEROCOPY | msg::MORE;
+    const UNUSUAL: i32 = msg::OOB | msg::ZEROCOPY | msg::MORE | msg::FASTOPEN;
     let is_usual = S::IS_WHOLE && flags & UNUSUAL == 0 && source.len() == total && total != 0;
     if !is_usual || afterwards::any() {
         return false;

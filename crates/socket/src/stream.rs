@@ -492,11 +492,16 @@ impl<'c> Transmit<'c> {
     /// What is not ordinary.
     #[inline(never)]
     fn run<S: Supply>(&mut self, mut rest: Rest<S, impl Iterator<Item = S>>, total: usize) -> Outcome {
+        if self.flags & msg::FASTOPEN != 0 {
+            // libc says what it says of a connected socket, and sends nothing.
+            return Outcome::Forward;
+        }
         if self.flags & (msg::OOB | msg::ZEROCOPY) != 0 {
             // Urgent data marks a place in the TCP stream, so the direction moves there first.
             return demote_for(self.conn, &self.end, self.fd);
         }
         if total == 0 {
+            ready::ask_for_peer(self.conn, &self.end, self.fd);
             return self.check_open().err().unwrap_or(Outcome::Done(0));
         }
         while self.sent < total {
@@ -525,8 +530,11 @@ impl<'c> Transmit<'c> {
     #[inline]
     fn check_open(&mut self) -> Result<(), Outcome> {
         let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::WRITE != 0;
+        if is_shut && !self.conn.has(flag::TCP_ENDED) {
+            ready::ask_for_peer(self.conn, &self.end, self.fd);
+        }
         if is_shut || self.conn.has(flag::RESET) {
-            return Err(self.broken(is_shut));
+            return Err(self.broken());
         }
         if ready::is_peer_gone(self.conn, &self.end) {
             // (A peer that has shut both ways down answers what TCP now brings by its reset.)
@@ -534,7 +542,7 @@ impl<'c> Transmit<'c> {
                 ready::provoke_reset(self.conn, &self.end, self.fd);
             }
             if self.conn.has(flag::RESET) {
-                return Err(self.broken(is_shut));
+                return Err(self.broken());
             }
             return Err(Outcome::Forward);
         }
@@ -546,9 +554,9 @@ impl<'c> Transmit<'c> {
 
     /// As TCP has it: a reset is told once, by whichever call comes first; then, and after our own shutdown,
     /// EPIPE.
-    fn broken(&mut self, is_shut: bool) -> Outcome {
+    fn broken(&mut self) -> Outcome {
         if self.sent == 0 && !self.conn.has(flag::RESET_TOLD) {
-            if !is_shut {
+            if self.conn.has(flag::RESET) {
                 return told::tell_reset(self.conn, self.fd);
             }
             if os::poll::peek(self.fd, 0) & os::poll::bits::ERR != 0 {

@@ -44,6 +44,7 @@ mod cases_slots;
 mod cases_stack;
 mod cases_stack_all;
 mod cases_stall;
+mod cases_told;
 mod cases_turns;
 mod cases_values;
 mod context;
@@ -59,6 +60,7 @@ fn all() -> Vec<Case> {
         cases_data::CASES,
         cases_close::CASES,
         cases_ends::CASES,
+        cases_told::CASES,
         cases_slots::CASES,
         cases_sharer::CASES,
         cases_signal::CASES,

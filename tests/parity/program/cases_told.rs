@@ -1,0 +1,103 @@
+//! Calls that are told of an end although they move nothing.
+//! Invariant: rows say only what TCP decides: no sizes, no times.
+
+use crate::context::{Case, Cx, fill, say, settle};
+use isthmus_tests::sys::{self, Fd, poll1, show, so_error};
+use libc::{MSG_FASTOPEN, MSG_NOSIGNAL, O_NONBLOCK, POLLIN, POLLOUT, POLLRDHUP, SHUT_WR, SPLICE_F_NONBLOCK};
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("told.send_of_nothing", send_of_nothing),
+    case("told.splice_into_what_nobody_reads", splice_into_what_nobody_reads),
+    case("told.splice_out_of_a_reset", splice_out_of_a_reset),
+    case("told.splice_waits_for_the_socket", splice_waits_for_the_socket),
+    case("told.fast_open_when_connected", fast_open_when_connected),
+    case("told.reset_after_own_shutdown", reset_after_own_shutdown),
+];
+
+fn state(fd: Fd) -> String {
+    poll1(fd, POLLIN | POLLOUT | POLLRDHUP, 0)
+}
+
+fn nothing(fd: Fd) -> String {
+    show(sys::send(fd, b"", MSG_NOSIGNAL))
+}
+
+fn send_of_nothing(cx: &mut Cx) {
+    let p = cx.warm();
+    say!("open {}", nothing(p.fd));
+    say!("send -> {}", show(sys::send(p.fd, b"unread", MSG_NOSIGNAL)));
+    settle();
+    cx.end_by("die");
+    settle();
+    say!("nothing {}, {}, {}", nothing(p.fd), nothing(p.fd), state(p.fd));
+    say!("read {}, error {}", show(sys::read(p.fd, &mut [0; 9])), so_error(p.fd));
+}
+
+/// An event loop that moves its bytes by splice alone learns of the end by it.
+fn splice_into_what_nobody_reads(cx: &mut Cx) {
+    for may_wait in [true, false] {
+        let p = cx.pair();
+        let (from, to) = sys::pipe(0);
+        fill(p.fd);
+        sys::write(to, b"bytes").expect("write");
+        if !may_wait {
+            sys::nonblocking(p.fd, true);
+        }
+        cx.ask(&format!("linger {} 1 0", p.id));
+        cx.ask(&format!("close {}", p.id));
+        settle();
+        for flags in [SPLICE_F_NONBLOCK, 0, SPLICE_F_NONBLOCK] {
+            say!("splice -> {}", show(sys::splice(from, p.fd, 5, flags)));
+        }
+    }
+}
+
+fn splice_out_of_a_reset(cx: &mut Cx) {
+    let p = cx.warm();
+    let (_from, to) = sys::pipe(0);
+    cx.ask("send 0 tail");
+    crate::context::until_queued(p.fd, 4);
+    say!("send -> {}", show(sys::send(p.fd, b"unread", MSG_NOSIGNAL)));
+    settle();
+    cx.end_by("exit");
+    settle();
+    for _ in 0..3 {
+        say!("splice -> {}", show(sys::splice(p.fd, to, 100, 0)));
+    }
+    say!("error {}", so_error(p.fd));
+}
+
+/// SPLICE_F_NONBLOCK is about the pipe.
+fn splice_waits_for_the_socket(cx: &mut Cx) {
+    let p = cx.warm();
+    let (_from, to) = sys::pipe(0);
+    cx.tell("later 80 send 0 late");
+    say!("splice -> {}", show(sys::splice(p.fd, to, 100, SPLICE_F_NONBLOCK)));
+    cx.answer();
+    say!("flags -> {}", show(sys::fcntl(p.fd, libc::F_SETFL, O_NONBLOCK)));
+    say!("splice -> {}", show(sys::splice(p.fd, to, 100, 0)));
+}
+
+fn fast_open_when_connected(cx: &mut Cx) {
+    let p = cx.warm();
+    say!("send -> {}", show(sys::send(p.fd, b"early", MSG_FASTOPEN)));
+    say!("send -> {}", show(sys::send(p.fd, b"more", 0)));
+    say!("read {}", cx.ask("recvn 0 4"));
+}
+
+fn reset_after_own_shutdown(cx: &mut Cx) {
+    let p = cx.warm();
+    say!("send -> {}", show(sys::send(p.fd, b"unread", MSG_NOSIGNAL)));
+    settle();
+    say!("shut -> {}", show(sys::shutdown(p.fd, SHUT_WR)));
+    cx.end_by("exit");
+    settle();
+    for _ in 0..2 {
+        say!("send -> {}", show(sys::send(p.fd, b"x", MSG_NOSIGNAL)));
+    }
+    say!("{}, read {}", state(p.fd), show(sys::read(p.fd, &mut [0; 9])));
+}
