@@ -288,7 +288,7 @@ impl Receive<'_> {
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
         let entry = address(self);
         let call = self.stay.begin(self.conn, fd, entry);
-        let slept = wait::sleep(self.conn, &self.end, fd, wish, limit, call);
+        let slept = wait::sleep(self.conn, &self.end, fd, wish, limit.with_moved(self.got), call);
         self.fd = kept::number(self.conn, self.conn.index(), self.fd);
         match slept {
             Ok(()) => Step::Retry,
@@ -716,7 +716,7 @@ impl<'c> Transmit<'c> {
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
         let entry = address(self);
         let call = self.stay.begin(self.conn, fd, entry);
-        let slept = wait::sleep(self.conn, &self.end, fd, Wish::Space, limit, call);
+        let slept = wait::sleep(self.conn, &self.end, fd, Wish::Space, limit.with_moved(self.sent), call);
         self.fd = kept::number(self.conn, self.conn.index(), self.fd);
         match slept {
             Ok(()) => Step::Retry,

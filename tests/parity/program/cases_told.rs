@@ -1,9 +1,12 @@
-//! Calls that are told of an end although they move nothing.
+//! Calls that are told of an end although they move nothing, or of a signal when they have moved something.
 //! Invariant: rows say only what TCP decides: no sizes, no times.
 
 use crate::context::{Case, Cx, fill, say, settle};
 use isthmus_tests::sys::{self, Fd, poll1, show, so_error};
-use libc::{MSG_FASTOPEN, MSG_NOSIGNAL, O_NONBLOCK, POLLIN, POLLOUT, POLLRDHUP, SHUT_WR, SPLICE_F_NONBLOCK};
+use libc::{
+    MSG_FASTOPEN, MSG_NOSIGNAL, MSG_WAITALL, O_NONBLOCK, POLLIN, POLLOUT, POLLRDHUP, SHUT_WR,
+    SPLICE_F_NONBLOCK,
+};
 
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
     Case { name, shm: false, run }
@@ -16,6 +19,8 @@ pub(crate) const CASES: &[Case] = &[
     case("told.splice_waits_for_the_socket", splice_waits_for_the_socket),
     case("told.fast_open_when_connected", fast_open_when_connected),
     case("told.reset_after_own_shutdown", reset_after_own_shutdown),
+    case("told.signal_with_some_bytes_read", signal_with_some_bytes_read),
+    case("told.signal_with_some_bytes_written", signal_with_some_bytes_written),
 ];
 
 fn state(fd: Fd) -> String {
@@ -100,4 +105,26 @@ fn reset_after_own_shutdown(cx: &mut Cx) {
         say!("send -> {}", show(sys::send(p.fd, b"x", MSG_NOSIGNAL)));
     }
     say!("{}, read {}", state(p.fd), show(sys::read(p.fd, &mut [0; 9])));
+}
+
+/// What has come is returned, whatever SA_RESTART says.
+fn signal_with_some_bytes_read(cx: &mut Cx) {
+    let p = cx.warm();
+    sys::catch(libc::SIGALRM, true);
+    cx.ask("send 0 some");
+    cx.tell("later 600 send 0 rest");
+    sys::alarm_in(150);
+    say!("read -> {}", show(sys::recv(p.fd, &mut [0; 8], MSG_WAITALL)));
+    say!("signals {}", sys::hits());
+    say!("read -> {}", show(sys::recv(p.fd, &mut [0; 4], MSG_WAITALL)));
+    cx.answer();
+}
+
+fn signal_with_some_bytes_written(cx: &mut Cx) {
+    let p = cx.warm();
+    sys::catch(libc::SIGALRM, true);
+    let much = vec![0; 48 << 20];
+    sys::alarm_in(400);
+    let sent = sys::write(p.fd, &much);
+    say!("written some {}, signals {}", sent.is_ok_and(|count| count > 0 && count < much.len()), sys::hits());
 }

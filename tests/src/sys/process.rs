@@ -118,6 +118,17 @@ pub fn hits() -> usize {
     HITS.load(Ordering::SeqCst)
 }
 
+/// SIGALRM comes in so many milliseconds, once.
+pub fn alarm_in(ms: u64) {
+    let once = libc::itimerval {
+        it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 },
+        it_value: libc::timeval { tv_sec: ms as i64 / 1000, tv_usec: ms as i64 % 1000 * 1000 },
+    };
+    // SAFETY: the value outlives the call; the old one is not asked for.
+    let told = unsafe { libc::setitimer(libc::ITIMER_REAL, &once, null_mut()) };
+    assert_eq!(told, 0, "setitimer");
+}
+
 /// How many of the handler's writes did not succeed.
 pub fn refused() -> usize {
     REFUSED.load(Ordering::SeqCst)

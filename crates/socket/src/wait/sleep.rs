@@ -52,6 +52,12 @@ impl Limit {
         Limit((timeout_ns != 0).then(|| os::time::monotonic_ns().saturating_add(timeout_ns)))
     }
 
+    /// The same for a call that has moved so many bytes: a signal handler ends it, whatever its flags say,
+    /// since the call has something to return.
+    pub(crate) fn with_moved(self, bytes: usize) -> Self {
+        if bytes > 0 { Limit(self.0.or(Some(u64::MAX))) } else { self }
+    }
+
     /// Milliseconds left for one sleep of at most `most` (negative: any length), rounded up. `None` if over.
     pub(crate) fn slice_ms(self, most: i32) -> Option<i32> {
         let Some(end) = self.0 else { return Some(most) };
