@@ -30,7 +30,7 @@ pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     }
     end.mine().closed.fetch_or(closing::by_shutdown(how), Shared::SeqCst);
     sync::fence(Ordering::SeqCst);
-    if conn.interest.has_blocked(Ordering::Acquire) {
+    if doorbell::is_waited_for(&conn, &end) {
         doorbell::kick(&conn, &end);
     }
     end.wake_napping();
@@ -59,7 +59,7 @@ pub fn before_dissolving(fd: i32) -> AfterClose {
     }
     end.mine().closed.fetch_or(ClosedBy::ABORT, Shared::Relaxed);
     end.say_closed();
-    if conn.interest.has_blocked(Ordering::Acquire) {
+    if doorbell::is_waited_for(&conn, &end) {
         doorbell::kick(&conn, &end);
     }
     end.wake_napping();

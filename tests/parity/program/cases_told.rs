@@ -19,6 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     case("told.splice_waits_for_the_socket", splice_waits_for_the_socket),
     case("told.fast_open_when_connected", fast_open_when_connected),
     case("told.reset_after_own_shutdown", reset_after_own_shutdown),
+    case("told.shutdown_by_another_process", shutdown_by_another_process),
     case("told.signal_with_some_bytes_read", signal_with_some_bytes_read),
     case("told.signal_with_some_bytes_written", signal_with_some_bytes_written),
 ];
@@ -105,6 +106,23 @@ fn reset_after_own_shutdown(cx: &mut Cx) {
         say!("send -> {}", show(sys::send(p.fd, b"x", MSG_NOSIGNAL)));
     }
     say!("{}, read {}", state(p.fd), show(sys::read(p.fd, &mut [0; 9])));
+}
+
+/// A blocked writer is told at once of the shutdown of another process that has the socket, also if that one
+/// has not used it before.
+fn shutdown_by_another_process(cx: &mut Cx) {
+    let p = cx.pair();
+    let child = sys::fork(|| {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        u8::from(sys::shutdown(p.fd, SHUT_WR).is_err())
+    });
+    let block = vec![7; 1 << 20];
+    let told = loop {
+        if let Err(errno) = sys::send(p.fd, &block, MSG_NOSIGNAL) {
+            break errno;
+        }
+    };
+    say!("writes until {told}, child {}", sys::wait(child));
 }
 
 /// What has come is returned, whatever SA_RESTART says.
