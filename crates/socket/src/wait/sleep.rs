@@ -195,6 +195,31 @@ pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
     spin_for(conn, 1, || (is_granted(conn, end, wish) || is_answered()).then_some(())).is_some()
 }
 
+/// One sleep on a doorbell and a TCP socket, or on the doorbell alone where the socket has an error to tell
+/// for good: that is looked at afterwards.
+fn rest(
+    [bell, socket]: [i32; 2],
+    wanted: i16,
+    timeout: i32,
+    is_erring: bool,
+    is_apart: bool,
+) -> Result<[PollFd; 3], Errno> {
+    let mut fds = [
+        PollFd { fd: bell, events: bits::IN, revents: 0 },
+        PollFd { fd: if is_erring { -1 } else { socket }, events: wanted, revents: 0 },
+        PollFd { fd: -1, events: 0, revents: 0 },
+    ];
+    hand_over();
+    match is_apart {
+        true => os::apart::wait(&mut fds, timeout)?,
+        false => os::poll::wait(&mut fds[..2], timeout)?,
+    };
+    if is_erring {
+        fds[1].revents = os::poll::peek(socket, wanted);
+    }
+    Ok(fds)
+}
+
 fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
     let mut patience = Patience::default();
     // Of calls without a time limit, which some handlers interrupt and others do not.
@@ -225,21 +250,9 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         };
         let most = if is_erring { SLICE_MS } else { most };
         let timeout = limit.slice_ms(most).ok_or(Errno::EAGAIN)?;
-        let wanted = tcp_events(end, wish);
-        let mut fds = [
-            PollFd { fd: bell, events: bits::IN, revents: 0 },
-            PollFd { fd: if is_erring { -1 } else { number }, events: wanted, revents: 0 },
-            PollFd { fd: -1, events: 0, revents: 0 },
-        ];
-        hand_over();
-        match limit.0.is_none() && is_long {
-            true => os::apart::wait(&mut fds, timeout)?,
-            false => os::poll::wait(&mut fds[..2], timeout)?,
-        };
+        let is_apart = limit.0.is_none() && is_long;
+        let fds = rest([bell, number], tcp_events(end, wish), timeout, is_erring, is_apart)?;
         is_long |= most == os::apart::FIRST_SLICE_MS;
-        if is_erring {
-            fds[1].revents = os::poll::peek(number, wanted);
-        }
         if fds[0].revents != 0 {
             doorbell::note_rung(conn);
         }
