@@ -33,6 +33,15 @@ impl Ring {
         self.has_ended() && self.words().producer.0.sent.load(Ordering::Relaxed) == FOR_GOOD
     }
 
+    /// The turn to send into it has ended: its cursor stands for good, and the direction is on TCP from
+    /// there. Whoever finds that out may say so, for they all say the same.
+    pub fn note_end_for_good(&self) {
+        self.let_out();
+        let words = &self.words().producer.0;
+        words.sent.store(FOR_GOOD, Ordering::Relaxed);
+        words.end.store(self.written(), Ordering::Release);
+    }
+
     /// How far the consumer has come, on both ways. (A measure of movement alone: a consumer that lies
     /// moves.)
     pub fn progress(&self) -> u64 {

@@ -22,6 +22,7 @@ mod hold;
 pub mod interest;
 mod known;
 pub mod layout;
+pub mod lent;
 pub mod lock;
 pub mod mutex;
 pub mod registry;
@@ -46,6 +47,10 @@ mod loom_detour;
 mod loom_edge;
 #[cfg(all(test, loom))]
 mod loom_hold;
+#[cfg(all(test, loom))]
+mod loom_home;
+#[cfg(all(test, loom))]
+mod loom_lent;
 #[cfg(all(test, loom))]
 mod loom_slab;
 #[cfg(all(test, loom))]

@@ -30,6 +30,8 @@ pub enum Denied {
     Reentered,
     /// The same living owner for longer than any holder needs: the word lies.
     Stuck,
+    /// Nobody has it any more: what was done under it is at an end.
+    Ended,
     /// The owner is stopped, frozen or deep in the kernel: it has the lock until it goes on, whenever that
     /// is.
     HeldUp,
@@ -105,6 +107,9 @@ impl Believed {
     }
 }
 
+/// The word of a lock that nobody takes any more.
+const ENDED: u64 = u64::MAX;
+
 /// The lock word, zero when free.
 #[derive(Debug)]
 #[repr(transparent)]
@@ -155,6 +160,11 @@ impl SideLock {
         loop {
             let held = self.0.load(Ordering::Relaxed);
             believed.look(held);
+            if held == ENDED {
+                // (In order behind what the last owner did.)
+                sync::fence(Ordering::Acquire);
+                return Err(Denied::Ended);
+            }
             if held == me.0 {
                 return if patience.may_be_interrupted() { Err(Denied::Reentered) } else { Ok(Guard(self)) };
             }
@@ -167,6 +177,15 @@ impl SideLock {
             attempts = attempts.wrapping_add(1);
             if attempts > SPINS { patience.give_way(attempts - SPINS) } else { pause() }
         }
+    }
+
+    /// Ends it, if nobody has it: what was done under it stays as it is, for good, and nobody can have been
+    /// in the middle of it. No owner is needed for that, so also the other side may say so, and be stopped
+    /// or killed at any instruction. Whether it has ended.
+    #[must_use]
+    pub fn end(&self) -> bool {
+        let ended = self.0.compare_exchange(0, ENDED, Ordering::AcqRel, Ordering::Acquire);
+        matches!(ended, Ok(_) | Err(ENDED))
     }
 
     /// Frees it, whoever holds it: for a slot that nobody uses.
@@ -269,6 +288,19 @@ mod tests {
         assert_eq!(lock.lock(Owner::new(8, 2), &Stopped).err(), Some(Denied::HeldUp));
         drop(held);
         assert!(lock.lock(Owner::new(8, 2), &Stopped).is_ok());
+    }
+
+    #[test]
+    fn a_lock_that_has_ended_is_nobodys_and_one_that_is_held_does_not_end() {
+        let lock = SideLock::new();
+        let held = lock.lock(Owner::new(7, 2), &Dead).unwrap();
+        assert!(!lock.end());
+        drop(held);
+        assert!(lock.end() && lock.end());
+        assert_eq!(lock.lock(Owner::new(7, 2), &Dead).err(), Some(Denied::Ended));
+        assert!(lock.try_lock(Owner::new(7, 2)).is_none());
+        lock.reset();
+        assert!(lock.lock(Owner::new(7, 2), &Dead).is_ok());
     }
 
     #[test]

@@ -56,6 +56,17 @@ turn!(Sending, tx, "send");
 turn!(Receiving, rx, "receive");
 
 impl Sending<'_> {
+    /// Ends the turn of `side` to send into `ring`, for good, if nobody has it; from either end. The peer is
+    /// to be rung, and whoever waits for room.
+    #[must_use]
+    pub fn end(side: &SideBlock, ring: &Ring) -> bool {
+        let has_ended = side.tx.0.lock.end();
+        if has_ended && !ring.has_ended_for_good() {
+            ring.note_end_for_good();
+        }
+        has_ended
+    }
+
     /// The producer of `ring`, the side's outgoing one.
     #[inline]
     pub fn producer<'t>(&'t mut self, ring: &'t Ring, known: &'t TxCache) -> Producer<'t> {
