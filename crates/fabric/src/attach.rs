@@ -78,7 +78,9 @@ impl<T: Tier> Fabric<T> {
                 let is_left = is_let_go_by(client)
                     || self.members().were_others(client, holders)
                     || (is_dead() && !self.members().has_living(client));
-                if is_left && bells::hang_private(view, &self.tier) { Ok(()) } else { Err(reason) }
+                // (Of a connection that is back on TCP only what was left in the rings is read.)
+                let is_free = is_left || is_back_on_tcp(view);
+                if is_free && bells::hang_private(view, &self.tier) { Ok(()) } else { Err(reason) }
             }
         }
     }
@@ -269,6 +271,11 @@ impl<T: Tier> Fabric<T> {
             }
         }
     }
+}
+
+/// Whether nothing will be moved through the slot any more.
+fn is_back_on_tcp(view: &SlotView) -> bool {
+    [Side::Client, Side::Server].iter().all(|side| view.outgoing(*side).has_ended_for_good())
 }
 
 #[cfg(test)]

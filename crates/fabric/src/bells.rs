@@ -59,6 +59,20 @@ pub(crate) fn open<D: Doorbell>(view: &SlotView, tier: &D, holder: D::Holder) ->
     Ok(())
 }
 
+/// Gives up the doorbells of a slot on which a connection is that is back on TCP. `is_in_calls` says whether
+/// somebody may sleep on them. They stay where one of them may be in use: whoever has read its number would
+/// ring, or drain, what the program puts there.
+pub(crate) fn give_up(view: &SlotView, tier: &impl Doorbell, is_in_calls: impl FnOnce() -> bool) -> bool {
+    let taken = view.lent_bells().take_away(is_in_calls);
+    let is_one = |bell: &i32| *bell >= 0;
+    match taken {
+        Ok(bells) => bells.into_iter().filter(is_one).for_each(|bell| tier.drop_bell(bell)),
+        // Who would have rung meanwhile found none.
+        Err(bells) => bells.into_iter().filter(is_one).for_each(|bell| tier.ring(bell)),
+    }
+    taken.is_ok()
+}
+
 /// Closes this process's descriptors of the doorbells.
 pub(crate) fn drop_all(view: &SlotView, tier: &impl Doorbell) {
     for bell in view.bells() {

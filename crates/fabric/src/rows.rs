@@ -169,20 +169,21 @@ impl<T: Tier> Connections<'_, T> {
         })
     }
 
-    /// The undecided row of a client at this address, without the kernel's help: for a server that cannot ask
-    /// it. Every row is looked at.
-    pub fn find_at(&self, client: Endpoint) -> Option<RowId> {
-        let map = self.0.mapped()?;
-        let place = (0..CONNECTION_BUCKETS * ROWS).find(|place| {
+    /// Says TCP, and why, to clients whose rows are undecided and meant: for a server that cannot ask the
+    /// kernel who its clients are, or has nothing to share any more. `is_meant` is given where the client is
+    /// (port 0 while it does not know) and where it wants to go. Every row is looked at.
+    pub fn refuse_all(&self, reason: Reason, is_meant: impl Fn(Endpoint, Endpoint) -> bool) {
+        let Some(map) = self.0.mapped().filter(|_| self.any_pending()) else { return };
+        for place in 0..CONNECTION_BUCKETS * ROWS {
             let key = map.keys[place / ROWS].0[place % ROWS].load(Acquire);
             let row = &map.connections[place / ROWS][place % ROWS];
-            key != 0
-                && key != BUSY
-                && load_endpoint(&row.sides[Side::Client as usize].at) == client
-                && verdict::read(&row.verdict, verdict::generation(&row.verdict)).is_none()
-        })?;
-        let generation = verdict::generation(&map.connections[place / ROWS][place % ROWS].verdict);
-        Some(RowId { place: place as u32, generation })
+            let generation = verdict::generation(&row.verdict);
+            let [client, target] = [&row.sides[0].at, &row.sides[1].at].map(load_endpoint);
+            let is_undecided = key != 0 && key != BUSY && verdict::read(&row.verdict, generation).is_none();
+            if is_undecided && is_meant(client, target) {
+                self.decide(RowId { place: place as u32, generation }, Side::Server, Verdict::Plain(reason));
+            }
+        }
     }
 
     /// Decides a row for the end at `side`, of which only the server may want SMC; returns the verdict that

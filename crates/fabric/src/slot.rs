@@ -4,6 +4,7 @@
 
 use crate::address::EndpointCell;
 use os::net::Endpoint;
+use shm::lent::Lent;
 use shm::segment::Segment;
 use shm::slab::{Index, LEAF, Slab};
 use shm::{Ring, Side, SlotHeader};
@@ -39,7 +40,7 @@ impl Views {
         self.0.take(os::mem::more, || SlotView {
             segment,
             slot,
-            bells: [const { AtomicI32::new(-1) }; 2],
+            bells: Lent::new(),
             home: AtomicU32::new(home),
             next: AtomicU32::new(0),
             client: EndpointCell::default(),
@@ -87,7 +88,7 @@ pub struct SlotView {
     segment: Segment,
     slot: u32,
     /// Doorbells of client and server; -1 while not open here.
-    bells: [AtomicI32; 2],
+    bells: Lent,
     /// Number of the offered or attached segment this view belongs to.
     pub(crate) home: AtomicU32,
     /// Next in whatever list of `offer` the slot is in, plus one.
@@ -157,10 +158,11 @@ impl SlotView {
         self.segment
     }
 
-    /// The doorbell that wakes `side`.
+    /// The doorbell that wakes `side`, for whoever holds a connection on the slot while he uses it; -1 where
+    /// it was given up.
     #[inline]
     pub fn bell(&self, side: Side) -> i32 {
-        self.bells[side as usize].load(Ordering::Relaxed)
+        self.bells.number(side as usize)
     }
 
     /// Remembers the two addresses of the slot's connection, for the day the slot is wanted again.
@@ -176,7 +178,17 @@ impl SlotView {
 
     /// Whether this process has both doorbells open.
     pub(crate) fn has_bells(&self) -> bool {
-        self.bells.iter().all(|bell| bell.load(Ordering::Relaxed) >= 0)
+        self.bells.places().iter().all(|bell| bell.load(Ordering::Relaxed) >= 0)
+    }
+
+    /// Whether it has one of them.
+    pub fn has_any_bell(&self) -> bool {
+        self.bells.places().iter().any(|bell| bell.load(Ordering::Relaxed) >= 0)
+    }
+
+    /// Whether one of them is descriptor `number`.
+    pub fn has_bell(&self, number: i32) -> bool {
+        self.bells.places().iter().any(|bell| bell.load(Ordering::Relaxed) == number)
     }
 
     /// Which doorbells those are.
@@ -194,6 +206,11 @@ impl SlotView {
         self.users.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Whether one socket of this process, and nothing else, uses it.
+    pub(crate) fn has_one_user(&self) -> bool {
+        self.users.load(Ordering::Relaxed) == 1
+    }
+
     /// Whether anybody in this process uses it.
     pub(crate) fn is_used(&self) -> bool {
         self.users.load(Ordering::Relaxed) != 0
@@ -201,6 +218,11 @@ impl SlotView {
 
     /// The numbers of the doorbells of client and server, to be made or closed.
     pub(crate) fn bells(&self) -> &[AtomicI32; 2] {
+        self.bells.places()
+    }
+
+    /// The same, to be taken away from who may use them.
+    pub(crate) fn lent_bells(&self) -> &Lent {
         &self.bells
     }
 }

@@ -99,10 +99,14 @@ fn borrow_socket() -> Result<i32> {
     // SAFETY: socket(2) with integers.
     let fd =
         check(unsafe { syscall!(nr::__NR_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG) })?;
-    crate::fd::raise(fd as i32)
+    // (Where no number of the program's is to be ours, it is for one question only.)
+    Ok(crate::fd::raise_if_room(fd as i32).unwrap_or(fd as i32))
 }
 
 fn return_socket(fd: i32) {
+    if !crate::fd::is_internal(fd) {
+        return crate::fd::close(fd);
+    }
     let word = u64::from(crate::process::cached_pid()) << 32 | (fd + 1) as u64;
     if Cached::here().0.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         crate::fd::close(fd);

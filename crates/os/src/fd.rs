@@ -101,11 +101,15 @@ fn fcntl(fd: i32, cmd: u32, arg: usize) -> Result<usize> {
 /// lifted for the instant of the duplication, so the program's own numbers are not used up), else in the
 /// upper half below it. Errors: whatever the kernel says; `fd` is closed then too.
 pub fn raise(fd: i32) -> Result<i32> {
-    let moved = crate::limits::with_room_above_soft_limit(internal_below, |floor| {
+    raise_if_room(fd).inspect_err(|_| close(fd))
+}
+
+/// The same, but `fd` stays open where there is no number for it.
+pub(crate) fn raise_if_room(fd: i32) -> Result<i32> {
+    let number = crate::limits::with_room_above_soft_limit(internal_below, |floor| {
         fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize)
-    });
+    })? as i32;
     close(fd);
-    let number = moved? as i32;
     if let Some((word, bit)) = place(number) {
         word.fetch_or(bit, Ordering::Relaxed);
     }

@@ -1,8 +1,11 @@
 //! Limits of this process (prlimit(2)). Owns: that the soft limit of descriptors is lifted for an instant
 //! only, and put back.
 
+use crate::part::Part as _;
 use crate::raw::{nr, syscall};
+use crate::time::monotonic_ns;
 use crate::{Result, check};
+use sync::{AtomicU64, Ordering};
 
 /// Lowest number an internal descriptor gets where the limit leaves a choice; programs that use `select` or
 /// count descriptors stay below.
@@ -79,7 +82,30 @@ pub(crate) fn with_room_above_soft_limit<T>(
 
 /// How many of a program's numbers may be ours.
 fn allowance(limit: i32) -> u32 {
-    (limit.saturating_sub(FEW_NUMBERS) / 4).max(0) as u32
+    if is_short() { 0 } else { (limit.saturating_sub(FEW_NUMBERS) / 4).max(0) as u32 }
+}
+
+/// Until when none of a program's numbers is to be ours: it was short of them.
+pub(crate) struct Shortage(AtomicU64);
+
+impl Shortage {
+    pub(crate) const fn new() -> Self {
+        Shortage(AtomicU64::new(0))
+    }
+}
+
+/// A program that was short of numbers most likely is so again soon: for so long it has all of them.
+const SHORT_FOR_NS: u64 = 1_000_000_000;
+
+/// The program was short of a number that one of ours had.
+pub fn note_shortage() {
+    Shortage::here().0.store(monotonic_ns().saturating_add(SHORT_FOR_NS), Ordering::Relaxed);
+}
+
+/// Whether it was a while ago.
+pub fn is_short() -> bool {
+    let until = Shortage::here().0.load(Ordering::Relaxed);
+    until != 0 && monotonic_ns() < until
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::apart::Due;
 use crate::confined::Filter;
 use crate::diag::Cached;
 use crate::fd::Internal;
+use crate::limits::Shortage;
 use crate::part::Part;
 use crate::poll::Narrow;
 use crate::process::CachedPid;
@@ -38,6 +39,7 @@ parts! {
     narrow: Narrow,
     diag: Cached,
     internal: Internal,
+    shortage: Shortage,
     due: Due,
 }
 

@@ -6,7 +6,7 @@ use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use os::net::Endpoint;
 use socket::table::{self, Entry};
-use socket::{Errno, Outcome, client, close as closing, server};
+use socket::{Errno, Outcome, client, close as closing, server, spare};
 use sync::{AtomicBool, Ordering};
 
 /// Of accept4.
@@ -178,9 +178,8 @@ fn linger(fd: c_int) {
 /// dup2 and dup3: `new` is closed on the way.
 fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
     if os::fd::is_internal(new) && !is_borrowed() {
-        // Descriptors that nobody needs make way.
-        socket::spare::give_back_descriptors();
-        if os::fd::is_internal(new) {
+        // Descriptors that nobody needs make way, and a connection goes back to TCP.
+        if !socket::spare::make_way(new) {
             return Outcome::Fail(Errno::EBADF);
         }
     }
@@ -208,8 +207,15 @@ pub(crate) fn made(call: impl Fn() -> c_int) -> c_int {
 #[cold]
 #[inline(never)]
 fn made_after_all(call: impl Fn() -> c_int) -> c_int {
-    if is_active() && !is_borrowed() && socket::spare::give_back_descriptors() {
-        return call();
+    if is_active() && !is_borrowed() {
+        for step in spare::Step::ALL {
+            if spare::give_back_descriptors(step) {
+                let made = call();
+                if made >= 0 || hook::last() != Errno::EMFILE {
+                    return made;
+                }
+            }
+        }
     }
     hook::fail(Errno::EMFILE) as c_int
 }

@@ -95,7 +95,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     if is_unshared && !rows.any_pending() {
         return Err(Reason::PEERNOSMC);
     }
-    let Found { row, cookie, side, at } = find(fd, !is_unshared)?;
+    let Found { row, cookie, side, at } = find_open(fd, !is_unshared)?;
     let opened = fabric().attach(row);
     let (index, view) = opened.inspect_err(|reason| {
         if rows.decide(row, side, Verdict::Plain(*reason)) == Verdict::Smc {
@@ -206,6 +206,15 @@ impl Addresses {
     }
 }
 
+/// As [`find`]; PEERNOSMC also for one that was shared at this end, and is back on TCP.
+fn find_open(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
+    let found = find(fd, may_be_anothers)?;
+    match fabric().connections().is_dissolved(found.row, found.side) {
+        true => Err(Reason::PEERNOSMC),
+        false => Ok(found),
+    }
+}
+
 /// The row of the connection `fd` is an end of. An inherited or passed socket may also be the client's end,
 /// or one that was taken up before.
 /// Reasons: PEERNOSMC if there is none, PEERDECL for another user's, MEM if the kernel cannot be asked.
@@ -227,7 +236,7 @@ fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
         Err(Errno::ENOENT) | Ok(diag::Found { state: LISTEN, .. }) if may_be_anothers && at.are_here() => {
             return find_served(fd, at);
         }
-        asked => asked.map_err(|errno| refuse_unasked(at.peer, errno))?,
+        asked => asked.map_err(|errno| refuse_unasked(at, errno))?,
     };
     let row = fabric().connections().find(client.cookie).ok_or(Reason::PEERNOSMC)?;
     // (Of a socket without a descriptor older kernels tell no owner.)
@@ -272,14 +281,15 @@ pub(crate) fn has_ended(fd: i32) -> bool {
     net::is_unconnected_tcp(fd) && find_ended(fd).is_some()
 }
 
-/// The kernel could not be asked who the client is: it must not wait for an answer.
-fn refuse_unasked(client: Endpoint, errno: os::Errno) -> Reason {
+/// The kernel could not be asked who the client is: it must not wait for an answer. (Nor must another one
+/// that does not know its own address yet, for it may be this.)
+fn refuse_unasked(at: Addresses, errno: os::Errno) -> Reason {
     if !errno.is_shortage() {
         return Reason::PEERNOSMC;
     }
-    if let Some(row) = fabric().connections().find_at(client) {
-        fabric().connections().decide(row, Side::Server, Verdict::Plain(Reason::MEM));
-    }
+    fabric().connections().refuse_all(Reason::MEM, |client, target| {
+        client == at.peer || (client.port == 0 && target == at.local)
+    });
     Reason::MEM
 }
 

@@ -6,9 +6,10 @@ use crate::held::{all, hold_index};
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
-use crate::{answer, decide};
+use crate::{answer, decide, flag};
 use fabric::Reason;
 use fabric::door::{Directory as _, Rendezvous as _};
+use os::net::Endpoint;
 use sync::Ordering;
 
 /// Whose registry this process has mapped.
@@ -33,6 +34,11 @@ pub fn before(is_counted: bool) {
             settle(fd, index, is_counted);
         }
     }
+    leave();
+}
+
+/// Nothing stays but the slots of connections.
+fn leave() {
     for (index, _) in all() {
         let Some(held) = hold_index(index) else { continue };
         if held.phase().is_tied() && held.view().is_some() {
@@ -41,6 +47,40 @@ pub fn before(is_counted: bool) {
         }
     }
     fabric().leave();
+}
+
+/// The program is short of descriptors, to the last one: what is shared with others is left as before such a
+/// change. Connections in shared memory go on, and listeners are announced again when they accept, once the
+/// shortage is over. Whether there was anything to leave.
+pub(crate) fn leave_for_a_while() -> bool {
+    if fabric().tier().mapped().is_none() {
+        return false;
+    }
+    fabric().tier().begin_change();
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(index) = entry else { continue };
+        let Some(held) = hold_index(index) else { continue };
+        match held.phase() {
+            Phase::Listening => {
+                fabric().tier().forget(held.role.listener.load(Ordering::Relaxed), fd);
+                // (As if it had been another's: see `server::announce_again`.)
+                held.role.era.store(0, Ordering::Relaxed);
+                // Clients that have found it, and that nobody has accepted, do not wait for an answer.
+                let port = u32::from(held.role.port.load(Ordering::Relaxed));
+                let is_its = |target: Endpoint| u32::from(target.port) == port;
+                fabric().connections().refuse_all(Reason::MEM, |_, target| is_its(target));
+            }
+            Phase::Accepted => decide::refuse(fd),
+            Phase::Intent if held.has(flag::ESTABLISHED) => {
+                answer::retract(&held, fd, Reason::MEM);
+            }
+            _ => {}
+        }
+    }
+    leave();
+    fabric().give_up_offers();
+    fabric().tier().end_change();
+    true
 }
 
 /// After the change, or after it has failed.

@@ -58,6 +58,10 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
         let shut = end.mine().closed.load(Shared::SeqCst);
         (others_rx && (has_data(conn, end) || shut & shm::ClosedBy::READ != 0))
             || (others_tx && (may_write(conn, end) || shut & shm::ClosedBy::WRITE != 0))
+            // (Blocked calls go to libc then; of sets the kernel's record of TCP tells.)
+            || (others_tx
+                && crate::ready::writes_outside(end)
+                && conn.interest.tx_waiters.load(Ordering::Acquire) > u32::from(mine_tx))
             || has_edge
             || (conn.has(flag::HELD_OPEN)
                 && is_another_blocked(conn, u32::from(mine_rx) + u32::from(mine_tx)))

@@ -125,10 +125,29 @@ impl End {
     }
 
     /// The turn to send: EAGAIN if a signal handler interrupted the same call in the same thread, or if a
-    /// process that is stopped has it and the call may not wait; ECONNRESET if the word lies.
+    /// process that is stopped has it and the call may not wait; ECONNRESET if the word lies; [`ON_TCP`].
     #[inline]
     pub(crate) fn send_turn(&self, conn: &Conn, may_wait: bool) -> Result<Sending<'static>, Errno> {
-        patiently(may_wait, || Sending::take(self.mine(), me(), &patience(conn)))
+        patiently(may_wait, || Sending::take(self.mine(), me(), &patience(conn))).inspect_err(|errno| {
+            // (Whoever ended it may have died over saying so.)
+            if *errno == ON_TCP && !self.outgoing.has_ended_for_good() {
+                self.outgoing.note_end_for_good();
+            }
+        })
+    }
+
+    /// Ends the turn to send of `side`, this one's or the peer's: that direction is on TCP for good. Not
+    /// where somebody has it for longer than a copy takes: he is stopped, or interrupted by this very call.
+    pub(crate) fn end_turn(&self, side: Side) -> bool {
+        let block = &self.view.header().sides[side as usize];
+        let ring = self.view.outgoing(side);
+        (0..shm::lock::YIELDS).any(|_| {
+            let has_ended = Sending::end(block, ring);
+            if !has_ended {
+                os::process::yield_now();
+            }
+            has_ended
+        })
     }
 
     /// The turn to receive, the same.
@@ -142,6 +161,10 @@ impl End {
         self.mine().nonblocking.load(Shared::Relaxed) != 0
     }
 }
+
+/// Of a turn to send: nobody takes it any more, for the direction is on TCP for good. (No call of ours fails
+/// with it.)
+pub(crate) const ON_TCP: Errno = Errno::ENOTCONN;
 
 #[inline]
 fn patience(conn: &Conn) -> Yielding {
@@ -165,7 +188,11 @@ fn refused<T>(mut denied: Denied, may_wait: bool, take: impl Fn() -> Result<T, D
             Err(again) => denied = again,
         }
     }
-    Err(if denied == Denied::Stuck { Errno::ECONNRESET } else { Errno::EAGAIN })
+    Err(match denied {
+        Denied::Stuck => Errno::ECONNRESET,
+        Denied::Ended => ON_TCP,
+        Denied::Reentered | Denied::HeldUp => Errno::EAGAIN,
+    })
 }
 
 /// This side's own doorbell.

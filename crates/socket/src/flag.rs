@@ -116,6 +116,10 @@ flags! {
     HELD_OPEN = 24;
     /// TCP_CORK is on: what is written is held back.
     CORKED = 25;
+    /// It was shared, and is back on TCP: the slot is this process's to let go of still.
+    DEMOTED = 26;
+    /// Its epoll sets were told that this direction is on TCP for good.
+    TOLD_OUTSIDE = 27;
 }
 
 #[cfg(test)]

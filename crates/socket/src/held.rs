@@ -108,7 +108,12 @@ fn take_over() {
 #[inline]
 pub(crate) fn hold_index(index: Index) -> Option<Held> {
     take_note();
-    let conn = sockets().get(index)?;
+    hold_seen(index, sockets().get(index)?)
+}
+
+/// The same by who has looked at it already.
+#[inline]
+pub(crate) fn hold_seen(index: Index, conn: &'static Conn) -> Option<Held> {
     let held = Held { conn, index };
     // Whether it is anybody's is told by the same word: a free one is let go again, and stays free.
     // (In one order with the closer's look at it, after which nobody finds the number.)

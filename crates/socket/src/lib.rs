@@ -34,6 +34,7 @@ pub mod fork;
 mod handshake;
 mod held;
 mod here;
+mod home;
 mod inherited;
 mod interest;
 mod kept;

@@ -2,7 +2,7 @@
 //! `Conn::transition` alone changes a phase, by what this says; whoever calls it has made sure of the rest
 //! (the turn, the verdict).
 
-use Event::{Accepted, Closed, Forsaken, Listened, Offered, Refused, Shared, Watched, Withdrawn};
+use Event::{Accepted, Closed, Demoted, Forsaken, Listened, Offered, Refused, Shared, Watched, Withdrawn};
 use Phase::{Fresh, Intent, Listening, Plain, Smc};
 
 /// Where a socket is in its life.
@@ -61,6 +61,8 @@ pub(crate) enum Event {
     Shared,
     /// The verdict is PLAIN, or it never comes to one.
     Refused,
+    /// Both directions are on TCP for good, and nothing is left to read in the ring.
+    Demoted,
     /// The slot is another connection's by now.
     Forsaken,
     /// A listener is announced no more.
@@ -80,7 +82,7 @@ pub(crate) const fn next(phase: Phase, event: Event) -> Option<Phase> {
         (Phase::Accepted | Intent, Shared) => Some(Smc),
         // (A fresh socket that listens, or is connected without an offer, is none of ours either.)
         (Phase::Accepted | Intent | Fresh, Refused) => Some(Plain),
-        (Smc | Intent, Forsaken) => Some(Plain),
+        (Smc, Demoted) | (Smc | Intent, Forsaken) => Some(Plain),
         (Listening, Withdrawn) => Some(Plain),
         (Listening | Phase::Accepted | Intent | Smc | Plain | Fresh, Closed) => Some(Phase::Free),
         _ => None,
@@ -96,8 +98,8 @@ mod tests {
     use super::*;
     use std::fmt::Write as _;
 
-    const EVENTS: [Event; 9] =
-        [Listened, Event::Accepted, Watched, Offered, Shared, Refused, Forsaken, Withdrawn, Closed];
+    const EVENTS: [Event; 10] =
+        [Listened, Event::Accepted, Watched, Offered, Shared, Refused, Demoted, Forsaken, Withdrawn, Closed];
 
     fn grid() -> String {
         let mut text = String::from("phase, event: the next phase (what is not here changes nothing)\n");

@@ -186,7 +186,7 @@ impl Round<'_> {
             if ready::is_half_closed_by_peer(&end) {
                 ready::ask_for_half_closed_peer(&conn, &end, fd);
             }
-            self.private[at].events = tcp_events(&conn, events);
+            self.private[at].events = tcp_events(&conn, &end, events);
             change_waiters(&conn, &end, events, 1);
             call.add(&conn, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
             let is_loud = doorbell::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
@@ -300,7 +300,7 @@ fn change_waiters(conn: &Conn, end: &End, events: i16, by: i32) {
     sleepers::count_sleepers(conn, end, counted(READ_SIDE), counted(WRITE_SIDE));
 }
 
-fn tcp_events(conn: &Conn, events: i16) -> i16 {
+fn tcp_events(conn: &Conn, end: &End, events: i16) -> i16 {
     let mut wanted = events & bits::PRI;
     if conn.phase() == Phase::Intent {
         // Until the answer TCP tells about the connect, and about a server that speaks TCP.
@@ -310,6 +310,9 @@ fn tcp_events(conn: &Conn, events: i16) -> i16 {
     // TCP bytes come after a move back to TCP, or from a peer that lies; the level tells which.
     if events & READ_SIDE != 0 {
         wanted |= bits::IN;
+    }
+    if ready::writes_outside(end) {
+        wanted |= events & WRITE_SIDE;
     }
     // Also who asks for nothing is told of a reset, and a killed peer shows as FIN first.
     if events & READ_SIDE != 0 || !conn.has(flag::TCP_ENDED) {

@@ -100,7 +100,10 @@ pub fn note_cork(fd: i32, on: bool) {
 
 /// TCP_NODELAY was set on `fd`: TCP sends what it holds, even when it is corked.
 pub fn now(fd: i32) {
-    if let Some(end) = hold(fd).and_then(|conn| End::still_of(&conn)) {
+    // (Held while the peer is rung: see `shm::lent`.)
+    if let Some(conn) = hold(fd)
+        && let Some(end) = End::still_of(&conn)
+    {
         push(&end);
     }
 }

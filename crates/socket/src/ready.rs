@@ -51,10 +51,18 @@ fn has_held_data(conn: &Conn, end: &End, wanted: usize) -> bool {
     has_bytes(end, wanted) && is_out
 }
 
-/// Whether a writer would get on: a third of the ring is free, as TCP has it.
+/// Whether this side's direction is on TCP for good: there the kernel tells of room.
+#[inline]
+pub(crate) fn writes_outside(end: &End) -> bool {
+    end.outgoing.has_ended_for_good()
+}
+
+/// Whether a writer would get on: a third of the ring is free, as TCP has it. (Of a direction that is on TCP
+/// for good the ring has nothing to say.)
 #[inline]
 pub(crate) fn has_space(conn: &Conn, end: &End) -> bool {
     match end.outgoing.free() {
+        Ok(_) if writes_outside(end) => false,
         Ok(free) if conn.phase() == Phase::Intent => free + EARLY_MAX > end.outgoing.size(),
         Ok(free) => free >= end.outgoing.size() / 3,
         Err(PeerMisbehaved) => true,
@@ -89,7 +97,7 @@ fn is_peer_closed(conn: &Conn, said: u32) -> bool {
 
 /// Whether a writer gets on: there is space, or an error to be told.
 pub(crate) fn may_write(conn: &Conn, end: &End) -> bool {
-    has_space(conn, end) || is_peer_gone(conn, end)
+    has_space(conn, end) || (is_peer_gone(conn, end) && !writes_outside(end))
 }
 
 /// What lies in the ring will never be read. TCP's answer to such bytes is a reset, and one byte on the TCP
@@ -205,7 +213,7 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     if is_read_shut || conn.has(flag::TCP_ENDED) {
         level |= bits::RDHUP;
     }
-    if closed & ClosedBy::WRITE != 0 || may_write(conn, end) {
+    if closed & ClosedBy::WRITE != 0 || may_write(conn, end) || has_space_outside(end, fd) {
         level |= bits::OUT | bits::WRNORM;
     }
     level |= told_of_gone_peer(conn, end, fd);
@@ -213,6 +221,11 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
         level |= bits::HUP | if conn.has(flag::RESET_TOLD) { 0 } else { bits::ERR };
     }
     level
+}
+
+/// Whether the direction is on TCP for good, and TCP has room.
+fn has_space_outside(end: &End, fd: i32) -> bool {
+    writes_outside(end) && os::poll::peek(fd, os::poll::bits::OUT) & os::poll::bits::OUT != 0
 }
 
 /// What the kernel says of a connection whose peer is gone with bytes of ours unread: an error, and that it

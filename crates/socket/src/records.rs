@@ -31,7 +31,9 @@ pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
         // EPOLLIN besides: after a move back to TCP (urgent data) the bytes are there.
         _ => bits::RDHUP | bits::IN,
     };
-    events & (FLAGS | bits::PRI) | hangup
+    // Of room on TCP the kernel tells, where this direction is there for good.
+    let room = if conn.has(flag::TOLD_OUTSIDE) { events & WRITE_SIDE } else { 0 };
+    events & (FLAGS | bits::PRI) | hangup | room
 }
 
 /// Whether TCP's readiness to write says nothing: a client has written all that it may before the answer.

@@ -117,7 +117,7 @@ pub(crate) fn reset_if_unread(conn: &Conn, fd: i32) {
 /// The last use in this process is over: gives slot, mapping and row back.
 pub(crate) fn let_go(conn: &Conn) {
     // (One that was dissolved has had its verdict, and the server has a hold of its own.)
-    let was = if conn.has(flag::DISSOLVED) { Phase::Smc } else { conn.phase() };
+    let was = if conn.has(flag::DISSOLVED | flag::DEMOTED) { Phase::Smc } else { conn.phase() };
     // A fork child may have inherited a socket that another thread of the parent was just deciding: not ours
     // to end.
     if !was.is_tied() {

@@ -105,11 +105,12 @@ pub fn announce_again(fd: i32) {
     let port = conn.role.port.load(sync::Ordering::Relaxed);
     let cookie = conn.role.listener.load(sync::Ordering::Relaxed);
     let has_forked = conn.role.era.load(sync::Ordering::Relaxed) != crate::era::now();
-    if conn.phase() == Phase::Listening
-        && has_forked
-        && fabric().tier().mapped().is_some()
-        && !fabric().tier().is_announced(cookie, port)
-    {
+    let is_here = || match fabric().tier().mapped() {
+        Some(_) => !fabric().tier().is_announced(cookie, port),
+        // It was left for want of descriptors.
+        None => fabric().tier().has_left() && !os::limits::is_short(),
+    };
+    if conn.phase() == Phase::Listening && has_forked && is_here() {
         let _ = fabric().tier().announce(fd);
     }
 }

@@ -1,14 +1,123 @@
-//! The program is short of descriptors. Owns: that it is not for ours which nobody needs.
+//! The program is short of descriptors. Owns: that it is not for ours: first those go that nobody needs, then
+//! connections go back to TCP and give theirs up, then the process leaves what it shares with others.
 
+use crate::end::End;
+use crate::held::{Held, connections, hold};
 use crate::here::fabric;
+use crate::phase::Phase;
+use crate::{answer, closing, credentials, flag, home, release};
+use fabric::Reason;
 
-/// Gives up descriptors that no connection needs, if some of ours have numbers that the program could have;
-/// whether it may try again.
+/// What was given up so far, step by step: each costs more than the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// What no connection needs.
+    Unused,
+    /// Some connections go back to TCP.
+    Some,
+    /// All that can.
+    All,
+    /// The process shares nothing any more.
+    Everything,
+}
+
+impl Step {
+    /// The steps, in order.
+    pub const ALL: [Step; 4] = [Step::Unused, Step::Some, Step::All, Step::Everything];
+}
+
+/// So many connections go back to TCP for one number: the program most likely wants more.
+const SOME: usize = 8;
+/// How long somebody in a call is waited for who has been rung: he looks, and goes to libc.
+const LOOKS: u32 = 200;
+
+/// Gives up descriptors of ours; whether the program may try again.
 #[cold]
-pub fn give_back_descriptors() -> bool {
-    let is_ours = !os::confined::is_confined() && os::fd::is_in_the_programs_way();
-    if is_ours {
-        fabric().spare_descriptors();
+pub fn give_back_descriptors(step: Step) -> bool {
+    if os::confined::is_confined() || !os::fd::is_in_the_programs_way() {
+        return false;
     }
-    is_ours
+    os::limits::note_shortage();
+    match step {
+        Step::Unused => {
+            fabric().spare_descriptors();
+            true
+        }
+        Step::Some => send_home(SOME) > 0,
+        Step::All => send_home(usize::MAX) > 0,
+        Step::Everything => credentials::leave_for_a_while(),
+    }
+}
+
+/// One of our numbers is wanted itself: whoever has it makes way. Whether the number may be free now.
+#[cold]
+pub fn make_way(number: i32) -> bool {
+    if os::confined::is_confined() {
+        return false;
+    }
+    fabric().spare_descriptors();
+    if !os::fd::is_internal(number) {
+        return true;
+    }
+    let is_its = |held: &Held| held.view().is_some_and(|view| view.has_bell(number));
+    for (fd, held) in connections().filter(|(_, held)| is_its(held)) {
+        is_home(fd, &held);
+        gives_up(&held, true);
+    }
+    if os::fd::is_internal(number) {
+        // It is no doorbell, but needed for all of them.
+        os::limits::note_shortage();
+        send_home(usize::MAX);
+        credentials::leave_for_a_while();
+    }
+    !os::fd::is_internal(number)
+}
+
+/// The connection of `fd` goes back to TCP, and gives up what it had beside it, as far as that goes at once.
+pub fn go_home(fd: i32) {
+    if let Some(held) = hold(fd) {
+        let _ = is_home(fd, &held) && gives_up(&held, false);
+    }
+}
+
+/// Sends up to `most` connections home; how many gave their doorbells up.
+fn send_home(most: usize) -> usize {
+    let mut done = 0;
+    // Who waits in a call is rung the first time, and has gone to libc by the second, most likely.
+    for is_patient in [false, true] {
+        for (fd, held) in connections() {
+            if done >= most {
+                return done;
+            }
+            done += usize::from(is_home(fd, &held) && gives_up(&held, is_patient));
+        }
+    }
+    done
+}
+
+/// Whether the socket is libc's by now.
+fn is_home(fd: i32, held: &Held) -> bool {
+    match (held.phase(), End::still_of(held)) {
+        // (Before the connection stands nothing can be sent over it.)
+        (Phase::Intent, _) if held.has(flag::ESTABLISHED) && !release::is_copy(held) => {
+            answer::retract(held, fd, Reason::MEM) == Phase::Plain
+        }
+        (Phase::Smc, Some(end)) => home::send(held, &end) && held.phase() == Phase::Plain,
+        (phase, _) => phase == Phase::Plain,
+    }
+}
+
+/// Whether the doorbells of a socket that is libc's were closed, if it had any.
+fn gives_up(held: &Held, is_patient: bool) -> bool {
+    let Some(view) = held.view().filter(|view| view.has_any_bell() && !held.is_stale()) else { return false };
+    let is_own = closing::is_own_memory(held.side(), held.flags());
+    let mut looks = if is_patient { LOOKS } else { 1 };
+    while looks > 0 && held.phase() == Phase::Plain {
+        if fabric().give_up_bells(view, is_own, || held.is_in_other_calls()) {
+            return true;
+        }
+        looks -= 1;
+        os::process::yield_now();
+    }
+    false
 }

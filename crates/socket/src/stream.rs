@@ -5,7 +5,11 @@
 //! else.
 
 mod asked;
+mod behind;
+mod demotion;
 mod outside;
+
+pub use demotion::demote;
 
 pub use asked::{
     has_ring_bytes, is_shared, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout,
@@ -14,15 +18,15 @@ pub use asked::{
 
 use crate::abandoned::{Stay, address};
 use crate::conn::Conn;
-use crate::decide::{in_use, tied};
-use crate::end::End;
+use crate::decide::tied;
+use crate::end::{End, ON_TCP};
 use crate::held::Held;
 use crate::phase::Phase;
 use crate::ready::{self, EARLY_MAX};
 use crate::rest::Rest;
 use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
-use crate::{Outcome, afterwards, answer, doorbell, flag, kept, push, straight, told, watch};
+use crate::{Outcome, afterwards, answer, doorbell, flag, home, kept, push, straight, told, watch};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
@@ -70,7 +74,7 @@ pub fn receive<'a>(
     };
     let outcome =
         if conn.has(flag::PEEK_OFFSET) { call.run_from_offset(sinks, rest) } else { call.run(sinks, rest) };
-    let outcome = still_ours(&conn, fd, outcome, || call.ended_without_a_number());
+    let outcome = still_ours(&conn, &end, fd, outcome, || call.ended_without_a_number());
     call.stay.end(&conn, fd);
     match outcome {
         // The kernel tells a reader that was in the call, by this, and keeps ECONNRESET for the next one.
@@ -81,11 +85,25 @@ pub fn receive<'a>(
 
 /// A call that goes to libc late (it slept, say) must not hit whoever has the number by now.
 #[inline]
-fn still_ours(conn: &Held, fd: i32, outcome: Outcome, without: impl FnOnce() -> Outcome) -> Outcome {
-    if outcome == Outcome::Forward && table::get(fd) != Entry::Conn(conn.index()) {
+fn still_ours(
+    conn: &Held,
+    end: &End,
+    fd: i32,
+    outcome: Outcome,
+    without: impl FnOnce() -> Outcome,
+) -> Outcome {
+    if outcome == Outcome::Forward && !is_still_its(conn, end, fd) {
         return without();
     }
     outcome
+}
+
+/// Whether `fd` is the connection's still. The call goes to libc, perhaps because its direction is on TCP.
+#[cold]
+#[inline(never)]
+fn is_still_its(conn: &Held, end: &End, fd: i32) -> bool {
+    home::notice(conn, end);
+    table::get(fd) == Entry::Conn(conn.index())
 }
 
 struct Receive<'c> {
@@ -156,6 +174,9 @@ impl Receive<'_> {
             if self.total == 0 && self.end.incoming.is_at_end() {
                 // (It takes nothing, wherever it waits.)
                 return Outcome::Forward;
+            }
+            if self.is_cut() {
+                return self.go_on_behind(&mut rest);
             }
             if let Step::Return(outcome) = self.on_empty() {
                 return outcome;
@@ -387,7 +408,7 @@ pub fn transmit(fd: i32, sources: impl Iterator<Item = impl Supply>, total: usiz
     }
     let mut call = Transmit::new(&conn, end, fd, flags);
     let outcome = call.run(rest, total);
-    let outcome = still_ours(&conn, fd, outcome, || call.broken_without_a_number());
+    let outcome = still_ours(&conn, &end, fd, outcome, || call.broken_without_a_number());
     // The program's handler may never return: nothing is held while it runs.
     let is_pipe_broken = call.is_pipe_broken;
     call.stay.end(&conn, fd);
@@ -498,7 +519,7 @@ impl<'c> Transmit<'c> {
         }
         if self.flags & (msg::OOB | msg::ZEROCOPY) != 0 {
             // Urgent data marks a place in the TCP stream, so the direction moves there first.
-            return demote_for(self.conn, &self.end, self.fd);
+            return demotion::demote_for(self.conn, &self.end, self.fd);
         }
         if total == 0 {
             ready::ask_for_peer(self.conn, &self.end, self.fd);
@@ -516,6 +537,7 @@ impl<'c> Transmit<'c> {
                         return outcome;
                     }
                 }
+                Err(outcome) if self.is_cut(outcome) => return self.go_on_behind(&mut rest, total),
                 Err(outcome) => return self.partial_or(outcome),
             }
         }
@@ -594,6 +616,7 @@ impl<'c> Transmit<'c> {
             match if is_behind { Err(Errno::EAGAIN) } else { self.end.send_turn(self.conn, self.may_wait()) }
             {
                 Ok(turn) => turn,
+                Err(ON_TCP) => return Err(self.check_open().err().unwrap_or(Outcome::Forward)),
                 Err(errno) => {
                     self.is_within = true;
                     let refused = refused(self.conn, &self.end, self.fd, errno);
@@ -759,32 +782,6 @@ impl<'c> Transmit<'c> {
 /// The turn was refused: a lying lock word ends the connection, re-entry from a signal handler does not.
 fn refused(conn: &Conn, end: &End, fd: i32, errno: Errno) -> Outcome {
     if errno == Errno::ECONNRESET { ready::break_off(conn, end, fd) } else { Outcome::Fail(errno) }
-}
-
-/// Somebody is about to write to the descriptor behind our back: our direction goes to TCP.
-pub fn demote(fd: i32) {
-    if let Some(conn) = in_use(fd)
-        && let Some(end) = End::of(&conn)
-    {
-        let _ = demote_for(&conn, &end, fd);
-    }
-}
-
-/// Moves our direction to TCP for good: the marker in the ring, then bytes on TCP.
-fn demote_for(conn: &Conn, end: &End, fd: i32) -> Outcome {
-    match conn.phase() {
-        Phase::Intent if answer::retract(conn, fd, fabric::Reason::OPTUNSUPP) == Phase::Plain => {
-            return Outcome::Forward;
-        }
-        Phase::Smc | Phase::Intent => {}
-        _ => return Outcome::Forward,
-    }
-    let Ok(mut turn) = end.send_turn(conn, true) else { return Outcome::Fail(Errno::EAGAIN) };
-    if !end.outgoing.has_ended_for_good() {
-        turn.producer(end.outgoing, &conn.stream.tx_cache).go_for_good();
-        end.ring_peer(&end.outgoing.words().data_wait.0);
-    }
-    Outcome::Forward
 }
 
 /// A call that may not wait found less space than it had bytes: an edge-triggered set tells when there is

@@ -6,7 +6,7 @@
 //! `bar-load attacker client PORT MS SEED`, `bar-load attacker server PORT SEED`,
 //! `bar-load attacker torn PORT LIAR MS SEED`,
 //! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`, `bar-load busy server|client PORT CHANGES`,
-//! `bar-load most client PORT LIMIT`,
+//! `bar-load most server|client PORT LIMIT`,
 //! `bar-load peers servers|clients COUNT`,
 //! `bar-load helped server|client PORT`, `bar-load mixed enabled|plain|client PORT [COUNT]`
 
@@ -62,6 +62,7 @@ fn main() {
         ["attacker", "torn"] => attacker::torn(port, number(3) as u16, number(4), number(5)),
         ["many", "server"] => many::server(port),
         ["many", "client"] => many::client(port, count as usize),
+        ["most", "server"] => many::most_server(port, count),
         ["most", "client"] => many::most(port, count),
         ["idle", "server"] => idle::server(port),
         ["idle", "client"] => idle::client(port),

@@ -75,23 +75,71 @@ pub(crate) fn client(port: u16, count: usize) -> Result<String, String> {
     Ok(format!("good {count} connections, {} in shared memory, fds {}", in_shared_memory(&conns), open_fds()))
 }
 
-/// As many connections as a process may have that is limited for good; twice, since what was closed comes
-/// back. Each is used once.
-pub(crate) fn most(port: u16, limit: u64) -> Result<String, String> {
-    sys::limit_fds_for_good(limit);
-    let mut said = String::new();
-    for _ in 0..2 {
-        let mut conns = Vec::new();
-        while let Ok(conn) = connect(port) {
-            conns.push(conn);
-            let conn = conns.last_mut().ok_or("none")?;
-            conn.write_all(b"one").map_err(|e| format!("connection: {e}"))?;
-            conn.read_exact(&mut [0; 3]).map_err(|e| format!("connection: {e}"))?;
-        }
-        let shared = in_shared_memory(&conns);
-        said.push_str(&format!("{} {shared} ", conns.len()));
+/// Limits this process for good; or to as many as it may have, for 0.
+fn limit_fds(limit: u64) {
+    match limit {
+        0 => sys::limit_fds(u64::MAX),
+        limit => sys::limit_fds_for_good(limit),
     }
-    Ok(format!("most {said}"))
+}
+
+/// Echoes until there is no number for another connection, then no longer listens, and echoes until all are
+/// closed.
+pub(crate) fn most_server(port: u16, limit: u64) -> Result<String, String> {
+    limit_fds(limit);
+    let listener = listen(port)?;
+    listener.set_nonblocking(true).map_err(|e| e.to_string())?;
+    let (ep, mut listener) = (sys::epoll(), Some(listener));
+    sys::ep_add(ep, listener.as_ref().map_or(-1, |l| l.as_raw_fd()), libc::EPOLLIN, 0)
+        .map_err(|e| format!("add: {e}"))?;
+    let (mut conns, mut most) = (HashMap::new(), 0);
+    while listener.is_some() || !conns.is_empty() {
+        for (data, _) in sys::ep_wait(ep, -1).map_err(|e| format!("wait: {e}"))? {
+            if data != 0 {
+                echo(data, &mut conns);
+                listener = listener.filter(|_| !conns.is_empty());
+                continue;
+            }
+            let Some(l) = &listener else { continue };
+            match l.accept() {
+                Ok((conn, _)) => {
+                    let fd = conn.into_raw_fd();
+                    sys::ep_add(ep, fd, libc::EPOLLIN, fd as u64).map_err(|e| format!("add: {e}"))?;
+                    conns.insert(fd as u64, fd);
+                    most = most.max(conns.len());
+                }
+                Err(e) if e.raw_os_error() == Some(libc::EMFILE) => listener = None,
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(format!("accept: {e}")),
+            }
+        }
+    }
+    Ok(format!("{most} at once"))
+}
+
+/// As many connections as this process may have, or its server takes. Each is used when it is made, and when
+/// all are there. Says how many, and how many were shared at first.
+pub(crate) fn most(port: u16, limit: u64) -> Result<String, String> {
+    limit_fds(limit);
+    let (mut conns, mut shared) = (Vec::new(), 0);
+    while let Ok(mut conn) = connect(port) {
+        if !is_echoed(&mut conn, b"one") {
+            break;
+        }
+        shared += in_shared_memory(core::slice::from_ref(&conn));
+        conns.push(conn);
+    }
+    for (n, conn) in conns.iter_mut().enumerate() {
+        if !is_echoed(conn, &message(n, 0)) {
+            return Err(format!("connection {n} of {} has no echo", conns.len()));
+        }
+    }
+    Ok(format!("most {} {shared}", conns.len()))
+}
+
+fn is_echoed(conn: &mut TcpStream, text: &[u8]) -> bool {
+    let mut echo = vec![0; text.len()];
+    conn.write_all(text).and_then(|()| conn.read_exact(&mut echo)).is_ok() && echo == text
 }
 
 fn message(n: usize, round: usize) -> Vec<u8> {

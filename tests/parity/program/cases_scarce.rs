@@ -3,10 +3,13 @@
 
 use crate::context::{Case, Cx, say};
 use isthmus_tests::sys::{self, Fd, int_by_name, show};
+use std::time::Duration;
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "scarce.all_calls", shm: true, run: all_calls },
     Case { name: "scarce.dup_onto_any", shm: true, run: dup_onto_any },
+    Case { name: "scarce.shared_connections", shm: false, run: shared_connections },
+    Case { name: "scarce.dup_onto_shared", shm: false, run: dup_onto_shared },
     Case { name: "scarce.few", shm: false, run: few },
 ];
 
@@ -78,6 +81,14 @@ fn all_calls(cx: &mut Cx) {
         say!("{name}: nearly all {}, then {why}", made > 995);
     }
     accepts(cx);
+    is_shared_again(cx);
+}
+
+/// What was given up is taken again after a second, by the next connection; a listener is found again once it
+/// has accepted one.
+fn is_shared_again(cx: &mut Cx) {
+    std::thread::sleep(Duration::from_millis(1_100));
+    cx.warm();
     let p = cx.warm();
     cx.watch(p.fd);
 }
@@ -117,8 +128,56 @@ fn dup_onto_any(cx: &mut Cx) {
     for number in 500..1000 {
         let _ = sys::close(number);
     }
-    let p = cx.warm();
-    cx.watch(p.fd);
+    is_shared_again(cx);
+}
+
+/// Connections that are in use, in sets and out of them, go on when the program takes every number.
+fn shared_connections(cx: &mut Cx) {
+    sys::limit_fds_for_good(256);
+    let pairs: Vec<_> = (0..12).map(|_| cx.warm()).collect();
+    let set = sys::epoll();
+    for p in &pairs[..8] {
+        let edge = if p.id % 2 == 0 { libc::EPOLLET } else { 0 };
+        sys::ep_add(set, p.fd, libc::EPOLLIN | edge, u64::from(p.id)).expect("add");
+    }
+    let reader = pairs[11].fd;
+    let blocked = std::thread::spawn(move || {
+        let mut bytes = [0; 5];
+        format!("blocked read -> {}", show(sys::recv(reader, &mut bytes, libc::MSG_WAITALL)))
+    });
+    let (made, why) = fill(|_| sys::dup(0));
+    say!("{made} more, then {why}");
+    cx.ask("send 11 hello");
+    say!("{}", blocked.join().expect("a thread"));
+    for p in &pairs[..11] {
+        cx.ask(&format!("send {} hello", p.id));
+        if p.id < 8 {
+            say!("epoll -> {}", sys::ep_show(set, 5000));
+        }
+        let mut bytes = [0; 5];
+        say!("{} read -> {}", p.id, show(sys::recv(p.fd, &mut bytes, libc::MSG_WAITALL)));
+        say!("write -> {}", show(sys::write(p.fd, b"after")));
+        cx.peer(&format!("recvn {} 5", p.id));
+    }
+    for p in pairs {
+        assert_eq!(sys::close(p.fd), Ok(0));
+        cx.peer(&format!("drain {}", p.id));
+    }
+}
+
+/// dup2 onto every number: those of connections in use make way, and the connections go on.
+fn dup_onto_shared(cx: &mut Cx) {
+    sys::limit_fds_for_good(256);
+    let pairs: Vec<_> = (0..12).map(|_| cx.warm()).collect();
+    let refused = (100..256).filter(|number| sys::dup2(0, *number).is_err()).count();
+    say!("{refused} of 156 numbers refused");
+    for p in pairs {
+        cx.ask(&format!("send {} hello", p.id));
+        let mut bytes = [0; 5];
+        say!("{} read -> {}", p.id, show(sys::recv(p.fd, &mut bytes, libc::MSG_WAITALL)));
+        say!("write -> {}", show(sys::write(p.fd, b"after")));
+        cx.peer(&format!("recvn {} 5", p.id));
+    }
 }
 
 /// Who may have a few numbers only has all of them.

@@ -350,7 +350,15 @@ pub fn raw_dup(fd: super::Fd) -> Ret {
     if made < 0 { Err(super::Errno(-made as i32)) } else { Ok(made as usize) }
 }
 
-/// Sets both limits of open descriptors.
+/// To how many descriptors this process may raise its limit.
+pub fn most_fds() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is a live local.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    limit.rlim_max
+}
+
+/// Limits this process to `n` descriptors, and those it starts.
 pub fn limit_fds_for_good(n: u64) {
     // SAFETY: the limit is a live local.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: n, rlim_max: n }) };

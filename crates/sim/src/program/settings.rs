@@ -98,6 +98,14 @@ impl Program {
         }
     }
 
+    /// The connection goes back to TCP, as where descriptors are short.
+    pub(crate) fn go_home(&self, fd: i32) {
+        if self.is_enabled {
+            self.note("goes home");
+            socket::spare::go_home(fd);
+        }
+    }
+
     /// dprintf(3), which writes past all hooks.
     pub(crate) fn print(&self, fd: i32, text: &str) -> Result<usize> {
         self.note("dprintf");

@@ -3,6 +3,7 @@
 mod ends;
 mod handlers;
 mod harness;
+mod home;
 mod lives;
 mod numbers;
 mod random;

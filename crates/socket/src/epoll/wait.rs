@@ -4,7 +4,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::epoll::ctl::meant;
-use crate::held::{Held, hold, hold_index};
+use crate::held::{Held, hold, hold_index, hold_seen};
 use crate::here::Part as _;
 use crate::interest::events::{READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, Told, of_conn};
@@ -13,7 +13,7 @@ use crate::phase::Phase;
 use crate::records::{fire, reload};
 use crate::table::{self, Entry};
 use crate::wait::{Patience, hand_over, spin_on_set};
-use crate::{Outcome, answer, doorbell, flag, push, ready, settle, sleepers, watch};
+use crate::{Outcome, answer, doorbell, flag, home, push, ready, settle, sleepers, watch};
 use os::epoll::{Event, bits};
 use os::time::Cycles;
 use os::{Errno, net};
@@ -239,9 +239,17 @@ fn collect_up_to<const MOST: usize>(set: &Set, answer: &mut Answer<'_>) -> bool 
     answer.kept > 0
 }
 
-fn with_end<T>(registration: &Registration, then: impl FnOnce(&Conn, &End) -> T) -> Option<T> {
+fn with_end<T>(registration: &Registration, then: impl FnOnce(&'static Conn, &End) -> T) -> Option<T> {
     let conn = crate::held::peek_index(Index(registration.conn.load(Ordering::Relaxed)))?;
     End::of(conn).map(|end| then(conn, &end))
+}
+
+fn kick(registration: &Registration) {
+    if let Some(held) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
+        && let Some(end) = End::of(&held)
+    {
+        doorbell::kick(&held, &end);
+    }
 }
 
 /// The short wait before a sleep, as `wait::spin`, over all recent members. (Apart, for the frame of waits
@@ -268,7 +276,7 @@ fn leave(set: &Set, answer: &Answer<'_>) -> Outcome {
         set.arm_all(|registration| {
             // An edge that came meanwhile may have been drained away under somebody who sleeps.
             if arm(registration) && registration.events() & bits::ET != 0 {
-                with_end(registration, doorbell::kick);
+                kick(registration);
             }
             false
         });
@@ -286,16 +294,24 @@ fn arm(registration: &Registration) -> bool {
             return true;
         }
         let awaits_space = registration.awaits_space(conn, end);
-        if !doorbell::is_armed_for(conn, end, registration.events(), awaits_space) {
-            doorbell::rearm(conn, end, false, false);
+        let is_armed = doorbell::is_armed_for(conn, end, registration.events(), awaits_space);
+        let is_shared = end.mine().set_sharers.load(Shared::Relaxed) > 0;
+        let has_edge =
+            || is_shared && registration.events() & bits::ET != 0 && registration.has_edge(conn, end);
+        if !is_armed || has_edge() {
+            // (Whoever rings or drains a doorbell holds the connection: see `shm::lent`.)
+            let index = Index(registration.conn.load(Ordering::Relaxed));
+            let Some(_held) = hold_seen(index, conn) else { return false };
+            if !is_armed {
+                doorbell::rearm(conn, end, false, false);
+            }
+            if has_edge() {
+                doorbell::kick(conn, end);
+            }
         }
         // (Of a level the look below sees it.)
         if registration.events() & bits::ET != 0 {
             push::note_held(end);
-        }
-        let is_shared = end.mine().set_sharers.load(Shared::Relaxed) > 0;
-        if is_shared && registration.events() & bits::ET != 0 && registration.has_edge(conn, end) {
-            doorbell::kick(conn, end);
         }
         registration.is_pending(conn, end)
     })
@@ -470,7 +486,7 @@ pub fn prepare_to_be_polled(epfd: i32) {
     set.note_watched();
     set.arm_all(|registration| {
         if arm(registration) {
-            with_end(registration, doorbell::kick);
+            kick(registration);
         }
         false
     });
@@ -581,6 +597,12 @@ fn effective(told: Told, hushed: &mut u32, asleep: u32) -> Option<(u32, u64)> {
         let seen = registration.interest.seen();
         let data = registration.data.load(Ordering::Relaxed);
         let end = End::of(&conn);
+        if let Some(end) = &end
+            && ready::writes_outside(end)
+            && home::notice(&conn, end)
+        {
+            return plain_now(fd, seen.events(), data);
+        }
         let found = level(&conn, end.as_ref(), told, seen.events());
         if let Some(level) = found
             && (seen.events() & bits::ONESHOT == 0 || fire(&conn, registration, seen))

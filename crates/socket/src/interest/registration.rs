@@ -204,9 +204,10 @@ impl Registration {
         // After a move back to TCP the kernel's record of the socket tells.
         let has_data = || ready::has_data(conn, end) && !end.incoming.is_at_end();
         let has_ended = || conn.has(flag::TCP_ENDED | flag::RESET);
+        let is_to_be_told = || ready::writes_outside(end) && !conn.has(flag::TOLD_OUTSIDE);
         (events & READ_SIDE != 0 && has_ended())
             || (events & (bits::IN | bits::RDNORM) != 0 && has_data())
-            || (events & (bits::OUT | bits::WRNORM) != 0 && ready::may_write(conn, end))
+            || (events & (bits::OUT | bits::WRNORM) != 0 && (ready::may_write(conn, end) || is_to_be_told()))
     }
 
     /// EPOLLET: whether something has come since the last report.

@@ -77,7 +77,8 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
         }
         // Before the server's answer nobody makes space: the answer itself is what a writer waits for.
         Wish::Space => {
-            conn.phase() != Phase::Intent && (ready::may_write(conn, end) || ready::is_write_shut(end))
+            conn.phase() != Phase::Intent
+                && (ready::may_write(conn, end) || ready::is_write_shut(end) || ready::writes_outside(end))
         }
     }
 }

@@ -195,6 +195,7 @@ impl Actor {
                         child.model().lets_go(child.who, child.pid());
                     });
                 }
+                Op::Home => self.program.go_home(self.fd),
                 Op::HandOver => {
                     self.forget_set();
                     let program = self.program;

@@ -25,6 +25,8 @@ pub(crate) enum Op {
     HandOver,
     /// A child holds a copy for a while.
     Share(u64),
+    /// The connection goes back to TCP.
+    Home,
     Exec,
     Reset,
     Close,
@@ -103,7 +105,7 @@ impl Plan {
             after_us: random.size(20_000) as u64,
             stops_us: if random.once_in(3) { random.size(50_000) as u64 } else { 0 },
         };
-        Plan {
+        let mut plan = Plan {
             seed,
             once_in: [2, 3, 5, 9, 20, 60][random.below(6)],
             tcp_room: [16 << 10, 128 << 10, 2 << 20][random.below(3)],
@@ -113,6 +115,19 @@ impl Plan {
             is_served_in_turn: count == 1 || random.once_in(4),
             conns,
             blows: (0..random.below(3)).map(|_| blow(random)).collect(),
+        };
+        if seed % 2 == 1 {
+            plan.send_home(&mut Random::new(!seed));
+        }
+        plan
+    }
+
+    /// Somewhere on their way some ends go back to TCP.
+    fn send_home(&mut self, random: &mut Random) {
+        for ops in self.conns.iter_mut().flat_map(|conn| &mut conn.ops) {
+            for _ in 0..random.below(3) {
+                ops.insert(random.below(ops.len() + 1), Op::Home);
+            }
         }
     }
 

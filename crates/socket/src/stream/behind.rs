@@ -1,0 +1,131 @@
+//! The rest of a call that has moved some bytes through a ring when its direction went back to TCP. Owns:
+//! that a blocking call moves as much as the kernel's would.
+//!
+//! A call that has moved nothing is libc's as it came. This one is not: what it has moved would be lost from
+//! its result.
+
+use super::{Receive, Transmit};
+use crate::abandoned::address;
+use crate::rest::Rest;
+use crate::wait::Limit;
+use crate::{Outcome, kept};
+use os::net::{self, msg, opt};
+use os::poll::{PollFd, bits};
+use os::{Errno, poll};
+use shm::{Sink, Supply};
+
+/// Of a supply that lies in no memory of the program's, so much goes at once.
+const BOUNCE: usize = 512;
+
+impl Transmit<'_> {
+    /// Whether a blocking call has begun in the ring, and goes on behind it.
+    pub(super) fn is_cut(&self, outcome: Outcome) -> bool {
+        outcome == Outcome::Forward
+            && self.sent > 0
+            && self.may_wait()
+            && self.end.outgoing.has_ended_for_good()
+    }
+
+    /// Sends the rest over TCP. (A signal, an error and the end of its time leave it at what was sent.)
+    #[cold]
+    pub(super) fn go_on_behind<S: Supply>(
+        &mut self,
+        rest: &mut Rest<S, impl Iterator<Item = S>>,
+        total: usize,
+    ) -> Outcome {
+        let flags = self.flags & msg::MORE | msg::DONTWAIT | msg::NOSIGNAL;
+        while self.sent < total {
+            let Some(source) = rest.next_part() else { break };
+            self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+            match send(self.fd, source, flags) {
+                Ok(0) => break,
+                Ok(count) => {
+                    self.sent += count;
+                    rest.done(source, count);
+                }
+                Err(Errno::EAGAIN) if self.has_room_in_time() => {}
+                Err(_) => break,
+            }
+        }
+        Outcome::Done(self.sent)
+    }
+
+    fn has_room_in_time(&mut self) -> bool {
+        let (conn, fd) = (self.conn, self.fd);
+        let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
+        let entry = address(self);
+        self.stay.begin(conn, fd, entry);
+        awaited(fd, bits::OUT, limit).is_some()
+    }
+}
+
+/// Puts what TCP takes of `source` there, without waiting; 0 if the source has ended.
+fn send(fd: i32, source: impl Supply, flags: i32) -> Result<usize, Errno> {
+    match source.cells() {
+        Some(cells) => net::transmit(fd, cells, flags),
+        None => send_copied(fd, source, flags),
+    }
+}
+
+/// The same of a supply that has to be copied first; what TCP does not take is copied again.
+#[inline(never)]
+fn send_copied(fd: i32, source: impl Supply, flags: i32) -> Result<usize, Errno> {
+    let mut bytes = [0u8; BOUNCE];
+    let count = source.copy_to(Sink::from(&mut bytes[..])).min(BOUNCE);
+    if count == 0 { Ok(0) } else { net::send_bytes(fd, &bytes[..count], flags) }
+}
+
+impl Receive<'_> {
+    /// Whether a blocking call has some bytes of those it waits for, and the rest is libc's to read.
+    pub(super) fn is_cut(&self) -> bool {
+        let may_go_on = self.flags & msg::PEEK == 0 && self.may_wait();
+        self.got > 0 && may_go_on && self.end.is_read_by_libc()
+    }
+
+    /// Reads the rest from TCP. (A signal, an error, the end of the stream and that of its time leave it at
+    /// what it has.)
+    #[cold]
+    pub(super) fn go_on_behind<'a>(
+        &mut self,
+        rest: &mut Rest<Sink<'a>, impl Iterator<Item = Sink<'a>>>,
+    ) -> Outcome {
+        while self.got < self.target() {
+            let Some(sink) = rest.next_part() else { break };
+            self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+            // (An error is told once: by the next call.)
+            if self.told_in_time().is_none_or(|told| told & bits::IN == 0 || told & bits::ERR != 0) {
+                break;
+            }
+            let got = match self.flags & msg::TRUNC {
+                0 => net::receive(self.fd, sink.cells(), msg::DONTWAIT),
+                _ => net::discard(self.fd, sink.len(), msg::DONTWAIT),
+            };
+            match got {
+                Ok(count @ 1..) => {
+                    self.got += count;
+                    rest.done(sink, count);
+                }
+                Err(Errno::EAGAIN) => {}
+                _ => break,
+            }
+        }
+        Outcome::Done(self.got)
+    }
+
+    fn told_in_time(&mut self) -> Option<i16> {
+        let (conn, fd) = (self.conn, self.fd);
+        let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
+        let entry = address(self);
+        self.stay.begin(conn, fd, entry);
+        awaited(fd, bits::IN, limit)
+    }
+}
+
+/// What TCP tells of `events`, once it does; `None` after a signal, or at the end of the time.
+fn awaited(fd: i32, events: i16, limit: Limit) -> Option<i16> {
+    let mut fds = [PollFd { fd, events, revents: 0 }];
+    match poll::wait(&mut fds, limit.slice_ms(-1)?) {
+        Ok(count) if count > 0 => Some(fds[0].revents),
+        _ => None,
+    }
+}
