@@ -7,6 +7,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, bail};
 use cargo_metadata::Message;
@@ -50,7 +51,7 @@ pub(crate) fn dist(ws: &Workspace) -> anyhow::Result<()> {
         link(TOOLS, &dist.join("bin"), applet)?;
     }
     manuals(ws)?;
-    completions(&dist.join("bin").join(TOOLS), &dist.join("share"))?;
+    completions(&dist.join("bin"), &dist.join("share"))?;
     documents(ws)?;
     println!("laid out {}", dist.display());
     Ok(())
@@ -127,19 +128,22 @@ fn manuals(ws: &Workspace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What shells complete the tools' options with, where each of them looks.
-fn completions(smc: &Path, share: &Path) -> anyhow::Result<()> {
-    for applet in APPLETS {
-        for (shell, folder, name) in [
-            ("bash", "bash-completion/completions", applet.to_string()),
-            ("zsh", "zsh/site-functions", format!("_{applet}")),
-            ("fish", "fish/vendor_completions.d", format!("{applet}.fish")),
+/// What shells complete command lines with, where each of them looks. The programs print it: `smc` for the names that
+/// it answers to, the benchmark for itself.
+fn completions(bin: &Path, share: &Path) -> anyhow::Result<()> {
+    for name in APPLETS.into_iter().chain([BENCH]) {
+        for (shell, folder, file) in [
+            ("bash", "bash-completion/completions", name.to_string()),
+            ("zsh", "zsh/site-functions", format!("_{name}")),
+            ("fish", "fish/vendor_completions.d", format!("{name}.fish")),
         ] {
-            let output = std::process::Command::new(smc).args(["completion", shell, applet]).output()?;
+            let (program, applet) = if name == BENCH { (BENCH, None) } else { (TOOLS, Some(name)) };
+            let program = bin.join(program);
+            let output = Command::new(&program).args(["completion", shell]).args(applet).output()?;
             if !output.status.success() {
-                bail!("{} has no completion of {applet} for {shell}", smc.display());
+                bail!("{} has no completion of {name} for {shell}", program.display());
             }
-            place(&share.join(folder), &name, |fresh| fs::write(fresh, &output.stdout))?;
+            place(&share.join(folder), &file, |fresh| fs::write(fresh, &output.stdout))?;
         }
     }
     Ok(())
@@ -162,7 +166,7 @@ fn install_text(from: &Path, folder: &Path, name: &str) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{APPLETS, completions, install, link};
+    use super::{APPLETS, BENCH, TOOLS, completions, install, link};
     use std::fs;
 
     #[test]
@@ -193,23 +197,24 @@ mod tests {
     }
 
     #[test]
-    fn every_shell_finds_a_completion_of_every_tool() {
+    fn every_shell_finds_a_completion_of_every_program() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let (smc, share) = (dir.path().join("smc"), dir.path().join("share"));
-        link("/bin/echo", dir.path(), "smc").expect("made");
-        completions(&smc, &share).expect("laid out");
-        for tool in APPLETS {
+        let (bin, share) = (dir.path(), dir.path().join("share"));
+        [TOOLS, BENCH].iter().for_each(|name| link("/bin/echo", bin, name).expect("made"));
+        completions(bin, &share).expect("laid out");
+        for program in APPLETS.into_iter().chain([BENCH]) {
+            let applet = if program == BENCH { String::new() } else { format!(" {program}") };
             for (shell, path) in [
-                ("bash", format!("bash-completion/completions/{tool}")),
-                ("zsh", format!("zsh/site-functions/_{tool}")),
-                ("fish", format!("fish/vendor_completions.d/{tool}.fish")),
+                ("bash", format!("bash-completion/completions/{program}")),
+                ("zsh", format!("zsh/site-functions/_{program}")),
+                ("fish", format!("fish/vendor_completions.d/{program}.fish")),
             ] {
                 let text = fs::read_to_string(share.join(&path)).expect(&path);
-                assert_eq!(text, format!("completion {shell} {tool}\n"), "{path}");
+                assert_eq!(text, format!("completion {shell}{applet}\n"), "{path}");
             }
         }
-        link("/bin/false", dir.path(), "smc").expect("made");
-        let complaint = completions(&smc, &share).expect_err("a tool without completions").to_string();
+        link("/bin/false", bin, TOOLS).expect("made");
+        let complaint = completions(bin, &share).expect_err("a tool without completions").to_string();
         assert!(complaint.contains("no completion of smc_run for bash"), "{complaint}");
     }
 }

@@ -1,10 +1,10 @@
-//! The manual page says what the program says: every command and every option of every usage has its place in it.
+//! The manual page and the completions say what the program says: every command and every option of every usage.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 /// Usages, and the commands behind them.
-const COMMANDS: &str = "|compare|sweep|buffers|demo|app|idle|report|to|serve|profile|profile show";
+const COMMANDS: &str = "|compare|sweep|buffers|demo|app|idle|report|to|serve|completion|profile|profile show";
 
 fn commands() -> impl Iterator<Item = Vec<&'static str>> {
     COMMANDS.split('|').map(|words| words.split_whitespace().collect())
@@ -15,8 +15,12 @@ fn page() -> String {
 }
 
 fn help(command: &[&str]) -> String {
+    said(&[command, &["-h"]].concat())
+}
+
+fn said(command: &[&str]) -> String {
     let mut bench = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
-    let output = bench.args(command).arg("-h").stdin(Stdio::null()).output().expect("the program starts");
+    let output = bench.args(command).stdin(Stdio::null()).output().expect("the program starts");
     assert!(output.status.success(), "{command:?}");
     String::from_utf8(output.stdout).expect("text")
 }
@@ -65,5 +69,27 @@ fn every_command_is_described_and_every_one_of_them_is_looked_at() {
     for name in list.lines().filter_map(|line| line.split_whitespace().next()) {
         assert!(page.lines().any(|line| line == format!(".B {name}")), "{name}");
         assert!(name == "help" || commands().any(|command| command == [name]), "{name} is looked at");
+    }
+}
+
+#[test]
+fn every_shell_completes_every_command_and_option_and_bash_can_load_it() {
+    let words = "$0 completion bash)\" && COMP_WORDS=(smc_bench compare --pat) COMP_CWORD=2 && \
+                 _smc_bench smc_bench --pat compare && echo $COMPREPLY";
+    let loaded = Command::new("bash")
+        .args(["-c", &format!("eval \"$({words}"), env!("CARGO_BIN_EXE_smc_bench")])
+        .output();
+    assert_eq!(loaded.expect("a shell").stdout, b"--paths\n");
+    for shell in ["bash", "zsh", "fish"] {
+        let text = said(&["completion", shell]);
+        for command in commands() {
+            command.iter().for_each(|word| assert!(text.contains(word), "{shell}: {word}"));
+            let help = help(&command);
+            let names = options(&help)
+                .into_iter()
+                .map(|name| if shell == "fish" { name.trim_start_matches('-') } else { name });
+            names.for_each(|name| assert!(text.contains(name), "{shell}: {name} of {command:?}"));
+        }
+        assert!(!text.contains("idle-server"), "{shell} completes what the program starts itself");
     }
 }

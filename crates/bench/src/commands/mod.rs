@@ -16,7 +16,8 @@ mod to;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use uperf::{StrandArgs, UperfArgs, work};
 
 use self::inner::Inner;
@@ -69,6 +70,8 @@ enum Command {
     /// The built-in profiles, also as files for uperf
     #[command(subcommand)]
     Profile(profile::Command),
+    /// What a shell completes this command line with
+    Completion { shell: Shell },
     /// The process of one strand; started by a master or slave
     #[command(hide = true)]
     Strand(StrandArgs),
@@ -100,8 +103,20 @@ impl Command {
             Command::Serve(serve) => Cli::parse_from(serve.words()).run(),
             Command::Report(options) => options.run(),
             Command::Profile(command) => command.run(),
+            Command::Completion { shell } => completion(shell),
             Command::Strand(args) => work(&args).map(|()| ExitCode::SUCCESS),
             Command::Inner(inner) => inner.run(),
         }
     }
+}
+
+/// Without what is hidden, which clap would complete.
+fn completion(shell: Shell) -> anyhow::Result<ExitCode> {
+    let (all, mut text) = (Cli::command(), vec![]);
+    let shown = all.get_subcommands().filter(|one| !one.is_hide_set()).cloned();
+    let mut line =
+        clap::Command::new("smc_bench").version("").args(all.get_arguments().cloned()).subcommands(shown);
+    clap_complete::generate(shell, &mut line, "smc_bench", &mut text);
+    crate::report::print(&String::from_utf8_lossy(&text))?;
+    Ok(ExitCode::SUCCESS)
 }
