@@ -14,11 +14,11 @@ use uperf::result::histogram;
 use super::comparison::{Counted, Latency};
 
 /// Different keys.
-pub(super) const KEYS: u32 = 1000;
+const KEYS: u32 = 1000;
 /// Bytes of a value.
-pub(super) const VALUE_BYTES: usize = 100;
-/// As memtier_benchmark does unless told otherwise.
-pub(super) const READS_PER_WRITE: u32 = 10;
+const VALUE_BYTES: usize = 100;
+/// Of memcached's work most is reading; the ratio is that of memtier_benchmark.
+const READS_PER_WRITE: u32 = 10;
 
 /// Where to, how much, how long.
 #[derive(Args)]

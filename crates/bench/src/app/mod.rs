@@ -36,7 +36,7 @@ pub(crate) enum Name {
     Nginx,
     /// PostgreSQL with pgbench
     Postgres,
-    /// memcached with memtier_benchmark, or the loader of this program
+    /// memcached with a loader of this program
     Memcached,
 }
 

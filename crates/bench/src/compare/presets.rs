@@ -77,15 +77,7 @@ impl Choice {
 
     /// Everything with everything, over `paths`, of which `baseline` comes first.
     pub(crate) fn plan(&self, paths: &[Path], baseline: Path) -> Plan {
-        let mut settings = vec![];
-        for profile in &self.profiles {
-            for &connections in &self.connections {
-                settings
-                    .extend(self.servers.iter().map(|&server| self.setting(profile, connections, server)));
-            }
-        }
-        let contenders = self.contenders(paths, baseline);
-        self.plan_of(settings.into_iter().map(|setting| group(setting, &contenders)).collect())
+        self.plan_of(&self.contenders(paths, baseline))
     }
 
     /// Messages from a byte to a mebibyte, to and fro and one way; and connections of one request.
@@ -103,7 +95,7 @@ impl Choice {
             .collect();
         groups
             .push(group(self.setting("crr-200x1000", self.first_count(), self.first_server()), &contenders));
-        self.plan_of(groups)
+        self.planned(groups)
     }
 
     /// SMC with buffers from 16 KiB to 1 MiB, against SMC as it is.
@@ -114,16 +106,20 @@ impl Choice {
             BUFFERS.iter().fold(smc.clone(), |smc, name| smc.with(name, &size))
         };
         let contenders: Vec<Contender> = [smc.clone()].into_iter().chain((4..=10).map(sized)).collect();
-        let mut groups = vec![];
-        for profile in &self.profiles {
-            for &connections in &self.connections {
-                groups.push(group(self.setting(profile, connections, self.first_server()), &contenders));
-            }
-        }
-        self.plan_of(groups)
+        self.plan_of(&contenders)
     }
 
-    fn plan_of(&self, groups: Vec<Group>) -> Plan {
+    /// All settings over all `contenders`.
+    fn plan_of(&self, contenders: &[Contender]) -> Plan {
+        let counted =
+            self.profiles.iter().flat_map(|profile| self.connections.iter().map(move |n| (profile, *n)));
+        let settings = counted.flat_map(|(profile, n)| {
+            self.servers.iter().map(move |server| self.setting(profile, n, *server))
+        });
+        self.planned(settings.map(|setting| group(setting, contenders)).collect())
+    }
+
+    fn planned(&self, groups: Vec<Group>) -> Plan {
         Plan { groups, rounds: self.rounds, warm_up: self.warm_up(), budget: self.budget }
     }
 
