@@ -4,6 +4,7 @@
 //!
 //! A program that is not installed is skipped with a word, or fails the test when CI_REQUIRE_PROGRAMS is set.
 
+mod advice;
 mod counters;
 mod databases;
 mod local_domain;

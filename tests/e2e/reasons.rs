@@ -540,7 +540,7 @@ fn buffers_have_the_sizes_that_the_connecting_end_asks_for() {
 
 /// The table of LIMITATIONS, the only one of its kind, has no code that is not provoked here.
 #[test]
-fn every_code_of_the_table_is_provoked() {
+pub(crate) fn every_code_of_the_table_is_provoked() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../LIMITATIONS.md");
     let text = std::fs::read_to_string(path).expect("the limitations");
     let section =

@@ -143,6 +143,7 @@ fn two_paths_stand_side_by_side_in_every_form() {
     for word in ["tcp-loopback", "unix", "rr1c-200x1000", "str-readx30k", "vs tcp-loopback", "machine: "] {
         assert!(told.contains(word), "{word}: {told}");
     }
+    assert_eq!(told.contains(" (debug build): smc_bench compare"), cfg!(debug_assertions), "{told}");
     let saved: Value = serde_json::from_str(&fs::read_to_string(json).expect("written")).expect("JSON");
     let samples = saved["study"]["samples"].as_array().expect("a list");
     assert_eq!(samples.len(), 2 * 2 * 2);

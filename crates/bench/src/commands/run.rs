@@ -34,6 +34,12 @@ use uperf::say;
 
 /// The exit status of a program that Ctrl-C ended, as shells have it.
 const INTERRUPTED: u8 = 130;
+/// Of this program; what was measured without the optimiser says so.
+const VERSION: &str = if cfg!(debug_assertions) {
+    concat!(env!("CARGO_PKG_VERSION"), " (debug build)")
+} else {
+    env!("CARGO_PKG_VERSION")
+};
 /// Where idle connections are measured if nothing else is planned.
 const IDLE: [Path; 2] = [Path::TcpLoopback, Path::Smc];
 
@@ -102,7 +108,7 @@ pub(crate) fn measure(job: Job, shown: &Shown, world: &mut dyn World) -> anyhow:
     let mut study = Study {
         title: shown.files.title.clone().unwrap_or(job.title),
         command: command_line(std::env::args()),
-        version: env!("CARGO_PKG_VERSION").into(),
+        version: VERSION.into(),
         started,
         machine,
         plan: job.plan,

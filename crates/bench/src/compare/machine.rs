@@ -23,6 +23,9 @@ pub(crate) struct Machine {
     pub(crate) memory_bytes: Option<u64>,
     /// Frequency governor of the first CPU.
     pub(crate) governor: Option<String>,
+    /// Whether a battery is being used up.
+    #[serde(default)]
+    pub(crate) on_battery: bool,
     /// Load averages of 1, 5 and 15 minutes at the start.
     pub(crate) load: Option<[f64; 3]>,
 }
@@ -38,6 +41,8 @@ impl Machine {
         let file = |name: &str| std::fs::read_to_string(root.join(name)).ok();
         let line = |name: &str| file(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let cpuinfo = file("proc/cpuinfo").unwrap_or_default();
+        let supplies = std::fs::read_dir(root.join("sys/class/power_supply")).into_iter().flatten().flatten();
+        let is_used_up = |file| std::fs::read_to_string(file).is_ok_and(|text| text.trim() == "Discharging");
         Self {
             cpu: cpu(&cpuinfo),
             cpus: 0,
@@ -47,6 +52,7 @@ impl Machine {
             system: file("etc/os-release").and_then(|text| system(&text)),
             memory_bytes: file("proc/meminfo").and_then(|text| memory(&text)),
             governor: line("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            on_battery: supplies.map(|supply| supply.path().join("status")).any(is_used_up),
             load: file("proc/loadavg").and_then(|text| load(&text)),
         }
     }
@@ -68,6 +74,7 @@ impl Machine {
         parts.extend(self.kernel.as_ref().map(|kernel| format!("Linux {kernel}")));
         parts.extend(self.system.clone());
         parts.extend(self.governor.as_ref().map(|governor| format!("governor {governor}")));
+        parts.extend(self.on_battery.then(|| "on battery".into()));
         parts.extend(
             self.load.map(|[one, five, fifteen]| format!("load {one} {five} {fifteen} at the start")),
         );
@@ -145,13 +152,14 @@ mod tests {
             ("proc/meminfo", "MemTotal:        8388608 kB\nMemFree: 1 kB\n"),
             ("proc/stat", "cpu  5 0\ncpu0 1 0\ncpu1 1 0\ncpu2 1 0\ncpu3 1 0\ncpu8 1 0\nintr 7\n"),
             ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
+            ("sys/class/power_supply/BAT0/status", "Discharging\n"),
             ("proc/loadavg", "0.10 0.20 0.30 1/100 4711\n"),
             ("etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n"),
         ]);
         assert_eq!(
             Machine { cpus: 4, ..pc }.sentence(),
             "4 x AMD EPYC, 5 CPUs online, virtual machine (KVM Virtual Machine), 8.0 GiB, Linux 6.18.5, \
-             Debian GNU/Linux 12, governor performance, load 0.1 0.2 0.3 at the start"
+             Debian GNU/Linux 12, governor performance, on battery, load 0.1 0.2 0.3 at the start"
         );
     }
 

@@ -175,7 +175,8 @@ pub(crate) fn how(study: &Study) -> Vec<String> {
     };
     let turns = format!(
         "{rounds} in which the paths take turns; medians of the rounds, percentiles of all rounds merged, ratios of runs \
-         of the same round; {:.2} s of warm-up before each run",
+         of the same round; runs of {:.2} s, each after {:.2} s of warm-up",
+        plan.groups.iter().map(|group| group.setting.duration).min().unwrap_or_default().as_secs_f64(),
         plan.warm_up.as_secs_f64()
     );
     let mut all = vec![

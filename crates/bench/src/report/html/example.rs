@@ -77,6 +77,7 @@ fn machine() -> Machine {
         system: Some("Debian GNU/Linux 12 (bookworm)".into()),
         memory_bytes: Some(8 << 30),
         governor: None,
+        on_battery: false,
         load: Some([0.04, 0.11, 0.09]),
     }
 }
