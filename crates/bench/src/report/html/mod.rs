@@ -71,7 +71,7 @@ fn head(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Mar
                 aside.box.warn role="note" aria-label="Warnings" { @for warning in &warnings { p { (warning) } } }
             }
             h1 { (study.title) }
-            p.quiet { (study.machine.sentence()) "; " (study.started) "; " code { (study.command) } }
+            p.quiet { (study.machine.sentence()) "; " (study.started) "; " code { (whole(&study.command)) } }
             @for note in &study.notes { p.quiet { (note) } }
             @if judged.is_empty() && refusal(study.seen()).is_none() { (tiles::draw(reading, lines)) }
         }
@@ -122,13 +122,22 @@ fn body(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> Mar
 
 fn method(study: &Study) -> Markup {
     html! {
-        @for sentence in verdict::how(study) { p { (sentence) "." } }
+        @for sentence in verdict::how(study) { p { (whole(&sentence)) "." } }
         @if !study.samples.is_empty() {
             p.quiet {
                 "Transaction time is the time of a run, times its connections, through its transactions. CPU in us/Gb \
                  is user and system time of both ends in microseconds per gigabit moved; server and host tell the same \
                  of the server alone and of the whole machine, interrupts included."
             }
+        }
+    }
+}
+
+/// Browsers break a line within `--seconds`, behind its dashes.
+fn whole(text: &str) -> Markup {
+    html! {
+        @for word in text.split_inclusive(' ') {
+            @if word.starts_with('-') { span.word { (word.trim_end()) } @if word.ends_with(' ') { " " } } @else { (word) }
         }
     }
 }

@@ -46,7 +46,7 @@ fn draw_row(row: &Row, names: usize) -> Markup {
     html! {
         tr class=(row.class) {
             th.words scope="row" {
-                @if sign.is_empty() { b { (who[0]) } " " span { (what.join(", ")) } }
+                @if sign.is_empty() { b { @for part in who[0].split_inclusive('=') { (part) wbr; } } " " span { (what.join(", ")) } }
                 @else { span.what { (what.join(", against ")) } " " b.verdict { (sign) (who[0]) } }
             }
             @for cell in &row.cells[names..] { td { (cell) } }
