@@ -334,7 +334,7 @@ const KEYS: Table = Table { at: 123_712, row: 8, rows: 32_768 };
 const CONNECTION_ROWS: Table =
     Table { at: words::CONNECTION_ROWS.0, row: words::CONNECTION_ROWS.1, rows: words::CONNECTION_ROWS.2 };
 /// When cores were last given away.
-const TURNS: Table = Table { at: 3_793_792, row: 128, rows: 64 };
+const SLICES: Table = Table { at: 3_793_792, row: 128, rows: 64 };
 /// Why sockets stay on TCP.
 const REFUSALS: Table = Table { at: 3_803_008, row: 64, rows: 4096 };
 /// One row: the words between the magic number and the totals.
@@ -392,9 +392,9 @@ fn registry_plans() -> Vec<RegistryPlan> {
         plan("listeners, a word", LISTENERS, LISTENERS, 1, Values::Odd),
         plan("listeners, random", LISTENERS, LISTENERS, 10, Values::Random),
         plan("listeners, zero", LISTENERS, LISTENERS, 10, Values::Zero),
-        plan("turns, random", TURNS, TURNS, 32, Values::Random),
-        plan("turns, odd", TURNS, TURNS, 32, Values::Odd),
-        plan("refusals, random", TURNS, REFUSALS, 16, Values::Random),
+        plan("slices, random", SLICES, SLICES, 32, Values::Random),
+        plan("slices, odd", SLICES, SLICES, 32, Values::Odd),
+        plan("refusals, random", SLICES, REFUSALS, 16, Values::Random),
         plan("counters, odd", REGISTRY_HEAD, REGISTRY_HEAD, 4, Values::Odd),
     ]
 }

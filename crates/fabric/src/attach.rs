@@ -26,7 +26,7 @@ impl<T: Tier> Fabric<T> {
     /// closed to others (undumpable), NOSMCDDEV where the tier does not find it, VERSMISMAT, SYNCERR for what
     /// contradicts itself, MEM.
     pub fn attach(&self, row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
-        let row = self.connections().row(row_id).ok_or(Reason::SYNCERR)?;
+        let row = self.rows().row(row_id).ok_or(Reason::SYNCERR)?;
         let nonce = row.nonce.load(sync::Ordering::Relaxed);
         let place = Whereabouts {
             pid: row.owner_pid.load(sync::Ordering::Relaxed),

@@ -63,18 +63,18 @@ fn row_in(map: &RegistryMap, id: RowId) -> Option<&ConnectionRow> {
     map.connections.get(id.place as usize / ROWS).map(|rows| &rows[id.place as usize % ROWS])
 }
 
-/// The rows, as the calling process writes and reads them.
-pub struct Connections<'a, T: Tier>(&'a T);
+/// The rows of connections, as the calling process writes and reads them.
+pub struct Rows<'a, T: Tier>(&'a T);
 
 impl<T: Tier> Fabric<T> {
     /// Intents and connections of the directory.
     #[inline]
-    pub fn connections(&self) -> Connections<'_, T> {
-        Connections(&self.tier)
+    pub fn rows(&self) -> Rows<'_, T> {
+        Rows(&self.tier)
     }
 }
 
-impl<T: Tier> Connections<'_, T> {
+impl<T: Tier> Rows<'_, T> {
     /// The row with this number.
     pub fn row(&self, id: RowId) -> Option<&'static ConnectionRow> {
         row_in(self.0.mapped()?, id)

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proto::handshake::fault::{Answer, TABLE};
-use proto::handshake::{Agreed, Client, Dmb, Fault, Input, Local, Offer, Refusal, Server};
+use proto::handshake::{Agreed, Client, Dmb, Fault, Half, Input, Local, Refusal, Server};
 use wire::clc::{Accept, Confirm, Decline, End, Message, Modes, Proposal, SmcD};
 use wire::{BufferClass, Eid, List, Reason, limits};
 
@@ -12,8 +12,8 @@ fn local() -> Local {
     Local::loopback(GID, Eid::user("TEST.EID").unwrap(), "myhost")
 }
 
-fn offer(token: u64) -> Offer {
-    Offer { dmb: Dmb { token, class: BufferClass::new(2).unwrap() }, link_group: 0x0001_0000 }
+fn half(token: u64) -> Half {
+    Half { dmb: Dmb { token, class: BufferClass::new(2).unwrap() }, link_group: 0x0001_0000 }
 }
 
 fn bytes(message: Message) -> Vec<u8> {
@@ -29,14 +29,14 @@ fn proposal(local: &Local) -> Proposal {
 /// The server's answer to a proposal.
 fn answer(proposal: &Proposal, is_first_contact: bool) -> Result<Accept, Refusal> {
     let bytes = bytes(Message::Proposal(*proposal));
-    Server::new().handle_proposal(Input::Bytes(&bytes), &local(), Ok(offer(1)), is_first_contact)
+    Server::new().handle_proposal(Input::Bytes(&bytes), &local(), Ok(half(1)), is_first_contact)
 }
 
 /// What a client that has proposed says to this input.
 fn client_gets(input: Input<'_>, knows: bool) -> Result<(Confirm, Agreed), Refusal> {
     let mut client = Client::new();
     client.propose(&local()).unwrap();
-    client.handle_accept(input, &local(), Ok(offer(2)), |_| knows)
+    client.handle_accept(input, &local(), Ok(half(2)), |_| knows)
 }
 
 /// What a client says to an honest ACCEPT after `change`.
@@ -50,7 +50,7 @@ fn client_gets_accept(change: impl FnOnce(&mut Accept)) -> Result<(Confirm, Agre
 fn server_gets_confirm(change: impl FnOnce(&mut Confirm)) -> Result<Agreed, Refusal> {
     let mut server = Server::new();
     let proposal = bytes(Message::Proposal(proposal(&local())));
-    let accept = server.handle_proposal(Input::Bytes(&proposal), &local(), Ok(offer(1)), true).unwrap();
+    let accept = server.handle_proposal(Input::Bytes(&proposal), &local(), Ok(half(1)), true).unwrap();
     let (mut confirm, _) = client_gets(Input::Bytes(&bytes(Message::Accept(accept))), true).unwrap();
     change(&mut confirm);
     server.handle_confirm(Input::Bytes(&bytes(Message::Confirm(confirm))), &local())
@@ -67,10 +67,10 @@ fn smcd(end: &mut End) -> &mut SmcD {
 fn agree(is_first_contact: bool) -> (Agreed, Agreed) {
     let (mut client, mut server) = (Client::new(), Server::new());
     let proposal = bytes(Message::Proposal(client.propose(&local()).unwrap()));
-    let accept = server.handle_proposal(Input::Bytes(&proposal), &local(), Ok(offer(1)), is_first_contact);
+    let accept = server.handle_proposal(Input::Bytes(&proposal), &local(), Ok(half(1)), is_first_contact);
     let accept = bytes(Message::Accept(accept.unwrap()));
     let (confirm, of_client) =
-        client.handle_accept(Input::Bytes(&accept), &local(), Ok(offer(2)), |_| true).unwrap();
+        client.handle_accept(Input::Bytes(&accept), &local(), Ok(half(2)), |_| true).unwrap();
     let confirm = bytes(Message::Confirm(confirm));
     (of_client, server.handle_confirm(Input::Bytes(&confirm), &local()).unwrap())
 }
@@ -79,7 +79,7 @@ fn agree(is_first_contact: bool) -> (Agreed, Agreed) {
 fn both_ends_agree_on_the_same_connection() {
     for is_first_contact in [true, false] {
         let (client, server) = agree(is_first_contact);
-        assert_eq!((client.peer_dmb, server.peer_dmb), (offer(1).dmb, offer(2).dmb));
+        assert_eq!((client.peer_dmb, server.peer_dmb), (half(1).dmb, half(2).dmb));
         assert_eq!((client.device, client.eid), (server.device, server.eid));
         assert_eq!((client.peer_device, server.peer_device), (server.device, client.device));
         assert_eq!((client.is_first_contact, server.is_first_contact), (is_first_contact, is_first_contact));
@@ -102,7 +102,7 @@ fn our_messages_are_those_of_a_kernel() {
     let capture = include_str!("../../wire/testdata/smcd_loopback_ism.hex");
     let eid = Eid::user("MYUEID1").unwrap();
     let local = Local::loopback([0x9F45_E886_76AD_2557, 0xB94A_20E4_267B_5380], eid, "(none)");
-    let of_server = offer(0xB3E3_9355_0D4D_18F4);
+    let of_server = half(0xB3E3_9355_0D4D_18F4);
     let handshakes = [
         (["proposal_4", "accept_6", "confirm_8"], 0x05F5_A7DB_CE7E_E5D7, true),
         (["proposal_16", "accept_18", "confirm_20"], 0x5C20_6082_ED6F_BB27, false),
@@ -110,7 +110,7 @@ fn our_messages_are_those_of_a_kernel() {
     for (names, token, is_first_contact) in handshakes {
         let [proposal, accept, confirm] = names.map(|name| vector(capture, name));
         let of_client =
-            Offer { link_group: if is_first_contact { 0x0002_0000 } else { 0x0001_0000 }, ..offer(token) };
+            Half { link_group: if is_first_contact { 0x0002_0000 } else { 0x0001_0000 }, ..half(token) };
         let (mut client, mut server) = (Client::new(), Server::new());
         assert_eq!(bytes(Message::Proposal(client.propose(&local).unwrap())), proposal);
         let ours = server.handle_proposal(Input::Bytes(&proposal), &local, Ok(of_server), is_first_contact);
@@ -130,7 +130,7 @@ fn an_older_release_on_either_side_lowers_both() {
     let mut client = Client::new();
     client.propose(&old).unwrap();
     let input = bytes(Message::Accept(accept));
-    let (confirm, agreed) = client.handle_accept(Input::Bytes(&input), &old, Ok(offer(2)), |_| true).unwrap();
+    let (confirm, agreed) = client.handle_accept(Input::Bytes(&input), &old, Ok(half(2)), |_| true).unwrap();
     assert_eq!((confirm.0.first_contact.unwrap().release, agreed.release), (0, Some(0)));
 }
 
@@ -173,7 +173,7 @@ fn provoke(fault: Fault) -> Vec<Refusal> {
             vec![client_gets(Input::Bytes(&input), true).unwrap_err()]
         }
         Fault::Misuse => vec![
-            Client::new().handle_accept(Input::Timeout, &local(), Ok(offer(1)), |_| true).unwrap_err(),
+            Client::new().handle_accept(Input::Timeout, &local(), Ok(half(1)), |_| true).unwrap_err(),
             Server::new().handle_confirm(Input::Timeout, &local()).unwrap_err(),
         ],
     }
@@ -250,13 +250,12 @@ fn by_a_poor_proposal(fault: Fault) -> Vec<Refusal> {
 /// What this end lacks.
 fn by_ourselves(fault: Fault) -> Vec<Refusal> {
     let input = bytes(Message::Proposal(proposal(&local())));
-    let serves =
-        |local: &Local, offer| Server::new().handle_proposal(Input::Bytes(&input), local, offer, true);
+    let serves = |local: &Local, half| Server::new().handle_proposal(Input::Bytes(&input), local, half, true);
     if fault != Fault::NoDevice {
         return vec![serves(&local(), Err(fault)).unwrap_err()];
     }
     let lacking = Local { devices: List::new(), ..local() };
-    vec![Client::new().propose(&lacking).unwrap_err(), serves(&lacking, Ok(offer(1))).unwrap_err()]
+    vec![Client::new().propose(&lacking).unwrap_err(), serves(&lacking, Ok(half(1))).unwrap_err()]
 }
 
 #[test]
@@ -295,10 +294,10 @@ fn a_decline_tells_the_peers_code_and_is_not_answered() {
 fn nothing_follows_the_end() {
     let mut client = Client::new();
     client.propose(&local()).unwrap();
-    let timeout = client.handle_accept(Input::Timeout, &local(), Ok(offer(1)), |_| true).unwrap_err();
+    let timeout = client.handle_accept(Input::Timeout, &local(), Ok(half(1)), |_| true).unwrap_err();
     assert_eq!((timeout.fault, timeout.decline), (Fault::Timeout, None));
     let late = bytes(Message::Accept(answer(&proposal(&local()), true).unwrap()));
-    let refusal = client.handle_accept(Input::Bytes(&late), &local(), Ok(offer(1)), |_| true).unwrap_err();
+    let refusal = client.handle_accept(Input::Bytes(&late), &local(), Ok(half(1)), |_| true).unwrap_err();
     assert_eq!((refusal.fault, refusal.decline), (Fault::Misuse, None));
     assert_eq!(client.propose(&local()).unwrap_err().fault, Fault::Misuse);
 }
@@ -313,7 +312,7 @@ fn devices_of_one_fabric_reach_each_other() {
     let (ours, theirs, elsewhere) = (with(1, 0x0143), with(2, 0x0143), with(2, 0x0144));
     let input = |local: &Local| bytes(Message::Proposal(proposal(local)));
     let handle =
-        |from: &Local| Server::new().handle_proposal(Input::Bytes(&input(from)), &ours, Ok(offer(1)), true);
+        |from: &Local| Server::new().handle_proposal(Input::Bytes(&input(from)), &ours, Ok(half(1)), true);
     assert_eq!(smcd(&mut handle(&theirs).unwrap().0.end).gid, 1);
     assert_eq!(handle(&elsewhere).unwrap_err().fault, Fault::NoCommonDevice);
 }

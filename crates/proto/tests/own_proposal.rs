@@ -1,7 +1,7 @@
 //! A PROPOSAL that this end would have sent itself is answered as if it had been judged.
 
 use proto::Eid;
-use proto::handshake::{Client, Dmb, Fault, Input, Local, Offer, Server};
+use proto::handshake::{Client, Dmb, Fault, Half, Input, Local, Server};
 use wire::clc::IsmDevice;
 use wire::{BufferClass, List};
 
@@ -26,27 +26,27 @@ fn locals() -> Vec<Local> {
 
 #[test]
 fn what_need_not_be_judged_is_answered_as_if_it_had_been() {
-    let offer =
-        Offer { dmb: Dmb { token: 77, class: BufferClass::holding(65536).expect("a class") }, link_group: 5 };
+    let half =
+        Half { dmb: Dmb { token: 77, class: BufferClass::holding(65536).expect("a class") }, link_group: 5 };
     for local in locals() {
         for is_first in [true, false] {
             let proposal = Client::new().propose(&local).expect("a proposal");
             let mut bytes = [0; 512];
             let len = proposal.emit(&mut bytes).expect("room");
             let mut judge = Server::new();
-            let judged = judge.handle_proposal(Input::Bytes(&bytes[..len]), &local, Ok(offer), is_first);
+            let judged = judge.handle_proposal(Input::Bytes(&bytes[..len]), &local, Ok(half), is_first);
             let mut server = Server::new();
-            assert_eq!(server.answer_own(&local, offer, is_first), judged, "{local:?}");
+            assert_eq!(server.answer_own(&local, half, is_first), judged, "{local:?}");
             assert!(judged.is_ok() && server == judge, "{local:?}");
-            assert!(server.answer_own(&local, offer, is_first).is_err(), "twice");
+            assert!(server.answer_own(&local, half, is_first).is_err(), "twice");
         }
     }
 }
 
 #[test]
 fn who_has_nothing_to_offer_answers_nothing() {
-    let offer = Offer { dmb: Dmb { token: 77, class: BufferClass::default() }, link_group: 5 };
+    let half = Half { dmb: Dmb { token: 77, class: BufferClass::default() }, link_group: 5 };
     let local = Local { devices: List::default(), ..Local::loopback([1, 2], eid("A.B"), "") };
-    let refusal = Server::new().answer_own(&local, offer, true).expect_err("no device");
+    let refusal = Server::new().answer_own(&local, half, true).expect_err("no device");
     assert_eq!(refusal.fault, Fault::NoDevice);
 }

@@ -33,7 +33,7 @@ pub mod segment;
 // (Its objects begin as zero bytes, which loom's atomics cannot.)
 #[cfg(not(loom))]
 pub mod slab;
-pub mod turns;
+pub mod slices;
 pub mod user;
 pub mod wait;
 

@@ -5,7 +5,7 @@
 //! they have not checked (rules of `lib.rs`). The live/dead question is answered by byte locks on the file,
 //! see `fabric::process`.
 
-use crate::turns::Turns;
+use crate::slices::Slices;
 use sync::{AtomicU32, AtomicU64};
 
 /// First word of the file: "ISTHMREG" read as little endian.
@@ -203,8 +203,8 @@ pub struct RegistryMap {
     pub keys: [Keys; CONNECTION_BUCKETS],
     /// Connections, in the same places as their keys.
     pub connections: [[ConnectionRow; ROWS]; CONNECTION_BUCKETS],
-    /// Turns on each core.
-    pub turns: Turns,
+    /// Time slices on each core.
+    pub slices: Slices,
     /// Addresses that are not trusted for a while.
     pub doubts: [Doubt; DOUBTS],
     /// Sockets without a connection's row, by inode.

@@ -39,8 +39,8 @@ fn begin_to_wait(conn: &Conn) {
 
 pub(crate) fn note_local(conn: &Conn, fd: i32) {
     let (Ok(at), Some(view)) = (net::local(fd), conn.view()) else { return };
-    fabric().connections().note_client_address(conn.row(), at.unmapped());
-    if let Some(server) = fabric().connections().target(conn.row()) {
+    fabric().rows().note_client_address(conn.row(), at.unmapped());
+    if let Some(server) = fabric().rows().target(conn.row()) {
         view.note_addresses(at.unmapped(), server.unmapped());
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
     if conn.phase() != Phase::Intent {
         return conn.phase();
     }
-    match fabric().connections().verdict(conn.row()) {
+    match fabric().rows().verdict(conn.row()) {
         Some(Verdict::Smc) => became_smc(conn, fd),
         Some(Verdict::Plain(_)) => become_plain(conn, fd),
         None => {
@@ -82,7 +82,7 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
 /// go on whatever the answer is; those that wait ask properly.
 #[inline]
 pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
-    match fabric().connections().verdict(conn.row()) {
+    match fabric().rows().verdict(conn.row()) {
         None if !is_late(conn) => conn.phase(),
         None if conn.role.looks.fetch_add(1, Ordering::Relaxed) == 0 && !is_late_by(conn, PATIENCE) => {
             // Late is the first look itself: this process got no CPU, and nor may the server have.
@@ -96,7 +96,7 @@ pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
 
 /// Whether the answer is TCP, also if this process has not taken note of it.
 pub(crate) fn is_refused(conn: &Conn) -> bool {
-    matches!(fabric().connections().verdict(conn.row()), Some(Verdict::Plain(_)))
+    matches!(fabric().rows().verdict(conn.row()), Some(Verdict::Plain(_)))
 }
 
 fn is_late(conn: &Conn) -> bool {
@@ -116,7 +116,7 @@ fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
         }
         let phase = retract(conn, fd, Reason::PEERNOSMC);
         if phase == Phase::Plain
-            && let Some(target) = fabric().connections().target(conn.row())
+            && let Some(target) = fabric().rows().target(conn.row())
         {
             fabric().doubt(target);
         }
@@ -184,7 +184,7 @@ fn registration_turn(conn: &Conn) -> Result<fabric::turn::Guard<'_>, Errno> {
 
 /// Gives the intent up, unless the server was faster. Returns the phase that holds now.
 pub(crate) fn retract(conn: &Conn, fd: i32, reason: Reason) -> Phase {
-    match fabric().connections().decide(conn.row(), Side::Client, Verdict::Plain(reason)) {
+    match fabric().rows().decide(conn.row(), Side::Client, Verdict::Plain(reason)) {
         Verdict::Smc => became_smc(conn, fd),
         Verdict::Plain(_) => become_plain(conn, fd),
     }
@@ -214,7 +214,7 @@ fn give_up(conn: &Conn, end: &End, fd: i32) -> bool {
         flush(&mut turn, end, fd);
         conn.transition(Event::Refused);
         watch::intent_ended();
-        if let Some(Verdict::Plain(reason)) = fabric().connections().verdict(conn.row()) {
+        if let Some(Verdict::Plain(reason)) = fabric().rows().verdict(conn.row()) {
             fabric().stays_by_verdict(Side::Client, reason);
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
             return;
         }
         let plain = Verdict::Plain(Reason::OPTUNSUPP);
-        let stands = find(fd, false).map(|found| fabric().connections().decide(found.row, found.side, plain));
+        let stands = find(fd, false).map(|found| fabric().rows().decide(found.row, found.side, plain));
         if let Ok(Verdict::Plain(reason)) | Err(reason) = stands {
             conn.transition(Event::Refused);
             note_plain(conn, fd, reason);
@@ -65,7 +65,7 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
 /// Says TCP to whoever offered something, and why it is TCP; `None` if SMC has been said already.
 fn declined(fd: i32) -> Option<Reason> {
     let plain = Verdict::Plain(Reason::OPTUNSUPP);
-    match find(fd, true).map(|found| fabric().connections().decide(found.row, found.side, plain)) {
+    match find(fd, true).map(|found| fabric().rows().decide(found.row, found.side, plain)) {
         Ok(Verdict::Smc) => None,
         Ok(Verdict::Plain(reason)) | Err(reason) => Some(reason),
     }
@@ -82,13 +82,13 @@ fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
 /// The slot is another connection's than its row says.
 fn contradicted(row: RowId, side: Side, view: &SlotView) -> Reason {
     fabric().detach(view);
-    fabric().connections().decide(row, side, Verdict::Plain(Reason::SYNCERR));
+    fabric().rows().decide(row, side, Verdict::Plain(Reason::SYNCERR));
     Reason::SYNCERR
 }
 
 /// PEERNOSMC: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
-    let rows = fabric().connections();
+    let rows = fabric().rows();
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered
     // already.
     let is_unshared = conn.role.era.load(sync::Ordering::Relaxed) == crate::era::now();
@@ -238,11 +238,11 @@ fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
         }
         asked => asked.map_err(|errno| refuse_unasked(at, errno))?,
     };
-    let row = fabric().connections().find(client.cookie).ok_or(Reason::PEERNOSMC)?;
+    let row = fabric().rows().find(client.cookie).ok_or(Reason::PEERNOSMC)?;
     // (Of a socket without a descriptor older kernels tell no owner.)
     if client.inode != 0 && client.uid != os::process::euid() {
         // This process has changed its user since it listened: the client must not wait for an answer.
-        fabric().connections().decide(row, Side::Server, Verdict::Plain(Reason::PEERDECL));
+        fabric().rows().decide(row, Side::Server, Verdict::Plain(Reason::PEERDECL));
         return Err(Reason::PEERDECL);
     }
     Ok(Found { row, cookie: client.cookie, side: Side::Server, at })
@@ -250,7 +250,7 @@ fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
 
 /// The row of the client whose socket has this cookie, if it is that connection's still.
 fn find_own(cookie: u64) -> Option<RowId> {
-    let rows = fabric().connections();
+    let rows = fabric().rows();
     rows.find(cookie).filter(|row| !rows.is_dissolved(*row, Side::Client))
 }
 
@@ -260,7 +260,7 @@ fn find_own(cookie: u64) -> Option<RowId> {
 #[cold]
 fn find_served(fd: i32, at: Addresses) -> Result<Found, Reason> {
     let own = net::cookie(fd).map_err(|_| Reason::PEERNOSMC)?;
-    let (row, cookie) = fabric().connections().find_served(own).ok_or(Reason::PEERNOSMC)?;
+    let (row, cookie) = fabric().rows().find_served(own).ok_or(Reason::PEERNOSMC)?;
     Ok(Found { row, cookie, side: Side::Server, at })
 }
 
@@ -268,7 +268,7 @@ fn find_served(fd: i32, at: Addresses) -> Result<Found, Reason> {
 /// socket in its table. What was sent before is to be read still.
 #[cold]
 fn find_ended(fd: i32) -> Option<Found> {
-    let (own, rows) = (net::cookie(fd).ok()?, fabric().connections());
+    let (own, rows) = (net::cookie(fd).ok()?, fabric().rows());
     let client = find_own(own).map(|row| (row, own, Side::Client));
     let (row, cookie, side) =
         client.or_else(|| rows.find_served(own).map(|(row, cookie)| (row, cookie, Side::Server)))?;
@@ -287,7 +287,7 @@ fn refuse_unasked(at: Addresses, errno: os::Errno) -> Reason {
     if !errno.is_shortage() {
         return Reason::PEERNOSMC;
     }
-    fabric().connections().refuse_all(Reason::MEM, |client, target| {
+    fabric().rows().refuse_all(Reason::MEM, |client, target| {
         client == at.peer || (client.port == 0 && target == at.local)
     });
     Reason::MEM
@@ -313,7 +313,7 @@ fn takes_side(view: &SlotView, side: Side, generation: u32, is_first: bool) -> b
 /// Only one server socket can hold a row; several processes may share that socket. Whether this is the first
 /// of them.
 fn is_first_claim(row: RowId, cookie: u64) -> Result<bool, Reason> {
-    let row = fabric().connections().row(row).ok_or(Reason::SYNCERR)?;
+    let row = fabric().rows().row(row).ok_or(Reason::SYNCERR)?;
     match row.server_cookie.compare_exchange(0, cookie, AcqRel, Relaxed) {
         Ok(_) => Ok(true),
         Err(seen) if seen == cookie => Ok(false),
@@ -340,5 +340,5 @@ fn note_end(conn: &Conn, fd: i32, at: Addresses, is_unshared: bool) {
 fn note_row(row: RowId, side: Side, fd: i32, at: Addresses) {
     let Some(me) = fabric().tier().mapped().and_then(|map| fabric().tier().me(map)) else { return };
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
-    fabric().connections().note_side(row, side, me, at.local, inode);
+    fabric().rows().note_side(row, side, me, at.local, inode);
 }

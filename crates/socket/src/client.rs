@@ -68,13 +68,13 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     handshake::propose(offered.view).inspect_err(|_| abandon(&offered))?;
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
     let intent = Intent { cookie, process: me, memfd: offered.memfd, nonce: offered.nonce, target, inode };
-    let row = fabric().connections().publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
+    let row = fabric().rows().publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
     let seen = crate::table::get(fd);
     // (Another thread may put it into an epoll set just now.)
     let entered = fresh(fd).or_else(|| enter_over(fd, seen, Event::Offered)).or_else(|| fresh(fd));
     let Some(held) = entered else {
-        fabric().connections().decide(row, Side::Client, Verdict::Plain(Reason::MEM));
-        fabric().connections().close_side(row, cookie, Side::Client);
+        fabric().rows().decide(row, Side::Client, Verdict::Plain(Reason::MEM));
+        fabric().rows().close_side(row, cookie, Side::Client);
         abandon(&offered);
         return Err(Reason::MEM);
     };

@@ -53,7 +53,7 @@ pub fn before_dissolving(fd: i32) -> AfterClose {
     {
         let Some(_turn) = conn.interest.turn.take() else { return AfterClose::Nothing };
         conn.mark(flag::DISSOLVED);
-        fabric().connections().dissolve_side(conn.row(), conn.cookie(), end.side);
+        fabric().rows().dissolve_side(conn.row(), conn.cookie(), end.side);
         conn.transition(Event::Forsaken);
         records::convert(&conn);
     }

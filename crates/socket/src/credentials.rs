@@ -43,7 +43,7 @@ fn leave() {
         let Some(held) = hold_index(index) else { continue };
         if held.phase().is_tied() && held.view().is_some() {
             fabric().keep(held.view_index());
-            fabric().connections().leave_side(held.row(), held.cookie(), held.side());
+            fabric().rows().leave_side(held.row(), held.cookie(), held.side());
         }
     }
     fabric().leave();

@@ -9,7 +9,7 @@ use crate::here::{Part as _, fabric};
 use fabric::Reason;
 use fabric::door::Directory as _;
 use fabric::slot::SlotView;
-use proto::handshake::{Accept, Client, Dmb, Input, Local, Offer, Refusal, Server};
+use proto::handshake::{Accept, Client, Dmb, Half, Input, Local, Refusal, Server};
 use proto::{BufferClass, Eid};
 use shm::Side;
 use shm::layout::{MAIL_LEN, Mail};
@@ -34,9 +34,9 @@ fn local() -> Result<Local, Reason> {
 }
 
 /// What `side` offers: its incoming ring, named by its socket's cookie.
-fn offered(view: &SlotView, side: Side, cookie: u64) -> Offer {
+fn offered(view: &SlotView, side: Side, cookie: u64) -> Half {
     let class = BufferClass::holding(view.incoming(side).size() as u64).unwrap_or_default();
-    Offer { dmb: Dmb { token: cookie, class }, link_group: fabric().link_group(view) }
+    Half { dmb: Dmb { token: cookie, class }, link_group: fabric().link_group(view) }
 }
 
 fn put(view: &SlotView, letter: Letter, message: &[u8]) -> Result<(), Reason> {
@@ -97,11 +97,11 @@ impl Answer {
 /// The server's answer to the PROPOSAL in the slot it is about to claim: ACCEPT, or the reason to decline.
 pub(crate) fn answer(view: &SlotView, cookie: u64) -> Result<Answer, Reason> {
     let letter = &view.header().mail[Letter::Proposal as usize];
-    let offer = offered(view, Side::Server, cookie);
+    let half = offered(view, Side::Server, cookie);
     let accept = if is_own_proposal(letter) {
-        Server::new().answer_own(&local()?, offer, true)
+        Server::new().answer_own(&local()?, half, true)
     } else {
-        judge(letter, &local()?, offer)
+        judge(letter, &local()?, half)
     };
     let accept = accept.map_err(|refusal| refusal.reason())?;
     let mut bytes = [0; MAIL_LEN];
@@ -111,9 +111,9 @@ pub(crate) fn answer(view: &SlotView, cookie: u64) -> Result<Answer, Reason> {
 
 /// The answer to a PROPOSAL of another make.
 #[cold]
-fn judge(letter: &Mail, local: &Local, offer: Offer) -> Result<Accept, Refusal> {
+fn judge(letter: &Mail, local: &Local, half: Half) -> Result<Accept, Refusal> {
     let mut bytes = [0; MAIL_LEN];
-    Server::new().handle_proposal(Input::Bytes(letter.take(&mut bytes)), local, Ok(offer), true)
+    Server::new().handle_proposal(Input::Bytes(letter.take(&mut bytes)), local, Ok(half), true)
 }
 
 /// The client's look at the ACCEPT, and its CONFIRM; nothing if the letter is still on its way, for the
@@ -126,8 +126,8 @@ pub(crate) fn confirm(view: &SlotView, cookie: u64) -> Result<(), Refusal> {
     }
     let local = local().map_err(|_| proto::handshake::Fault::NoDevice.refuse())?;
     let mut client = Client::proposed();
-    let offer = offered(view, Side::Client, cookie);
-    let (confirm, _agreed) = client.handle_accept(Input::Bytes(accept), &local, Ok(offer), |_| true)?;
+    let half = offered(view, Side::Client, cookie);
+    let (confirm, _agreed) = client.handle_accept(Input::Bytes(accept), &local, Ok(half), |_| true)?;
     let mut bytes = [0; MAIL_LEN];
     if let Ok(len) = confirm.emit(&mut bytes) {
         let _ = put(view, Letter::Confirm, &bytes[..len]);

@@ -57,7 +57,7 @@ pub(crate) fn are_others_dead(conn: &Conn, end: &End) -> bool {
 /// Whether another process published the intent: it will answer for the early bytes, and may have use for
 /// shared memory yet. (Counting holders would not do: children that were killed are counted for ever.)
 pub(crate) fn is_copy(conn: &Conn) -> bool {
-    let Some(row) = fabric().connections().row(conn.row()) else { return false };
+    let Some(row) = fabric().rows().row(conn.row()) else { return false };
     let publisher = row.owner_pid.load(Shared::Relaxed);
     // (Who became a daemon has left his intent to a child.)
     publisher != os::process::cached_pid()
@@ -140,7 +140,7 @@ pub(crate) fn let_go(conn: &Conn) {
     }
     let is_last = closing::drops_hold(conn.flags()) && drop_holder(&end);
     if is_last && was == Phase::Intent {
-        fabric().connections().decide(conn.row(), end.side, Verdict::Plain(fabric::Reason::PEERDECL));
+        fabric().rows().decide(conn.row(), end.side, Verdict::Plain(fabric::Reason::PEERDECL));
         watch::intent_ended();
     }
     if is_last && closing::takes_peers_hold_along(was, end.side) {
@@ -155,7 +155,7 @@ pub(crate) fn let_go(conn: &Conn) {
         false => fabric().detach(end.view),
     }
     if is_last {
-        fabric().connections().close_side(conn.row(), cookie, end.side);
+        fabric().rows().close_side(conn.row(), cookie, end.side);
     }
 }
 

@@ -25,7 +25,7 @@ const SMC_OPTION: [u8; 8] = [1, 1, 254, 6, 0xE2, 0xD4, 0xC3, 0xD9];
 
 /// Who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Sender {
     /// The end that called connect().
     Client,
     /// The end that called accept().
@@ -48,7 +48,7 @@ pub struct Capture<'a> {
 
 /// What one packet carries besides addresses.
 struct Segment<'a> {
-    from: Side,
+    from: Sender,
     flags: u8,
     options: &'a [u8],
     payload: &'a [u8],
@@ -63,19 +63,19 @@ impl Conversation {
         Ok(Self { client, server, next: [0; 2] })
     }
 
-    /// Source, destination, sequence and acknowledgement number of a packet from `side`.
-    fn route(&self, side: Side) -> (SocketAddr, SocketAddr, u32, u32) {
+    /// Source, destination, sequence and acknowledgement number of a packet from `sender`.
+    fn route(&self, sender: Sender) -> (SocketAddr, SocketAddr, u32, u32) {
         let [client, server] = self.next;
-        match side {
-            Side::Client => (self.client, self.server, client, server),
-            Side::Server => (self.server, self.client, server, client),
+        match sender {
+            Sender::Client => (self.client, self.server, client, server),
+            Sender::Server => (self.server, self.client, server, client),
         }
     }
 
     /// Counts what a packet used of the sequence space: its payload, and one each for SYN and FIN.
     fn advance(&mut self, segment: &Segment<'_>) {
         let [client, server] = &mut self.next;
-        let next = if segment.from == Side::Client { client } else { server };
+        let next = if segment.from == Sender::Client { client } else { server };
         let control = u32::from(segment.flags & (SYN | FIN) != 0);
         *next = next.wrapping_add(segment.payload.len() as u32).wrapping_add(control);
     }
@@ -96,7 +96,7 @@ impl<'a> Capture<'a> {
 
     /// The three-way handshake, with the SMC option.
     pub fn opening(&mut self, talk: &mut Conversation, at_us: u64) -> core::result::Result<(), Error> {
-        for (from, flags) in [(Side::Client, SYN), (Side::Server, SYN | ACK), (Side::Client, ACK)] {
+        for (from, flags) in [(Sender::Client, SYN), (Sender::Server, SYN | ACK), (Sender::Client, ACK)] {
             let options: &[u8] = if flags & SYN != 0 { &SMC_OPTION } else { &[] };
             self.segment(talk, at_us, &Segment { from, flags, options, payload: &[] })?;
         }
@@ -107,7 +107,7 @@ impl<'a> Capture<'a> {
     pub fn message(
         &mut self,
         talk: &mut Conversation,
-        from: Side,
+        from: Sender,
         at_us: u64,
         payload: &[u8],
     ) -> core::result::Result<(), Error> {
@@ -235,7 +235,7 @@ mod tests {
     fn a_message_lies_behind_file_packet_ip_and_tcp_headers() {
         let mut buffer = [0; 256];
         let mut capture = Capture::new(&mut buffer).unwrap();
-        capture.message(&mut talk(), Side::Client, 3_000_001, b"hello").unwrap();
+        capture.message(&mut talk(), Sender::Client, 3_000_001, b"hello").unwrap();
         let len = capture.finish();
         assert_eq!(len, 24 + 16 + 20 + 20 + 5);
         assert_eq!(&buffer[24..40], &[0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 45, 0, 0, 0, 45]);
@@ -251,8 +251,8 @@ mod tests {
         let mut talk = talk();
         let mut capture = Capture::new(&mut buffer).unwrap();
         capture.opening(&mut talk, 0).unwrap();
-        capture.message(&mut talk, Side::Client, 0, &[0; 10]).unwrap();
-        capture.message(&mut talk, Side::Server, 0, &[0; 7]).unwrap();
+        capture.message(&mut talk, Sender::Client, 0, &[0; 10]).unwrap();
+        capture.message(&mut talk, Sender::Server, 0, &[0; 7]).unwrap();
         assert_eq!(talk.next, [11, 8]);
     }
 
@@ -261,7 +261,7 @@ mod tests {
         assert!(Capture::new(&mut [0; 23]).is_err());
         let mut buffer = [0; 84];
         let mut capture = Capture::new(&mut buffer).unwrap();
-        let full = capture.message(&mut talk(), Side::Client, 0, b"hello");
+        let full = capture.message(&mut talk(), Sender::Client, 0, b"hello");
         assert_eq!(full, Err(Error::NoRoom { need: 85, have: 84 }));
         let mixed = Conversation::new("[::1]:1".parse().unwrap(), "127.0.0.1:1".parse().unwrap());
         assert_eq!(mixed.err(), Some(Error::Inconsistent));

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, id};
 
 use wire::clc::{Decline, Header, Kind, Message, Proposal};
-use wire::pcap::{Capture, Conversation, Side};
+use wire::pcap::{Capture, Conversation, Sender};
 use wire::{Reason, limits};
 
 /// The handshakes to show: a full one, and one that is refused.
@@ -43,7 +43,7 @@ fn capture(addresses: [&str; 2]) -> Vec<u8> {
         let mut talk = Conversation::new(client, server).unwrap();
         capture.opening(&mut talk, 1_700_000_000_000_000).unwrap();
         for (i, bytes) in messages.iter().enumerate() {
-            let from = if i == 1 { Side::Server } else { Side::Client };
+            let from = if i == 1 { Sender::Server } else { Sender::Client };
             capture.message(&mut talk, from, 1_700_000_000_000_100 + i as u64, bytes).unwrap();
         }
     }
@@ -131,7 +131,7 @@ fn tshark_reads_the_values_we_wrote() {
     let mut capture = Capture::new(&mut buffer).unwrap();
     let ends = ["127.0.0.1:40000", "127.0.0.1:5002"].map(|a| a.parse().unwrap());
     let mut talk = Conversation::new(ends[0], ends[1]).unwrap();
-    for (from, message) in [(Side::Client, Message::Proposal(proposal)), (Side::Server, decline)] {
+    for (from, message) in [(Sender::Client, Message::Proposal(proposal)), (Sender::Server, decline)] {
         let mut bytes = [0; limits::MESSAGE_MAX];
         let len = message.emit(&mut bytes).unwrap();
         assert_eq!(Message::parse(&bytes[..len]), Ok(message));

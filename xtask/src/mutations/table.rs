@@ -411,7 +411,7 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a socket that was dissolved and connected again is reset by the next program after exec",
         edits: &[edit(
             "crates/socket/src/close.rs",
-            "        fabric().connections().dissolve_side(conn.row(), conn.cookie(), end.side);\n",
+            "        fabric().rows().dissolve_side(conn.row(), conn.cookie(), end.side);\n",
             "",
         )],
         test: Test::Unit(

@@ -82,13 +82,13 @@ impl<T: Tier> Pair<T> {
         let process = client.tier().me(map).expect("room for a process");
         let intent =
             Intent { cookie: key, process, memfd: offer.memfd, nonce: offer.nonce, target, inode: 0 };
-        let row = client.connections().publish(&intent, offer.view).expect("room for a row");
+        let row = client.rows().publish(&intent, offer.view).expect("room for a row");
         client.tier().carry(fd, key).expect("a way");
-        assert_eq!(client.connections().verdict(row), None);
+        assert_eq!(client.rows().verdict(row), None);
 
         let (accepted, _) = listener.accept().expect("a connection");
         let claimed = self.claim(&accepted, (key, row));
-        assert_eq!(client.connections().verdict(row), Some(Verdict::Smc));
+        assert_eq!(client.rows().verdict(row), Some(Verdict::Smc));
         let addresses = [at(fd), at(accepted.as_raw_fd())];
         for view in [offer.view, claimed.1] {
             view.note_addresses(addresses[0], addresses[1]);
@@ -98,10 +98,10 @@ impl<T: Tier> Pair<T> {
 
     fn claim(&self, accepted: &TcpStream, wanted: (u64, RowId)) -> (Index, &'static SlotView) {
         let (server, fd) = (self.server, accepted.as_raw_fd());
-        assert!(server.connections().any_pending());
+        assert!(server.rows().any_pending());
         let peer = os::net::peer(fd).expect("connected");
         let client = server.tier().of_client(fd, at(fd), peer).expect("a client");
-        let row = server.connections().find(client.key).expect("an intent");
+        let row = server.rows().find(client.key).expect("an intent");
         assert_eq!((client.key, row), wanted);
         let (index, view) = server.attach(row).expect("the offered slot");
         assert_eq!(view.header().client_cookie.load(Relaxed), client.key);
@@ -112,7 +112,7 @@ impl<T: Tier> Pair<T> {
             arrived.expect("a letter, or none yet").to_vec()
         });
         assert_eq!(looks.find(|arrived| !arrived.is_empty()).as_deref(), Some(&b"proposal"[..]));
-        assert_eq!(server.connections().decide(row, Side::Server, Verdict::Smc), Verdict::Smc);
+        assert_eq!(server.rows().decide(row, Side::Server, Verdict::Smc), Verdict::Smc);
         server.members().join(&view.header().sides[Side::Server as usize]);
         view.header().server_cookie.store(server.tier().own(fd).expect("a key"), Relaxed);
         (index, view)
@@ -127,14 +127,14 @@ impl<T: Tier> Pair<T> {
             side.closed.fetch_or(ClosedBy::CLOSE, AcqRel);
             side.holders.store(0, Relaxed);
             self.server.members().leave(side);
-            self.server.connections().close_side(row, key, Side::Server);
+            self.server.rows().close_side(row, key, Side::Server);
             self.server.detach(claimed.1);
         }
         let side = &offer.view.header().sides[Side::Client as usize];
         side.closed.fetch_or(ClosedBy::CLOSE, AcqRel);
         side.holders.store(0, Relaxed);
         self.client.members().leave(side);
-        self.client.connections().close_side(row, key, Side::Client);
+        self.client.rows().close_side(row, key, Side::Client);
         self.client.give_back(offer.index, offer.view);
     }
 }
@@ -191,7 +191,7 @@ impl<T: Tier + Rung> Pair<T> {
         assert!(!self.client.tier().is_over(view));
         self.close(connection, true);
         assert!(self.client.tier().is_over(view));
-        assert_eq!(self.server.connections().find(key), None);
+        assert_eq!(self.server.rows().find(key), None);
 
         let again = self.connect(&listener);
         assert_eq!(again.offer.index, first, "both have let go: the slot is lent again");

@@ -7,7 +7,7 @@ use wire::clc::{
 };
 
 use super::local::Terms;
-use super::{Agreed, Fault, Input, Local, Offer, Refusal, Stage, VERSION};
+use super::{Agreed, Fault, Half, Input, Local, Refusal, Stage, VERSION};
 
 /// One handshake, client's side. `propose`, then `handle_accept` once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,14 +53,14 @@ impl Client {
         })
     }
 
-    /// Judges the answer to the PROPOSAL; on success CONFIRM is to be sent and the connection is SMC. `offer`
+    /// Judges the answer to the PROPOSAL; on success CONFIRM is to be sent and the connection is SMC. `half`
     /// is our buffer, or why there is none. `knows` tells whether we have the link group (the peer's device
     /// and id) the server continues.
     pub fn handle_accept(
         &mut self,
         input: Input<'_>,
         local: &Local,
-        offer: Result<Offer, Fault>,
+        half: Result<Half, Fault>,
         knows: impl FnOnce(&Agreed) -> bool,
     ) -> Result<(Confirm, Agreed), Refusal> {
         if self.stage != Stage::Waiting {
@@ -80,7 +80,7 @@ impl Client {
             is_first_contact: agreed.is_first_contact,
             release: agreed.release.unwrap_or(local.release),
         };
-        Ok((Confirm(local.endpoint(agreed.device, &offer?, &terms)), agreed))
+        Ok((Confirm(local.endpoint(agreed.device, &half?, &terms)), agreed))
     }
 }
 

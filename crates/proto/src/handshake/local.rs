@@ -67,13 +67,13 @@ impl Local {
     }
 
     /// Our half of the agreement.
-    pub(super) fn endpoint(&self, device: IsmDevice, offer: &Offer, terms: &Terms) -> Endpoint {
+    pub(super) fn endpoint(&self, device: IsmDevice, half: &Half, terms: &Terms) -> Endpoint {
         let v2 = SmcDv2 { chid: device.chid, eid: terms.eid, gid_ext: device.gid_ext };
         let end = SmcD {
             gid: device.gid,
-            token: offer.dmb.token,
-            class: offer.dmb.class,
-            link_group: offer.link_group,
+            token: half.dmb.token,
+            class: half.dmb.class,
+            link_group: half.link_group,
             v2: Some(v2),
             ..SmcD::default()
         };
@@ -110,9 +110,9 @@ pub struct Dmb {
     pub class: BufferClass,
 }
 
-/// What this end offers for one connection.
+/// What this end brings to one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
+pub struct Half {
     /// The buffer the peer may write to.
     pub dmb: Dmb,
     /// Our id of the link group the connection belongs to.

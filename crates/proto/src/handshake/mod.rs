@@ -14,7 +14,7 @@ mod server;
 
 pub use client::Client;
 pub use fault::{Class, Fault, Refusal};
-pub use local::{Agreed, Dmb, Local, Offer};
+pub use local::{Agreed, Dmb, Half, Local};
 pub use server::Server;
 pub use wire::clc::Accept;
 

@@ -3,7 +3,7 @@
 use wire::clc::{Accept, Confirm, IsmDevice, Kind, Proposal, V2Extension};
 
 use super::local::{Terms, peer_devices};
-use super::{Agreed, Fault, Input, Local, Offer, Refusal, Stage};
+use super::{Agreed, Fault, Half, Input, Local, Refusal, Stage};
 
 /// One handshake, server's side. `handle_proposal`, then `handle_confirm` once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,13 +26,13 @@ impl Server {
         Self { stage: Stage::Start, terms: None }
     }
 
-    /// Judges a PROPOSAL; on success ACCEPT is to be sent. `offer` is our buffer, or why there is none;
+    /// Judges a PROPOSAL; on success ACCEPT is to be sent. `half` is our buffer, or why there is none;
     /// `is_first_contact` tells whether its link group begins with this connection.
     pub fn handle_proposal(
         &mut self,
         input: Input<'_>,
         local: &Local,
-        offer: Result<Offer, Fault>,
+        half: Result<Half, Fault>,
         is_first_contact: bool,
     ) -> Result<Accept, Refusal> {
         if self.stage != Stage::Start {
@@ -41,7 +41,7 @@ impl Server {
         self.stage = Stage::Over;
         let proposal = input.expect(Kind::Proposal, Proposal::parse)?;
         let Choice { device, terms } = choose(&proposal, local, is_first_contact)?;
-        let accept = Accept(local.endpoint(device, &offer?, &terms));
+        let accept = Accept(local.endpoint(device, &half?, &terms));
         self.stage = Stage::Waiting;
         self.terms = Some((device, terms));
         Ok(accept)
@@ -53,7 +53,7 @@ impl Server {
     pub fn answer_own(
         &mut self,
         local: &Local,
-        offer: Offer,
+        half: Half,
         is_first_contact: bool,
     ) -> Result<Accept, Refusal> {
         if self.stage != Stage::Start {
@@ -65,7 +65,7 @@ impl Server {
         let terms = Terms { eid, is_first_contact, release: local.release };
         self.stage = Stage::Waiting;
         self.terms = Some((device, terms));
-        Ok(Accept(local.endpoint(device, &offer, &terms)))
+        Ok(Accept(local.endpoint(device, &half, &terms)))
     }
 
     /// Judges the CONFIRM; on success the connection is SMC.

@@ -1,7 +1,7 @@
 //! What must hold for any bytes given to the handshake machines. Included by the corpus replay and by the
 //! fuzz target.
 
-use proto::handshake::{Client, Input, Local, Offer, Server};
+use proto::handshake::{Client, Half, Input, Local, Server};
 use wire::Eid;
 use wire::limits::SMCD_CLASS_MAX;
 
@@ -15,11 +15,11 @@ pub(crate) fn handshake(bytes: &[u8]) -> bool {
     let proposal = client.propose(&local).unwrap();
     let mut input = [0; wire::limits::MESSAGE_MAX];
     let len = proposal.emit(&mut input).unwrap();
-    let offer = Ok(Offer::default());
-    confirmed.handle_proposal(Input::Bytes(&input[..len]), &local, offer, true).unwrap();
+    let half = Ok(Half::default());
+    confirmed.handle_proposal(Input::Bytes(&input[..len]), &local, half, true).unwrap();
     let results = [
-        client.handle_accept(Input::Bytes(bytes), &local, offer, |_| true).map(|(_, agreed)| Some(agreed)),
-        server.handle_proposal(Input::Bytes(bytes), &local, offer, true).map(|_| None),
+        client.handle_accept(Input::Bytes(bytes), &local, half, |_| true).map(|(_, agreed)| Some(agreed)),
+        server.handle_proposal(Input::Bytes(bytes), &local, half, true).map(|_| None),
         confirmed.handle_confirm(Input::Bytes(bytes), &local).map(Some),
     ];
     for result in &results {

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use proto::conn::{Event, State};
-use proto::handshake::{CLC_WAIT_MS, Dmb, Input, Local, Offer};
+use proto::handshake::{CLC_WAIT_MS, Dmb, Half, Input, Local};
 use proto::verdict::{Generation, Role, Settled, Verdict, Word, settle};
 use wire::clc::Message;
 use wire::{BufferClass, Eid, Reason, limits};
@@ -190,13 +190,13 @@ impl World {
         }
     }
 
-    fn offer(&self, token: u64) -> Offer {
-        Offer { dmb: Dmb { token, class: BufferClass::default() }, link_group: 256 }
+    fn half(&self, token: u64) -> Half {
+        Half { dmb: Dmb { token, class: BufferClass::default() }, link_group: 256 }
     }
 
     fn handle_proposal(&mut self, input: Input<'_>) {
-        let offer = Ok(self.offer(11));
-        match self.ends[1].server.handle_proposal(input, &self.local, offer, true) {
+        let half = Ok(self.half(11));
+        match self.ends[1].server.handle_proposal(input, &self.local, half, true) {
             Ok(accept) => {
                 if self.settle(1, Verdict::Smc) == Verdict::Smc {
                     self.send_clc(1, Message::Accept(accept));
@@ -209,8 +209,8 @@ impl World {
     }
 
     fn handle_accept(&mut self, input: Input<'_>) {
-        let offer = Ok(self.offer(22));
-        match self.ends[0].client.handle_accept(input, &self.local, offer, |_| false) {
+        let half = Ok(self.half(22));
+        match self.ends[0].client.handle_accept(input, &self.local, half, |_| false) {
             Ok((confirm, agreed)) => {
                 assert_eq!(agreed.peer_dmb.token, 11);
                 assert_eq!(

@@ -190,7 +190,7 @@ impl Registration {
         }
         match conn.phase() {
             Phase::Smc => {}
-            Phase::Intent => return fabric().connections().verdict(conn.row()).is_some(),
+            Phase::Intent => return fabric().rows().verdict(conn.row()).is_some(),
             _ => return false,
         }
         let events = seen.events();

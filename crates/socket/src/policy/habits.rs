@@ -5,7 +5,7 @@ use super::learned::Window;
 use super::rules::{Measured, Rules};
 use core::marker::PhantomData;
 use os::time::Cycles;
-use shm::turns::Turns;
+use shm::slices::Slices;
 use sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The habits of one process.
@@ -27,25 +27,26 @@ pub(crate) struct Habits<R = Measured> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HandOver {
     core: u32,
-    /// How many turns on the core had been long so far.
+    /// How many slices on the core had been long so far.
     long: u32,
     at: Cycles,
 }
 
 impl HandOver {
-    /// A thread is about to wait without `core`: its turn there ends.
-    pub(crate) fn note<R: Rules>(turns: Option<&Turns>, core: u32, now: Cycles) -> Self {
-        let long = turns.map_or(0, |turns| turns.end(core, now.word(), R::LONG_TURN.word()));
+    /// A thread is about to wait without `core`: its slice there ends.
+    pub(crate) fn note<R: Rules>(slices: Option<&Slices>, core: u32, now: Cycles) -> Self {
+        let long = slices.map_or(0, |slices| slices.end(core, now.word(), R::LONG_SLICE.word()));
         HandOver { core, long, at: now }
     }
 
     /// Whether the core came back so late at `now` because somebody computed.
-    fn was_to_a_long_turn<R: Rules>(&self, turns: Option<&Turns>, now: Cycles) -> bool {
+    fn was_to_a_long_slice<R: Rules>(&self, slices: Option<&Slices>, now: Cycles) -> bool {
         let lasted = now.since(self.at);
         let is_somebodys = || {
-            turns.is_none_or(|turns| turns.was_long(self.core, self.long, now.word(), R::LONG_TURN.word()))
+            slices
+                .is_none_or(|slices| slices.was_long(self.core, self.long, now.word(), R::LONG_SLICE.word()))
         };
-        lasted > R::TOO_LONG_YIELD || (lasted > R::LONG_TURN && is_somebodys())
+        lasted > R::TOO_LONG_YIELD || (lasted > R::LONG_SLICE && is_somebodys())
     }
 }
 
@@ -81,13 +82,13 @@ impl<R: Rules> Habits<R> {
         if self.has_core_alone() { R::LOOKS } else { 1 }
     }
 
-    /// A yield is over. Whether another program of ours had the core meanwhile, for a short turn: one that
+    /// A yield is over. Whether another program of ours had the core meanwhile, for a short slice: one that
     /// this one might be apart from, and no crowd.
-    pub(crate) fn note_yield(&self, given: HandOver, turns: Option<&Turns>, now: Cycles) -> bool {
+    pub(crate) fn note_yield(&self, given: HandOver, slices: Option<&Slices>, now: Cycles) -> bool {
         let lasted = now.since(given.at);
         lasted.store(&self.last_yield);
-        self.weigh(given.was_to_a_long_turn::<R>(turns, now), now);
-        lasted < R::IDLE_YIELD && turns.is_some_and(|turns| !turns.was_last(given.core, given.at.word()))
+        self.weigh(given.was_to_a_long_slice::<R>(slices, now), now);
+        lasted < R::IDLE_YIELD && slices.is_some_and(|slices| !slices.was_last(given.core, given.at.word()))
     }
 
     /// Takes note of a yield that ended at `now`; abstains if too many were long.

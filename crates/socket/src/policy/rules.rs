@@ -28,9 +28,9 @@ pub(crate) trait Rules {
     const SHARED_YIELDS: (u32, u32) = (32, 512);
 
     /// Who has a core for longer computes: a scheduler's slice is 1.4 ms and more. A yield during which
-    /// nobody did lasted because many took their turn, however long. (500 processes that only exchange
+    /// nobody did lasted because many took their slice, however long. (500 processes that only exchange
     /// messages: 1 to 3 ms.)
-    const LONG_TURN: Cycles = Cycles::from_ms(1);
+    const LONG_SLICE: Cycles = Cycles::from_ms(1);
     /// A yield that lasts longer is long whoever had the core.
     const TOO_LONG_YIELD: Cycles = Cycles::from_ms(200);
     /// One long yield says little: each counts so much, each short one takes one off, and at

@@ -3,27 +3,27 @@
 
 use super::{For, Habits, HandOver, Learned, Measured, Rules, Saw, Step, Waiter, Window};
 use os::time::Cycles;
-use shm::turns::Turns;
+use shm::slices::Slices;
 use std::cell::Cell;
 
 const MOST: u32 = 16;
 const CORE: u32 = 3;
 const SHORT_YIELD: Cycles = Cycles::from_us(1);
-/// Of a yield among so many that nobody's turn was long; and of one to somebody who computes.
+/// Of a yield among so many that nobody's slice was long; and of one to somebody who computes.
 const LONG_YIELD: Cycles = Cycles::from_ms(3);
 
 /// One process with one connection, and a clock.
 struct Lone {
     learned: Learned,
     habits: Habits,
-    turns: Turns,
+    slices: Slices,
     now: Cell<Cycles>,
 }
 
 impl Lone {
     fn new() -> Self {
         let now = Cell::new(Cycles::from_ms(5_000));
-        Lone { learned: Learned::new(), habits: Habits::new(), turns: Turns::new(), now }
+        Lone { learned: Learned::new(), habits: Habits::new(), slices: Slices::new(), now }
     }
 
     fn wait(&self, what: For) -> Waiter<'_> {
@@ -40,16 +40,16 @@ impl Lone {
 
     /// A yield of `time`, meanwhile by `others`.
     fn yields(&self, time: Cycles, others: impl FnOnce()) -> Saw<'_> {
-        let given = HandOver::note::<Measured>(Some(&self.turns), CORE, self.now.get());
+        let given = HandOver::note::<Measured>(Some(&self.slices), CORE, self.now.get());
         others();
         self.pass(time);
-        Saw::Core(given, Some(&self.turns))
+        Saw::Core(given, Some(&self.slices))
     }
 
     /// A yield during which another program of ours had the core for a moment.
     fn yields_to_peer(&self) -> Saw<'_> {
         self.yields(SHORT_YIELD, || {
-            self.turns.end(CORE, self.now.get().word() + 1, Measured::LONG_TURN.word());
+            self.slices.end(CORE, self.now.get().word() + 1, Measured::LONG_SLICE.word());
         })
     }
 
@@ -85,8 +85,8 @@ impl Lone {
     fn abstaining() -> Self {
         let lone = Lone::new();
         for _ in 0..Measured::TOO_MANY / Measured::LONG_YIELD_WEIGHT {
-            let Saw::Core(given, turns) = lone.yields_to_computer() else { panic!("no yield") };
-            lone.habits.note_yield(given, turns, lone.now.get());
+            let Saw::Core(given, slices) = lone.yields_to_computer() else { panic!("no yield") };
+            lone.habits.note_yield(given, slices, lone.now.get());
         }
         lone
     }
@@ -267,8 +267,8 @@ fn one_long_yield_among_short_ones_says_little() {
     let lone = Lone::new();
     for _ in 0..100 {
         for time in [LONG_YIELD].into_iter().chain([SHORT_YIELD; Measured::LONG_YIELD_WEIGHT as usize]) {
-            let Saw::Core(given, turns) = lone.yields(time, || {}) else { panic!("no yield") };
-            lone.habits.note_yield(given, turns, lone.now.get());
+            let Saw::Core(given, slices) = lone.yields(time, || {}) else { panic!("no yield") };
+            lone.habits.note_yield(given, slices, lone.now.get());
             assert!(!lone.abstains());
         }
     }
@@ -285,8 +285,8 @@ fn who_abstains_again_soon_does_so_for_longer_up_to_a_second() {
         }
         spans.push(lone.now.get().since(from));
         while !lone.abstains() {
-            let Saw::Core(given, turns) = lone.yields_to_computer() else { panic!("no yield") };
-            lone.habits.note_yield(given, turns, lone.now.get());
+            let Saw::Core(given, slices) = lone.yields_to_computer() else { panic!("no yield") };
+            lone.habits.note_yield(given, slices, lone.now.get());
         }
     }
     let longer = spans.windows(2).filter(|two| two[1] > two[0]).count();
@@ -295,17 +295,17 @@ fn who_abstains_again_soon_does_so_for_longer_up_to_a_second() {
 }
 
 #[test]
-fn a_yield_that_lasted_because_many_took_their_turn_is_not_long() {
+fn a_yield_that_lasted_because_many_took_their_slice_is_not_long() {
     let lone = Lone::new();
     for _ in 0..100 {
         let saw = lone.yields(Cycles::NONE, || {
             for _ in 0..100 {
                 lone.pass(Cycles::from_us(30));
-                lone.turns.end(CORE, lone.now.get().word(), Measured::LONG_TURN.word());
+                lone.slices.end(CORE, lone.now.get().word(), Measured::LONG_SLICE.word());
             }
         });
-        let Saw::Core(given, turns) = saw else { panic!("no yield") };
-        assert!(!lone.habits.note_yield(given, turns, lone.now.get()), "a crowd is no pair to part");
+        let Saw::Core(given, slices) = saw else { panic!("no yield") };
+        assert!(!lone.habits.note_yield(given, slices, lone.now.get()), "a crowd is no pair to part");
         assert!(!lone.abstains());
     }
 }

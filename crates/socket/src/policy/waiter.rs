@@ -6,7 +6,7 @@ use super::habits::{Habits, HandOver};
 use super::learned::{Learned, Window};
 use super::rules::{Measured, Rules};
 use os::time::Cycles;
-use shm::turns::Turns;
+use shm::slices::Slices;
 
 /// What a waiter is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ pub(crate) enum Saw<'t> {
     /// had.
     Nothing,
     /// The core is back that was given away by a yield.
-    Core(HandOver, Option<&'t Turns>),
+    Core(HandOver, Option<&'t Slices>),
     /// A nap or a sleep is over: whether what is waited for is there.
     Wake(bool),
 }
@@ -139,7 +139,7 @@ impl<'a, R: Rules> Waiter<'a, R> {
                 Step::Look
             }
             (Some(Step::Pause), _) => Step::Yield,
-            (Some(Step::Yield), Saw::Core(given, turns)) => self.after_yield(given, turns, now()),
+            (Some(Step::Yield), Saw::Core(given, slices)) => self.after_yield(given, slices, now()),
             (Some(Step::Nap), Saw::Wake(is_granted)) => self.after_nap(is_granted, now),
             (Some(Step::Nap), _) => Step::Sleep,
             (Some(Step::Sleep), Saw::Wake(is_granted)) => self.after_sleep(is_granted, now()),
@@ -184,8 +184,8 @@ impl<'a, R: Rules> Waiter<'a, R> {
     }
 
     #[inline]
-    fn after_yield(&mut self, given: HandOver, turns: Option<&Turns>, now: Cycles) -> Step {
-        let was_shared = self.habits.note_yield(given, turns, now);
+    fn after_yield(&mut self, given: HandOver, slices: Option<&Slices>, now: Cycles) -> Step {
+        let was_shared = self.habits.note_yield(given, slices, now);
         if let Some(learned) = self.learned {
             learned.note_yield(was_shared);
         }

@@ -187,7 +187,7 @@ fn may_nap(conn: &Conn, wish: Wish) -> bool {
 pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
     // Who waits for space waits for any answer; who waits for data, for the refusal, or the data that follow
     // the other.
-    let is_answered = || match fabric().connections().verdict(conn.row()) {
+    let is_answered = || match fabric().rows().verdict(conn.row()) {
         Some(Verdict::Smc) => wish == Wish::Space,
         Some(Verdict::Plain(_)) => true,
         None => false,

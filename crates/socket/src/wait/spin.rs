@@ -7,7 +7,7 @@ use crate::phase::Phase;
 use crate::policy::{For, Habits, HandOver, Measured, Rules, Saw, Step, Waiter, Window};
 use fabric::door::Directory as _;
 use os::time::Cycles;
-use shm::turns::Turns;
+use shm::slices::Slices;
 
 /// Most rounds that anybody may spin here.
 #[inline]
@@ -48,7 +48,7 @@ fn spin_by<T>(mut waiter: Waiter<'_>, mut look: impl FnMut() -> Option<T>) -> Op
                 saw = Saw::Nothing;
             }
             Step::Pause => sync::pause(),
-            Step::Yield => saw = Saw::Core(yield_core(), turns()),
+            Step::Yield => saw = Saw::Core(yield_core(), slices()),
             Step::Nap | Step::Sleep => return None,
         }
     }
@@ -63,7 +63,7 @@ pub(crate) fn spin_until(mut enough: impl FnMut() -> bool) {
             (0..Measured::LOOKS / 2).for_each(|_| sync::pause());
         } else {
             let given = yield_core();
-            Habits::here().note_yield(given, turns(), Cycles::now());
+            Habits::here().note_yield(given, slices(), Cycles::now());
         }
     }
 }
@@ -81,7 +81,7 @@ pub(crate) fn has_core_alone() -> bool {
 
 /// A thread is about to wait without its core.
 pub(crate) fn hand_over() -> HandOver {
-    HandOver::note::<Measured>(turns(), os::process::current_cpu(), Cycles::now())
+    HandOver::note::<Measured>(slices(), os::process::current_cpu(), Cycles::now())
 }
 
 fn yield_core() -> HandOver {
@@ -90,6 +90,6 @@ fn yield_core() -> HandOver {
     given
 }
 
-fn turns() -> Option<&'static Turns> {
-    fabric().tier().mapped().map(|map| &map.turns)
+fn slices() -> Option<&'static Slices> {
+    fabric().tier().mapped().map(|map| &map.slices)
 }

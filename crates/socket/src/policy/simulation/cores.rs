@@ -76,7 +76,7 @@ impl Cores {
         self.tasks[task.0].core
     }
 
-    /// Whose turn it is.
+    /// Whose slice it is.
     pub(super) fn next(&mut self) -> Slice {
         loop {
             let busy = self.cores.iter().enumerate().filter(|(_, core)| core.running.is_some());

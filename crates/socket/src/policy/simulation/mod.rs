@@ -3,7 +3,7 @@
 //! give equal runs; waiters go by the policy alone, with the rules that the run is given.
 //!
 //! Each pair plays ball over shared memory: who has the message works for a while, sends it back and waits.
-//! Every end is a process of its own, with its own habits; the table of turns is one for all, as in the
+//! Every end is a process of its own, with its own habits; the table of slices is one for all, as in the
 //! registry.
 
 mod cores;
@@ -12,7 +12,7 @@ mod tests;
 use super::{For, Habits, HandOver, Learned, Rules, Saw, Step, Waiter};
 use cores::{Cores, Slice, TaskId};
 use os::time::Cycles;
-use shm::turns::Turns;
+use shm::slices::Slices;
 use std::ops::Range;
 use testkit::Random;
 
@@ -118,7 +118,7 @@ enum After {
 struct Host<'a, R> {
     cores: Cores,
     ends: Vec<End<'a, R>>,
-    turns: Turns,
+    slices: Slices,
     random: Random,
     scenario: &'a Scenario,
     tally: Tally,
@@ -154,7 +154,7 @@ impl<'a, R: Rules> Host<'a, R> {
             End { mind, doing, inbox: None, asleep: None }
         });
         let ends = ends.collect();
-        Host { cores, ends, turns: Turns::new(), random, scenario, tally: Tally::default() }
+        Host { cores, ends, slices: Slices::new(), random, scenario, tally: Tally::default() }
     }
 
     fn counts(&mut self, now: Ns, count: impl FnOnce(&mut Tally)) {
@@ -216,14 +216,14 @@ impl<'a, R: Rules> Host<'a, R> {
         let Doing::Wait { waiter, after } = &mut end.doing else { return };
         let saw = match std::mem::replace(after, After::Nothing) {
             After::Nothing => Saw::Nothing,
-            After::Yield(given) => Saw::Core(given, Some(&self.turns)),
+            After::Yield(given) => Saw::Core(given, Some(&self.slices)),
             After::Rest => Saw::Wake(is_there),
         };
         end.asleep = None;
         let is_woken = matches!(saw, Saw::Wake(_));
         let step = waiter.next(|| at(now), saw);
         if step == Step::Yield {
-            *after = After::Yield(HandOver::note::<R>(Some(&self.turns), core as u32, at(now)));
+            *after = After::Yield(HandOver::note::<R>(Some(&self.slices), core as u32, at(now)));
         } else if step == Step::Look && is_there && !is_woken {
             waiter.found();
         }
@@ -263,7 +263,7 @@ impl<'a, R: Rules> Host<'a, R> {
         if let Some(from) = end.inbox {
             return self.cores.wait_until(core, from);
         }
-        HandOver::note::<R>(Some(&self.turns), core as u32, at(now));
+        HandOver::note::<R>(Some(&self.slices), core as u32, at(now));
         end.asleep = Some(rest);
         self.cores.leave(core, is_nap.then_some(now + cost::LONGEST_NAP));
     }

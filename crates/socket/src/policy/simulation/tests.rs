@@ -28,7 +28,7 @@ impl Rules for WithoutHaste {
 /// A long yield is long, whether one had the core for long or many for a short time.
 struct WithoutTurns;
 impl Rules for WithoutTurns {
-    const TOO_LONG_YIELD: Cycles = Self::LONG_TURN;
+    const TOO_LONG_YIELD: Cycles = Self::LONG_SLICE;
 }
 
 /// Nobody stops yielding.
@@ -137,7 +137,7 @@ fn a_crowd_wastes_little_of_its_cores_because_a_round_is_short_where_the_core_is
 }
 
 #[test]
-fn a_multitude_goes_on_yielding_because_nobody_of_it_has_a_long_turn() {
+fn a_multitude_goes_on_yielding_because_nobody_of_it_has_a_long_slice() {
     let [by_rules, without] = [run::<Measured>, run::<WithoutTurns>].map(|run| run(&a_multitude(1)));
     assert!(rests(by_rules) * 5 < by_rules.yields, "{by_rules:?}");
     assert!(rests(without) > without.yields, "{without:?}");

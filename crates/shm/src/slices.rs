@@ -1,5 +1,5 @@
 //! When programs of this user last gave a core away because they wait, core by core. Owns: what tells a yield
-//! that lasted because many took their turn from one that lasted because somebody computed.
+//! that lasted because many took their slice from one that lasted because somebody computed.
 //!
 //! Only speed depends on it: a word may be overwritten or lie.
 
@@ -13,27 +13,27 @@ pub const CORES: usize = 64;
 #[derive(Debug)]
 #[repr(C)]
 struct Core {
-    /// When the last turn ended, in cycles.
+    /// When the last slice ended, in cycles.
     ended_at: AtomicU64,
-    /// How many turns were long.
+    /// How many slices were long.
     long: AtomicU32,
 }
 
 /// All cores.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Turns([Line<Core>; CORES]);
+pub struct Slices([Line<Core>; CORES]);
 
-impl Default for Turns {
+impl Default for Slices {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Turns {
+impl Slices {
     /// Cores that nobody has given away yet.
     pub fn new() -> Self {
-        Turns(core::array::from_fn(|_| Line(Core { ended_at: AtomicU64::new(0), long: AtomicU32::new(0) })))
+        Slices(core::array::from_fn(|_| Line(Core { ended_at: AtomicU64::new(0), long: AtomicU32::new(0) })))
     }
 
     #[inline]
@@ -41,7 +41,7 @@ impl Turns {
         &self.0[core as usize % CORES].0
     }
 
-    /// A turn on `core` ends at `now`. It counts as long if it began more than `long` cycles ago; returns how
+    /// A slice on `core` ends at `now`. It counts as long if it began more than `long` cycles ago; returns how
     /// many did. (Not one atomic step: who is interrupted on the way may lose a count.)
     #[inline]
     pub fn end(&self, core: u32, now: u64, long: u64) -> u32 {
@@ -59,7 +59,7 @@ impl Turns {
         self.of(core).long.load(Ordering::Relaxed) != count || self.has_lasted(core, now, long)
     }
 
-    /// Whether nobody's turn on `core` has ended since the one that ended at `now`.
+    /// Whether nobody's slice on `core` has ended since the one that ended at `now`.
     #[inline]
     pub fn was_last(&self, core: u32, now: u64) -> bool {
         self.of(core).ended_at.load(Ordering::Relaxed) == now
@@ -77,40 +77,40 @@ mod tests {
 
     #[test]
     fn many_short_turns_are_not_a_long_one() {
-        let turns = Turns::new();
-        let before = turns.end(1, 100, 1000);
+        let slices = Slices::new();
+        let before = slices.end(1, 100, 1000);
         for now in 2..50 {
-            turns.end(1, now * 100, 1000);
+            slices.end(1, now * 100, 1000);
         }
-        assert!(!turns.was_long(1, before, 5000, 1000));
+        assert!(!slices.was_long(1, before, 5000, 1000));
     }
 
     #[test]
-    fn a_long_turn_is_seen_by_who_waited_for_its_end_and_by_who_comes_right_after() {
-        let turns = Turns::new();
-        let before = turns.end(1, 100, 1000);
-        assert!(turns.was_long(1, before, 5000, 1000), "nobody has ended it yet");
-        turns.end(1, 5000, 1000);
-        assert!(turns.was_long(1, before, 5100, 1000));
-        let after = turns.end(1, 5100, 1000);
-        assert!(!turns.was_long(1, after, 5200, 1000));
+    fn a_long_slice_is_seen_by_who_waited_for_its_end_and_by_who_comes_right_after() {
+        let slices = Slices::new();
+        let before = slices.end(1, 100, 1000);
+        assert!(slices.was_long(1, before, 5000, 1000), "nobody has ended it yet");
+        slices.end(1, 5000, 1000);
+        assert!(slices.was_long(1, before, 5100, 1000));
+        let after = slices.end(1, 5100, 1000);
+        assert!(!slices.was_long(1, after, 5200, 1000));
     }
 
     #[test]
     fn who_shares_a_core_is_noticed() {
-        let turns = Turns::new();
-        turns.end(1, 100, 1000);
-        turns.end(2, 200, 1000);
-        assert!(turns.was_last(1, 100), "the other core is another's");
-        turns.end(1, 300, 1000);
-        assert!(!turns.was_last(1, 100));
+        let slices = Slices::new();
+        slices.end(1, 100, 1000);
+        slices.end(2, 200, 1000);
+        assert!(slices.was_last(1, 100), "the other core is another's");
+        slices.end(1, 300, 1000);
+        assert!(!slices.was_last(1, 100));
     }
 
     #[test]
     fn cores_are_told_apart() {
-        let turns = Turns::new();
-        let before = turns.end(1, 100, 1000);
-        turns.end(2, 5000, 1000);
-        assert!(!turns.was_long(1, before, 200, 1000));
+        let slices = Slices::new();
+        let before = slices.end(1, 100, 1000);
+        slices.end(2, 5000, 1000);
+        assert!(!slices.was_long(1, before, 200, 1000));
     }
 }
