@@ -107,7 +107,7 @@ pub fn rename_noreplace(from: &CStr, to: &CStr) -> Result<()> {
 /// Calls `each` with the names in a folder. Names beyond some ten thousand are passed over: another user may
 /// make as many as he likes.
 #[inline(never)]
-pub fn names_in(folder: &CStr, mut each: impl FnMut(&[u8])) -> Result<()> {
+pub fn names_in(folder: &CStr, each: &mut dyn FnMut(&[u8])) -> Result<()> {
     const MOST_READS: usize = 400;
     let flags = nr::O_RDONLY | nr::O_DIRECTORY | nr::O_NONBLOCK;
     let fd = open(folder, How { flags, mode: 0 })?;
@@ -116,7 +116,7 @@ pub fn names_in(folder: &CStr, mut each: impl FnMut(&[u8])) -> Result<()> {
         // SAFETY: the buffer is writable for its length.
         let read = unsafe { syscall!(nr::__NR_getdents64, fd, entries.as_mut_ptr(), entries.len()) };
         let Ok(len @ 1..) = check(read) else { break };
-        names_of(&entries[..len], &mut each);
+        names_of(&entries[..len], each);
     }
     crate::fd::close(fd);
     Ok(())
@@ -140,7 +140,7 @@ pub fn each_descriptor_of(pid: u32, each: impl FnMut(i32)) -> Result<()> {
 
 #[inline(never)]
 fn each_descriptor_in(folder: &CStr, mut each: impl FnMut(i32)) -> Result<()> {
-    names_in(folder, |name| {
+    names_in(folder, &mut |name| {
         if let Some(fd) = core::str::from_utf8(name).ok().and_then(|digits| digits.parse().ok()) {
             each(fd);
         }
@@ -149,7 +149,7 @@ fn each_descriptor_in(folder: &CStr, mut each: impl FnMut(i32)) -> Result<()> {
 
 /// `struct linux_dirent64`: inode and offset of 8 bytes, length of the record of 2, type of 1, the name with
 /// a NUL.
-fn names_of(mut entries: &[u8], each: &mut impl FnMut(&[u8])) {
+fn names_of(mut entries: &[u8], each: &mut dyn FnMut(&[u8])) {
     while let Some(entry) = entries.get(16..18).map(|len| u16::from_ne_bytes([len[0], len[1]]) as usize)
         && let Some((this, rest)) = entries.split_at_checked(entry.max(19))
     {

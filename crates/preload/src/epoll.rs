@@ -55,14 +55,18 @@ fn add_bare(epfd: c_int, fd: c_int, event: Events, before: table::Entry) -> Outc
     Outcome::Done(0)
 }
 
+/// `(array, room, timeout in ns, None for ever)` of one of libc's functions. Called through a pointer: what waits
+/// is long, and is there once for all of them.
+type Wait<'a> = &'a mut dyn FnMut(Events, c_int, Option<u64>) -> c_int;
+
 /// Waits in one of libc's functions, with or without a signal mask.
-struct LibcWait<W> {
+struct LibcWait<'a> {
     epfd: c_int,
-    wait: W,
+    wait: Wait<'a>,
     has_mask: bool,
 }
 
-impl<W: FnMut(Events, c_int, Option<u64>) -> c_int> Kernel for LibcWait<W> {
+impl Kernel for LibcWait<'_> {
     fn wait(&mut self, events: &mut [Event], timeout_ns: Option<u64>) -> Result<usize, Errno> {
         let room = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
         usize::try_from((self.wait)(events.as_mut_ptr(), room, timeout_ns)).map_err(|_| hook::last())
@@ -83,14 +87,14 @@ impl<W: FnMut(Events, c_int, Option<u64>) -> c_int> Kernel for LibcWait<W> {
     }
 }
 
-/// Waits through `libc_wait(array, room, timeout in ns, None for ever)` and our own looks at the rings.
+/// Waits through `libc_wait` and our own looks at the rings.
 fn wait(
     epfd: c_int,
     events: Events,
     max: c_int,
     timeout_ns: Option<u64>,
     mask: Mask,
-    libc_wait: impl FnMut(Events, c_int, Option<u64>) -> c_int,
+    libc_wait: Wait<'_>,
 ) -> Outcome {
     /// EP_MAX_EVENTS of fs/eventpoll.c.
     const MOST: usize = i32::MAX as usize / size_of::<Event>();
@@ -118,7 +122,7 @@ fn wait(
 /// With no room for an event that is one: the kernel waits all the same, and finds out when it has something
 /// to tell.
 #[cold]
-fn wait_for_nobody(epfd: c_int, timeout_ns: Option<u64>, kernel: &mut impl Kernel) -> Outcome {
+fn wait_for_nobody(epfd: c_int, timeout_ns: Option<u64>, kernel: &mut dyn Kernel) -> Outcome {
     match ours::wait(epfd, &mut [Event { events: 0, data: 0 }], timeout_ns, kernel) {
         Outcome::Done(1..) => Outcome::Fail(Errno::EFAULT),
         other => other,
@@ -157,12 +161,12 @@ hooks! {
     }
     fn epoll_wait [] (epfd: c_int, events: Events, max: c_int, timeout: c_int) -> c_int {
         // SAFETY: the program's own arguments but for the time limit.
-        wait(epfd, events, max, from_ms(timeout), core::ptr::null(), |into, room, ns| unsafe {
+        wait(epfd, events, max, from_ms(timeout), core::ptr::null(), &mut |into, room, ns| unsafe {
             forward::epoll_wait(epfd, into, room, to_ms(ns))
         })
     }
     fn epoll_pwait [] (epfd: c_int, events: Events, max: c_int, timeout: c_int, mask: Mask) -> c_int {
-        wait(epfd, events, max, from_ms(timeout), mask, |into, room, ns| {
+        wait(epfd, events, max, from_ms(timeout), mask, &mut |into, room, ns| {
             // SAFETY: the program's own arguments but for room and time limit.
             unsafe { forward::epoll_pwait(epfd, into, room, to_ms(ns), mask) }
         })
@@ -173,7 +177,7 @@ hooks! {
             return unsafe { forward::epoll_pwait2(epfd, events, max, timeout, mask) };
         };
         let given = given.map(|time| (time[0] as u64).saturating_mul(1_000_000_000) + time[1] as u64);
-        wait(epfd, events, max, given, mask, |into, room, ns| {
+        wait(epfd, events, max, given, mask, &mut |into, room, ns| {
             let time = ns.map(|ns| [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64]);
             let time = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
             // SAFETY: the program's own arguments but for the time limit.

@@ -201,12 +201,12 @@ fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
 /// The result of `call`, made again if it failed for want of a number and we had one to spare.
 pub(crate) fn made(call: impl Fn() -> c_int) -> c_int {
     let made = call();
-    if made >= 0 || hook::last() != Errno::EMFILE { made } else { made_after_all(call) }
+    if made >= 0 || hook::last() != Errno::EMFILE { made } else { made_after_all(&call) }
 }
 
 #[cold]
 #[inline(never)]
-fn made_after_all(call: impl Fn() -> c_int) -> c_int {
+fn made_after_all(call: &dyn Fn() -> c_int) -> c_int {
     if is_active() && !is_borrowed() {
         for step in spare::Step::ALL {
             if spare::give_back_descriptors(step) {

@@ -68,7 +68,7 @@ fn tell_that_it_is_taken(folder: &Folder) {
 fn unforeseen<'a>(folder: &Folder, uid: u32, path: &'a mut Path) -> Option<&'a CStr> {
     let mut name = [0; PATH_LEN];
     let mut first = u64::MAX;
-    file::names_in(folder.name(&mut name)?, |name| {
+    file::names_in(folder.name(&mut name)?, &mut |name| {
         let number = unforeseen_number(name, uid);
         if let Some(number) = number.filter(|number| *number < first)
             && is_ours(folder, uid, number)

@@ -105,7 +105,7 @@ pub fn is_ours(epfd: i32) -> bool {
 }
 
 /// epoll_wait and its kin on a set of ours.
-pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &mut impl Kernel) -> Outcome {
+pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &mut dyn Kernel) -> Outcome {
     crate::held::take_note();
     let Some((index, set)) = Set::index_of(epfd).and_then(|index| Some((index, Set::get(index)?))) else {
         return Outcome::Forward;
@@ -151,7 +151,7 @@ fn wait_without_members(
     set: &Set,
     events: &mut [Event],
     timeout_ns: Option<u64>,
-    kernel: &mut impl Kernel,
+    kernel: &mut dyn Kernel,
 ) -> Result<Outcome, Option<u64>> {
     let end = timeout_ns.filter(|ns| *ns > 0).map(|ns| os::time::monotonic_ns().saturating_add(ns));
     // (A set inside this one may wait for it, and a loop whose waits are all short has no slices.)
@@ -189,7 +189,7 @@ fn wait_in_slices(
     end: Option<u64>,
     events: &mut [Event],
     timeout_ns: Option<u64>,
-    kernel: &mut impl Kernel,
+    kernel: &mut dyn Kernel,
 ) -> Result<usize, Errno> {
     let (mut left, mut sharers) = (timeout_ns, Sharers::new());
     loop {
@@ -323,7 +323,7 @@ fn sleep(
     set: &Set,
     answer: &mut Answer<'_>,
     timeout_ns: Option<u64>,
-    kernel: &mut impl Kernel,
+    kernel: &mut dyn Kernel,
 ) -> Outcome {
     let end = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
     let (mut patience, mut sharers) = (Patience::default(), Sharers::new());
