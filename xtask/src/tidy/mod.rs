@@ -2,6 +2,7 @@
 //! task fails.
 
 mod arrows;
+mod document;
 pub(crate) mod hooks;
 mod manifests;
 mod modules;
@@ -18,6 +19,7 @@ pub(crate) fn tidy(ws: &Workspace) -> anyhow::Result<()> {
     let document =
         std::fs::read_to_string(ws.root().join("ARCHITECTURE.md")).context("ARCHITECTURE.md is gone")?;
     findings.extend(arrows::check_document(&document));
+    findings.extend(document::check(&ws.root(), &document)?);
     findings.extend(hooks::check(&ws.root())?);
     findings.extend(manifests::check(&ws.metadata)?);
     findings.extend(modules::check(&ws.metadata)?);
