@@ -1,8 +1,8 @@
-//! "Why is it not faster?" of docs/performance.md, claim by claim: what a claim says is provoked, over TCP and over
-//! shared memory, and counted. Owns: that no claim stands there without a test of its name here.
+//! "Why is it not faster?" of docs/performance.md, claim by claim: what a claim says is provoked, over TCP
+//! and over shared memory, and counted. Owns: that no claim stands there without a test of its name here.
 //!
-//! Counted are sleeps, seconds on a CPU, connections, full rings; never how long anything took. Bounds leave room for a
-//! machine on which others are at work.
+//! Counted are sleeps, seconds on a CPU, connections, full rings; never how long anything took. Bounds leave
+//! room for a machine on which others are at work.
 
 use crate::reasons::every_code_of_the_table_is_provoked;
 use crate::support::{LIMIT, programs};

@@ -128,8 +128,8 @@ fn manuals(ws: &Workspace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What shells complete command lines with, where each of them looks. The programs print it: `smc` for the names that
-/// it answers to, the benchmark for itself.
+/// What shells complete command lines with, where each of them looks. The programs print it: `smc` for the
+/// names that it answers to, the benchmark for itself.
 fn completions(bin: &Path, share: &Path) -> anyhow::Result<()> {
     for name in APPLETS.into_iter().chain([BENCH]) {
         for (shell, folder, file) in [

@@ -55,8 +55,8 @@ fn add_bare(epfd: c_int, fd: c_int, event: Events, before: table::Entry) -> Outc
     Outcome::Done(0)
 }
 
-/// `(array, room, timeout in ns, None for ever)` of one of libc's functions. Called through a pointer: what waits
-/// is long, and is there once for all of them.
+/// `(array, room, timeout in ns, None for ever)` of one of libc's functions. Called through a pointer: what
+/// waits is long, and is there once for all of them.
 type Wait<'a> = &'a mut dyn FnMut(Events, c_int, Option<u64>) -> c_int;
 
 /// Waits in one of libc's functions, with or without a signal mask.

@@ -41,8 +41,8 @@ impl Slices {
         &self.0[core as usize % CORES].0
     }
 
-    /// A slice on `core` ends at `now`. It counts as long if it began more than `long` cycles ago; returns how
-    /// many did. (Not one atomic step: who is interrupted on the way may lose a count.)
+    /// A slice on `core` ends at `now`. It counts as long if it began more than `long` cycles ago; returns
+    /// how many did. (Not one atomic step: who is interrupted on the way may lose a count.)
     #[inline]
     pub fn end(&self, core: u32, now: u64, long: u64) -> u32 {
         let words = self.of(core);
