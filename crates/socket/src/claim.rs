@@ -209,7 +209,7 @@ impl Addresses {
 /// As [`find`]; PEERNOSMC also for one that was shared at this end, and is back on TCP.
 fn find_open(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
     let found = find(fd, may_be_anothers)?;
-    match fabric().connections().is_dissolved(found.row, found.side) {
+    match fabric().rows().is_dissolved(found.row, found.side) {
         true => Err(Reason::PEERNOSMC),
         false => Ok(found),
     }

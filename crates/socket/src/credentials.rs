@@ -68,7 +68,7 @@ pub(crate) fn leave_for_a_while() -> bool {
                 // Clients that have found it, and that nobody has accepted, do not wait for an answer.
                 let port = u32::from(held.role.port.load(Ordering::Relaxed));
                 let is_its = |target: Endpoint| u32::from(target.port) == port;
-                fabric().connections().refuse_all(Reason::MEM, |_, target| is_its(target));
+                fabric().rows().refuse_all(Reason::MEM, |_, target| is_its(target));
             }
             Phase::Accepted => decide::refuse(fd),
             Phase::Intent if held.has(flag::ESTABLISHED) => {

@@ -85,7 +85,7 @@ fn leave(conn: &Conn, end: &End) -> bool {
         return conn.phase() == Phase::Plain;
     }
     conn.mark(flag::DEMOTED);
-    fabric().connections().dissolve_side(conn.row(), conn.cookie(), end.side);
+    fabric().rows().dissolve_side(conn.row(), conn.cookie(), end.side);
     conn.transition(Event::Demoted);
     watch::unwatch(conn);
     records::convert(conn);
