@@ -31,6 +31,7 @@ impl<T: Tier> Fabric<T> {
         let place = Whereabouts {
             pid: row.owner_pid.load(sync::Ordering::Relaxed),
             number: row.memfd.load(sync::Ordering::Relaxed) as i32,
+            nonce,
             holder: ProcessId::load(&row.sides[Side::Server as usize].process),
         };
         let slot = row.slot.load(sync::Ordering::Relaxed);
@@ -291,12 +292,12 @@ mod tests {
     #[test]
     fn a_descriptor_that_is_kept_for_the_tools_is_nobody_elses() {
         let geometry = Geometry { slots: 1, ring_size: 16384 };
-        let (memory, memfd) = FABRIC.tier.make(geometry.len()).expect("memory");
+        let (memory, memfd) = FABRIC.tier.make(geometry.len(), 42).expect("memory");
         Segment::format(memory, geometry, 42).expect("a segment");
         let (own, nobody) = (os::process::pid(), u32::MAX);
         os::process::refresh_pid();
         let owner = ProcessId { row: 0, generation: 1 };
-        let at = |pid, number| Whereabouts { pid, number, holder: owner };
+        let at = |pid, number| Whereabouts { pid, number, nonce: 42, holder: owner };
         let attach = |place| FABRIC.tier.open(&place, |memory| FABRIC.map(memory, 42, owner));
         let (_, attached) = attach(at(own, memfd)).expect("attached");
         let kept = attached.kept.load(Relaxed);

@@ -62,7 +62,8 @@ impl<T: Tier> Fabric<T> {
             group.closing.push_back(&self.views, index, view);
             return Err(Reason::MEM);
         }
-        if !bells::hang(view, &self.tier) {
+        let home = self.offers.home_of(view);
+        if !home.is_some_and(|home| bells::hang(view, home.number.load(Relaxed), &self.tier)) {
             group.free.push_front(index, view);
             return Err(Reason::MEM);
         }
@@ -75,7 +76,7 @@ impl<T: Tier> Fabric<T> {
             let counter = if is_new { &map.totals.slots_made } else { &map.totals.slots_reused };
             counter.fetch_add(1, sync::Ordering::Relaxed);
         }
-        let home = self.offers.home_of(view).ok_or(Reason::MEM)?;
+        let home = home.ok_or(Reason::MEM)?;
         view.take_up();
         Ok(Offer { index, view, memfd: home.number.load(Relaxed), nonce: home.nonce.load(Relaxed) })
     }
@@ -212,8 +213,8 @@ impl<T: Tier> Fabric<T> {
     }
 
     fn make_anew(&self, group: Index, geometry: Geometry) -> Result<(Index, &'static Offered), Reason> {
-        let (memory, number) = self.tier.make(geometry.len())?;
         let nonce = os::process::random_u64();
+        let (memory, number) = self.tier.make(geometry.len(), nonce)?;
         let made = Segment::format(memory, geometry, nonce)
             .and_then(|segment| self.offers.values.take(os::mem::more, || segment))
             .and_then(|(_, segment)| {
@@ -253,8 +254,8 @@ impl<T: Tier> Fabric<T> {
         geometry: Geometry,
     ) -> Result<(Index, &'static Offered), Reason> {
         let memory = spare.segment.get().map(Segment::memory).ok_or(Reason::MEM)?;
-        let number = self.tier.make_over(memory)?;
         let nonce = os::process::random_u64();
+        let number = self.tier.make_over(memory, nonce)?;
         Segment::format(memory, geometry, nonce).ok_or(Reason::MEM)?;
         spare.nonce.store(nonce, Relaxed);
         spare.number.store(number, Relaxed);

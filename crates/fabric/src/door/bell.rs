@@ -14,8 +14,9 @@ pub trait Doorbell {
     /// Who holds the bells of a segment.
     type Holder: Copy;
 
-    /// Makes a bell. `None` if there are no descriptors left.
-    fn hang(&self) -> Option<i32>;
+    /// Makes a bell of the memory that has this number ([`Memory::make`](super::Memory::make)); -1 for one
+    /// that nobody else is to have. `None` if there are no descriptors left.
+    fn hang(&self, memory: i32) -> Option<i32>;
 
     /// Who has the bells of the segment at `place`: proven by having that very memory, whose identity is
     /// given. Reasons: as [`open_bell`](Self::open_bell).

@@ -16,6 +16,8 @@ pub struct Whereabouts {
     pub pid: u32,
     /// Its number there.
     pub number: i32,
+    /// Which tells the memory from any other: who does not know it is not to have the memory.
+    pub nonce: u64,
     /// Who else may have it: the process that was last seen at the server's side.
     pub holder: ProcessId,
 }
@@ -43,11 +45,12 @@ pub trait Memory {
     /// Memory of a peer.
     type Foreign: ForeignMemory;
 
-    /// Makes zeroed memory, mapped here, and the number under which a peer finds it. Reason: MEM.
-    fn make(&self, len: usize) -> Result<(Shared, i32), Reason>;
+    /// Makes zeroed memory, mapped here, and the number under which a peer finds it that knows `nonce`.
+    /// Reasons: MEM; MAX_DMB for a limit that is not this process's; NOSMCDDEV.
+    fn make(&self, len: usize, nonce: u64) -> Result<(Shared, i32), Reason>;
 
     /// The same in place of `old`, which this process made earlier and has retired: only the number.
-    fn make_over(&self, old: Shared) -> Result<i32, Reason>;
+    fn make_over(&self, old: Shared, nonce: u64) -> Result<i32, Reason>;
 
     /// Brings the memory at `place` before `attach`: whatever may be it, one after the other, until it is.
     /// Reasons: OPTUNSUPP where the peer is closed to others, NOSMCDDEV where it cannot be found, MEM; or the

@@ -11,7 +11,7 @@ impl Doorbell for Local {
     /// Process id.
     type Holder = u32;
 
-    fn hang(&self) -> Option<i32> {
+    fn hang(&self, _memory: i32) -> Option<i32> {
         pipe::create().ok()
     }
 

@@ -49,7 +49,7 @@ impl ForeignMemory for Opened {
 impl Memory for Local {
     type Foreign = Opened;
 
-    fn make(&self, len: usize) -> Result<(Shared, i32), Reason> {
+    fn make(&self, len: usize, _nonce: u64) -> Result<(Shared, i32), Reason> {
         let memfd = mem::sealed_memfd(NAME, len as u64).map_err(|_| Reason::MEM)?;
         match mem::map_shared(memfd, len) {
             Ok(memory) => Ok((memory, memfd)),
@@ -60,7 +60,7 @@ impl Memory for Local {
         }
     }
 
-    fn make_over(&self, old: Shared) -> Result<i32, Reason> {
+    fn make_over(&self, old: Shared, _nonce: u64) -> Result<i32, Reason> {
         let memfd = mem::sealed_memfd(NAME, size_of_val(old) as u64).map_err(|_| Reason::MEM)?;
         mem::remap_shared(old, memfd).map(|()| memfd).map_err(|_| {
             fd::close(memfd);

@@ -199,14 +199,14 @@ impl ForeignMemory for Part {
 impl Memory for Twin {
     type Foreign = Part;
 
-    fn make(&self, len: usize) -> Result<(Shared, i32), Reason> {
+    fn make(&self, len: usize, _nonce: u64) -> Result<(Shared, i32), Reason> {
         let words = os::mem::map_private(len).map_err(|_| Reason::MEM)?;
         let mut memory = lock(&self.machine.memory);
         memory.push(words);
         Ok((words, memory.len() as i32 - 1))
     }
 
-    fn make_over(&self, old: Shared) -> Result<i32, Reason> {
+    fn make_over(&self, old: Shared, _nonce: u64) -> Result<i32, Reason> {
         old.iter().for_each(|word| word.store(0, Relaxed));
         let mut memory = lock(&self.machine.memory);
         memory.push(old);
@@ -240,7 +240,7 @@ impl Memory for Twin {
 impl Doorbell for Twin {
     type Holder = ();
 
-    fn hang(&self) -> Option<i32> {
+    fn hang(&self, _memory: i32) -> Option<i32> {
         let mut bells = lock(&self.machine.bells);
         bells.push(0);
         Some(bells.len() as i32 - 1)
