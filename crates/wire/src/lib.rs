@@ -1,4 +1,5 @@
-//! SMC wire formats: bytes to values and back, for CLC (the handshake) and CDC (the cursors).
+//! SMC wire formats: bytes to values and back, for CLC (the handshake) and CDC (the cursors), and what
+//! programs and the host daemon say to each other.
 //!
 //! Every message has three verbs: `parse` (untrusted bytes to a value), `len` (bytes the value needs) and
 //! `emit` (value to bytes). Invariants owned here: no input makes `parse` panic; a list never exceeds the
@@ -24,6 +25,7 @@ pub mod clc;
 mod cursor;
 mod eid;
 mod error;
+pub mod host;
 pub mod limits;
 mod list;
 pub mod pcap;
