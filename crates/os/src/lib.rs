@@ -18,6 +18,7 @@ pub mod limits;
 pub mod mem;
 pub mod net;
 mod part;
+pub mod passing;
 pub mod pipe;
 pub mod poll;
 pub mod process;

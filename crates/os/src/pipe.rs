@@ -102,7 +102,7 @@ fn require_both_ways(link: &CStr) -> Result<()> {
 }
 
 /// Whether this is a pipe, and not a FIFO with a name.
-fn is_pipe(fd: i32) -> bool {
+pub fn is_pipe(fd: i32) -> bool {
     const PIPEFS_MAGIC: u64 = 0x5049_5045;
     file::about(fd).is_ok_and(file::About::is_fifo) && file::file_system(fd) == Ok(PIPEFS_MAGIC)
 }

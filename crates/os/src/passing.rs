@@ -1,0 +1,321 @@
+//! Packets with a descriptor, over a unix socket (SOCK_SEQPACKET, SCM_RIGHTS). Owns: nothing waits, nothing
+//! signals, and every descriptor that arrives is either returned or closed.
+
+use crate::raw::{Errno, nr, syscall};
+use crate::{Result, check};
+
+const AF_UNIX: i32 = 1;
+const SOCK_SEQPACKET: u32 = 5;
+const SOL_SOCKET: i32 = 1;
+const SCM_RIGHTS: i32 = 1;
+const SCM_CREDENTIALS: i32 = 2;
+const MSG_CTRUNC: u32 = 0x8;
+const MSG_TRUNC: u32 = 0x20;
+const MSG_DONTWAIT: u32 = 0x40;
+const MSG_NOSIGNAL: u32 = 0x4000;
+const MSG_CMSG_CLOEXEC: u32 = 0x4000_0000;
+/// Longest path of a unix socket, its NUL included (`linux/un.h`).
+pub const PATH_MAX: usize = 108;
+
+/// `struct sockaddr_un`.
+#[repr(C)]
+struct Address {
+    family: u16,
+    path: [u8; PATH_MAX],
+}
+
+/// `struct iovec`.
+#[repr(C)]
+struct Piece {
+    at: *mut u8,
+    len: usize,
+}
+
+/// `struct msghdr`.
+#[repr(C)]
+struct Head {
+    name: *const u8,
+    name_len: u32,
+    pieces: *mut Piece,
+    pieces_len: usize,
+    control: *mut u8,
+    control_len: usize,
+    flags: u32,
+}
+
+/// A `struct cmsghdr` with room for one descriptor, padded as CMSG_SPACE does.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Control {
+    len: usize,
+    level: i32,
+    kind: i32,
+    fd: i32,
+    padding: i32,
+}
+
+/// What `len` says for one descriptor (CMSG_LEN).
+const ONE: usize = CONTROL_HEAD + size_of::<i32>();
+/// Length, level and kind of a control message.
+const CONTROL_HEAD: usize = size_of::<usize>() + 2 * size_of::<i32>();
+/// Room for the sender's credentials, and for a descriptor.
+const CONTROLS: usize = 7;
+
+/// A packet that has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// Bytes; 0 where the other end has closed.
+    pub len: usize,
+    /// The descriptor that came with it, close-on-exec.
+    pub passed: Option<i32>,
+    /// Who sent it, if the socket asks for that (SO_PASSCRED).
+    pub sender: Option<Sender>,
+}
+
+/// Who sent a packet, as the receiver counts; pid 0: a process that the receiver cannot see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sender {
+    /// Process.
+    pub pid: u32,
+    /// Its user when it sent.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// Connects to the socket at `path`, without waiting, at a high number. Errors: EAGAIN if its backlog is
+/// full; ENOENT, ECONNREFUSED, EACCES and the like.
+pub fn connect(path: &[u8]) -> Result<i32> {
+    let mut address = Address { family: AF_UNIX as u16, path: [0; PATH_MAX] };
+    if path.len() >= PATH_MAX {
+        return Err(Errno::EINVAL);
+    }
+    address.path[..path.len()].copy_from_slice(path);
+    let kind = SOCK_SEQPACKET | nr::O_CLOEXEC | nr::O_NONBLOCK;
+    // SAFETY: makes a descriptor, touches no memory.
+    let low = check(unsafe { syscall!(nr::__NR_socket, AF_UNIX, kind, 0) })?;
+    let fd = crate::fd::raise(low as i32)?;
+    // SAFETY: `address` is readable for its size.
+    let connected =
+        check(unsafe { syscall!(nr::__NR_connect, fd, &raw const address, size_of::<Address>()) });
+    connected.map(|_| fd).inspect_err(|_| crate::fd::close(fd))
+}
+
+/// Sends a packet, and with it a descriptor. Errors: EAGAIN, EPIPE and the like; nothing was sent then.
+pub fn send(fd: i32, packet: &[u8], passed: Option<i32>) -> Result<()> {
+    let mut piece = Piece { at: packet.as_ptr().cast_mut(), len: packet.len() };
+    let mut control =
+        Control { len: ONE, level: SOL_SOCKET, kind: SCM_RIGHTS, fd: passed.unwrap_or(-1), padding: 0 };
+    let head = Head {
+        name: core::ptr::null(),
+        name_len: 0,
+        pieces: &raw mut piece,
+        pieces_len: 1,
+        control: if passed.is_some() { (&raw mut control).cast() } else { core::ptr::null_mut() },
+        control_len: if passed.is_some() { size_of::<Control>() } else { 0 },
+        flags: 0,
+    };
+    // SAFETY: the kernel reads the head, the packet and the control message, all of which outlive the call.
+    let sent =
+        check(unsafe { syscall!(nr::__NR_sendmsg, fd, &raw const head, MSG_DONTWAIT | MSG_NOSIGNAL) })?;
+    if sent == packet.len() { Ok(()) } else { Err(Errno::EMSGSIZE) }
+}
+
+/// Takes a packet. Errors: EAGAIN if there is none; EMSGSIZE if it was longer than `into`, or brought more
+/// than one descriptor: those are closed.
+pub fn receive(fd: i32, into: &mut [u8]) -> Result<Packet> {
+    let mut piece = Piece { at: into.as_mut_ptr(), len: into.len() };
+    let mut control = [0u64; CONTROLS];
+    let mut head = Head {
+        name: core::ptr::null(),
+        name_len: 0,
+        pieces: &raw mut piece,
+        pieces_len: 1,
+        control: control.as_mut_ptr().cast(),
+        control_len: size_of_val(&control),
+        flags: 0,
+    };
+    // SAFETY: `into` is writable for its length, `control` for its own, and both outlive the call.
+    let len =
+        check(unsafe { syscall!(nr::__NR_recvmsg, fd, &raw mut head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) })?;
+    let mut bytes = [0; CONTROLS * 8];
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(control) {
+        chunk.copy_from_slice(&word.to_ne_bytes());
+    }
+    let (mut packet, mut count) = (Packet { len, passed: None, sender: None }, 0);
+    let came = bytes.get(..head.control_len).unwrap_or(&bytes);
+    each_control(came, |kind, data| match kind {
+        SCM_RIGHTS => words(data).for_each(|word| {
+            count += 1;
+            if let Some(more) = packet.passed.replace(word as i32) {
+                crate::fd::close(more);
+            }
+        }),
+        SCM_CREDENTIALS => {
+            let mut ids = words(data);
+            packet.sender =
+                ids.next().zip(ids.next()).zip(ids.next()).map(|((pid, uid), gid)| Sender { pid, uid, gid });
+        }
+        _ => {}
+    });
+    if head.flags & (MSG_CTRUNC | MSG_TRUNC) == 0 && count <= 1 {
+        return Ok(packet);
+    }
+    packet.passed.into_iter().for_each(crate::fd::close);
+    Err(Errno::EMSGSIZE)
+}
+
+fn words(data: &[u8]) -> impl Iterator<Item = u32> {
+    data.chunks_exact(4).filter_map(|word| word.try_into().ok().map(u32::from_ne_bytes))
+}
+
+/// Kind and data of each control message of a socket's.
+fn each_control(mut rest: &[u8], mut each: impl FnMut(i32, &[u8])) {
+    while let Some((head, _)) = rest.split_at_checked(CONTROL_HEAD) {
+        let len = head.first_chunk().map_or(0, |len| usize::from_ne_bytes(*len));
+        let mut kinds = words(&head[size_of::<usize>()..]).map(|word| word as i32);
+        let (level, kind) = (kinds.next(), kinds.next());
+        let Some(data) = rest.get(CONTROL_HEAD..len) else { return };
+        if let (Some(SOL_SOCKET), Some(kind)) = (level, kind) {
+            each(kind, data);
+        }
+        rest = rest.get(len.next_multiple_of(8)..).unwrap_or_default();
+    }
+}
+
+/// From now on packets say who sent them.
+pub fn ask_for_senders(fd: i32) -> Result<()> {
+    const SO_PASSCRED: i32 = 16;
+    crate::net::setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &1i32)
+}
+
+/// What the kernel says of a process by its pidfd: by what it is, not by a number that may be another's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// Process id, as the caller counts.
+    pub pid: u32,
+    /// Real, effective, saved user, as the caller counts.
+    pub users: [u32; 3],
+    /// Real group.
+    pub group: u32,
+    /// Number of its cgroup (version 2): that of the directory, and of what BPF is told.
+    pub cgroup: u64,
+}
+
+/// Asks a pidfd. Errors: ENOTTY and EINVAL where the kernel is older than 6.13; ESRCH if the process has
+/// ended.
+pub fn ask(pidfd: i32) -> Result<Told> {
+    /// `struct pidfd_info` of `linux/pidfd.h`, in its first form.
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    struct Info {
+        mask: u64,
+        cgroup: u64,
+        pid: u32,
+        tgid: u32,
+        ppid: u32,
+        /// Real user and group, then effective, saved, and those of the file system.
+        ids: [u32; 8],
+        exit_code: i32,
+    }
+    const CREDS: u64 = 1 << 1;
+    const CGROUP: u64 = 1 << 2;
+    const GET_INFO: u32 = 0xC000_0000 | (size_of::<Info>() as u32) << 16 | 0xFF << 8 | 11;
+    let mut info = Info { mask: CREDS | CGROUP, ..Info::default() };
+    // SAFETY: `info` is writable for the size that the request number says.
+    check(unsafe { syscall!(nr::__NR_ioctl, pidfd, GET_INFO, &raw mut info) })?;
+    if info.mask & (CREDS | CGROUP) != CREDS | CGROUP {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let [ruid, rgid, euid, _, suid, ..] = info.ids;
+    Ok(Told { pid: info.tgid, users: [ruid, euid, suid], group: rgid, cgroup: info.cgroup })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    /// Two ends of a stream between which packets go.
+    fn pair() -> [i32; 2] {
+        let mut ends = [0i32; 2];
+        // SAFETY: `ends` is writable for two descriptors.
+        check(unsafe { syscall!(nr::__NR_socketpair, AF_UNIX, SOCK_SEQPACKET, 0, ends.as_mut_ptr()) })
+            .unwrap();
+        ends
+    }
+
+    fn bare(len: usize) -> Packet {
+        Packet { len, passed: None, sender: None }
+    }
+
+    #[test]
+    fn packets_arrive_whole_with_what_was_passed() {
+        let [one, other] = pair();
+        let mut bytes = [0; 8];
+        assert_eq!(receive(other, &mut bytes), Err(Errno::EAGAIN));
+        let memory = crate::mem::sealed_memfd(c"test", 4096).unwrap();
+        send(one, b"abc", Some(memory)).unwrap();
+        send(one, b"defg", None).unwrap();
+        let packet = receive(other, &mut bytes).unwrap();
+        let passed = packet.passed.expect("one was passed");
+        assert_eq!(crate::fd::identity(passed), crate::fd::identity(memory));
+        assert_eq!((&bytes[..packet.len], packet.sender), (&b"abc"[..], None));
+        assert!(crate::fd::is_cloexec(passed));
+        assert_eq!(receive(other, &mut bytes), Ok(bare(4)));
+        crate::fd::close(one);
+        assert_eq!(receive(other, &mut bytes), Ok(bare(0)));
+        assert!(send(other, b"x", None).is_err());
+        [other, passed, memory].into_iter().for_each(crate::fd::close);
+    }
+
+    #[test]
+    fn who_asks_is_told_who_sent_a_packet() {
+        let [one, other] = pair();
+        ask_for_senders(other).unwrap();
+        send(one, b"a", Some(one)).unwrap();
+        let packet = receive(other, &mut [0; 8]).unwrap();
+        let (me, users, groups) = (crate::process::pid(), crate::process::users(), crate::process::groups());
+        assert_eq!(packet.sender, Some(Sender { pid: me, uid: users[0], gid: groups[0] }));
+        packet.passed.into_iter().chain([one, other]).for_each(crate::fd::close);
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused_and_closed() {
+        let [one, other] = pair();
+        // (A pipe's end tells whether anybody has the other one.)
+        let (reader, writer) = std::io::pipe().unwrap();
+        send(one, &[1; 9], Some(writer.as_raw_fd())).unwrap();
+        drop(writer);
+        assert_eq!(receive(other, &mut [0; 8]), Err(Errno::EMSGSIZE));
+        assert!(crate::poll::peek(reader.as_raw_fd(), 0) & crate::poll::bits::HUP != 0);
+        send(one, b"a", None).unwrap();
+        assert_eq!(receive(other, &mut [0; 8]), Ok(bare(1)), "and the next one is heard");
+        [one, other].into_iter().for_each(crate::fd::close);
+    }
+
+    #[test]
+    fn a_pidfd_tells_of_its_process() {
+        let me = crate::process::pid();
+        // SAFETY: makes a descriptor, touches no memory.
+        let pidfd = check(unsafe { syscall!(nr::__NR_pidfd_open, me, 0) }).unwrap() as i32;
+        match ask(pidfd) {
+            Ok(told) => {
+                assert_eq!((told.pid, told.users), (me, crate::process::users()));
+                assert!(told.cgroup != 0);
+            }
+            Err(errno) => {
+                assert!(matches!(errno, Errno::ENOTTY | Errno::EINVAL | Errno::EOPNOTSUPP), "{errno:?}");
+            }
+        }
+        let file = std::fs::File::open("/proc/self/stat").unwrap();
+        assert!(ask(file.as_raw_fd()).is_err());
+        crate::fd::close(pidfd);
+    }
+
+    #[test]
+    fn nobody_there_is_an_error_at_once() {
+        assert_eq!(connect(b"/nonexistent/ismd.sock"), Err(Errno::ENOENT));
+        assert_eq!(connect(&[b'x'; PATH_MAX]), Err(Errno::EINVAL));
+    }
+}
