@@ -37,6 +37,7 @@ pub mod fabric;
 pub mod fallback;
 mod foreign;
 mod groups;
+pub mod host;
 pub mod leaving;
 pub mod local;
 pub mod member;

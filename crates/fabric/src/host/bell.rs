@@ -1,0 +1,66 @@
+//! The host tier's doorbells: pipes, which the daemon opens anew for whoever has claimed their memory, so
+//! that no two processes share a description and its O_NONBLOCK. Owns: nobody is told of a bell whose memory
+//! he has not.
+
+use super::Host;
+use crate::door::{Doorbell, Whereabouts};
+use os::{fd, pipe};
+use wire::host::Message;
+use wire::reason::Reason;
+
+/// Memory that this process has claimed, and its owner.
+#[derive(Clone, Copy, Debug)]
+pub struct HolderOfMemory {
+    owner: u32,
+    memory: u32,
+}
+
+impl Doorbell for Host {
+    type Holder = HolderOfMemory;
+
+    fn hang(&self, memory: i32) -> Option<i32> {
+        let bell = pipe::create().ok()?;
+        if memory < 0 {
+            return Some(bell);
+        }
+        let hang = Message::Hang { memory: memory as u32, number: bell as u32 };
+        let is_told = self.link.ask(&hang, Some(bell)).is_ok() && self.link.offered.add(bell, memory, 0, 0);
+        if !is_told {
+            fd::close(bell);
+        }
+        is_told.then_some(bell)
+    }
+
+    /// (The daemon gives bells only to who has claimed that very memory.)
+    fn holder(&self, place: &Whereabouts, _identity: (u64, u64)) -> Result<HolderOfMemory, Reason> {
+        Ok(HolderOfMemory { owner: place.pid, memory: place.number as u32 })
+    }
+
+    fn open_bell(&self, holder: HolderOfMemory, number: i32) -> Result<i32, Reason> {
+        let HolderOfMemory { owner, memory } = holder;
+        match self.link.ask(&Message::Open { owner, memory, number: number as u32 }, None)? {
+            (Message::Passed { .. }, Some(low)) => fd::raise(low).map_err(|_| Reason::MEM),
+            (_, other) => {
+                other.into_iter().for_each(fd::close);
+                Err(Reason::SYNCERR)
+            }
+        }
+    }
+
+    fn drop_bell(&self, bell: i32) {
+        self.link.offered.remove(bell);
+        fd::close(bell);
+    }
+
+    fn ring(&self, bell: i32) {
+        pipe::ring(bell);
+    }
+
+    fn drain(&self, bell: i32) {
+        pipe::drain(bell);
+    }
+
+    fn keep_bell_over_exec(&self, bell: i32, on: bool) {
+        let _ = fd::set_cloexec(bell, !on);
+    }
+}

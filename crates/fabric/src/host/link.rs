@@ -1,0 +1,253 @@
+//! This process's line to the daemon: one question at a time. Owns: when the daemon is looked for, how long
+//! it is waited for, that an answer belongs to its question, and that a fork child never speaks on its
+//! parent's line. A daemon that was started anew is told again what this process offers.
+
+use super::offered::Offered;
+use crate::turn::Turn;
+use os::passing::{self, Packet};
+use os::poll::{PollFd, bits};
+use os::time::Cycles;
+use os::{fd, poll};
+use sync::Ordering::Relaxed;
+use sync::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
+use wire::host::{MESSAGE_MAX, Message, SOCKET};
+use wire::reason::Reason;
+
+/// So long an answer is waited for: a daemon that is stopped, or has no core for that long, is none.
+const PATIENCE_MS: u64 = 100;
+/// So long nobody looks for the daemon again after it was not there, or did not answer.
+const PAUSE: Cycles = Cycles::from_ms(1_000);
+
+/// The place that the daemon gave this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// By which others name this process's offers.
+    pub client: u32,
+    /// The fabric that its function is on.
+    pub vchid: u16,
+    /// The function.
+    pub fid: u16,
+}
+
+/// The line.
+pub struct Link {
+    turn: Turn,
+    /// Where the daemon's socket lies; the usual place if empty.
+    path: [AtomicU8; passing::PATH_MAX],
+    /// The fabric that is asked for.
+    wanted: AtomicU32,
+    /// Descriptor plus one.
+    fd: AtomicI32,
+    /// The process that has connected.
+    pid: AtomicU32,
+    client: AtomicU32,
+    /// VCHID above, FID below.
+    function: AtomicU32,
+    tag: AtomicU32,
+    failed_at: AtomicU64,
+    pub(super) offered: Offered,
+}
+
+impl Link {
+    pub(super) const fn new() -> Self {
+        Link {
+            turn: Turn::new(),
+            path: [const { AtomicU8::new(0) }; passing::PATH_MAX],
+            wanted: AtomicU32::new(0),
+            fd: AtomicI32::new(0),
+            pid: AtomicU32::new(0),
+            client: AtomicU32::new(0),
+            function: AtomicU32::new(0),
+            tag: AtomicU32::new(0),
+            failed_at: AtomicU64::new(0),
+            offered: Offered::new(),
+        }
+    }
+
+    /// Another place for the socket, before it is first used; a path that is too long is ignored.
+    pub fn set_socket(&self, path: &[u8]) {
+        if path.len() < passing::PATH_MAX {
+            self.path.iter().zip(path).for_each(|(cell, byte)| cell.store(*byte, Relaxed));
+        }
+    }
+
+    /// The fabric to be on, before the first use; 0 for whichever the daemon gives.
+    pub fn set_fabric(&self, vchid: u16) {
+        self.wanted.store(u32::from(vchid), Relaxed);
+    }
+
+    /// This process's place, asked for now if it has none. Reasons: NOSMCDDEV where there is no daemon, or
+    /// none that lets this process take part; MAX_DMB; MEM.
+    pub fn place(&self) -> Result<Place, Reason> {
+        let _turn = self.turn.take().ok_or(Reason::SYNCERR)?;
+        self.connected().map(|_| self.known())
+    }
+
+    /// Hangs up: what this process offered is offered no more. (Who has it keeps it.)
+    pub fn leave(&self) {
+        let Some(_turn) = self.turn.take() else { return };
+        self.hang_up();
+        self.offered.forget();
+    }
+
+    fn known(&self) -> Place {
+        let function = self.function.load(Relaxed);
+        Place { client: self.client.load(Relaxed), vchid: (function >> 16) as u16, fid: function as u16 }
+    }
+
+    /// Asks, with a descriptor; the answer, and the descriptor that came with it. Reasons: as
+    /// [`place`](Self::place), and what the daemon refuses with.
+    pub fn ask(&self, question: &Message, passed: Option<i32>) -> Result<(Message, Option<i32>), Reason> {
+        let _turn = self.turn.take().ok_or(Reason::SYNCERR)?;
+        self.ask_with_turn(question, passed)
+    }
+
+    fn ask_with_turn(
+        &self,
+        question: &Message,
+        passed: Option<i32>,
+    ) -> Result<(Message, Option<i32>), Reason> {
+        let had_line = self.line().is_some();
+        let line = self.connected()?;
+        match self.exchange(line, question, passed) {
+            // The daemon has been started anew since we last asked.
+            Err(Broken) if had_line => {
+                let line = self.connected()?;
+                answer(self.exchange(line, question, passed))
+            }
+            told => answer(told),
+        }
+    }
+
+    /// In a fork child: the line is the parent's.
+    fn line(&self) -> Option<i32> {
+        let fd = self.fd.load(Relaxed).checked_sub(1).filter(|fd| *fd >= 0)?;
+        if self.pid.load(Relaxed) == os::process::cached_pid() {
+            return Some(fd);
+        }
+        fd::close(fd);
+        self.fd.store(0, Relaxed);
+        self.offered.forget();
+        None
+    }
+
+    fn connected(&self) -> Result<i32, Reason> {
+        if os::confined::is_confined() {
+            return Err(Reason::NOSMCDDEV);
+        }
+        if let Some(line) = self.line() {
+            return Ok(line);
+        }
+        let failed_at = Cycles::load(&self.failed_at);
+        if failed_at != Cycles::NONE && Cycles::now().since(failed_at) < PAUSE {
+            return Err(Reason::NOSMCDDEV);
+        }
+        let opened = self.open();
+        if opened.is_err() {
+            Cycles::now().store(&self.failed_at);
+        }
+        opened
+    }
+
+    fn open(&self) -> Result<i32, Reason> {
+        let mut path = [0; passing::PATH_MAX];
+        let len = self.socket(&mut path);
+        let line = passing::connect(&path[..len]).map_err(|errno| match errno.is_shortage() {
+            true => Reason::MEM,
+            false => Reason::NOSMCDDEV,
+        })?;
+        self.pid.store(os::process::cached_pid(), Relaxed);
+        self.fd.store(line + 1, Relaxed);
+        let hello = Message::Hello { vchid: self.wanted.load(Relaxed) as u16 };
+        match answer(self.exchange(line, &hello, None)) {
+            Ok((Message::Welcome { client, vchid, fid, .. }, None)) => {
+                self.client.store(client, Relaxed);
+                self.function.store(u32::from(vchid) << 16 | u32::from(fid), Relaxed);
+                self.offered.tell(|message, fd| answer(self.exchange(line, &message, Some(fd))).is_ok());
+                self.line().ok_or(Reason::NOSMCDDEV)
+            }
+            refused => {
+                self.hang_up();
+                Err(refused.err().unwrap_or(Reason::NOSMCDDEV))
+            }
+        }
+    }
+
+    fn socket(&self, path: &mut [u8; passing::PATH_MAX]) -> usize {
+        path.iter_mut().zip(&self.path).for_each(|(byte, cell)| *byte = cell.load(Relaxed));
+        if path[0] == 0 {
+            path[..SOCKET.len()].copy_from_slice(SOCKET.as_bytes());
+        }
+        path.iter().position(|byte| *byte == 0).unwrap_or(path.len())
+    }
+
+    fn hang_up(&self) {
+        if let Some(line) = self.line() {
+            self.fd.store(0, Relaxed);
+            fd::close(line);
+        }
+    }
+
+    /// One question and its answer. After anything else the line is gone.
+    fn exchange(
+        &self,
+        line: i32,
+        question: &Message,
+        passed: Option<i32>,
+    ) -> Result<(Message, Option<i32>), Broken> {
+        let tag = self.tag.fetch_add(1, Relaxed);
+        let begun = os::time::monotonic_ns();
+        let mut packet = [0; MESSAGE_MAX];
+        let told = question.emit(tag, &mut packet).ok().and_then(|len| {
+            passing::send(line, &packet[..len], passed).ok()?;
+            let Packet { len, passed, .. } = await_packet(line, &mut packet)?;
+            match Message::parse(&packet[..len]) {
+                Ok((said, message)) if said == tag && message.has_descriptor() == passed.is_some() => {
+                    Some((message, passed))
+                }
+                _ => {
+                    passed.into_iter().for_each(fd::close);
+                    None
+                }
+            }
+        });
+        told.ok_or_else(|| {
+            self.hang_up();
+            if os::time::monotonic_ns() - begun >= PATIENCE_MS * 1_000_000 {
+                Cycles::now().store(&self.failed_at);
+            }
+            Broken
+        })
+    }
+}
+
+/// The line broke.
+#[derive(Clone, Copy, Debug)]
+struct Broken;
+
+fn answer(told: Result<(Message, Option<i32>), Broken>) -> Result<(Message, Option<i32>), Reason> {
+    match told {
+        Ok((Message::Refused(reason), _)) => Err(reason),
+        Ok(answer) => Ok(answer),
+        Err(Broken) => Err(Reason::NOSMCDDEV),
+    }
+}
+
+fn await_packet(line: i32, packet: &mut [u8]) -> Option<Packet> {
+    let end = os::time::monotonic_ns() + PATIENCE_MS * 1_000_000;
+    loop {
+        match passing::receive(line, packet) {
+            Ok(Packet { len: 0, passed, .. }) => {
+                passed.into_iter().for_each(fd::close);
+                return None;
+            }
+            Err(os::Errno::EAGAIN | os::Errno::EINTR) => {}
+            told => return told.ok(),
+        }
+        let left = end.saturating_sub(os::time::monotonic_ns()).div_ceil(1_000_000);
+        if left == 0 {
+            return None;
+        }
+        let _ = poll::wait(&mut [PollFd { fd: line, events: bits::IN, revents: 0 }], left as i32);
+    }
+}

@@ -1,0 +1,95 @@
+//! What this process has told the daemon of: memory, and the doorbells in it. Owns: a daemon that was started
+//! anew is told the same, before it is asked anything else.
+
+use shm::slab::{Index, LEAF, Slab};
+use sync::Ordering::Relaxed;
+use sync::{AtomicI32, AtomicU64};
+use wire::host::Message;
+
+/// Most things one process can offer: a function's connections, two doorbells each, and their memory.
+const MOST: usize = 1 << 13;
+
+/// One of them; free while `number` is negative.
+struct Thing {
+    /// Descriptor, and number.
+    number: AtomicI32,
+    /// The memory that a doorbell belongs to; -1 for memory.
+    memory: AtomicI32,
+    len: AtomicU64,
+    nonce: AtomicU64,
+}
+
+/// All of them. Only who has the line's turn, or is about to ask, comes here.
+pub(super) struct Offered(Slab<Thing, { MOST / LEAF }>);
+
+impl Offered {
+    pub(super) const fn new() -> Self {
+        Offered(Slab::new())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &'static Thing> {
+        (0..self.0.made()).filter_map(|index| self.0.get(Index(index)))
+    }
+
+    /// Remembers memory of `len` bytes, or a doorbell (`len` 0). `false` if there is no room.
+    pub(super) fn add(&self, number: i32, memory: i32, len: u64, nonce: u64) -> bool {
+        let free = self.all().find(|thing| {
+            thing.number.load(Relaxed) < 0 && thing.number.compare_exchange(-1, -2, Relaxed, Relaxed).is_ok()
+        });
+        let made = || Thing {
+            number: AtomicI32::new(-2),
+            memory: AtomicI32::new(-1),
+            len: AtomicU64::new(0),
+            nonce: AtomicU64::new(0),
+        };
+        let Some(thing) = free.or_else(|| self.0.take(os::mem::more, made).map(|(_, thing)| thing)) else {
+            return false;
+        };
+        thing.memory.store(memory, Relaxed);
+        thing.len.store(len, Relaxed);
+        thing.nonce.store(nonce, Relaxed);
+        thing.number.store(number, Relaxed);
+        true
+    }
+
+    /// Forgets a descriptor, and the doorbells in it if it is memory's; whether it was known.
+    pub(super) fn remove(&self, number: i32) -> bool {
+        let mut was_known = false;
+        for thing in self.all() {
+            let own = thing.number.load(Relaxed);
+            if own >= 0 && (own == number || thing.memory.load(Relaxed) == number) {
+                was_known |= own == number;
+                thing.number.store(-1, Relaxed);
+            }
+        }
+        was_known
+    }
+
+    /// In a fork child: all of it is the parent's.
+    pub(super) fn forget(&self) {
+        self.all().for_each(|thing| thing.number.store(-1, Relaxed));
+    }
+
+    /// Says all of it, memory first, until one is not heard.
+    pub(super) fn tell(&self, mut say: impl FnMut(Message, i32) -> bool) {
+        for is_memory in [true, false] {
+            let told = self.all().filter(|thing| (thing.memory.load(Relaxed) < 0) == is_memory);
+            for thing in told {
+                let number = thing.number.load(Relaxed);
+                if number >= 0 && !say(thing.message(number), number) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Thing {
+    fn message(&self, own: i32) -> Message {
+        let number = own as u32;
+        match self.memory.load(Relaxed) {
+            ..0 => Message::Offer { number, size: self.len.load(Relaxed), nonce: self.nonce.load(Relaxed) },
+            memory => Message::Hang { memory: memory as u32, number },
+        }
+    }
+}
