@@ -10,7 +10,7 @@ use os::time::Cycles;
 use os::{fd, poll};
 use sync::Ordering::Relaxed;
 use sync::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
-use wire::host::{MESSAGE_MAX, Message, SOCKET};
+use wire::host::{Function, MESSAGE_MAX, Message, SOCKET};
 use wire::reason::Reason;
 
 /// So long an answer is waited for: a daemon that is stopped, or has no core for that long, is none.
@@ -83,6 +83,23 @@ impl Link {
         self.connected().map(|_| self.known())
     }
 
+    /// Each function that the daemon lets this process see. For a tool: no function is taken for it. Reason:
+    /// NOSMCDDEV where there is no daemon.
+    pub fn each_function(&self, mut each: impl FnMut(Function)) -> Result<(), Reason> {
+        let _turn = self.turn.take().ok_or(Reason::SYNCERR)?;
+        let line = match self.line() {
+            Some(line) => line,
+            None => self.dial()?,
+        };
+        for after in 0.. {
+            match answer(self.exchange(line, &Message::List { after }, None))? {
+                (Message::Function(function), None) => each(function),
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
     /// Hangs up: what this process offered is offered no more. (Who has it keeps it.)
     pub fn leave(&self) {
         let Some(_turn) = self.turn.take() else { return };
@@ -149,7 +166,8 @@ impl Link {
         opened
     }
 
-    fn open(&self) -> Result<i32, Reason> {
+    /// A line on which nothing was said yet.
+    fn dial(&self) -> Result<i32, Reason> {
         let mut path = [0; passing::PATH_MAX];
         let len = self.socket(&mut path);
         let line = passing::connect(&path[..len]).map_err(|errno| match errno.is_shortage() {
@@ -158,6 +176,11 @@ impl Link {
         })?;
         self.pid.store(os::process::cached_pid(), Relaxed);
         self.fd.store(line + 1, Relaxed);
+        Ok(line)
+    }
+
+    fn open(&self) -> Result<i32, Reason> {
+        let line = self.dial()?;
         let hello = Message::Hello { vchid: self.wanted.load(Relaxed) as u16 };
         match answer(self.exchange(line, &hello, None)) {
             Ok((Message::Welcome { client, vchid, fid, .. }, None)) => {

@@ -1,0 +1,53 @@
+//! The command line.
+
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+
+/// Where the policy lies unless it is said.
+pub(crate) const POLICY: &str = "/etc/isthmus/ismd.toml";
+
+/// The daemon of the host tier: passes memory and doorbells between programs that share nothing else.
+#[derive(Parser, Debug)]
+#[command(name = "ismd", version, about)]
+pub(crate) struct Arguments {
+    /// The policy file; without this option /etc/isthmus/ismd.toml, if there is one
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Read a policy file, say what is wrong with it, and end
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub(crate) check: Option<PathBuf>,
+    /// Where to listen, whatever the policy says
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Where to answer scrapes, whatever the policy says; empty for nowhere
+    #[arg(long, value_name = "PATH")]
+    pub(crate) metrics: Option<PathBuf>,
+    /// How much to log, on standard error
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub(crate) log_level: tracing::Level,
+    /// How to log
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// An object a line
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+        assert!(Arguments::try_parse_from(["ismd", "--check", "a", "-c", "b"]).is_err());
+        assert!(Arguments::try_parse_from(["ismd", "--log-level", "loud"]).is_err());
+    }
+}

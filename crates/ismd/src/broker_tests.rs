@@ -1,0 +1,138 @@
+//! The rules of passing memory, over descriptors that are names.
+
+use super::{Answer, Broker, WRONG_NONCES};
+use crate::policy::file::parse;
+use crate::who::{User, Who};
+use wire::Reason;
+use wire::host::Message;
+
+type Named = Broker<&'static str>;
+
+fn broker(policy: &str) -> Named {
+    Broker::new(parse("test", policy).unwrap_or_else(|fault| panic!("{fault}")), 100, 7)
+}
+
+fn process(uid: u32, cgroup: &str) -> Who {
+    let user = User { uid, user_namespace: 1, process_namespace: 1 };
+    Who { user, pid: 1, gid: uid, cgroup: cgroup.into(), cgroup_id: 1, program: "p".into() }
+}
+
+fn enter(broker: &mut Named, uid: u32, cgroup: &str) -> u32 {
+    broker.hello(process(uid, cgroup), 0).expect("let in").0
+}
+
+fn reason(told: Result<Answer<'_, &'static str>, Reason>) -> Option<Reason> {
+    told.err()
+}
+
+#[test]
+fn memory_goes_to_who_knows_its_nonce_and_doorbells_to_who_has_the_memory() {
+    let mut broker = broker("");
+    let [client, server] = [1000, 1000].map(|uid| enter(&mut broker, uid, "/"));
+    broker.offer(client, (5, 4096, 42), "memory").expect("room");
+    broker.hang(client, (5, 6), "bell").expect("room");
+    assert_eq!(reason(broker.open(server, (client, 5, 6))), Some(Reason::SYNCERR), "nothing was claimed");
+    assert_eq!(reason(broker.claim(server, (client, 5, 41))), Some(Reason::SYNCERR));
+    let passed = Message::Passed { size: 4096 };
+    assert_eq!(broker.claim(server, (client, 5, 42)), Ok(Answer::Memory(passed, &"memory")));
+    let bell = Message::Passed { size: 0 };
+    assert_eq!(broker.open(server, (client, 5, 6)), Ok(Answer::Doorbell(bell, &"bell")));
+    assert_eq!(reason(broker.open(server, (client, 5, 7))), Some(Reason::SYNCERR));
+    broker.withdraw(client, 5);
+    assert_eq!(reason(broker.claim(server, (client, 5, 42))), Some(Reason::SYNCERR));
+    assert_eq!(reason(broker.open(server, (client, 5, 6))), Some(Reason::SYNCERR));
+}
+
+#[test]
+fn another_user_gets_nothing_unless_the_policy_says_so() {
+    for (policy, expected) in [("", Some(Reason::PEERDECL)), ("[[rule]]\nallow = true\n", None)] {
+        let mut broker = broker(policy);
+        let (client, server) = (enter(&mut broker, 1, "/"), enter(&mut broker, 2, "/"));
+        broker.offer(client, (5, 4096, 42), "memory").expect("room");
+        assert_eq!(reason(broker.claim(server, (client, 5, 42))), expected);
+    }
+}
+
+#[test]
+fn memory_is_one_other_domains_and_never_a_third_ones() {
+    let mut broker = broker("[[rule]]\nallow = true\n");
+    let [client, second, third, again] = [1, 2, 3, 2].map(|uid| enter(&mut broker, uid, "/"));
+    broker.offer(client, (5, 4096, 42), "memory").expect("room");
+    assert_eq!(reason(broker.claim(second, (client, 5, 42))), None);
+    assert_eq!(reason(broker.claim(third, (client, 5, 42))), Some(Reason::PEERDECL));
+    assert_eq!(reason(broker.claim(again, (client, 5, 42))), None, "a worker of the same domain");
+}
+
+#[test]
+fn only_who_is_on_the_same_fabric_can_talk() {
+    let mut broker = broker(
+        "[[fabric]]\nvchid = 0xFF01\nname = \"a\"\nmembers = [{ cgroup = \"/a\" }]\n\
+         [[fabric]]\nvchid = 0xFF02\nname = \"b\"\n[[rule]]\nallow = true\n",
+    );
+    let (client, server) = (enter(&mut broker, 1, "/a"), enter(&mut broker, 1, "/b"));
+    broker.offer(client, (5, 4096, 42), "memory").expect("room");
+    assert_eq!(reason(broker.claim(server, (client, 5, 42))), Some(Reason::NOSMCDDEV));
+}
+
+#[test]
+fn a_function_that_was_taken_away_offers_and_claims_nothing() {
+    let mut broker = broker("");
+    let [client, server] = [1, 1].map(|uid| enter(&mut broker, uid, "/"));
+    broker.offer(client, (5, 4096, 42), "memory").expect("room");
+    let other = "[[fabric]]\nvchid = 0xFF09\nname = \"other\"\n";
+    broker.adopt(parse("test", other).unwrap_or_else(|fault| panic!("{fault}")));
+    assert_eq!(reason(broker.claim(server, (client, 5, 42))), Some(Reason::NOSMCDDEV));
+    assert_eq!(broker.offer(client, (6, 4096, 43), "more"), Err(Reason::NOSMCDDEV));
+    broker.adopt(parse("test", "").unwrap_or_else(|fault| panic!("{fault}")));
+    assert_eq!(reason(broker.claim(server, (client, 5, 42))), None, "and it was given back");
+}
+
+#[test]
+fn who_guesses_nonces_is_found_out() {
+    let mut broker = broker("");
+    let [client, guesser] = [1, 1].map(|uid| enter(&mut broker, uid, "/"));
+    broker.offer(client, (5, 4096, 42), "memory").expect("room");
+    for guess in 1..=u64::from(WRONG_NONCES) {
+        let _ = broker.claim(guesser, (client, 5, guess << 32));
+    }
+    assert!(!broker.is_guessing(guesser));
+    let _ = broker.claim(guesser, (client + 1000, 5, 42));
+    assert!(broker.is_guessing(guesser));
+}
+
+#[test]
+fn a_function_has_so_many_connections_and_a_client_leaves_nothing() {
+    let mut broker = broker("[[fabric]]\nvchid = 0xFF01\nname = \"a\"\nconnections = 2\n");
+    let (client, other) = (enter(&mut broker, 1, "/"), enter(&mut broker, 1, "/"));
+    broker.offer(client, (5, 4096, 42), "memory").expect("room");
+    for bell in 0..4 {
+        broker.hang(client, (5, bell), "bell").expect("room");
+    }
+    broker.hang(client, (5, 3), "hung anew").expect("it takes the place of one");
+    assert_eq!(broker.hang(client, (5, 4), "bell"), Err(Reason::MAX_DMB));
+    broker.offer(other, (5, 4096, 42), "memory").expect("room");
+    assert_eq!(broker.hang(other, (5, 0), "bell"), Err(Reason::MAX_DMB), "the function is both processes'");
+    broker.gone(client);
+    broker.hang(other, (5, 0), "bell").expect("room again");
+    broker.gone(other);
+    assert_eq!((broker.clients(), broker.offered(), broker.functions.all().count()), (0, (0, 0), 0));
+    assert_eq!(broker.accounts.users().count(), 0);
+}
+
+#[test]
+fn a_list_shows_everything_or_one_users_own() {
+    let mut broker = broker("[[fabric]]\nvchid = 0xFF01\nname = \"a\"\npnet-id = \"NET1\"\n");
+    for uid in [1, 2] {
+        enter(&mut broker, uid, "/");
+    }
+    let users = |only| {
+        (0..9)
+            .map_while(|after| match broker.list(only, after) {
+                Message::Function(function) => Some((function.user, function.pnet_id[..4].to_vec())),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(users(None), [(1, b"NET1".to_vec()), (2, b"NET1".to_vec())]);
+    assert_eq!(users(Some(process(2, "/").user)), [(2, b"NET1".to_vec())]);
+}

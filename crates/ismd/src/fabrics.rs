@@ -1,0 +1,166 @@
+//! The ISM devices of the host: fabrics by VCHID, and on each the functions that trust domains hold. Owns:
+//! a FID is one domain's at a time, a UID is one function's on the whole host, and a function goes with its
+//! last process.
+
+use crate::policy::{Fabric, Policy};
+use crate::who::User;
+use std::collections::BTreeMap;
+use wire::Reason;
+
+/// Whoever may reach into each other anyway: the processes of a user in one place, or of a project's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Domain {
+    pub(crate) user: User,
+    pub(crate) project: Option<String>,
+}
+
+/// VCHID and FID.
+pub(crate) type FunctionId = (u16, u16);
+
+/// One function.
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    pub(crate) domain: Domain,
+    pub(crate) uid: u32,
+    pub(crate) processes: u32,
+    /// Doorbells that hang: two for each connection that there is room for.
+    pub(crate) doorbells: u32,
+    pub(crate) limit: u32,
+    pub(crate) pnet_id: String,
+    pub(crate) is_disabled: bool,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Functions {
+    by_id: BTreeMap<FunctionId, Function>,
+    last_uid: u32,
+}
+
+impl Functions {
+    /// One more process of `domain` on `fabric`. Reason: MAX_DMB if all functions are taken.
+    pub(crate) fn join(&mut self, fabric: &Fabric, domain: &Domain) -> Result<FunctionId, Reason> {
+        let on_it = (fabric.vchid, 0)..=(fabric.vchid, u16::MAX);
+        let known = self.by_id.range_mut(on_it).find(|(_, function)| function.domain == *domain);
+        if let Some((id, function)) = known {
+            function.processes += 1;
+            return Ok(*id);
+        }
+        let ids = (1..=fabric.functions).map(|fid| (fabric.vchid, fid));
+        let id = ids.into_iter().find(|id| !self.by_id.contains_key(id)).ok_or(Reason::MAX_DMB)?;
+        let uid = self.free_uid().ok_or(Reason::MAX_DMB)?;
+        let function = Function {
+            domain: domain.clone(),
+            uid,
+            processes: 1,
+            doorbells: 0,
+            limit: fabric.connections,
+            pnet_id: fabric.pnet_id.clone(),
+            is_disabled: false,
+        };
+        self.by_id.insert(id, function);
+        Ok(id)
+    }
+
+    /// PCI domains have 16 bits, and 0 is nobody's; one is used again as late as possible.
+    fn free_uid(&mut self) -> Option<u32> {
+        const UIDS: u32 = 0xFFFF;
+        let mut candidates = (0..UIDS).map(|step| (self.last_uid + step) % UIDS + 1);
+        let free = candidates.find(|uid| self.by_id.values().all(|function| function.uid != *uid))?;
+        self.last_uid = free;
+        Some(free)
+    }
+
+    /// One process fewer.
+    pub(crate) fn leave(&mut self, id: FunctionId) {
+        if let Some(function) = self.by_id.get_mut(&id) {
+            function.processes = function.processes.saturating_sub(1);
+            if function.processes == 0 {
+                self.by_id.remove(&id);
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, id: FunctionId) -> Option<&Function> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: FunctionId) -> Option<&mut Function> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (FunctionId, &Function)> {
+        self.by_id.iter().map(|(id, function)| (*id, function))
+    }
+
+    /// After a change of the policy: functions of fabrics that are gone are disabled.
+    pub(crate) fn review(&mut self, policy: &Policy) {
+        for ((vchid, _), function) in &mut self.by_id {
+            let fabric = policy.fabrics.iter().find(|fabric| fabric.vchid == *vchid);
+            function.is_disabled = fabric.is_none();
+            if let Some(fabric) = fabric {
+                function.limit = fabric.connections;
+                function.pnet_id.clone_from(&fabric.pnet_id);
+            }
+        }
+    }
+}
+
+impl Function {
+    pub(crate) fn connections(&self) -> u32 {
+        self.doorbells.div_ceil(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::file::parse;
+
+    fn policy(text: &str) -> Policy {
+        parse("test", text).unwrap_or_else(|fault| panic!("{fault}"))
+    }
+
+    fn domain(uid: u32) -> Domain {
+        Domain { user: User { uid, user_namespace: 1, process_namespace: 1 }, project: None }
+    }
+
+    #[test]
+    fn a_domain_has_one_function_as_long_as_it_has_processes() {
+        let policy = policy("");
+        let (fabric, mut functions) = (&policy.fabrics[0], Functions::default());
+        let first = functions.join(fabric, &domain(1)).expect("room");
+        assert_eq!(functions.join(fabric, &domain(1)), Ok(first));
+        let second = functions.join(fabric, &domain(2)).expect("room");
+        assert_eq!((first, second), ((0xFF00, 1), (0xFF00, 2)));
+        functions.leave(first);
+        assert!(functions.get(first).is_some());
+        functions.leave(first);
+        assert!(functions.get(first).is_none());
+        assert_eq!(functions.join(fabric, &domain(3)), Ok(first), "a FID is used again");
+        let uids: Vec<u32> = functions.all().map(|(_, function)| function.uid).collect();
+        assert_eq!(uids, [3, 2], "a UID is not, for a while");
+    }
+
+    #[test]
+    fn a_fabric_has_so_many_functions_and_no_more() {
+        let policy = policy("");
+        let (fabric, mut functions) = (&policy.fabrics[0], Functions::default());
+        for uid in 0..255 {
+            assert!(functions.join(fabric, &domain(uid)).is_ok(), "{uid}");
+        }
+        assert_eq!(functions.join(fabric, &domain(255)), Err(Reason::MAX_DMB));
+        functions.leave((0xFF00, 77));
+        assert_eq!(functions.join(fabric, &domain(255)), Ok((0xFF00, 77)));
+    }
+
+    #[test]
+    fn functions_of_a_fabric_that_is_gone_are_disabled() {
+        let mut functions = Functions::default();
+        let id = functions.join(&policy("").fabrics[0], &domain(1)).expect("room");
+        functions.review(&policy("[[fabric]]\nvchid = 0xFF05\nname = \"x\"\n"));
+        assert!(functions.get(id).is_some_and(|function| function.is_disabled));
+        functions.review(&policy("[[fabric]]\nvchid = 0xFF00\nname = \"x\"\nconnections = 3\n"));
+        assert!(functions.get(id).is_some_and(|function| !function.is_disabled && function.limit == 3));
+    }
+}

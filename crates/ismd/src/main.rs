@@ -1,0 +1,199 @@
+//! `ismd`, the daemon of the host tier: functions of ISM devices, policy, and memory passed between
+//! programs that share nothing but its socket. It is on no connection's way: whoever has been answered does
+//! not need it any more. Owns: start, reload and end; exit status 0 after SIGTERM or a policy without
+//! faults, 1 if it cannot serve, 2 for a faulty policy or command line.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod broker;
+mod fabrics;
+mod listen;
+mod manager;
+mod metrics;
+mod passed;
+mod policy;
+mod quota;
+mod scrape;
+mod server;
+mod who;
+
+use anyhow::Context;
+use arguments::{Arguments, LogFormat, POLICY};
+use broker::Broker;
+use clap::Parser;
+use policy::Policy;
+use policy::fault::Fault;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use server::{Server, Wake};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level::pipe};
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tracing::{error, info, warn};
+
+/// A policy that cannot be used.
+const FAULTY: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => match error.downcast_ref::<Fault>() {
+            Some(fault) => {
+                eprintln!("{fault}");
+                ExitCode::from(FAULTY)
+            }
+            None => {
+                eprintln!("ismd: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(path) = &arguments.check {
+        let policy = load(path)?;
+        let (fabrics, rules) = (policy.fabrics.len(), policy.rules.len());
+        println!("{}: no faults (fabrics: {fabrics}, rules: {rules})", path.display());
+        return Ok(());
+    }
+    log(arguments);
+    serve(arguments)
+}
+
+fn log(arguments: &Arguments) {
+    let lines = tracing_subscriber::fmt()
+        .with_max_level(arguments.log_level)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false);
+    match arguments.log_format {
+        LogFormat::Text => lines.init(),
+        LogFormat::Json => lines.json().init(),
+    }
+}
+
+/// Reads a policy. Errors: [`Fault`], or that it cannot be read.
+fn load(path: &Path) -> anyhow::Result<Policy> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    policy::file::parse(&name, &text).map_err(|fault| anyhow::Error::new(*fault))
+}
+
+/// The policy that the command line asks for.
+fn policy(arguments: &Arguments) -> anyhow::Result<Policy> {
+    let usual = Path::new(POLICY);
+    let is_there = || !matches!(usual.try_exists(), Ok(false));
+    let mut policy = match &arguments.config {
+        Some(path) => load(path)?,
+        None if is_there() => load(usual)?,
+        None => policy::file::parse(POLICY, "").map_err(|fault| anyhow::Error::new(*fault))?,
+    };
+    if let Some(socket) = &arguments.socket {
+        policy.daemon.socket.clone_from(socket);
+    }
+    if let Some(metrics) = &arguments.metrics {
+        policy.daemon.metrics = (!metrics.as_os_str().is_empty()).then(|| metrics.clone());
+    }
+    Ok(policy)
+}
+
+/// What signals have asked for.
+struct Asked {
+    wake: UnixStream,
+    reload: Arc<AtomicBool>,
+    end: Arc<AtomicBool>,
+}
+
+impl Asked {
+    fn new() -> anyhow::Result<Self> {
+        let (wake, rung) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        let asked = Asked { wake, reload: Arc::default(), end: Arc::default() };
+        for (signal, what) in [(SIGHUP, &asked.reload), (SIGTERM, &asked.end), (SIGINT, &asked.end)] {
+            flag::register(signal, Arc::clone(what))?;
+            pipe::register(signal, rung.try_clone()?)?;
+        }
+        Ok(asked)
+    }
+
+    fn drain(&self) {
+        let mut bytes = [0; 64];
+        loop {
+            match (&self.wake).read(&mut bytes) {
+                Ok(64) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+fn serve(arguments: &Arguments) -> anyhow::Result<()> {
+    let policy = policy(arguments)?;
+    os::process::refresh_pid();
+    take_all_descriptors();
+    let asked = Asked::new()?;
+    let handed_over = listen::handed_over()?;
+    let (programs, metrics, is_new) = listen::complete(handed_over, &policy.daemon)?;
+    if is_new {
+        manager::keep("programs", programs.as_fd());
+        metrics.iter().for_each(|socket| manager::keep("metrics", socket.as_fd()));
+    }
+    let random = os::process::random_u64();
+    info!(socket = %policy.daemon.socket.display(), fabrics = policy.fabrics.len(), "serves");
+    let broker = Broker::new(policy, random as u32, (random >> 32) as u32);
+    let mut server = Server::new(broker, programs, metrics, asked.wake.as_fd())?;
+    let mut watchdog = manager::Watchdog::new();
+    manager::ready("passing memory; connections are not marked, so programs do not ask for it by themselves");
+    while !asked.end.load(Ordering::Relaxed) {
+        if let Wake::Signal = server.round(watchdog.limit())? {
+            asked.drain();
+        }
+        if asked.reload.swap(false, Ordering::Relaxed) {
+            reload(arguments, &mut server);
+        }
+        watchdog.pat();
+    }
+    manager::stopping();
+    if is_new {
+        listen::abandon(&server.broker.policy.daemon);
+    }
+    info!("ends");
+    Ok(())
+}
+
+/// A faulty policy changes nothing.
+fn reload(arguments: &Arguments, server: &mut Server) {
+    manager::reloading();
+    match policy(arguments) {
+        Ok(policy) => {
+            if policy.daemon.socket != server.broker.policy.daemon.socket
+                || policy.daemon.metrics != server.broker.policy.daemon.metrics
+            {
+                warn!("the sockets stay where they are until the daemon is started anew");
+            }
+            info!(fabrics = policy.fabrics.len(), rules = policy.rules.len(), "has a new policy");
+            server.broker.adopt(policy);
+            manager::ready("has a new policy");
+        }
+        Err(error) => {
+            error!(error = format!("{error:#}"), "keeps the policy that it has");
+            manager::ready("keeps its policy: the new one is faulty");
+        }
+    }
+}
+
+/// As many descriptors as the hard limit allows: segments and doorbells are descriptors.
+fn take_all_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        warn!(%error, "cannot lift the limit of descriptors");
+    }
+}

@@ -1,0 +1,42 @@
+//! What is wrong with a policy file, and where. Owns: a fault names line and column, and shows the place.
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::fmt;
+use std::ops::Range;
+
+/// One thing that is wrong.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    path: String,
+    text: String,
+    at: Range<usize>,
+    what: String,
+}
+
+impl Fault {
+    pub(crate) fn new(path: &str, text: &str, at: Range<usize>, what: impl Into<String>) -> Self {
+        let end = at.end.min(text.len());
+        Fault { path: path.into(), text: text.into(), at: at.start.min(end)..end, what: what.into() }
+    }
+
+    /// Both counted from 1.
+    pub(crate) fn line_and_column(&self) -> (usize, usize) {
+        let before = &self.text[..self.at.start];
+        let line_begins = before.rfind('\n').map_or(0, |at| at + 1);
+        (before.matches('\n').count() + 1, before[line_begins..].chars().count() + 1)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (line, column) = self.line_and_column();
+        let title = format!("{}:{line}:{column}: {}", self.path, self.what);
+        let snippet = Snippet::source(self.text.as_str())
+            .path(self.path.as_str())
+            .annotation(AnnotationKind::Primary.span(self.at.clone()));
+        let report = [Level::ERROR.primary_title(title.as_str()).element(snippet)];
+        f.write_str(&Renderer::plain().render(&report))
+    }
+}
+
+impl std::error::Error for Fault {}

@@ -1,0 +1,381 @@
+//! The policy file: TOML. Owns: its keys, what each may be, and that nothing in it is passed over in silence:
+//! an unknown key, a number out of its range and a name that nothing has are faults with line and column.
+
+use super::fault::Fault;
+use super::{Daemon, Fabric, Pattern, Policy, Project, Quota, Rule};
+use globset::{GlobBuilder, GlobMatcher};
+use serde::Deserialize;
+use std::path::PathBuf;
+use toml::Spanned;
+use wire::limits::{EMULATED_CHID_FIRST, LOOPBACK_CHID};
+
+/// Fabrics of a host: the ISM devices of a machine have 32 VCHIDs.
+const FABRICS: usize = 32;
+/// Functions of a fabric.
+const FUNCTIONS: u16 = 255;
+/// Connections of a function.
+const CONNECTIONS: u32 = 1920;
+const METRICS: &str = "/run/isthmus/metrics.sock";
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    daemon: DaemonTable,
+    quota: QuotaTable,
+    fabric: Vec<FabricTable>,
+    project: Vec<ProjectTable>,
+    rule: Vec<RuleTable>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct DaemonTable {
+    socket: Option<Spanned<PathBuf>>,
+    metrics: Option<Spanned<String>>,
+    clients: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct QuotaTable {
+    user: Amounts,
+    project: Amounts,
+    special: Vec<Special>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Amounts {
+    clients: Option<u32>,
+    segments: Option<u32>,
+    bytes: Option<Spanned<Bytes>>,
+    connections: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Special {
+    uid: Spanned<u32>,
+    clients: Option<u32>,
+    segments: Option<u32>,
+    bytes: Option<Spanned<Bytes>>,
+    connections: Option<u32>,
+}
+
+/// 4096, "64K", "16M", "2G".
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Bytes {
+    Number(u64),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FabricTable {
+    vchid: Spanned<u16>,
+    name: Spanned<String>,
+    functions: Option<Spanned<u16>>,
+    connections: Option<Spanned<u32>>,
+    #[serde(rename = "pnet-id")]
+    pnet_id: Option<Spanned<String>>,
+    #[serde(default)]
+    members: Vec<PatternTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProjectTable {
+    name: Spanned<String>,
+    cgroup: Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleTable {
+    allow: bool,
+    #[serde(default)]
+    client: PatternTable,
+    #[serde(default)]
+    server: PatternTable,
+    fabric: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct PatternTable {
+    uid: Option<OneOrMore>,
+    gid: Option<OneOrMore>,
+    cgroup: Option<Spanned<String>>,
+    project: Option<Spanned<String>>,
+    program: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(u32),
+    More(Vec<u32>),
+}
+
+impl OneOrMore {
+    fn list(of: Option<Self>) -> Vec<u32> {
+        match of {
+            None => vec![],
+            Some(OneOrMore::One(one)) => vec![one],
+            Some(OneOrMore::More(more)) => more,
+        }
+    }
+}
+
+/// Reads a policy. `path` is what faults call it.
+pub(crate) fn parse(path: &str, text: &str) -> Result<Policy, Box<Fault>> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let message = error.message().lines().next().unwrap_or("not TOML").to_string();
+        Box::new(Fault::new(path, text, error.span().unwrap_or(0..0), message))
+    })?;
+    Reading { path, text }.policy(file)
+}
+
+/// The file that is read: where faults point into.
+struct Reading<'a> {
+    path: &'a str,
+    text: &'a str,
+}
+
+type Read<T> = Result<T, Box<Fault>>;
+
+impl Reading<'_> {
+    fn fault<V>(&self, at: &Spanned<V>, what: impl Into<String>) -> Box<Fault> {
+        Box::new(Fault::new(self.path, self.text, at.span(), what))
+    }
+
+    fn policy(&self, file: File) -> Read<Policy> {
+        let projects = self.all(file.project, Self::project)?;
+        let names: Vec<String> = projects.iter().map(|project: &Project| project.name.clone()).collect();
+        let fabrics = self.fabrics(file.fabric, &names)?;
+        let user_quota = self.amounts(file.quota.user, Quota::default())?;
+        let rules = self.all(file.rule, |reading, rule| reading.rule(rule, &fabrics, &names))?;
+        Ok(Policy {
+            daemon: self.daemon(file.daemon)?,
+            rules,
+            fabrics,
+            project_quota: self.amounts(file.quota.project, Quota::default())?,
+            quotas: self.all(file.quota.special, |reading, one| reading.special(one, user_quota))?,
+            user_quota,
+            projects,
+        })
+    }
+
+    fn all<A, B>(&self, tables: Vec<A>, read: impl Fn(&Self, A) -> Read<B>) -> Read<Vec<B>> {
+        tables.into_iter().map(|table| read(self, table)).collect()
+    }
+
+    fn daemon(&self, table: DaemonTable) -> Read<Daemon> {
+        let socket = match table.socket {
+            Some(path) if !path.get_ref().is_absolute() => {
+                return Err(self.fault(&path, "the socket's path must begin with /"));
+            }
+            Some(path) => path.into_inner(),
+            None => wire::host::SOCKET.into(),
+        };
+        let metrics = table.metrics.map_or(METRICS.into(), Spanned::into_inner);
+        let clients = match table.clients {
+            Some(clients) => self.within(&clients, 1, 1 << 20)?,
+            None => 8192,
+        };
+        Ok(Daemon { socket, metrics: (!metrics.is_empty()).then(|| metrics.into()), clients })
+    }
+
+    fn within<N: Copy + PartialOrd + std::fmt::Display>(
+        &self,
+        value: &Spanned<N>,
+        low: N,
+        high: N,
+    ) -> Read<N> {
+        let number = *value.get_ref();
+        if number < low || number > high {
+            return Err(self.fault(value, format!("{number} is not between {low} and {high}")));
+        }
+        Ok(number)
+    }
+
+    fn fabrics(&self, tables: Vec<FabricTable>, projects: &[String]) -> Read<Vec<Fabric>> {
+        let mut fabrics: Vec<Fabric> = vec![];
+        for table in tables {
+            let at = (table.vchid.clone(), table.name.clone());
+            let fabric = self.fabric(table, projects)?;
+            if fabrics.len() == FABRICS {
+                return Err(self.fault(&at.0, format!("a host has {FABRICS} fabrics at most")));
+            }
+            if fabrics.iter().any(|other| other.vchid == fabric.vchid) {
+                return Err(self.fault(&at.0, format!("{:#06x} is another fabric's", fabric.vchid)));
+            }
+            if fabrics.iter().any(|other| other.name == fabric.name) {
+                return Err(self.fault(&at.1, "another fabric has this name"));
+            }
+            fabrics.push(fabric);
+        }
+        if fabrics.is_empty() {
+            fabrics.push(Fabric {
+                vchid: EMULATED_CHID_FIRST,
+                name: "host".into(),
+                functions: FUNCTIONS,
+                connections: CONNECTIONS,
+                pnet_id: String::new(),
+                members: vec![],
+            });
+        }
+        Ok(fabrics)
+    }
+
+    fn fabric(&self, table: FabricTable, projects: &[String]) -> Read<Fabric> {
+        let vchid = self.within(&table.vchid, EMULATED_CHID_FIRST, LOOPBACK_CHID - 1)?;
+        let functions = table.functions.map_or(Ok(FUNCTIONS), |n| self.within(&n, 1, FUNCTIONS))?;
+        let connections = table.connections.map_or(Ok(CONNECTIONS), |n| self.within(&n, 1, 1 << 16))?;
+        let pnet_id = table.pnet_id.map_or(Ok(String::new()), |id| self.pnet_id(id))?;
+        let members = self.all(table.members, |reading, member| reading.pattern(member, projects))?;
+        Ok(Fabric { vchid, name: self.name(table.name)?, functions, connections, pnet_id, members })
+    }
+
+    fn name(&self, name: Spanned<String>) -> Read<String> {
+        let is_one = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let text = name.get_ref();
+        if text.is_empty() || text.len() > 32 || !text.chars().all(is_one) {
+            return Err(self.fault(&name, "a name has 1 to 32 letters, digits, '-', '_' or '.'"));
+        }
+        Ok(name.into_inner())
+    }
+
+    /// As smc_pnet(8) has it.
+    fn pnet_id(&self, id: Spanned<String>) -> Read<String> {
+        let text = id.get_ref();
+        if text.len() > 16 || !text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit()) {
+            return Err(self.fault(&id, "a PNET ID has at most 16 of A-Z and 0-9"));
+        }
+        Ok(id.into_inner())
+    }
+
+    fn project(&self, table: ProjectTable) -> Read<Project> {
+        Ok(Project { name: self.name(table.name)?, cgroup: self.glob(&table.cgroup)? })
+    }
+
+    fn rule(&self, table: RuleTable, fabrics: &[Fabric], projects: &[String]) -> Read<Rule> {
+        let vchid = match table.fabric {
+            None => None,
+            Some(name) => {
+                let found = fabrics.iter().find(|fabric| fabric.name == *name.get_ref());
+                let unknown = || self.fault(&name, "there is no fabric of this name");
+                Some(found.ok_or_else(unknown)?.vchid)
+            }
+        };
+        Ok(Rule {
+            is_allowed: table.allow,
+            client: self.pattern(table.client, projects)?,
+            server: self.pattern(table.server, projects)?,
+            vchid,
+        })
+    }
+
+    fn pattern(&self, table: PatternTable, projects: &[String]) -> Read<Pattern> {
+        if let Some(name) = table.project.as_ref().filter(|name| !projects.contains(name.get_ref())) {
+            return Err(self.fault(name, "there is no project of this name"));
+        }
+        Ok(Pattern {
+            uids: OneOrMore::list(table.uid),
+            gids: OneOrMore::list(table.gid),
+            cgroup: table.cgroup.map(|glob| self.glob(&glob)).transpose()?,
+            project: table.project.map(Spanned::into_inner),
+            program: table.program.map(|glob| self.glob(&glob)).transpose()?,
+        })
+    }
+
+    /// `*` within a name, `**` across names.
+    fn glob(&self, text: &Spanned<String>) -> Read<GlobMatcher> {
+        let built = GlobBuilder::new(text.get_ref()).literal_separator(true).build();
+        built.map(|glob| glob.compile_matcher()).map_err(|error| self.fault(text, error.kind().to_string()))
+    }
+
+    fn special(&self, one: Special, of_everybody: Quota) -> Read<(u32, Quota)> {
+        let Special { uid, clients, segments, bytes, connections } = one;
+        let amounts = Amounts { clients, segments, bytes, connections };
+        Ok((*uid.get_ref(), self.amounts(amounts, of_everybody)?))
+    }
+
+    fn amounts(&self, table: Amounts, or: Quota) -> Read<Quota> {
+        Ok(Quota {
+            clients: table.clients.unwrap_or(or.clients),
+            segments: table.segments.unwrap_or(or.segments),
+            bytes: table.bytes.map_or(Ok(or.bytes), |bytes| self.bytes(&bytes))?,
+            connections: table.connections.unwrap_or(or.connections),
+        })
+    }
+
+    fn bytes(&self, bytes: &Spanned<Bytes>) -> Read<u64> {
+        let text = match bytes.get_ref() {
+            Bytes::Number(number) => return Ok(*number),
+            Bytes::Text(text) => text,
+        };
+        let digits = text.trim_end_matches(['K', 'M', 'G']);
+        let shift = match &text[digits.len()..] {
+            "" => Some(0),
+            "K" => Some(10),
+            "M" => Some(20),
+            "G" => Some(30),
+            _ => None,
+        };
+        let number = shift.and_then(|shift| digits.parse::<u64>().ok()?.checked_mul(1 << shift));
+        number.ok_or_else(|| self.fault(bytes, "an amount is a number, and K, M or G after it"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_file_is_one_fabric_for_the_host() {
+        let policy = parse("p", "").unwrap_or_else(|fault| panic!("{fault}"));
+        let [fabric] = &policy.fabrics[..] else { panic!("one fabric") };
+        assert_eq!((fabric.vchid, fabric.functions, fabric.connections), (0xFF00, 255, 1920));
+        assert_eq!(policy.daemon.socket.to_str(), Some(wire::host::SOCKET));
+        assert!(policy.rules.is_empty() && policy.daemon.metrics.is_some());
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_place() {
+        for (text, place, what) in [
+            ("[daemon\n", (1, 8), ""),
+            ("[daemon]\nsockt = \"/x\"\n", (2, 1), "unknown field"),
+            ("[daemon]\nsocket = \"x\"\n", (2, 10), "must begin with /"),
+            ("[daemon]\nclients = 0\n", (2, 11), "between 1 and"),
+            ("[[fabric]]\nname = \"a\"\nvchid = 7\n", (3, 9), "between 65280 and 65534"),
+            ("[[fabric]]\nname = \"a b\"\nvchid = 0xFF01\n", (2, 8), "letters"),
+            ("[[fabric]]\nname = \"a\"\nvchid = 0xFF01\npnet-id = \"net\"\n", (4, 11), "PNET ID"),
+            (
+                "[[fabric]]\nname = \"a\"\nvchid = 0xFF01\n[[fabric]]\nname = \"b\"\nvchid = 0xFF01\n",
+                (6, 9),
+                "another fabric's",
+            ),
+            ("[[rule]]\nallow = true\nfabric = \"a\"\n", (3, 10), "no fabric"),
+            ("[[rule]]\nallow = true\nclient = { project = \"w\" }\n", (3, 22), "no project"),
+            ("[[rule]]\nallow = true\nclient = { cgroup = \"[\" }\n", (3, 21), "unclosed"),
+            ("[quota.user]\nbytes = \"12Q\"\n", (2, 9), "K, M or G"),
+            ("[quota.user]\nbytes = \"99999999999G\"\n", (2, 9), "K, M or G"),
+        ] {
+            let fault = parse("p.toml", text).expect_err(text);
+            assert_eq!(fault.line_and_column(), place, "{fault}");
+            let shown = fault.to_string();
+            assert!(shown.contains(what), "{shown}");
+            assert!(shown.contains(&format!("p.toml:{}:{}: ", place.0, place.1)), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_host_has_thirty_two_fabrics() {
+        let one = |n: u16| format!("[[fabric]]\nname = \"f{n}\"\nvchid = {}\n", 0xFF00 + n);
+        let text: String = (0..32).map(one).collect();
+        assert_eq!(parse("p", &text).map_or(0, |policy| policy.fabrics.len()), 32);
+        assert!(parse("p", &(text + &one(32))).is_err());
+    }
+}

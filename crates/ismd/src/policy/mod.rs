@@ -1,0 +1,206 @@
+//! Who may talk to whom, on which fabric, and how much of everything. Owns: what is decided about two
+//! processes; [`mod@file`] owns how that is written down.
+
+pub(crate) mod fault;
+pub(crate) mod file;
+
+use crate::who::Who;
+use globset::GlobMatcher;
+use std::path::PathBuf;
+
+/// Where nothing else is said.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    pub(crate) daemon: Daemon,
+    pub(crate) fabrics: Vec<Fabric>,
+    pub(crate) projects: Vec<Project>,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) user_quota: Quota,
+    pub(crate) project_quota: Quota,
+    /// Of single users.
+    pub(crate) quotas: Vec<(u32, Quota)>,
+}
+
+/// The daemon itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Daemon {
+    pub(crate) socket: PathBuf,
+    pub(crate) metrics: Option<PathBuf>,
+    /// Connections to its socket at one time.
+    pub(crate) clients: u32,
+}
+
+/// An ISM device's channel: only who is on the same one can talk.
+#[derive(Clone, Debug)]
+pub(crate) struct Fabric {
+    pub(crate) vchid: u16,
+    pub(crate) name: String,
+    /// Functions at one time.
+    pub(crate) functions: u16,
+    /// Connections of each function.
+    pub(crate) connections: u32,
+    pub(crate) pnet_id: String,
+    /// Who may be on it; everybody if empty.
+    pub(crate) members: Vec<Pattern>,
+}
+
+/// Containers that belong together.
+#[derive(Clone, Debug)]
+pub(crate) struct Project {
+    pub(crate) name: String,
+    pub(crate) cgroup: GlobMatcher,
+}
+
+/// What a client, a server or a member must be. Everything that is given must hold.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pattern {
+    pub(crate) uids: Vec<u32>,
+    pub(crate) gids: Vec<u32>,
+    pub(crate) cgroup: Option<GlobMatcher>,
+    pub(crate) project: Option<String>,
+    pub(crate) program: Option<GlobMatcher>,
+}
+
+/// The first rule that fits decides.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    pub(crate) is_allowed: bool,
+    pub(crate) client: Pattern,
+    pub(crate) server: Pattern,
+    pub(crate) vchid: Option<u16>,
+}
+
+/// What a user, or a project, may have at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quota {
+    /// Connections to the daemon's socket.
+    pub(crate) clients: u32,
+    pub(crate) segments: u32,
+    pub(crate) bytes: u64,
+    pub(crate) connections: u32,
+}
+
+impl Default for Quota {
+    /// A gibibyte, and slots for ten thousand connections with doorbells.
+    fn default() -> Self {
+        Quota { clients: 1024, segments: 4096, bytes: 1 << 30, connections: 10_000 }
+    }
+}
+
+impl Policy {
+    /// The project of a process, if it is in one.
+    pub(crate) fn project_of(&self, who: &Who) -> Option<&str> {
+        let found = self.projects.iter().find(|project| project.cgroup.is_match(&who.cgroup));
+        found.map(|project| project.name.as_str())
+    }
+
+    /// The fabric for a process that wants `vchid`, or whichever it may be on (0).
+    pub(crate) fn fabric_for(&self, who: &Who, vchid: u16) -> Option<&Fabric> {
+        let project = self.project_of(who);
+        let is_member = |fabric: &&Fabric| {
+            fabric.members.is_empty() || fabric.members.iter().any(|member| member.fits(who, project))
+        };
+        let mut wanted = self.fabrics.iter().filter(|fabric| vchid == 0 || fabric.vchid == vchid);
+        wanted.find(is_member)
+    }
+
+    /// Whether `client` may offer memory to `server` on a fabric that both are on.
+    pub(crate) fn lets_talk(&self, client: &Who, server: &Who, vchid: u16) -> bool {
+        let (from, to) = (self.project_of(client), self.project_of(server));
+        let fits = |rule: &&Rule| {
+            rule.vchid.is_none_or(|only| only == vchid)
+                && rule.client.fits(client, from)
+                && rule.server.fits(server, to)
+        };
+        match self.rules.iter().find(fits) {
+            Some(rule) => rule.is_allowed,
+            None => client.user == server.user || (from.is_some() && from == to),
+        }
+    }
+
+    /// What a user may have.
+    pub(crate) fn quota_of(&self, uid: u32) -> Quota {
+        self.quotas.iter().find(|(own, _)| *own == uid).map_or(self.user_quota, |(_, quota)| *quota)
+    }
+}
+
+impl Pattern {
+    fn fits(&self, who: &Who, project: Option<&str>) -> bool {
+        (self.uids.is_empty() || self.uids.contains(&who.user.uid))
+            && (self.gids.is_empty() || self.gids.contains(&who.gid))
+            && self.cgroup.as_ref().is_none_or(|cgroup| cgroup.is_match(&who.cgroup))
+            && self.project.as_deref().is_none_or(|name| project == Some(name))
+            && self.program.as_ref().is_none_or(|program| program.is_match(&who.program))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::who::User;
+
+    pub(super) fn process(uid: u32, namespace: u64, cgroup: &str) -> Who {
+        let user = User { uid, user_namespace: 1, process_namespace: namespace };
+        let (cgroup, program) = (cgroup.to_string(), "redis-server".to_string());
+        Who { user, pid: 1, gid: uid, cgroup, cgroup_id: 1, program }
+    }
+
+    fn policy(text: &str) -> Policy {
+        file::parse("test", text).unwrap_or_else(|fault| panic!("{fault}"))
+    }
+
+    #[test]
+    fn by_default_only_the_same_user_in_the_same_place_talks() {
+        let policy = policy("");
+        let vchid = policy.fabrics[0].vchid;
+        let one = process(1000, 1, "/a");
+        assert!(policy.lets_talk(&one, &process(1000, 1, "/b"), vchid));
+        assert!(!policy.lets_talk(&one, &process(1001, 1, "/a"), vchid));
+        assert!(!policy.lets_talk(&one, &process(1000, 2, "/a"), vchid), "another container's");
+        assert!(policy.project_of(&one).is_none());
+    }
+
+    #[test]
+    fn containers_of_one_project_talk_whoever_runs_in_them() {
+        let policy = policy("[[project]]\nname = \"web\"\ncgroup = \"/machine/web-*\"\n");
+        let vchid = policy.fabrics[0].vchid;
+        let [front, back] = [process(0, 1, "/machine/web-front"), process(999, 2, "/machine/web-back")];
+        assert!(policy.lets_talk(&front, &back, vchid));
+        assert!(!policy.lets_talk(&front, &process(999, 2, "/machine/mail"), vchid));
+        assert!(
+            !policy.lets_talk(&front, &process(999, 2, "/machine/web-a/b"), vchid),
+            "a star stays within a name"
+        );
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let policy = policy(
+            "[[rule]]\nallow = false\nserver = { program = \"redis*\" }\nclient = { uid = 7 }\n\
+             [[rule]]\nallow = true\nclient = { uid = [7, 8] }\n",
+        );
+        let server = process(1, 1, "/");
+        assert!(!policy.lets_talk(&process(7, 1, "/"), &server, 0xFF00));
+        assert!(policy.lets_talk(&process(8, 1, "/"), &server, 0xFF00));
+        assert!(!policy.lets_talk(&server, &process(8, 1, "/"), 0xFF00), "a rule has a direction");
+    }
+
+    #[test]
+    fn tenants_have_fabrics_of_their_own() {
+        let policy = policy(
+            "[[fabric]]\nvchid = 0xFF01\nname = \"a\"\nmembers = [{ cgroup = \"/a/**\" }]\n\
+             [[fabric]]\nvchid = 0xFF02\nname = \"b\"\nmembers = [{ cgroup = \"/b/**\" }]\n",
+        );
+        let on =
+            |cgroup, wanted| policy.fabric_for(&process(0, 1, cgroup), wanted).map(|fabric| fabric.vchid);
+        assert_eq!([on("/a/x/y", 0), on("/b/x", 0), on("/c", 0)], [Some(0xFF01), Some(0xFF02), None]);
+        assert_eq!([on("/a/x", 0xFF02), on("/a/x", 0xFF01)], [None, Some(0xFF01)]);
+    }
+
+    #[test]
+    fn quotas_are_those_of_the_user_or_everybodys() {
+        let policy = policy("[quota.user]\nsegments = 3\n[[quota.special]]\nuid = 5\nbytes = \"2M\"\n");
+        assert_eq!(policy.quota_of(4).segments, 3);
+        assert_eq!(policy.quota_of(5), Quota { segments: 3, bytes: 2 << 20, ..Quota::default() });
+    }
+}

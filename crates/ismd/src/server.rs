@@ -1,0 +1,374 @@
+//! The daemon's loop: one thread, one epoll set. Owns: nobody waits for anybody else: sockets never block,
+//! each is served a few packets per round, whoever does not read his answers or says what is no message is
+//! thrown out, and who connects and says nothing is after a second.
+
+use crate::broker::{Answer, Broker};
+use crate::scrape::Scrapes;
+use crate::who::{self, Credentials, User};
+use crate::{metrics, passed};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use os::passing;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+use tracing::{debug, info, warn};
+use wire::Reason;
+use wire::host::{MESSAGE_MAX, Message};
+
+/// A packet is handled in microseconds: so many of one client's, then it is the next one's turn.
+const PACKETS: usize = 16;
+/// So many connections are taken per round.
+const ACCEPTS: usize = 64;
+/// So long one may be connected without having said hello.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// What an event is about.
+const LISTENER: u64 = 0;
+const METRICS: u64 = 1;
+const SIGNAL: u64 = 2;
+const FIRST: u64 = 16;
+
+/// The daemon, running.
+pub(crate) struct Server {
+    epoll: OwnedFd,
+    listener: OwnedFd,
+    metrics: Option<OwnedFd>,
+    pub(crate) broker: Broker<OwnedFd>,
+    connections: HashMap<u64, Connection>,
+    scrapes: Scrapes,
+    next: u64,
+    daemon: User,
+}
+
+/// One connection to the socket.
+struct Connection {
+    socket: OwnedFd,
+    peer: Credentials,
+    since: Instant,
+    /// Once it has said hello.
+    client: Option<u32>,
+    /// Once it was asked.
+    user: Option<User>,
+}
+
+/// Why a round ended early.
+pub(crate) enum Wake {
+    /// Somebody has sent a signal.
+    Signal,
+    /// It was time, or there was something to do, and it was done.
+    Other,
+}
+
+/// A connection is to be closed.
+struct ThrowOut(&'static str);
+
+impl Server {
+    /// Serves `listener` from now on, and scrapes at `metrics`; `signals` is readable when one has come.
+    pub(crate) fn new(
+        broker: Broker<OwnedFd>,
+        listener: OwnedFd,
+        metrics: Option<OwnedFd>,
+        signals: BorrowedFd<'_>,
+    ) -> anyhow::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let watch = |fd: BorrowedFd<'_>, id| {
+            rustix::io::ioctl_fionbio(fd, true)?;
+            epoll::add(&epoll, fd, EventData::new_u64(id), EventFlags::IN)
+        };
+        watch(listener.as_fd(), LISTENER)?;
+        watch(signals, SIGNAL)?;
+        if let Some(metrics) = &metrics {
+            watch(metrics.as_fd(), METRICS)?;
+        }
+        // (Where the kernel lets accepted sockets inherit it, no packet comes without its sender.)
+        let _ = passing::ask_for_senders(listener.as_raw_fd());
+        Ok(Server {
+            epoll,
+            listener,
+            metrics,
+            broker,
+            connections: HashMap::new(),
+            scrapes: Scrapes::default(),
+            next: FIRST,
+            daemon: who::daemon()?,
+        })
+    }
+
+    /// Waits for something, for `limit` at most or until somebody has been silent for too long, and does it.
+    pub(crate) fn round(&mut self, limit: Option<Duration>) -> anyhow::Result<Wake> {
+        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+        let ready = match epoll::wait(&self.epoll, &mut events[..], self.time_left(limit).as_ref()) {
+            Ok(count) => count,
+            Err(Errno::INTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        let mut wake = Wake::Other;
+        for event in &events[..ready] {
+            match event.data.u64() {
+                LISTENER => self.accept(),
+                METRICS => self.accept_scrapes(),
+                SIGNAL => wake = Wake::Signal,
+                id if self.scrapes.has(id) => {
+                    let text = || metrics::text(&self.broker);
+                    self.scrapes.serve(id, text);
+                }
+                id => self.serve(id),
+            }
+        }
+        self.throw_out_the_silent();
+        Ok(wake)
+    }
+
+    /// Only while somebody is silent, or scrapes, is there a time to look at.
+    fn time_left(&self, limit: Option<Duration>) -> Option<rustix::event::Timespec> {
+        let silent = self.connections.values().filter(|one| one.client.is_none()).map(|one| one.since);
+        let oldest = silent.chain(self.scrapes.since()).min();
+        let due = oldest.map(|since| (since + SILENCE).saturating_duration_since(Instant::now()));
+        let wait = due.into_iter().chain(limit).min()?;
+        // (Rounded up, or the last fraction of a millisecond would be spent looking.)
+        (wait + Duration::from_millis(1)).try_into().ok()
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTS {
+            match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => self.welcome(socket),
+                Err(Errno::AGAIN) => return,
+                // Out of descriptors: whoever comes is turned away when somebody has gone.
+                Err(error) => {
+                    warn!(%error, "cannot accept");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, socket: OwnedFd) {
+        let Ok(peer) = getsockopt(&socket, PeerCredentials) else { return };
+        let peer = Credentials { pid: peer.pid().cast_unsigned(), uid: peer.uid(), gid: peer.gid() };
+        let is_full = self.connections.len() >= self.broker.policy.daemon.clients as usize;
+        if is_full || self.broker.accounts.admit(peer.uid, &self.broker.policy).is_err() {
+            // (Said at debug: a flood must not fill the log.)
+            debug!(peer.uid, peer.pid, is_full, "turned away");
+            *self.broker.counts.refused.entry(Reason::MAX_DMB).or_default() += 1;
+            return;
+        }
+        let id = self.next;
+        self.next += 1;
+        let watched = epoll::add(&self.epoll, &socket, EventData::new_u64(id), EventFlags::IN).is_ok();
+        if !watched || passing::ask_for_senders(socket.as_raw_fd()).is_err() {
+            self.broker.accounts.dismiss(peer.uid);
+            return;
+        }
+        self.connections
+            .insert(id, Connection { socket, peer, since: Instant::now(), client: None, user: None });
+    }
+
+    fn accept_scrapes(&mut self) {
+        let Some(listener) = &self.metrics else { return };
+        while let Ok(socket) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            if self.scrapes.is_full()
+                || epoll::add(&self.epoll, &socket, EventData::new_u64(self.next), EventFlags::IN).is_err()
+            {
+                continue;
+            }
+            self.scrapes.add(self.next, socket);
+            self.next += 1;
+        }
+    }
+
+    /// Some packets of one client.
+    fn serve(&mut self, id: u64) {
+        for _ in 0..PACKETS {
+            let Some(connection) = self.connections.get(&id) else { return };
+            let mut bytes = [0; MESSAGE_MAX];
+            let socket = connection.socket.as_raw_fd();
+            let done = match passing::receive(socket, &mut bytes) {
+                Err(os::Errno::EAGAIN | os::Errno::EINTR) => return,
+                Err(_) => Err(ThrowOut("too long a packet, or too many descriptors")),
+                Ok(packet) => {
+                    let passed = packet.passed.map(passed::Passed::new);
+                    match packet.len {
+                        0 => return self.close(id, "closed"),
+                        len => self.handle(id, &bytes[..len], packet.sender, passed),
+                    }
+                }
+            };
+            if let Err(ThrowOut(why)) = done {
+                self.broker.counts.thrown_out += 1;
+                return self.close(id, why);
+            }
+        }
+    }
+
+    fn handle(
+        &mut self,
+        id: u64,
+        packet: &[u8],
+        sender: Option<passing::Sender>,
+        passed: Option<passed::Passed>,
+    ) -> Result<(), ThrowOut> {
+        let connection = self.connections.get(&id).ok_or(ThrowOut("unknown"))?;
+        let (tag, message) = Message::parse(packet).map_err(|_| ThrowOut("no message"))?;
+        if message.has_descriptor() != passed.is_some() {
+            return Err(ThrowOut("a descriptor too many, or too few"));
+        }
+        require_sender(&connection.peer, sender, matches!(message, Message::Hello { .. }))?;
+        let (client, reply) = (connection.client, Reply { socket: connection.socket.as_raw_fd(), tag });
+        if let Message::List { after } = message {
+            return self.list(id, after, reply);
+        }
+        let Some(client) = client else {
+            return self.hello(id, message, reply);
+        };
+        match answer(&mut self.broker, client, message, passed) {
+            Ok(Answer::Say(message)) => reply.send(message, None),
+            Ok(Answer::Memory(message, memory)) => reply.send(message, Some(memory)),
+            Ok(Answer::Doorbell(message, bell)) => match passed::open_anew(bell) {
+                Ok(bell) => reply.send(message, Some(&bell)),
+                Err(_) => reply.send(Message::Refused(Reason::MEM), None),
+            },
+            Err(reason) => self.refuse(id, client, reason, &message, reply),
+        }
+    }
+
+    /// Root and the daemon's own user see all functions, if they are where it is; others see their own.
+    /// Nobody needs one to ask.
+    fn list(&mut self, id: u64, after: u32, reply: Reply) -> Result<(), ThrowOut> {
+        let connection = self.connections.get_mut(&id).ok_or(ThrowOut("unknown"))?;
+        let user = match connection.user {
+            Some(user) => user,
+            None => match who::ask(&connection.socket, connection.peer) {
+                Ok(who) => *connection.user.insert(who.user),
+                Err(_) => return reply.send(Message::Refused(Reason::CNFERR), None),
+            },
+        };
+        let sees_all = user == self.daemon || user == User { uid: 0, ..self.daemon };
+        reply.send(self.broker.list((!sees_all).then_some(user), after), None)
+    }
+
+    fn hello(&mut self, id: u64, message: Message, reply: Reply) -> Result<(), ThrowOut> {
+        let Message::Hello { vchid } = message else { return Err(ThrowOut("it did not say hello")) };
+        let connection = self.connections.get_mut(&id).ok_or(ThrowOut("unknown"))?;
+        let peer = connection.peer;
+        let who = match who::ask(&connection.socket, peer) {
+            Ok(who) => who,
+            Err(error) => {
+                info!(peer.pid, peer.uid, error = format!("{error:#}"), "not let in");
+                *self.broker.counts.refused.entry(Reason::CNFERR).or_default() += 1;
+                return reply.send(Message::Refused(Reason::CNFERR), None);
+            }
+        };
+        let (user, program, cgroup) = (who.user, who.program.clone(), who.cgroup.clone());
+        match self.broker.hello(who, vchid) {
+            Ok((client, welcome)) => {
+                connection.client = Some(client);
+                connection.user = Some(user);
+                debug!(client, peer.pid, peer.uid, program, cgroup, "hello");
+                reply.send(welcome, None)
+            }
+            Err(reason) => {
+                info!(peer.pid, peer.uid, program, cgroup, %reason, "no function");
+                *self.broker.counts.refused.entry(reason).or_default() += 1;
+                reply.send(Message::Refused(reason), None)
+            }
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        id: u64,
+        client: u32,
+        reason: Reason,
+        message: &Message,
+        reply: Reply,
+    ) -> Result<(), ThrowOut> {
+        *self.broker.counts.refused.entry(reason).or_default() += 1;
+        let peer = self.connections.get(&id).map(|connection| connection.peer.uid);
+        info!(client, uid = peer, %reason, text = reason.text(), question = ?message, "refused");
+        if self.broker.is_guessing(client) {
+            warn!(client, uid = peer, "guesses at other clients' memory");
+            return Err(ThrowOut("it guesses"));
+        }
+        reply.send(Message::Refused(reason), None)
+    }
+
+    fn close(&mut self, id: u64, why: &str) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        let Connection { peer, client, .. } = connection;
+        debug!(client, peer.pid, peer.uid, why, "gone");
+        if let Some(client) = client {
+            self.broker.gone(client);
+        }
+        self.broker.accounts.dismiss(peer.uid);
+    }
+
+    fn throw_out_the_silent(&mut self) {
+        let now = Instant::now();
+        let is_silent = |one: &Connection| one.client.is_none() && now.duration_since(one.since) >= SILENCE;
+        let silent: Vec<u64> =
+            self.connections.iter().filter(|(_, one)| is_silent(one)).map(|(id, _)| *id).collect();
+        for id in silent {
+            self.broker.counts.thrown_out += 1;
+            self.close(id, "silent");
+        }
+        self.scrapes.drop_older_than(SILENCE);
+    }
+}
+
+/// Only the process that connected, and only as the user that it was, is heard: not a child that has the
+/// socket, and not a worker that gave its user up.
+fn require_sender(
+    peer: &Credentials,
+    sender: Option<passing::Sender>,
+    is_first: bool,
+) -> Result<(), ThrowOut> {
+    match sender {
+        Some(sender) if (sender.pid, sender.uid) == (peer.pid, peer.uid) => Ok(()),
+        // A hello between accept() and SO_PASSCRED, on older kernels: it is judged by the socket alone.
+        None if is_first => Ok(()),
+        Some(passing::Sender { pid: 0, uid: 0xFFFE, .. }) if is_first => Ok(()),
+        _ => Err(ThrowOut("another process, or another user, than connected")),
+    }
+}
+
+fn answer<'a>(
+    broker: &'a mut Broker<OwnedFd>,
+    client: u32,
+    message: Message,
+    passed: Option<passed::Passed>,
+) -> Result<Answer<'a, OwnedFd>, Reason> {
+    match (message, passed) {
+        (Message::Offer { number, size, nonce }, Some(passed)) => {
+            let memory = passed.into_memory(size)?;
+            broker.offer(client, (number, size, nonce), memory).map(Answer::Say)
+        }
+        (Message::Hang { memory, number }, Some(passed)) => {
+            let bell = passed.into_doorbell()?;
+            broker.hang(client, (memory, number), bell).map(Answer::Say)
+        }
+        (Message::Claim { owner, number, nonce }, None) => broker.claim(client, (owner, number, nonce)),
+        (Message::Open { owner, memory, number }, None) => broker.open(client, (owner, memory, number)),
+        (Message::Withdraw { number }, None) => Ok(Answer::Say(broker.withdraw(client, number))),
+        _ => Err(Reason::SYNCERR),
+    }
+}
+
+/// Where an answer goes.
+#[derive(Clone, Copy)]
+struct Reply {
+    socket: i32,
+    tag: u32,
+}
+
+impl Reply {
+    fn send(self, message: Message, passed: Option<&OwnedFd>) -> Result<(), ThrowOut> {
+        let mut bytes = [0; MESSAGE_MAX];
+        let len = message.emit(self.tag, &mut bytes).map_err(|_| ThrowOut("an answer too long"))?;
+        let sent = passing::send(self.socket, &bytes[..len], passed.map(AsRawFd::as_raw_fd));
+        sent.map_err(|_| ThrowOut("it does not read its answers"))
+    }
+}

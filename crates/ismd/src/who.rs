@@ -1,0 +1,141 @@
+//! Who is at the other end of a unix socket, by the kernel's word alone. Owns: what counts as the same user:
+//! the same number as the daemon counts, in the same user namespace and the same process namespace. (A
+//! container's root is another user than the host's, and than another container's.)
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use anyhow::{Context, bail, ensure};
+use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
+
+/// A user somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct User {
+    /// As the daemon counts.
+    pub(crate) uid: u32,
+    /// Inode of its user namespace.
+    pub(crate) user_namespace: u64,
+    /// Inode of its process namespace.
+    pub(crate) process_namespace: u64,
+}
+
+/// A process, as it was when it said hello.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    pub(crate) user: User,
+    pub(crate) pid: u32,
+    pub(crate) gid: u32,
+    /// Path of its cgroup (version 2) from the root of the daemon's view.
+    pub(crate) cgroup: String,
+    /// Number of that cgroup; 0 where the kernel does not tell.
+    pub(crate) cgroup_id: u64,
+    /// File name of its program, as /proc shows it.
+    pub(crate) program: String,
+}
+
+/// What SO_PEERCRED or SCM_CREDENTIALS say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) pid: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+/// Asks about the process that connected `socket`. Errors: it has ended, it is between two users, or the
+/// daemon may not look at it.
+pub(crate) fn ask(socket: impl AsFd, credentials: Credentials) -> anyhow::Result<Who> {
+    let pidfd = getsockopt(&socket, PeerPidfd).context("SO_PEERPIDFD")?;
+    let pid = credentials.pid;
+    let cgroup_id = told(&pidfd, credentials)?;
+    let namespace = |name: &str| {
+        let path = format!("/proc/{pid}/ns/{name}");
+        rustix::fs::stat(&path).map(|about| about.st_ino).with_context(|| format!("cannot look at {path}"))
+    };
+    let user = User {
+        uid: credentials.uid,
+        user_namespace: namespace("user")?,
+        process_namespace: namespace("pid")?,
+    };
+    let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).context("its cgroup")?;
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).context("its program")?;
+    let program = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    // All of this was asked by a number, which is another's once the process has ended.
+    ensure!(is_alive(&pidfd), "process {pid} has ended");
+    Ok(Who { user, pid, gid: credentials.gid, cgroup: cgroup_of(&cgroup), cgroup_id, program })
+}
+
+/// The daemon itself, as a user.
+pub(crate) fn daemon() -> anyhow::Result<User> {
+    let namespace = |name: &str| rustix::fs::stat(format!("/proc/self/ns/{name}")).map(|about| about.st_ino);
+    Ok(User {
+        uid: rustix::process::geteuid().as_raw(),
+        user_namespace: namespace("user")?,
+        process_namespace: namespace("pid")?,
+    })
+}
+
+/// The cgroup's number; the users of the process must be those that connected.
+fn told(pidfd: &OwnedFd, credentials: Credentials) -> anyhow::Result<u64> {
+    match os::passing::ask(pidfd.as_raw_fd()) {
+        Ok(told) if told.pid != credentials.pid => bail!("another process connected the socket"),
+        Ok(told) if told.users != [credentials.uid; 3] => {
+            bail!("process {} is between the users {:?}", told.pid, told.users)
+        }
+        Ok(told) => Ok(told.cgroup),
+        Err(_) => {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", credentials.pid))?;
+            let users = users_of(&status).context("/proc shows no users")?;
+            ensure!(users == [credentials.uid; 3], "process {} is between users", credentials.pid);
+            Ok(0)
+        }
+    }
+}
+
+/// Real, effective and saved user of /proc/PID/status.
+fn users_of(status: &str) -> Option<[u32; 3]> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let mut users = line.split_ascii_whitespace().map(|word| word.parse().ok());
+    Some([users.next()??, users.next()??, users.next()??])
+}
+
+/// The unified hierarchy's line of /proc/PID/cgroup.
+fn cgroup_of(text: &str) -> String {
+    text.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default().to_string()
+}
+
+/// A pidfd is readable once its process has ended.
+fn is_alive(pidfd: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut one = [PollFd::new(pidfd, PollFlags::IN)];
+    poll(&mut one, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_socket_tells_of_this_process() {
+        let (one, _other) = UnixStream::pair().expect("a pair");
+        let peer = rustix::net::sockopt::socket_peercred(&one).expect("credentials");
+        let credentials = Credentials {
+            pid: peer.pid.as_raw_nonzero().get() as u32,
+            uid: peer.uid.as_raw(),
+            gid: peer.gid.as_raw(),
+        };
+        let who = ask(&one, credentials).expect("told");
+        assert_eq!(who.pid, std::process::id());
+        assert!(who.program.starts_with("ismd"), "{}", who.program);
+        assert!(who.user.user_namespace != 0 && who.user.process_namespace != 0);
+        let another = Credentials { uid: credentials.uid + 1, ..credentials };
+        assert!(ask(&one, another).is_err(), "a worker that gave its user up is nobody's");
+    }
+
+    #[test]
+    fn proc_is_read_as_proc_5_has_it() {
+        assert_eq!(users_of("Name:\tx\nUid:\t1\t2\t3\t4\n"), Some([1, 2, 3]));
+        assert_eq!(users_of("Name:\tx\n"), None);
+        assert_eq!(cgroup_of("3:cpu:/a\n0::/b/c\n"), "/b/c");
+        assert_eq!(cgroup_of("3:cpu:/a\n"), "");
+    }
+}

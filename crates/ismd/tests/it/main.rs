@@ -1,0 +1,8 @@
+//! The daemon as its clients meet it: started, asked over its socket, attacked, killed.
+
+mod attacks;
+mod daemon;
+mod lifecycle;
+mod passing;
+mod raw;
+mod strangers;
