@@ -60,7 +60,7 @@ fn text(request: &Request, registries: &[Registry]) -> String {
     match &request.command {
         Command::Info => info::text(&info::hostname(), &info::Memory::now(registries)),
         Command::LinkGroups(id) => linkgroup::text(&linkgroup::read(registries), *id, request.details),
-        Command::Devices => device::text(&linkgroup::read(registries)),
+        Command::Devices => device::text(&linkgroup::read(registries), &device::functions()),
         Command::Stats(action) => stats::text(registries, *action, request),
         Command::ShowUeid => eid::ueid_text(),
         Command::ShowSeid => eid::seid_text(),
