@@ -21,6 +21,13 @@ pub(crate) const LIBRARY: &str = "libsmc-preload.so";
 const TOOLS: &str = "smc";
 const APPLETS: [&str; 3] = ["smc_run", "smcss", "smcd"];
 const BENCH: &str = "smc_bench";
+const DAEMON: &str = "ismd";
+/// What the daemon is started and set up with, from `packaging`, and the folder below `target/isthmus`.
+const PACKAGING: [(&str, &str); 3] = [
+    ("systemd/ismd.service", "lib/systemd/system"),
+    ("systemd/ismd.socket", "lib/systemd/system"),
+    ("ismd.toml", "share/doc/isthmus"),
+];
 /// Copied to share/doc/isthmus.
 const DOCUMENTS: [&str; 8] = [
     "README.md",
@@ -37,14 +44,14 @@ const DOCUMENTS: [&str; 8] = [
 pub(crate) fn dist(ws: &Workspace) -> anyhow::Result<()> {
     // Apart from the rest: cargo would give it the features that the programs ask of shared crates.
     let library = build(ws, &["--package", PRELOAD])?;
-    let programs = build(ws, &["--package", "tools", "--package", "bench"])?;
+    let programs = build(ws, &["--package", "tools", "--package", "bench", "--package", DAEMON])?;
     let dist = ws.dist();
     install(
         &find(&library, |p| p.extension().is_some_and(|e| e == "so"), LIBRARY)?,
         &dist.join("lib"),
         LIBRARY,
     )?;
-    for program in [TOOLS, BENCH] {
+    for program in [TOOLS, BENCH, DAEMON] {
         install(&find(&programs, |p| p.ends_with(program), program)?, &dist.join("bin"), program)?;
     }
     for applet in APPLETS {
@@ -53,6 +60,7 @@ pub(crate) fn dist(ws: &Workspace) -> anyhow::Result<()> {
     manuals(ws)?;
     completions(&dist.join("bin"), &dist.join("share"))?;
     documents(ws)?;
+    packaging(ws)?;
     println!("laid out {}", dist.display());
     Ok(())
 }
@@ -153,6 +161,15 @@ fn documents(ws: &Workspace) -> anyhow::Result<()> {
     for document in DOCUMENTS.map(|name| ws.root().join(name)) {
         let name = document.file_name().context("a document has a name")?.to_string_lossy().into_owned();
         install_text(&document, &ws.dist().join("share/doc/isthmus"), &name)?;
+    }
+    Ok(())
+}
+
+fn packaging(ws: &Workspace) -> anyhow::Result<()> {
+    for (path, folder) in PACKAGING {
+        let from = ws.root().join("packaging").join(path);
+        let name = from.file_name().context("it has a name")?.to_string_lossy().into_owned();
+        install_text(&from, &ws.dist().join(folder), &name)?;
     }
     Ok(())
 }
