@@ -88,7 +88,7 @@ impl<T: Tier> Rows<'_, T> {
         let row = &map.connections[bucket][place];
         row.nonce.store(intent.nonce, Relaxed);
         row.server_cookie.store(0, Relaxed);
-        row.owner_pid.store(os::process::cached_pid(), Relaxed);
+        row.owner_pid.store(intent.process.pid(map), Relaxed);
         row.memfd.store(intent.memfd as u32, Relaxed);
         row.slot.store(view.number(), Relaxed);
         row.open.store(1 << Side::Client as u32, Relaxed);

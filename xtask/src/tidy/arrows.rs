@@ -12,7 +12,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("fabric", &["sync", "wire", "proto", "shm", "os"]),
     ("socket", &["sync", "proto", "fabric", "shm", "os"]),
     ("preload", &["sync", "socket", "os"]),
-    ("ismd", &["fabric", "wire", "os"]),
+    ("ismd", &["fabric", "wire", "shm", "os"]),
     ("tools", &["fabric", "wire", "os"]),
     ("uperf", &[]),
     ("bench", &["uperf", "shm", "os"]),

@@ -76,10 +76,14 @@ impl Link {
         self.wanted.store(u32::from(vchid), Relaxed);
     }
 
-    /// This process's place, asked for now if it has none. Reasons: NOSMCDDEV where there is no daemon, or
+    /// This process's place with the daemon that runs now, asked for if it has none; else it costs a look
+    /// whether that daemon still has the line. Reasons: NOSMCDDEV where there is no daemon, or
     /// none that lets this process take part; MAX_DMB; MEM.
     pub fn place(&self) -> Result<Place, Reason> {
         let _turn = self.turn.take().ok_or(Reason::SYNCERR)?;
+        if self.line().is_some_and(|line| poll::peek(line, 0) & bits::HUP != 0) {
+            self.hang_up();
+        }
         self.connected().map(|_| self.known())
     }
 

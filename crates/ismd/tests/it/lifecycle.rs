@@ -80,8 +80,7 @@ fn what_was_mapped_goes_on_when_it_is_killed_and_what_is_offered_it_is_told_agai
     assert_eq!(mapped[7].load(Relaxed), 77);
     server.ring(theirs);
     assert!(os::poll::is_readable(bell));
-    // Its first question after that tells the new daemon everything.
-    client.ask_anything();
+    // Whoever is asked for his place tells the new daemon everything first.
     let now = client.link().place().expect("a place again").client;
     assert_ne!(now, owner, "what was published under the old number is nobody's");
     assert!(server.open(&place(owner), |memory| memory.map(1 << 16)).is_err());
@@ -91,16 +90,6 @@ fn what_was_mapped_goes_on_when_it_is_killed_and_what_is_offered_it_is_told_agai
     client.drain(bell);
     server.ring(rung);
     assert!(os::poll::is_readable(bell));
-}
-
-trait AskAnything {
-    fn ask_anything(&self);
-}
-
-impl AskAnything for fabric::host::Host {
-    fn ask_anything(&self) {
-        let _ = self.link().ask(&Message::List { after: 0 }, None);
-    }
 }
 
 #[test]

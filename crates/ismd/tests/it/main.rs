@@ -2,6 +2,7 @@
 
 mod attacks;
 mod daemon;
+mod fabrics;
 mod lifecycle;
 mod passing;
 mod raw;
