@@ -25,6 +25,9 @@ pub(crate) struct Broker<D> {
     next: u32,
     /// The GIDs of functions begin with it, as with a machine's serial number.
     gid_base: u32,
+    /// Descriptors of memory and doorbells that are held, and how many may be, whoever passed them.
+    held: usize,
+    room: usize,
 }
 
 /// What has happened so far.
@@ -70,8 +73,8 @@ pub(crate) enum Answer<'a, D> {
 
 impl<D> Broker<D> {
     /// `first` is the number of the first client: one that no earlier daemon has given, so that what was
-    /// offered to that one is not looked for here.
-    pub(crate) fn new(policy: Policy, first: u32, gid_base: u32) -> Self {
+    /// offered to that one is not looked for here. `room`: descriptors that all clients may pass.
+    pub(crate) fn new(policy: Policy, first: u32, gid_base: u32, room: usize) -> Self {
         Broker {
             policy,
             functions: Functions::default(),
@@ -80,6 +83,8 @@ impl<D> Broker<D> {
             clients: HashMap::new(),
             next: first,
             gid_base,
+            held: 0,
+            room,
         }
     }
 
@@ -132,7 +137,8 @@ impl<D> Broker<D> {
         }
     }
 
-    /// Memory, proven to be `size` bytes that stay. Reasons: MAX_DMB, NOSMCDDEV (its function is disabled).
+    /// Memory, proven to be `size` bytes that stay. Reasons: MAX_DMB, MEM, NOSMCDDEV (the function is
+    /// disabled).
     pub(crate) fn offer(
         &mut self,
         client: u32,
@@ -145,14 +151,18 @@ impl<D> Broker<D> {
         if !is_enabled || nonce == 0 {
             return Err(if is_enabled { Reason::SYNCERR } else { Reason::NOSMCDDEV });
         }
+        if self.held >= self.room {
+            return Err(Reason::MEM);
+        }
         self.accounts.take(&own.domain, Amount::segment(size), &self.policy)?;
+        self.held += 1;
         let (doorbells, claimants) = (BTreeMap::new(), BTreeSet::new());
         own.offers.insert(number, Offer { size, nonce, memory, doorbells, bound_to: None, claimants });
         self.counts.offers += 1;
         Ok(Message::Done)
     }
 
-    /// A doorbell of offered memory, in place of one that had this number. Reasons: MAX_DMB, SYNCERR.
+    /// A doorbell of offered memory, in place of one that had this number. Reasons: MAX_DMB, MEM, SYNCERR.
     pub(crate) fn hang(
         &mut self,
         client: u32,
@@ -162,12 +172,16 @@ impl<D> Broker<D> {
         let own = self.clients.get_mut(&client).ok_or(Reason::SYNCERR)?;
         let offer = own.offers.get_mut(&memory).ok_or(Reason::SYNCERR)?;
         if !offer.doorbells.contains_key(&number) {
+            if self.held >= self.room {
+                return Err(Reason::MEM);
+            }
             let function = self.functions.get_mut(own.function).ok_or(Reason::SYNCERR)?;
             if function.doorbells >= function.limit.saturating_mul(2) {
                 return Err(Reason::MAX_DMB);
             }
             self.accounts.take(&own.domain, Amount::DOORBELL, &self.policy)?;
             function.doorbells += 1;
+            self.held += 1;
         }
         offer.doorbells.insert(number, bell);
         Ok(Message::Done)
@@ -244,6 +258,7 @@ impl<D> Broker<D> {
             && let Some(offer) = own.offers.remove(&number)
         {
             let bells = offer.doorbells.len() as u32;
+            self.held -= 1 + offer.doorbells.len();
             if let Some(function) = self.functions.get_mut(own.function) {
                 function.doorbells = function.doorbells.saturating_sub(bells);
             }

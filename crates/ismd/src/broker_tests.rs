@@ -9,7 +9,7 @@ use wire::host::Message;
 type Named = Broker<&'static str>;
 
 fn broker(policy: &str) -> Named {
-    Broker::new(parse("test", policy).unwrap_or_else(|fault| panic!("{fault}")), 100, 7)
+    Broker::new(parse("test", policy).unwrap_or_else(|fault| panic!("{fault}")), 100, 7, 1000)
 }
 
 fn process(uid: u32, cgroup: &str) -> Who {
@@ -117,6 +117,23 @@ fn a_function_has_so_many_connections_and_a_client_leaves_nothing() {
     broker.gone(other);
     assert_eq!((broker.clients(), broker.offered(), broker.functions.all().count()), (0, (0, 0), 0));
     assert_eq!(broker.accounts.users().count(), 0);
+}
+
+#[test]
+fn all_clients_together_pass_no_more_descriptors_than_there_are() {
+    let mut broker = broker("");
+    broker.room = 3;
+    let (client, other) = (enter(&mut broker, 1, "/"), enter(&mut broker, 2, "/"));
+    broker.offer(client, (5, 4096, 42), "memory").expect("room");
+    broker.hang(client, (5, 6), "bell").expect("room");
+    broker.offer(other, (5, 4096, 42), "memory").expect("room");
+    assert_eq!(broker.offer(other, (6, 4096, 42), "memory"), Err(Reason::MEM));
+    assert_eq!(broker.hang(other, (5, 6), "bell"), Err(Reason::MEM));
+    broker.hang(client, (5, 6), "another").expect("it takes the place of one");
+    broker.gone(client);
+    broker.hang(other, (5, 6), "bell").expect("room again");
+    broker.gone(other);
+    assert_eq!(broker.held, 0);
 }
 
 #[test]

@@ -24,7 +24,7 @@ use clap::Parser;
 use policy::Policy;
 use policy::fault::Fault;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::{Server, Wake};
+use server::{Server, Sockets, Wake};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
 use std::io::{ErrorKind, Read};
@@ -138,7 +138,7 @@ impl Asked {
 fn serve(arguments: &Arguments) -> anyhow::Result<()> {
     let policy = policy(arguments)?;
     os::process::refresh_pid();
-    take_all_descriptors();
+    let descriptors = take_all_descriptors();
     let asked = Asked::new()?;
     let handed_over = listen::handed_over()?;
     let (programs, metrics, is_new) = listen::complete(handed_over, &policy.daemon)?;
@@ -148,8 +148,10 @@ fn serve(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let random = os::process::random_u64();
     info!(socket = %policy.daemon.socket.display(), fabrics = policy.fabrics.len(), "serves");
-    let broker = Broker::new(policy, random as u32, (random >> 32) as u32);
-    let mut server = Server::new(broker, programs, metrics, asked.wake.as_fd())?;
+    // (Half of them for what clients pass, half for the clients.)
+    let broker = Broker::new(policy, random as u32, (random >> 32) as u32, descriptors / 2);
+    let sockets = Sockets { programs, metrics, most: descriptors / 2 - descriptors / 16 };
+    let mut server = Server::new(broker, sockets, asked.wake.as_fd())?;
     let mut watchdog = manager::Watchdog::new();
     manager::ready("passing memory; connections are not marked, so programs do not ask for it by themselves");
     while !asked.end.load(Ordering::Relaxed) {
@@ -190,10 +192,12 @@ fn reload(arguments: &Arguments, server: &mut Server) {
     }
 }
 
-/// As many descriptors as the hard limit allows: segments and doorbells are descriptors.
-fn take_all_descriptors() {
+/// As many descriptors as the hard limit allows, since segments and doorbells are descriptors; how many those
+/// are.
+fn take_all_descriptors() -> usize {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
         warn!(%error, "cannot lift the limit of descriptors");
     }
+    os::limits::descriptor_limit()
 }

@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_text_has_every_name_and_its_end() {
         let policy = parse("test", "").unwrap_or_else(|fault| panic!("{fault}"));
-        let mut broker: Broker<()> = Broker::new(policy, 1, 1);
+        let mut broker: Broker<()> = Broker::new(policy, 1, 1, 1);
         broker.counts.refused.insert(Reason::MAX_DMB, 3);
         let text = text(&broker);
         for line in [

@@ -11,7 +11,7 @@ use os::passing;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
@@ -38,16 +38,29 @@ pub(crate) struct Server {
     metrics: Option<OwnedFd>,
     pub(crate) broker: Broker<OwnedFd>,
     connections: HashMap<u64, Connection>,
+    /// Those that have not said hello, the oldest first.
+    silent: BTreeMap<u64, Instant>,
+    /// Connections for which there are descriptors.
+    most: usize,
     scrapes: Scrapes,
     next: u64,
     daemon: User,
+}
+
+/// Where the daemon is asked.
+pub(crate) struct Sockets {
+    /// By programs.
+    pub(crate) programs: OwnedFd,
+    /// By scrapes.
+    pub(crate) metrics: Option<OwnedFd>,
+    /// At one time, by so many.
+    pub(crate) most: usize,
 }
 
 /// One connection to the socket.
 struct Connection {
     socket: OwnedFd,
     peer: Credentials,
-    since: Instant,
     /// Once it has said hello.
     client: Option<u32>,
     /// Once it was asked.
@@ -66,13 +79,13 @@ pub(crate) enum Wake {
 struct ThrowOut(&'static str);
 
 impl Server {
-    /// Serves `listener` from now on, and scrapes at `metrics`; `signals` is readable when one has come.
+    /// Serves `sockets` from now on; `signals` is readable when a signal has come.
     pub(crate) fn new(
         broker: Broker<OwnedFd>,
-        listener: OwnedFd,
-        metrics: Option<OwnedFd>,
+        sockets: Sockets,
         signals: BorrowedFd<'_>,
     ) -> anyhow::Result<Self> {
+        let Sockets { programs: listener, metrics, most } = sockets;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let watch = |fd: BorrowedFd<'_>, id| {
             rustix::io::ioctl_fionbio(fd, true)?;
@@ -91,6 +104,8 @@ impl Server {
             metrics,
             broker,
             connections: HashMap::new(),
+            silent: BTreeMap::new(),
+            most,
             scrapes: Scrapes::default(),
             next: FIRST,
             daemon: who::daemon()?,
@@ -124,8 +139,8 @@ impl Server {
 
     /// Only while somebody is silent, or scrapes, is there a time to look at.
     fn time_left(&self, limit: Option<Duration>) -> Option<rustix::event::Timespec> {
-        let silent = self.connections.values().filter(|one| one.client.is_none()).map(|one| one.since);
-        let oldest = silent.chain(self.scrapes.since()).min();
+        let silent = self.silent.first_key_value().map(|(_, since)| *since);
+        let oldest = silent.into_iter().chain(self.scrapes.since()).min();
         let due = oldest.map(|since| (since + SILENCE).saturating_duration_since(Instant::now()));
         let wait = due.into_iter().chain(limit).min()?;
         // (Rounded up, or the last fraction of a millisecond would be spent looking.)
@@ -149,7 +164,8 @@ impl Server {
     fn welcome(&mut self, socket: OwnedFd) {
         let Ok(peer) = getsockopt(&socket, PeerCredentials) else { return };
         let peer = Credentials { pid: peer.pid().cast_unsigned(), uid: peer.uid(), gid: peer.gid() };
-        let is_full = self.connections.len() >= self.broker.policy.daemon.clients as usize;
+        let most = self.most.min(self.broker.policy.daemon.clients as usize);
+        let is_full = self.connections.len() >= most;
         if is_full || self.broker.accounts.admit(peer.uid, &self.broker.policy).is_err() {
             // (Said at debug: a flood must not fill the log.)
             debug!(peer.uid, peer.pid, is_full, "turned away");
@@ -163,8 +179,8 @@ impl Server {
             self.broker.accounts.dismiss(peer.uid);
             return;
         }
-        self.connections
-            .insert(id, Connection { socket, peer, since: Instant::now(), client: None, user: None });
+        self.connections.insert(id, Connection { socket, peer, client: None, user: None });
+        self.silent.insert(id, Instant::now());
     }
 
     fn accept_scrapes(&mut self) {
@@ -266,6 +282,7 @@ impl Server {
         match self.broker.hello(who, vchid) {
             Ok((client, welcome)) => {
                 connection.client = Some(client);
+                self.silent.remove(&id);
                 connection.user = Some(user);
                 debug!(client, peer.pid, peer.uid, program, cgroup, "hello");
                 reply.send(welcome, None)
@@ -298,6 +315,7 @@ impl Server {
 
     fn close(&mut self, id: u64, why: &str) {
         let Some(connection) = self.connections.remove(&id) else { return };
+        self.silent.remove(&id);
         let Connection { peer, client, .. } = connection;
         debug!(client, peer.pid, peer.uid, why, "gone");
         if let Some(client) = client {
@@ -307,11 +325,9 @@ impl Server {
     }
 
     fn throw_out_the_silent(&mut self) {
-        let now = Instant::now();
-        let is_silent = |one: &Connection| one.client.is_none() && now.duration_since(one.since) >= SILENCE;
-        let silent: Vec<u64> =
-            self.connections.iter().filter(|(_, one)| is_silent(one)).map(|(id, _)| *id).collect();
-        for id in silent {
+        while let Some((id, since)) = self.silent.first_key_value().map(|(id, since)| (*id, *since))
+            && since.elapsed() >= SILENCE
+        {
             self.broker.counts.thrown_out += 1;
             self.close(id, "silent");
         }

@@ -377,6 +377,24 @@ mod tests {
         assert_eq!(Message::parse(&bytes[..len]), Err(Error::Reserved));
     }
 
+    /// What is no message is refused, and what is taken for one says every bit of what was sent.
+    #[test]
+    fn every_bit_counts() {
+        for message in all() {
+            let mut bytes = [0; MESSAGE_MAX];
+            let len = message.emit(1, &mut bytes).unwrap();
+            for bit in 0..len * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                if let Ok((tag, other)) = Message::parse(&bytes[..len]) {
+                    let mut again = [0; MESSAGE_MAX];
+                    assert_eq!(other.emit(tag, &mut again), Ok(len));
+                    assert_eq!(again[..len], bytes[..len], "{message:?} {bit}");
+                }
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
     /// One message to the byte, so that the layout does not change unseen.
     #[test]
     fn golden() {

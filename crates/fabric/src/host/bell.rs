@@ -13,6 +13,19 @@ use wire::reason::Reason;
 pub struct HolderOfMemory {
     owner: u32,
     memory: u32,
+    nonce: u64,
+}
+
+impl Host {
+    fn ask_for_bell(&self, question: &Message) -> Result<i32, Reason> {
+        match self.link.ask(question, None)? {
+            (Message::Passed { .. }, Some(low)) => fd::raise(low).map_err(|_| Reason::MEM),
+            (_, other) => {
+                other.into_iter().for_each(fd::close);
+                Err(Reason::SYNCERR)
+            }
+        }
+    }
 }
 
 impl Doorbell for Host {
@@ -33,18 +46,21 @@ impl Doorbell for Host {
 
     /// (The daemon gives bells only to who has claimed that very memory.)
     fn holder(&self, place: &Whereabouts, _identity: (u64, u64)) -> Result<HolderOfMemory, Reason> {
-        Ok(HolderOfMemory { owner: place.pid, memory: place.number as u32 })
+        Ok(HolderOfMemory { owner: place.pid, memory: place.number as u32, nonce: place.nonce })
     }
 
     fn open_bell(&self, holder: HolderOfMemory, number: i32) -> Result<i32, Reason> {
-        let HolderOfMemory { owner, memory } = holder;
-        match self.link.ask(&Message::Open { owner, memory, number: number as u32 }, None)? {
-            (Message::Passed { .. }, Some(low)) => fd::raise(low).map_err(|_| Reason::MEM),
-            (_, other) => {
-                other.into_iter().for_each(fd::close);
-                Err(Reason::SYNCERR)
-            }
-        }
+        let HolderOfMemory { owner, memory, nonce } = holder;
+        let open = Message::Open { owner, memory, number: number as u32 };
+        self.ask_for_bell(&open).or_else(|reason| {
+            // A daemon that was started anew does not know who has claimed what.
+            let (_, again) = match reason {
+                Reason::SYNCERR => self.link.ask(&Message::Claim { owner, number: memory, nonce }, None)?,
+                _ => return Err(reason),
+            };
+            again.into_iter().for_each(fd::close);
+            self.ask_for_bell(&open)
+        })
     }
 
     fn drop_bell(&self, bell: i32) {

@@ -245,6 +245,9 @@ fn connect([client, server]: [&'static Fabric<Joined>; 2], key: u64) -> [&'stati
     let map = client.tier().existing().expect("a table");
     let [own, peer] = [client, server].map(|end| end.tier().me(map).expect("a place"));
     let offer = client.offer(peer, RING, key).expect("a slot");
+    // (Held by somebody: a doorbell that cannot be opened is a failure then.)
+    offer.view.header().sides.iter().for_each(|side| side.holders.store(1, Relaxed));
+    client.members().join(&offer.view.header().sides[Side::Client as usize]);
     let target = Endpoint::default();
     let intent =
         Intent { cookie: key, process: own, memfd: offer.memfd, nonce: offer.nonce, target, inode: 0 };
@@ -293,4 +296,10 @@ fn two_fabrics_exchange_bytes_and_the_daemon_may_die_meanwhile() {
     let third = connect(ends, 103);
     send(ends, third, Side::Server, 4, 1 << 20);
     send(ends, first, Side::Client, 5, 1 << 20);
+    for round in 0..10 {
+        daemon.start_anew();
+        let next = connect(ends, 200 + round);
+        send(ends, next, Side::Client, round, 50_000);
+        send(ends, first, Side::Server, round, 50_000);
+    }
 }
