@@ -168,6 +168,10 @@ fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     let may_wait_for_room = flags & SPLICE_F_NONBLOCK == 0;
     let mut moved = 0;
     while moved < len {
+        // (A look for more that finds the end may take an error with it, which is told once.)
+        if moved > 0 && stream::readable_bytes(from).is_none_or(|bytes| bytes == 0) {
+            break;
+        }
         if !has_room(to, may_wait_for_room && moved == 0) {
             return if moved > 0 { Outcome::Done(moved) } else { Outcome::Fail(Errno::EAGAIN) };
         }
@@ -187,10 +191,35 @@ fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
         if wrote < 0 {
             return if moved > 0 { Outcome::Done(moved) } else { Outcome::Fail(hook::last()) };
         }
-        let _ = receive_into(from, bounce.as_mut_ptr().cast(), wrote as usize, msg::DONTWAIT);
+        take_all(from, &mut bounce[..wrote as usize]);
         moved += wrote as usize;
     }
     Outcome::Done(moved)
+}
+
+/// Frees bytes that were looked at. Some may be in the ring and others on TCP, and a read ends where the
+/// first of them do.
+fn take_all(from: c_int, bytes: &mut [u8]) {
+    let mut taken = 0;
+    while taken < bytes.len() {
+        let rest = &mut bytes[taken..];
+        match receive_into(from, rest.as_mut_ptr().cast(), rest.len(), msg::DONTWAIT) {
+            Outcome::Done(count @ 1..) => taken += count,
+            Outcome::Fail(Errno::EINTR) => {}
+            // The direction has moved to TCP for good since.
+            Outcome::Forward => {
+                // SAFETY: `rest` is writable for its length; the kernel's own socket.
+                let count =
+                    unsafe { forward::recv(from, rest.as_mut_ptr().cast(), rest.len(), msg::DONTWAIT) };
+                match usize::try_from(count) {
+                    Ok(count @ 1..) => taken += count,
+                    _ => break,
+                }
+            }
+            // Another thread has taken them, and written them into its pipe.
+            _ => break,
+        }
+    }
 }
 
 /// Whether the pipe can be written to, after a wait if that is allowed. (A pipe without readers says so when
