@@ -169,6 +169,13 @@ impl<T: Tier> Rows<'_, T> {
         })
     }
 
+    /// Whether the socket of this cookie is an end of a shared connection, without the kernel's help.
+    pub fn is_end(&self, cookie: u64) -> bool {
+        let own = self.find(cookie).filter(|row| !self.is_dissolved(*row, Side::Client));
+        let row = own.or_else(|| self.find_served(cookie).map(|(row, _)| row));
+        row.is_some_and(|row| self.verdict(row) == Some(Verdict::Smc))
+    }
+
     /// Says TCP, and why, to clients whose rows are undecided and meant: for a server that cannot ask the
     /// kernel who its clients are, or has nothing to share any more. `is_meant` is given where the client is
     /// (port 0 while it does not know) and where it wants to go. Every row is looked at.

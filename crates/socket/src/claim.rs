@@ -76,6 +76,23 @@ fn declined(fd: i32) -> Option<Reason> {
 fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
     if conn.role.era.load(sync::Ordering::Relaxed) != 0 {
         fabric().stays_on_tcp(fd, What::Connection(Side::Server), reason);
+    } else {
+        leave_out_overflow(fd);
+    }
+}
+
+/// A socket that came from another process, and whose ring cannot be had (the connection was reset on the
+/// way, say). What came by TCP behind bytes in the ring would be a stream with a gap; without it the program
+/// finds how the connection ended, or that it has.
+#[cold]
+pub(crate) fn leave_out_overflow(fd: i32) {
+    let left = net::readable_bytes(fd);
+    if left == 0 || !net::cookie(fd).is_ok_and(|cookie| fabric().connections().is_end(cookie)) {
+        return;
+    }
+    match net::peer(fd) {
+        Ok(_) => net::abort(fd),
+        Err(_) => _ = net::discard(fd, left, net::msg::DONTWAIT),
     }
 }
 

@@ -195,6 +195,7 @@ pub fn adopt(fd: i32) {
         return;
     }
     if net::peer(fd).is_err() && !claim::has_ended(fd) {
+        claim::leave_out_overflow(fd);
         return;
     }
     crate::options::note_unseen_options();
