@@ -9,8 +9,8 @@
 
 use crate::{LIMIT, PROGRAM, assert_nothing_left, good, load, serve, setting, shared_files};
 use isthmus_tests::words::{
-    self, BELLS, CURSORS, FLAGS, HEADER, IDENTITY, LOCKS, NONBLOCKING, PAGE, RINGS, SETTLED, SIDES, SLEEPERS,
-    Values, WAITS, each, put,
+    self, BELLS, BUFFERS, CURSORS, FLAGS, HEADER, IDENTITY, LOCKS, NONBLOCKING, PAGE, RINGS, SETTLED, SIDES,
+    SLEEPERS, Values, WAITS, each, put,
 };
 use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, within};
 use std::fs::{File, OpenOptions};
@@ -57,6 +57,8 @@ fn strategies() -> Vec<Strategy> {
         plan("holders and closed, random", &each(&SIDES, FLAGS), Values::Random, long),
         plan("O_NONBLOCK, zero", &each(&SIDES, NONBLOCKING), Values::Zero, short),
         plan("O_NONBLOCK, random", &each(&SIDES, NONBLOCKING), Values::Random, short),
+        plan("buffers, random", &each(&SIDES, BUFFERS), Values::Random, short),
+        plan("buffers, odd", &each(&SIDES, BUFFERS), Values::Odd, short),
         plan("sleepers, odd", &each(&SIDES, SLEEPERS), Values::Odd, long),
         plan(
             "sleepers and holders, random",

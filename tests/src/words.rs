@@ -31,6 +31,8 @@ pub const WAITS: &[(u64, usize)] = &[(256, 4), (384, 4)];
 pub const FLAGS: &[(u64, usize)] = &[(0, 4), (8, 4), (16, 4), (20, 4)];
 /// O_NONBLOCK of a side.
 pub const NONBLOCKING: &[(u64, usize)] = &[(4, 4)];
+/// Small buffers of a side.
+pub const BUFFERS: &[(u64, usize)] = &[(104, 4), (108, 4)];
 /// Number of a side's doorbell.
 pub const BELLS: &[(u64, usize)] = &[(12, 4)];
 /// The turns of a side.

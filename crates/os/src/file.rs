@@ -108,10 +108,15 @@ pub fn rename_noreplace(from: &CStr, to: &CStr) -> Result<()> {
 /// make as many as he likes.
 #[inline(never)]
 pub fn names_in(folder: &CStr, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+    names_by(folder, &mut [0; 1024], each)
+}
+
+/// The same by a buffer of the caller's, which holds a few names at least.
+#[inline(never)]
+pub(crate) fn names_by(folder: &CStr, entries: &mut [u8], each: &mut dyn FnMut(&[u8])) -> Result<()> {
     const MOST_READS: usize = 400;
     let flags = nr::O_RDONLY | nr::O_DIRECTORY | nr::O_NONBLOCK;
     let fd = open(folder, How { flags, mode: 0 })?;
-    let mut entries = [0u8; 1024];
     for _ in 0..MOST_READS {
         // SAFETY: the buffer is writable for its length.
         let read = unsafe { syscall!(nr::__NR_getdents64, fd, entries.as_mut_ptr(), entries.len()) };

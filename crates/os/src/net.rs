@@ -16,6 +16,8 @@ pub mod opt {
     pub const SO_SNDBUF: i32 = 7;
     pub const SO_RCVBUF: i32 = 8;
     pub const SO_OOBINLINE: i32 = 10;
+    pub const SO_SNDBUFFORCE: i32 = 32;
+    pub const SO_RCVBUFFORCE: i32 = 33;
     pub const SO_LINGER: i32 = 13;
     pub const SO_RCVLOWAT: i32 = 18;
     pub const SO_RCVTIMEO: i32 = 20;
@@ -389,6 +391,15 @@ pub fn readable_bytes(fd: i32) -> usize {
     let mut count = 0i32;
     // SAFETY: the request writes one int.
     unsafe { syscall!(nr::__NR_ioctl, fd, FIONREAD, &raw mut count) };
+    count.max(0) as usize
+}
+
+/// SIOCOUTQ of the TCP socket itself.
+pub fn queued_bytes(fd: i32) -> usize {
+    const SIOCOUTQ: usize = 0x5411;
+    let mut count = 0i32;
+    // SAFETY: the request writes one int.
+    unsafe { syscall!(nr::__NR_ioctl, fd, SIOCOUTQ, &raw mut count) };
     count.max(0) as usize
 }
 

@@ -149,6 +149,54 @@ pub fn life(pid: u32) -> Option<Life> {
     parse_stat(crate::file::read_start(path, &mut text).ok()?)
 }
 
+/// Whether no thread of process `pid` would run if it had a core: all sleep, or are stopped. The calling
+/// thread does not count. Not known, so `false`, of one with many threads, and where nobody may look.
+#[inline(never)]
+pub fn is_asleep(pid: u32) -> bool {
+    const MANY: u64 = 16;
+    const PATH_LEN: usize = "/proc/4294967295/stat\0".len();
+    if crate::confined::is_confined() {
+        return false;
+    }
+    let mut place = [0u8; PATH_LEN];
+    let threads = path(pid, b"/stat", &mut place).and_then(|path| {
+        let mut text = [0u8; 256];
+        let stat = crate::file::read_start(path, &mut text).ok()?;
+        Some((state(stat)?, number(after_name(stat)?.split(|byte| *byte == b' ').nth(17)?)?))
+    });
+    match threads {
+        Some((state, 1)) => is_at_rest(state) || pid == cached_pid(),
+        Some((_, 2..=MANY)) => are_threads_asleep(pid),
+        _ => false,
+    }
+}
+
+#[inline(never)]
+fn are_threads_asleep(pid: u32) -> bool {
+    const PATH_LEN: usize = "/proc/4294967295/task\0".len();
+    let (mut place, mut entries) = ([0u8; PATH_LEN], [0u8; 256]);
+    let Some(folder) = path(pid, b"/task", &mut place) else { return false };
+    let (me, mut is_asleep) = (tid(), true);
+    let looked = crate::file::names_by(folder, &mut entries, &mut |name| {
+        let thread = number(name).and_then(|id| u32::try_from(id).ok());
+        is_asleep &= thread.is_none_or(|id| id == me || is_thread_asleep(id));
+    });
+    looked.is_ok() && is_asleep
+}
+
+/// (`/proc/TID` is there for each thread, though no list names it.)
+#[inline(never)]
+fn is_thread_asleep(id: u32) -> bool {
+    const PATH_LEN: usize = "/proc/4294967295/stat\0".len();
+    let (mut place, mut text) = ([0u8; PATH_LEN], [0u8; 64]);
+    let stat = path(id, b"/stat", &mut place).and_then(|path| crate::file::read_start(path, &mut text).ok());
+    stat.and_then(state).is_some_and(is_at_rest)
+}
+
+fn is_at_rest(state: u8) -> bool {
+    matches!(state, b'S' | b'T' | b't' | b'Z' | b'X')
+}
+
 /// Whether process `pid` is in the freezer of its control group, where it looks asleep.
 pub fn is_frozen(pid: u32) -> bool {
     const PATH_LEN: usize = "/proc/4294967295/wchan\0".len();
@@ -176,8 +224,7 @@ fn path<'a>(pid: u32, rest: &[u8], place: &'a mut [u8]) -> Option<&'a core::ffi:
 /// State is the first field after the name, which ends at the last parenthesis; the flags are the 7th, the
 /// number of threads is the 18th, the start the 20th.
 fn parse_stat(text: &[u8]) -> Option<Life> {
-    let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
-    let mut fields = text[after_name..].split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+    let mut fields = after_name(text)?.split(|byte| *byte == b' ');
     let state = fields.next()?.first().copied()?;
     const PF_EXITING: u64 = 4;
     let is_ending = number(fields.nth(5)?)? & PF_EXITING != 0;
@@ -191,6 +238,16 @@ fn parse_stat(text: &[u8]) -> Option<Life> {
         is_stopped: matches!(state, b'T' | b't'),
         is_in_kernel: state == b'D',
     })
+}
+
+/// The fields of `/proc/PID/stat` behind the name.
+fn after_name(text: &[u8]) -> Option<&[u8]> {
+    let end = text.iter().rposition(|byte| *byte == b')')?;
+    text.get(end + 2..)
+}
+
+fn state(text: &[u8]) -> Option<u8> {
+    after_name(text)?.first().copied()
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -320,6 +377,37 @@ mod tests {
         assert_eq!(zombie.map(|life| life.started), Some(alive.started));
         child.wait().unwrap();
         assert_eq!(life(child.id()), None);
+    }
+
+    #[test]
+    fn a_process_is_asleep_if_all_of_its_other_threads_are() {
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let (told, tell) = std::sync::mpsc::channel();
+        let sleeper = std::thread::spawn(move || {
+            told.send(tid()).expect("a listener");
+            receiver.recv()
+        });
+        let sleeper_id = tell.recv().expect("an id");
+        while !is_thread_asleep(sleeper_id) {
+            std::thread::yield_now();
+        }
+        assert!(!is_thread_asleep(tid()), "who asks runs");
+        drop(sender);
+        let _ = sleeper.join();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a child");
+        while !is_asleep(child.id()) {
+            std::thread::yield_now();
+        }
+        child.kill().expect("killed");
+        child.wait().expect("gone");
+        assert!(!is_asleep(child.id()), "of nobody nothing is known");
+        let mut child = std::process::Command::new("yes").stdout(std::process::Stdio::null()).spawn();
+        let child = child.as_mut().expect("a child");
+        while is_asleep(child.id()) {
+            std::thread::yield_now();
+        }
+        child.kill().expect("killed");
+        child.wait().expect("gone");
     }
 
     #[test]

@@ -151,6 +151,9 @@ fn option_set(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) {
     }
     match name {
         opt::SO_RCVLOWAT => stream::note_rcvlowat(fd),
+        opt::SO_SNDBUF | opt::SO_RCVBUF | opt::SO_SNDBUFFORCE | opt::SO_RCVBUFFORCE => {
+            stream::note_buffers(fd)
+        }
         opt::SO_PEEK_OFF => stream::note_peek_offset(fd),
         // Only the kernel knows when its own bytes came.
         name if opt::SO_TIMESTAMPS.contains(&name) && is_on && crate::lifecycle::is_active() => {

@@ -26,6 +26,17 @@ const UNDER_WAY: u64 = 1 << 63;
 /// `sent` of a direction that never goes back: nothing is counted any more.
 const FOR_GOOD: u64 = u64::MAX;
 
+/// What became of the way back to the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Back {
+    /// The direction runs in the ring.
+    InRing,
+    /// It is on TCP still: the consumer has not read all of that.
+    NotYet,
+    /// The same, but the consumer may have seen the stretch closed for a moment, and is to be rung.
+    Opened,
+}
+
 impl Ring {
     /// Whether the direction stays on TCP, and its bytes there are not counted.
     #[inline]
@@ -71,21 +82,20 @@ impl<F: Far> Producer<'_, F> {
         self.open_detour();
     }
 
-    /// In a stretch: goes back to the ring, if all was read. The consumer is to be rung if not: it may have
-    /// seen the stretch closed for a moment.
+    /// In a stretch: goes back to the ring, if all was read.
     #[must_use]
-    pub fn go_back(&self) -> bool {
+    pub fn go_back(&self) -> Back {
         let words = &self.ring.words().producer.0;
         if !self.ring.is_caught_up() {
-            return false;
+            return Back::NotYet;
         }
         words.end.store(NO_END, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let is_back = self.ring.is_caught_up();
-        if !is_back {
-            self.open_detour();
+        if self.ring.is_caught_up() {
+            return Back::InRing;
         }
-        is_back
+        self.open_detour();
+        Back::Opened
     }
 
     /// In a stretch: puts bytes into TCP by `send`, which says how many.

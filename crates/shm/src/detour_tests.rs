@@ -1,5 +1,6 @@
 //! Detours one step at a time, and against words that lie.
 
+use crate::detour::Back;
 use crate::ring::{NO_END, Reader, Ring, RingWords};
 use crate::user::Source;
 use crate::{Consumer, Producer, RxCache, TxCache};
@@ -38,7 +39,7 @@ fn take(ring: &Ring, count: usize) -> Option<Result<usize, ()>> {
 }
 
 fn is_back(ring: &Ring) -> bool {
-    with_producer(ring, |producer| producer.go_back())
+    with_producer(ring, |producer| producer.go_back()) == Back::InRing
 }
 
 #[test]

@@ -141,6 +141,10 @@ pub struct SideBlock {
     pub generation: AtomicU32,
     /// Which processes hold the socket.
     pub roster: Roster,
+    /// A small SO_SNDBUF that the program has set, in bytes as the kernel tells it; 0 for none.
+    pub send_buffer: AtomicU32,
+    /// The same of SO_RCVBUF, for the other side.
+    pub receive_buffer: AtomicU32,
     /// Receiving calls of this side.
     pub rx: Line<Traffic>,
     /// Sending calls of this side.
@@ -291,6 +295,8 @@ impl SlotHeader {
             side.pid.store(0, Ordering::Relaxed);
             side.state.store(0, Ordering::Relaxed);
             side.set_sharers.store(0, Ordering::Relaxed);
+            side.send_buffer.store(0, Ordering::Relaxed);
+            side.receive_buffer.store(0, Ordering::Relaxed);
             side.roster.reset();
             for traffic in [&side.rx.0, &side.tx.0] {
                 traffic.lock.reset();

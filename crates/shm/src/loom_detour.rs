@@ -1,6 +1,7 @@
 //! Every interleaving of a producer that opens stretches and goes back with a consumer, awake or asleep. TCP
 //! is a queue.
 
+use crate::detour::Back;
 use crate::ring::{Reader, Ring, RingWords};
 use crate::user::Source;
 use crate::{Consumer, Producer, RxCache, TxCache};
@@ -43,7 +44,7 @@ fn detour(ring: &Ring, tcp: &Tcp, byte: u8) {
 
 fn is_back(ring: &Ring) -> bool {
     let mut known = TxCache::new();
-    Producer::alone(ring, &mut known).go_back()
+    Producer::alone(ring, &mut known).go_back() == Back::InRing
 }
 
 /// What a read finds, on whichever way.

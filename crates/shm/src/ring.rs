@@ -59,6 +59,10 @@ pub struct ProducerWords {
     pub held: AtomicU64,
     /// When those are due.
     pub due: AtomicU64,
+    /// How far the consumer was when the ring was last found full.
+    pub rest_at: AtomicU64,
+    /// Since when it was there, by a clock of the producer's; 0 for long.
+    pub rest_since: AtomicU64,
 }
 
 /// Words written by the consumer.
@@ -96,6 +100,8 @@ impl RingWords {
                 sent: AtomicU64::new(0),
                 held: AtomicU64::new(0),
                 due: AtomicU64::new(0),
+                rest_at: AtomicU64::new(0),
+                rest_since: AtomicU64::new(0),
             }),
             consumer: Line(ConsumerWords { cons: AtomicU64::new(0), taken: AtomicU64::new(0) }),
             data_wait: Line(WaitWord::new()),
@@ -111,6 +117,8 @@ impl RingWords {
         self.producer.0.sent.store(0, Ordering::Relaxed);
         self.producer.0.held.store(0, Ordering::Relaxed);
         self.producer.0.due.store(0, Ordering::Relaxed);
+        self.producer.0.rest_at.store(0, Ordering::Relaxed);
+        self.producer.0.rest_since.store(0, Ordering::Relaxed);
         self.consumer.0.cons.store(0, Ordering::Relaxed);
         self.consumer.0.taken.store(0, Ordering::Relaxed);
         self.data_wait.0.reset();

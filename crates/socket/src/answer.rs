@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
-use crate::{doorbell, flag, handshake, ready, records, watch};
+use crate::{detour, doorbell, flag, handshake, ready, records, watch};
 use fabric::Reason;
 use fabric::verdict::Verdict;
 use os::net::{self, TcpInput, msg};
@@ -165,6 +165,7 @@ fn share(conn: &Conn, fd: i32) -> bool {
         let end = End::of(conn);
         if let Some(end) = &end {
             end.mine().state.store(1, Shared::Relaxed);
+            detour::see_buffers(conn, end, fd);
         }
         conn.transition(Event::Shared);
         watch::intent_ended();

@@ -7,7 +7,7 @@ use crate::end::End;
 use crate::flag::{self, Flags};
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
-use crate::{answer, handshake, records, watch};
+use crate::{answer, detour, handshake, records, watch};
 use fabric::Reason;
 use fabric::door::{Directory as _, Life as _};
 use fabric::fallback::What;
@@ -87,7 +87,7 @@ fn note_plain(conn: &Conn, fd: i32, reason: Reason) {
 #[cold]
 pub(crate) fn leave_out_overflow(fd: i32) {
     let left = net::readable_bytes(fd);
-    if left == 0 || !net::cookie(fd).is_ok_and(|cookie| fabric().connections().is_end(cookie)) {
+    if left == 0 || !net::cookie(fd).is_ok_and(|cookie| fabric().rows().is_end(cookie)) {
         return;
     }
     match net::peer(fd) {
@@ -345,6 +345,7 @@ fn note_end(conn: &Conn, fd: i32, at: Addresses, is_unshared: bool) {
     conn.see_nonblocking(is_nonblocking);
     if let Some(end) = End::of(conn) {
         end.tell_nonblocking(is_nonblocking);
+        detour::see_buffers(conn, &end, fd);
     }
     if let Some(view) = conn.view() {
         let (client, server) =

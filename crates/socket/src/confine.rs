@@ -4,6 +4,7 @@
 //! TCP's, for a decision asks the kernel much. A listener is announced no more by a process that could not
 //! answer its clients.
 
+use crate::end::End;
 use crate::held::hold_index;
 use crate::here::fabric;
 use crate::phase::Phase;
@@ -29,7 +30,8 @@ pub fn before(calls: Calls) {
         }
         if held.phase() == Phase::Smc {
             held.note_what_calls_would_tell(fd);
-            if calls == Calls::Fewest {
+            let is_outside = End::of(&held).is_some_and(|end| end.outgoing.has_ended());
+            if calls == Calls::Fewest || is_outside {
                 // What is written from here on needs no more than a write.
                 stream::demote(fd);
             }

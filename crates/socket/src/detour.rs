@@ -1,16 +1,26 @@
-//! A direction's stretches on TCP, as calls meet them: reading what the peer has put there. (Today one is
-//! opened for good alone.) Owns: which reads are counted, and which are libc's.
+//! A direction's stretches on TCP, as calls meet them: reading what the peer has put there, and putting bytes
+//! there. Owns: which reads are counted, and which are libc's.
+//!
+//! A ring is small, to stay in the cache, and TCP takes megabytes. So what a ring does not take goes into the
+//! TCP socket, where the kernel holds and accounts for it, once the reader is seen to rest (`resting`). For
+//! one that moves a writer waits, as ever, and once all that is on TCP was read the ring is used again.
 //!
 //! The orderings stand in `shm::detour`. Every read of TCP by this process in a stretch is counted; one that
 //! cannot be is libc's, and then the peer's direction stays on TCP.
 
 use crate::conn::Conn;
 use crate::end::End;
-use crate::{flag, ready};
+use crate::phase::Phase;
+use crate::{flag, options, ready, resting, watch};
+use fabric::turn::me;
 use os::net::{self, msg};
 use os::{Errno, poll};
-use shm::{ClosedBy, Consumer, Sink};
+use shm::detour::Back;
+use shm::{ClosedBy, Consumer, Producer, Sending, Sink, Supply};
 use sync::Ordering as Shared;
+
+/// Of a supply that lies in no memory of the program's, so much goes at once.
+const BOUNCE: usize = 512;
 
 /// What a read of TCP found.
 pub(crate) enum Found {
@@ -43,8 +53,7 @@ pub(crate) fn read(
         let _ = consumer.leave_outside();
         return if is_first { Found::Libcs } else { Found::Nothing };
     }
-    // (The kernel tells an error once.)
-    if !is_first && poll::peek(fd, poll::bits::IN) & (poll::bits::IN | poll::bits::ERR) != poll::bits::IN {
+    if !is_first && !has_bytes_alone(fd) {
         return Found::Nothing;
     }
     let flags = flags & (msg::PEEK | msg::TRUNC) | msg::DONTWAIT;
@@ -64,8 +73,16 @@ pub(crate) fn read(
     }
 }
 
+/// Whether TCP has bytes, or the end, and no error: that the kernel tells once, to a look too.
+fn has_bytes_alone(fd: i32) -> bool {
+    poll::peek(fd, poll::bits::IN) & (poll::bits::IN | poll::bits::ERR) == poll::bits::IN
+}
+
 /// Looks at what TCP has behind what lies in the ring; how much there was.
 pub(crate) fn glance(fd: i32, sink: Sink<'_>, flags: i32) -> usize {
+    if !has_bytes_alone(fd) {
+        return 0;
+    }
     let flags = msg::PEEK | msg::DONTWAIT | flags & msg::TRUNC;
     match flags & msg::TRUNC {
         0 => net::receive(fd, sink.cells(), flags),
@@ -86,4 +103,105 @@ pub(crate) fn note_error(conn: &Conn, errno: Errno) {
     if errno != Errno::EFAULT {
         conn.mark(flag::RESET | flag::RESET_TOLD | flag::TCP_ENDED | flag::TCP_GONE);
     }
+}
+
+/// Whether what the ring does not take may go to TCP. (Behind a filter of system calls nothing is called that
+/// the program does not call.)
+pub(crate) fn may_overflow(conn: &Conn) -> bool {
+    conn.phase() == Phase::Smc && !os::confined::is_confined() && !conn.has(flag::LIMITED)
+}
+
+/// Takes note of small buffers, which the program has set. What the kernel gives a connection on one host of
+/// its own accord is larger, once it stands.
+pub(crate) fn see_buffers(conn: &Conn, end: &End, fd: i32) {
+    const SENDING: u32 = 256 * 1024;
+    const RECEIVING: u32 = 64 * 1024;
+    if !options::are_buffers_used() || os::confined::is_confined() {
+        return;
+    }
+    let (sending, receiving) = net::buffer_sizes(fd);
+    let set = |size: u32, own: u32| if size < own { size } else { 0 };
+    end.mine().send_buffer.store(set(sending, SENDING), Shared::Relaxed);
+    end.mine().receive_buffer.store(set(receiving, RECEIVING), Shared::Relaxed);
+    if set(sending, SENDING) == 0 {
+        conn.unmark(flag::LIMITED);
+    } else {
+        conn.mark(flag::LIMITED);
+    }
+}
+
+/// In a stretch, with the turn: whether the direction runs in the ring again. It goes back if that has room.
+pub(crate) fn is_back(end: &End, producer: &mut Producer<'_>) -> bool {
+    let has_room = end.outgoing.free().is_ok_and(|free| free >= end.outgoing.size() / 3);
+    match if has_room { producer.go_back() } else { Back::NotYet } {
+        Back::InRing => true,
+        Back::NotYet => false,
+        Back::Opened => {
+            end.ring_peer(&end.outgoing.words().data_wait.0);
+            false
+        }
+    }
+}
+
+/// From here on the bytes are on TCP. A reader that naps is woken, and looks there.
+pub(crate) fn open(end: &End, producer: &Producer<'_>) {
+    if !end.outgoing.has_ended() {
+        producer.open_detour();
+        end.ring_peer(&end.outgoing.words().data_wait.0);
+    }
+}
+
+/// Puts what TCP takes of `source` there, without waiting; 0 if the source has ended.
+pub(crate) fn send(
+    producer: &Producer<'_>,
+    fd: i32,
+    source: impl Supply,
+    flags: i32,
+) -> Result<usize, Errno> {
+    let flags = flags & msg::MORE | msg::DONTWAIT | msg::NOSIGNAL;
+    match source.cells() {
+        Some(cells) => producer.send_outside(|| net::transmit(fd, cells, flags)),
+        None => send_copied(producer, fd, source, flags),
+    }
+}
+
+/// The same of a supply that has to be copied first; what TCP does not take is copied again.
+#[inline(never)]
+fn send_copied(producer: &Producer<'_>, fd: i32, source: impl Supply, flags: i32) -> Result<usize, Errno> {
+    let mut bytes = [0u8; BOUNCE];
+    let count = source.copy_to(Sink::from(&mut bytes[..])).min(BOUNCE);
+    if count == 0 {
+        return Ok(0);
+    }
+    producer.send_outside(|| net::send_bytes(fd, &bytes[..count], flags))
+}
+
+/// Somebody waits until `conn` can be written to, and the ring has no room. Looked after until its reader
+/// moves, or is seen to rest: then a stretch is opened, and TCP tells of room. Whether that is news, of which
+/// registrations are to be told.
+pub(crate) fn look_after(conn: &Conn, end: &End) -> bool {
+    if !may_overflow(conn) || ready::may_write(conn, end) || ready::is_write_shut(end) {
+        watch::go_on(conn);
+        return false;
+    }
+    if ready::writes_outside(end) {
+        watch::go_on(conn);
+        return true;
+    }
+    if !resting::is_seen(end) || !is_open(conn, end) {
+        watch::stall(conn);
+        return false;
+    }
+    watch::go_on(conn);
+    true
+}
+
+/// Opens a stretch if none is open, unless somebody is sending.
+fn is_open(conn: &Conn, end: &End) -> bool {
+    if end.outgoing.has_ended() {
+        return true;
+    }
+    let Some(mut turn) = Sending::try_take(end.mine(), me()) else { return false };
+    open(end, &turn.producer(end.outgoing, &conn.stream.tx_cache));
+    true
 }

@@ -60,7 +60,7 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
             || (others_tx && (may_write(conn, end) || shut & shm::ClosedBy::WRITE != 0))
             // (Blocked calls go to libc then; of sets the kernel's record of TCP tells.)
             || (others_tx
-                && crate::ready::writes_outside(end)
+                && crate::ready::is_on_tcp_for_good(end)
                 && conn.interest.tx_waiters.load(Ordering::Acquire) > u32::from(mine_tx))
             || has_edge
             || (conn.has(flag::HELD_OPEN)

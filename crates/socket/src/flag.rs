@@ -120,6 +120,11 @@ flags! {
     DEMOTED = 26;
     /// Its epoll sets were told that this direction is on TCP for good.
     TOLD_OUTSIDE = 27;
+    /// Somebody waits for room that its reader does not make: whether the reader moves is looked at now and
+    /// then.
+    STALLED = 28;
+    /// A small SO_SNDBUF was set: the ring takes no more than TCP would.
+    LIMITED = 29;
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub(crate) fn tell_own(conn: &Conn, end: &End) {
 /// the ring; else its sets hear of room on TCP. Whether it is.
 #[cold]
 pub(crate) fn notice(conn: &Conn, end: &End) -> bool {
-    if conn.phase() != Phase::Smc || !ready::writes_outside(end) {
+    if conn.phase() != Phase::Smc || !ready::is_on_tcp_for_good(end) {
         return conn.phase() == Phase::Plain;
     }
     if may_leave(conn, end) {

@@ -50,6 +50,7 @@ mod ready;
 mod records;
 mod release;
 mod rest;
+mod resting;
 pub mod server;
 mod settle;
 pub mod signals;

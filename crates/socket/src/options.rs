@@ -18,12 +18,15 @@ pub(crate) struct Options {
     inq: AtomicBool,
     /// And for TCP_CORK.
     cork: AtomicBool,
+    /// And for SO_SNDBUF and SO_RCVBUF.
+    buffers: AtomicBool,
 }
 
 impl Options {
     pub(crate) const fn new() -> Self {
-        let [rcvlowat, timeout, linger, peek_offset, inq, cork] = [const { AtomicBool::new(false) }; 6];
-        Options { rcvlowat, timeout, linger, peek_offset, inq, cork }
+        let [rcvlowat, timeout, linger, peek_offset] = [const { AtomicBool::new(false) }; 4];
+        let [inq, cork, buffers] = [const { AtomicBool::new(false) }; 3];
+        Options { rcvlowat, timeout, linger, peek_offset, inq, cork, buffers }
     }
 }
 
@@ -57,6 +60,11 @@ pub(crate) fn note_cork_is_used() {
     Options::here().cork.store(true, Ordering::Relaxed);
 }
 
+/// SO_SNDBUF or SO_RCVBUF was set on some socket, or one came from another process.
+pub(crate) fn note_buffers_are_used() {
+    Options::here().buffers.store(true, Ordering::Relaxed);
+}
+
 /// A socket came from another process, with options that nobody has seen being set.
 pub(crate) fn note_unseen_options() {
     note_linger_is_used();
@@ -65,6 +73,12 @@ pub(crate) fn note_unseen_options() {
     note_peek_offset_is_used();
     note_inq_is_used();
     note_cork_is_used();
+    note_buffers_are_used();
+}
+
+/// Whether any socket may have buffers of its own size.
+pub(crate) fn are_buffers_used() -> bool {
+    Options::here().buffers.load(Ordering::Relaxed)
 }
 
 /// Whether any socket may have a SO_RCVLOWAT of its own.

@@ -12,7 +12,7 @@ use crate::end::End;
 use crate::held::Held;
 use crate::phase::Phase;
 use crate::wait::{self, Patience};
-use crate::{answer, doorbell, epoll, flag, ready, sleepers, watch};
+use crate::{answer, detour, doorbell, epoll, flag, ready, records, sleepers, watch};
 use os::Errno;
 use os::mem::Scratch;
 use os::poll::{PollFd, bits};
@@ -186,6 +186,9 @@ impl Round<'_> {
             if ready::is_half_closed_by_peer(&end) {
                 ready::ask_for_half_closed_peer(&conn, &end, fd);
             }
+            if events & WRITE_SIDE != 0 {
+                prepared.slice_ms = look_after(&conn, &end, prepared.slice_ms);
+            }
             self.private[at].events = tcp_events(&conn, &end, events);
             change_waiters(&conn, &end, events, 1);
             call.add(&conn, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
@@ -298,6 +301,17 @@ fn resolve(fd: i32) -> Option<(Held, End)> {
 fn change_waiters(conn: &Conn, end: &End, events: i16, by: i32) {
     let counted = |side: i16| if events & side != 0 { by } else { 0 };
     sleepers::count_sleepers(conn, end, counted(READ_SIDE), counted(WRITE_SIDE));
+}
+
+/// A writer without room: whether the reader rests is seen by the next look. The longest sleep from now on.
+fn look_after(conn: &Conn, end: &End, slice_ms: i32) -> i32 {
+    if ready::may_write(conn, end) {
+        return slice_ms;
+    }
+    if detour::look_after(conn, end) {
+        records::tell_outside(conn);
+    }
+    wait::sooner(slice_ms, epoll::slice_ms())
 }
 
 fn tcp_events(conn: &Conn, end: &End, events: i16) -> i16 {

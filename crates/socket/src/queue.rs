@@ -23,7 +23,8 @@ pub fn unacknowledged(fd: i32) -> Option<usize> {
     let ring = End::of(&conn)?.outgoing;
     let taken = ring.size() - ring.size() / 3;
     let held = ring.unread().ok()?.saturating_sub(ring.used().ok()?);
-    Some(ring.used().ok()?.saturating_sub(taken) + held)
+    let outside = if ring.has_ended() { net::queued_bytes(fd) } else { 0 };
+    Some(ring.used().ok()?.saturating_sub(taken) + held + outside)
 }
 
 /// TCP_INQ was set on some socket.
@@ -52,6 +53,8 @@ pub fn linger_ms(fd: i32) -> Option<i32> {
     // (Bytes that this end has not read make it a reset, which waits for nothing.)
     let is_pointless =
         end.incoming.used() != Ok(0) || ready::has_space(&conn, &end) || conn.has(flag::TCP_GONE);
+    // (What is on TCP the kernel's own close waits for.)
+    let is_pointless = is_pointless || end.outgoing.has_ended();
     if is_shared || is_pointless {
         return None;
     }

@@ -17,8 +17,9 @@ use shm::slab::Index;
 use sync::Ordering;
 
 /// What the kernel is to report about the TCP socket.
+#[inline(always)]
 pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
-    if conn.phase() != Phase::Smc {
+    if !conn.is(Phase::Smc) {
         return if is_full_early(conn, events) { events & !WRITE_SIDE } else { events };
     }
     let hangup = match events {
@@ -31,15 +32,29 @@ pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
         // EPOLLIN besides: after a move back to TCP (urgent data) the bytes are there.
         _ => bits::RDHUP | bits::IN,
     };
-    // Of room on TCP the kernel tells, where this direction is there for good.
-    let room = if conn.has(flag::TOLD_OUTSIDE) { events & WRITE_SIDE } else { 0 };
-    events & (FLAGS | bits::PRI) | hangup | room
+    let told = events & (FLAGS | bits::PRI) | hangup;
+    if events & WRITE_SIDE != 0 { told | room_outside(conn, events) } else { told }
+}
+
+/// What the kernel is to report of room, if that is on TCP.
+#[inline]
+fn room_outside(conn: &Conn, events: u32) -> u32 {
+    match conn.view() {
+        Some(view) if view.outgoing(conn.side()).has_ended() => told_outside(conn, events),
+        _ => 0,
+    }
+}
+
+#[cold]
+fn told_outside(conn: &Conn, events: u32) -> u32 {
+    let has_room = End::of(conn).is_some_and(|end| ready::writes_outside(&end));
+    if has_room { events & WRITE_SIDE } else { 0 }
 }
 
 /// Whether TCP's readiness to write says nothing: a client has written all that it may before the answer.
 /// What becomes of it, the verdict tells, with which records are made anew.
 fn is_full_early(conn: &Conn, events: u32) -> bool {
-    conn.phase() == Phase::Intent
+    conn.is(Phase::Intent)
         && events & FLAGS == 0
         && conn.has(flag::ESTABLISHED)
         && End::of(conn).is_some_and(|end| !ready::has_space(conn, &end))
@@ -71,7 +86,7 @@ pub(crate) fn attach_bell(conn: &Conn, index: Index, registration: &Registration
 /// Whoever sleeps on the set learns what the registration has to report.
 pub(crate) fn announce(conn: &Conn, end: &End, registration: &Registration) {
     doorbell::rearm(conn, end, false, false);
-    let is_answered = conn.phase() == Phase::Smc;
+    let is_answered = conn.is(Phase::Smc);
     let level = ready::levels(conn, end, registration.fd()) & if is_answered { !0 } else { !WRITE_SIDE };
     if level & (registration.events() | bits::ERR | bits::HUP) != 0 {
         doorbell::kick(conn, end);
@@ -181,6 +196,26 @@ fn forget(registration: &'static Registration) {
     }
 }
 
+/// Our direction is on TCP: the kernel is to tell of room there, where somebody waits for it.
+pub(crate) fn tell_outside(conn: &Conn) {
+    if conn.interest.registrations.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let Some(_turn) = conn.interest.turn.take() else { return };
+    for (index, registration) in of_conn(conn) {
+        let events = tcp_events(conn, registration.events());
+        let is_known = registration.kernel_events.load(Ordering::Relaxed) == events;
+        if is_known || registration.is_parked() || registration.is_fired() {
+            continue;
+        }
+        let (epfd, fd) = (registration.epfd(), registration.fd());
+        // (EPOLLEXCLUSIVE cannot be modified: who waits by it hears when the reader has read all.)
+        if kernel_ctl(epfd, Op::Mod, fd, events, registration.cookie(index, Source::Tcp)).is_ok() {
+            registration.kernel_events.store(events, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A fresh socket is about to be connected, with an offer: its registrations get their doorbells.
 pub(crate) fn offered(conn: &Conn) {
     let Some(_turn) = conn.interest.turn.take() else { return };
@@ -194,7 +229,7 @@ pub(crate) fn offered(conn: &Conn) {
 
 /// The verdict fell: registrations made before are turned into what the phase needs. The caller has the turn.
 pub(crate) fn convert(conn: &Conn) {
-    let is_shared = conn.phase() == Phase::Smc;
+    let is_shared = conn.is(Phase::Smc);
     let mut next = conn.interest.registrations.load(Ordering::Acquire);
     while let Some(index) = next.checked_sub(1).map(Index) {
         let Some(registration) = registration::registrations().get(index) else { return };

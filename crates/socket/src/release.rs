@@ -126,6 +126,7 @@ pub(crate) fn let_go(conn: &Conn) {
     let Some(end) = End::of(conn) else { return };
     let is_last_here = conn.untie();
     watch::unwatch(conn);
+    watch::go_on(conn);
     if conn.is_stale() {
         // Lent again since: nothing of the slot is this connection's, but for its place among those mapped
         // here.

@@ -24,6 +24,7 @@ const SPECIAL: Flags = flag::TCP_ENDED
     .and(flag::RESET_TOLD)
     .and(flag::PROVOKED)
     .and(flag::WATCHED)
+    .and(flag::LIMITED)
     .and(flag::BROKEN)
     .and(flag::CORKED);
 
@@ -39,7 +40,7 @@ pub(crate) fn send<S: Supply>(conn: &Conn, end: End, fd: i32, source: S, total: 
     let Some(mut turn) = Sending::try_take(mine, me()) else { return false };
     // Asked with the turn taken: whoever has it may have ended the phase, or moved the direction to TCP.
     let said = mine.closed.load(Shared::Relaxed) | theirs.closed.load(Shared::SeqCst);
-    if conn.phase() != Phase::Smc || said != 0 || conn.has(SPECIAL) || end.outgoing.has_ended() {
+    if !conn.is(Phase::Smc) || said != 0 || conn.has(SPECIAL) || end.outgoing.has_ended() {
         return false;
     }
     let has_listened = has_listened(conn, &end);

@@ -8,17 +8,19 @@ mod asked;
 mod behind;
 mod demotion;
 mod outside;
+mod overflow;
 
 pub use demotion::demote;
 
 pub use asked::{
-    has_ring_bytes, is_shared, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout,
+    has_ring_bytes, is_shared, note_buffers, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout,
     note_timeout_is_used, readable_bytes, space,
 };
 
 use crate::abandoned::{Stay, address};
 use crate::conn::Conn;
 use crate::decide::tied;
+use crate::detour;
 use crate::end::{End, ON_TCP};
 use crate::held::Held;
 use crate::phase::Phase;
@@ -26,7 +28,7 @@ use crate::ready::{self, EARLY_MAX};
 use crate::rest::Rest;
 use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
-use crate::{Outcome, afterwards, answer, doorbell, flag, home, kept, push, straight, told, watch};
+use crate::{Outcome, afterwards, answer, flag, home, kept, push, straight, told};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
 use shm::ring::PeerMisbehaved;
@@ -228,13 +230,14 @@ impl Receive<'_> {
             rest.done(sink, step);
         }
         self.got += count;
+        let (in_ring, before) = (count, self.got);
         if self.end.incoming.has_ended() {
-            let before = self.got;
             left = self.take_outside(&mut consumer, rest);
             count += self.got - before;
         }
-        if count > 0 {
-            turn.count(count);
+        // (Counted is what came through memory.)
+        if in_ring > 0 {
+            turn.count(in_ring);
         }
         drop(turn);
         if count > 0 {
@@ -434,25 +437,29 @@ struct Transmit<'c> {
     is_afterwards: bool,
     /// It has interrupted such a call, or one that had the turn.
     is_within: bool,
+    /// The reader rests: what the ring does not take goes to TCP.
+    overflows: bool,
+    /// TCP took no more.
+    is_tcp_full: bool,
     stay: Stay,
 }
 
 impl<'c> Transmit<'c> {
     fn new(conn: &'c Held, end: End, fd: i32, flags: i32) -> Self {
-        let (limit, is_pipe_broken, is_afterwards, is_within) = (None, false, false, false);
-        let (stay, holds) = (Stay::default(), push::holds(conn, fd, flags));
         Transmit {
-            holds,
+            holds: push::holds(conn, fd, flags),
             conn,
             end,
             fd,
             flags,
             sent: 0,
-            limit,
-            is_pipe_broken,
-            is_afterwards,
-            is_within,
-            stay,
+            limit: None,
+            is_pipe_broken: false,
+            is_afterwards: false,
+            is_within: false,
+            overflows: false,
+            is_tcp_full: false,
+            stay: Stay::default(),
         }
     }
 
@@ -642,8 +649,9 @@ impl<'c> Transmit<'c> {
         }
         self.check_open()?;
         let mut producer = turn.producer(self.end.outgoing, &self.conn.stream.tx_cache);
-        if !self.fits_as_one(&mut producer, total)? {
-            return Ok(false);
+        let is_outside = self.end.outgoing.has_ended() && !detour::is_back(&self.end, &mut producer);
+        if is_outside || !self.fits_as_one(&mut producer, total)? {
+            return self.overflow(&mut turn, &mut *rest, total);
         }
         let reader = straight::reader(&self.end, total, has_listened);
         let (before, mut is_over) = (self.sent, false);
@@ -680,7 +688,7 @@ impl<'c> Transmit<'c> {
         if is_over {
             return Err(Outcome::Done(self.sent));
         }
-        Ok(self.sent == total)
+        if self.sent < total { self.overflow(&mut turn, rest, total) } else { Ok(true) }
     }
 
     /// Records of several writing threads must not be torn: a blocking call of moderate size starts when all
@@ -697,6 +705,9 @@ impl<'c> Transmit<'c> {
         if total > self.end.outgoing.size() / 3 {
             return Ok(true);
         }
+        if self.conn.has(flag::LIMITED) && total <= ready::limit(&self.end) / 3 {
+            return Ok(total <= self.allowance()?);
+        }
         producer.has_room(total).map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
     }
 
@@ -704,11 +715,13 @@ impl<'c> Transmit<'c> {
     /// that.
     #[inline]
     fn allowance(&self) -> Result<usize, Outcome> {
-        if self.conn.phase() != Phase::Intent {
-            return Ok(usize::MAX);
-        }
+        let most = match self.conn.phase() {
+            Phase::Intent => EARLY_MAX,
+            _ if self.conn.has(flag::LIMITED) => ready::limit(&self.end),
+            _ => return Ok(usize::MAX),
+        };
         let used = self.end.outgoing.unread();
-        used.map(|used| EARLY_MAX.saturating_sub(used))
+        used.map(|used| most.saturating_sub(used))
             .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
     }
 
@@ -726,7 +739,10 @@ impl<'c> Transmit<'c> {
                 return self.await_connect();
             }
         }
-        if may_wait && wait::spin(self.conn, &self.end, Wish::Space) {
+        if may_wait && !self.is_tcp_full && wait::spin(self.conn, &self.end, Wish::Space) {
+            return Step::Retry;
+        }
+        if !self.is_tcp_full && self.turns_to_tcp(may_wait) {
             return Step::Retry;
         }
         let stalls = &self.end.mine().tx.0.stalls;
@@ -739,10 +755,15 @@ impl<'c> Transmit<'c> {
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
         let entry = address(self);
         let call = self.stay.begin(self.conn, fd, entry);
-        let slept = wait::sleep(self.conn, &self.end, fd, Wish::Space, limit.with_moved(self.sent), call);
+        let wish = if self.is_tcp_full { Wish::Outside } else { Wish::Space };
+        let limit = limit.with_moved(self.sent);
+        let slept = wait::sleep(self.conn, &self.end, fd, wish, limit, call);
         self.fd = kept::number(self.conn, self.conn.index(), self.fd);
         match slept {
-            Ok(()) => Step::Retry,
+            Ok(()) => {
+                (self.overflows, self.is_tcp_full) = (false, false);
+                Step::Retry
+            }
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
     }
@@ -759,21 +780,6 @@ impl<'c> Transmit<'c> {
         }
     }
 
-    /// EAGAIN or a short count; an edge-triggered set is rung when there is space again, as the kernel's
-    /// NOSPACE does.
-    fn would_block(&self) -> Step {
-        if ready::has_tcp_ended(self.conn, &self.end, self.fd) {
-            ready::note_end(self.conn, &self.end);
-            ready::ask_for_half_closed_peer(self.conn, &self.end, self.fd);
-            if ready::is_peer_gone(self.conn, &self.end) {
-                return Step::Retry;
-            }
-            watch::watch(self.conn);
-        }
-        note_stall(self.conn, &self.end);
-        self.leave(Outcome::Fail(Errno::EAGAIN))
-    }
-
     fn leave(&self, outcome: Outcome) -> Step {
         Step::Return(self.partial_or(outcome))
     }
@@ -782,16 +788,4 @@ impl<'c> Transmit<'c> {
 /// The turn was refused: a lying lock word ends the connection, re-entry from a signal handler does not.
 fn refused(conn: &Conn, end: &End, fd: i32, errno: Errno) -> Outcome {
     if errno == Errno::ECONNRESET { ready::break_off(conn, end, fd) } else { Outcome::Fail(errno) }
-}
-
-/// A call that may not wait found less space than it had bytes: an edge-triggered set tells when there is
-/// more.
-fn note_stall(conn: &Conn, end: &End) {
-    if conn.interest.epoll_edge.load(sync::Ordering::Acquire) > 0 {
-        conn.note_stall();
-        conn.interest.bell.ask(end.words(), shm::bell::Wanted::No, true);
-        if ready::has_space(conn, end) {
-            doorbell::kick(conn, end);
-        }
-    }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Watches {
     intents: AtomicU32,
     /// Connections that are watched (`flag::WATCHED`): only then waits are sliced for them.
     watched: AtomicU32,
+    /// Connections that are stalled (`flag::STALLED`).
+    stalled: AtomicU32,
     /// Counts what the process did itself that the kernel has to report.
     news: AtomicU32,
     /// Whether another process may ever have held a side of this one's: only then waits look after that.
@@ -34,6 +36,7 @@ impl Watches {
         Watches {
             intents: AtomicU32::new(0),
             watched: AtomicU32::new(0),
+            stalled: AtomicU32::new(0),
             news: AtomicU32::new(0),
             are_shared: AtomicU32::new(0),
             looked: AtomicU64::new(0),
@@ -62,6 +65,26 @@ pub(crate) fn unwatch(conn: &Conn) {
     }
 }
 
+/// Somebody waits for room that the reader does not make.
+pub(crate) fn stall(conn: &Conn) {
+    if !conn.has(flag::STALLED) {
+        conn.mark(flag::STALLED);
+        Watches::here().stalled.fetch_add(1, Ordering::AcqRel);
+        intent_began();
+    }
+}
+
+/// Nobody does any more, or the reader moves, or room was found elsewhere.
+pub(crate) fn go_on(conn: &Conn) {
+    if conn.has(flag::STALLED) {
+        conn.unmark(flag::STALLED);
+        let _ = Watches::here()
+            .stalled
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
+        intent_ended();
+    }
+}
+
 /// A client's intent is unanswered: waits look at it now and then.
 pub(crate) fn intent_began() {
     Watches::here().intents.fetch_add(1, Ordering::AcqRel);
@@ -74,7 +97,7 @@ pub(crate) fn intent_ended() {
         .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
 }
 
-/// Whether any intent of this process is unanswered.
+/// Whether waits look now and then: an intent of this process is unanswered, or a connection stalled.
 pub(crate) fn has_intents() -> bool {
     Watches::here().intents.load(Ordering::Acquire) != 0
 }
@@ -82,6 +105,11 @@ pub(crate) fn has_intents() -> bool {
 /// Whether any connection of this process is watched.
 pub(crate) fn has_watched() -> bool {
     Watches::here().watched.load(Ordering::Acquire) != 0
+}
+
+/// Whether any connection of this process is stalled.
+pub(crate) fn has_stalled() -> bool {
+    Watches::here().stalled.load(Ordering::Acquire) != 0
 }
 
 /// Another process may hold a side of this one's, from now on or already.

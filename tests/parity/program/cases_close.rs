@@ -41,7 +41,7 @@ pub(crate) const CASES: &[Case] = &[
     any("close.peer_killed_while_writing", peer_killed_while_writing),
     any("close.peer_killed_unread", peer_killed_unread),
     any("close.peer_exits", peer_exits),
-    case("close.peer_stopped", peer_stopped),
+    Case { name: "close.peer_stopped", shm: false, run: peer_stopped },
     any("close.sigpipe", sigpipe),
     any("close.reset_once", reset_once),
     any("close.blocked_writer_sees_close", blocked_writer_sees_close),

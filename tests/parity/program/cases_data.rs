@@ -26,7 +26,7 @@ pub(crate) const CASES: &[Case] = &[
     case("data.many_messages", many_messages),
     case("data.queue_sizes", queue_sizes),
     case("data.tcp_view", tcp_view),
-    case("data.large_both_ways", large_both_ways),
+    Case { name: "data.large_both_ways", shm: false, run: large_both_ways },
     case("data.odd_sizes", odd_sizes),
     case("data.writers_keep_records", writers_keep_records),
     case("data.lowat_read", lowat_read),

@@ -13,9 +13,9 @@ pub(crate) const CASES: &[Case] = &[
     case("messages.header_on_return", header_on_return),
     case("messages.what_is_left", what_is_left),
     case("messages.time_limit_of_several", time_limit_of_several),
-    case("messages.cut_short", cut_short),
+    Case { name: "messages.cut_short", shm: false, run: cut_short },
     case("messages.reset_behind_the_first", reset_behind_the_first),
-    case("messages.flags_of_preadv2", flags_of_preadv2),
+    Case { name: "messages.flags_of_preadv2", shm: false, run: flags_of_preadv2 },
 ];
 
 fn ancillary_data(cx: &mut Cx) {

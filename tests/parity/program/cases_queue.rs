@@ -15,7 +15,7 @@ const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
 
 pub(crate) const CASES: &[Case] = &[
     case("queue.unread_message", unread_message),
-    case("queue.full", full),
+    Case { name: "queue.full", shm: false, run: full },
     Case { name: "queue.urgent_mark", shm: false, run: urgent_mark },
     Case { name: "queue.linger_when_full", shm: false, run: linger_when_full },
     Case { name: "queue.linger_until_read", shm: false, run: linger_until_read },

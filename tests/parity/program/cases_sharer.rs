@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "sharer.killed_writer_is_not_waited_for", shm: true, run: killed_writer },
-    Case { name: "sharer.stopped_writer", shm: true, run: stopped_writer },
+    Case { name: "sharer.stopped_writer", shm: false, run: stopped_writer },
     Case { name: "sharer.killed_while_both_sleep", shm: true, run: killed_while_both_sleep },
     Case { name: "sharer.drained_under_a_set", shm: true, run: drained_under_a_set },
     Case { name: "sharer.drained_under_a_set_in_a_set", shm: true, run: drained_under_a_nested_set },

@@ -11,17 +11,17 @@ const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
 
 pub(crate) const CASES: &[Case] = &[
     case("signal.receive_timeout", receive_timeout),
-    case("signal.send_timeout", send_timeout),
+    Case { name: "signal.send_timeout", shm: false, run: send_timeout },
     case("signal.interrupted_read", interrupted_read),
     case("signal.restarted_read", restarted_read),
     case("signal.restarted_read_beside_another_handler", restarted_beside_another),
     case("signal.read_beside_two_handlers_with_one_descriptor", read_with_one_descriptor),
-    case("signal.interrupted_write", interrupted_write),
+    Case { name: "signal.interrupted_write", shm: false, run: interrupted_write },
     case("signal.interrupted_waits", interrupted_waits),
     case("signal.waitall_interrupted", waitall_interrupted),
     case("signal.mask_during_wait", mask_during_wait),
     case("signal.mask_and_something_ready", mask_and_something_ready),
-    case("signal.cancel", cancel),
+    Case { name: "signal.cancel", shm: false, run: cancel },
     case("signal.cancel_foreign", cancel_foreign),
     case("signal.write_in_handler", write_in_handler),
 ];

@@ -6,7 +6,7 @@ use isthmus_tests::sys::{self, Fd};
 use libc::POLLIN;
 
 pub(crate) const CASES: &[Case] = &[
-    Case { name: "stack.reads_and_writes", shm: true, run: reads_and_writes },
+    Case { name: "stack.reads_and_writes", shm: false, run: reads_and_writes },
     Case { name: "stack.polls", shm: true, run: polls },
     Case { name: "stack.first_uses", shm: true, run: first_uses },
     Case { name: "stack.transfers", shm: true, run: transfers },

@@ -253,11 +253,12 @@ pub(crate) fn write_all(fd: Fd, bytes: &[u8]) -> String {
     format!("{at} written")
 }
 
-/// Makes a non-blocking descriptor's sending direction full.
+/// Makes a descriptor's sending direction full. (TCP has room again when the peer's delayed acknowledgement
+/// comes, 40 ms later.)
 pub(crate) fn fill(fd: Fd) -> usize {
     let (block, mut total) = (vec![9u8; 65536], 0);
     let mut idle = 0;
-    while idle < 3 {
+    while idle < 7 {
         match sys::send(fd, &block, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) {
             Ok(n) => (total, idle) = (total + n, 0),
             Err(_) => {

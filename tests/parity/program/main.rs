@@ -30,6 +30,7 @@ mod cases_move;
 mod cases_names;
 mod cases_nap;
 mod cases_options;
+mod cases_overflow;
 mod cases_peek;
 mod cases_pointers;
 mod cases_poll;
@@ -83,6 +84,7 @@ fn all() -> Vec<Case> {
         cases_end::CASES,
         cases_filter::CASES,
         cases_options::CASES,
+        cases_overflow::CASES,
         cases_values::CASES,
         cases_pointers::CASES,
         cases_locks::CASES,

@@ -22,7 +22,7 @@ use sync::{Ordering, fence};
 /// Whether the kernel's records of `registration` can stand for `events`: both are level-triggered, and
 /// nobody else has got a copy of the set since the registration was made.
 fn may_stand_for(conn: &Conn, registration: &Registration, events: u32) -> bool {
-    conn.phase() == Phase::Smc
+    conn.is(Phase::Smc)
         && (events | registration.events()) & FLAGS == 0
         && registration.interest.bell().is_some()
         && registration.era.load(Ordering::Relaxed) == crate::era::now()

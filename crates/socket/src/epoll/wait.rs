@@ -10,10 +10,10 @@ use crate::interest::events::{READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, Told, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
-use crate::records::{fire, reload};
+use crate::records::{self, fire, reload};
 use crate::table::{self, Entry};
 use crate::wait::{Patience, hand_over, spin_on_set};
-use crate::{Outcome, answer, doorbell, flag, home, push, ready, settle, sleepers, watch};
+use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, resting, settle, sleepers, watch};
 use os::epoll::{Event, bits};
 use os::time::Cycles;
 use os::{Errno, net};
@@ -294,6 +294,9 @@ fn arm(registration: &Registration) -> bool {
             return true;
         }
         let awaits_space = registration.awaits_space(conn, end);
+        if registration.events() & WRITE_SIDE != 0 && !conn.has(flag::STALLED) {
+            watch_reader(conn, end, registration, awaits_space);
+        }
         let is_armed = doorbell::is_armed_for(conn, end, registration.events(), awaits_space);
         let is_shared = end.mine().set_sharers.load(Shared::Relaxed) > 0;
         let has_edge =
@@ -316,6 +319,17 @@ fn arm(registration: &Registration) -> bool {
         registration.is_pending(conn, end)
     })
     .unwrap_or(false)
+}
+
+/// A writer waits for room: the next ticks look whether the reader rests. (The caller may have a turn.)
+#[cold]
+fn watch_reader(conn: &Conn, end: &End, registration: &Registration, awaits_space: bool) {
+    let is_level = registration.events() & bits::ET == 0;
+    let is_full = (awaits_space || is_level) && !ready::may_write(conn, end);
+    if is_full && detour::may_overflow(conn) && !ready::writes_outside(end) {
+        resting::note_full(end);
+        watch::stall(conn);
+    }
 }
 
 fn sleep(
@@ -411,7 +425,7 @@ fn tick(set: &Set) {
     }
     for (_, registration) in set.members() {
         if let Some(conn) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
-            && conn.phase() == Phase::Intent
+            && conn.is(Phase::Intent)
         {
             answer::refresh(&conn, number_of(&conn, registration));
         }
@@ -428,22 +442,29 @@ fn number_of(conn: &Held, registration: &Registration) -> i32 {
     table::entries().find(|(_, entry)| *entry == wanted).map_or(-1, |(other, _)| other)
 }
 
-/// Looks whether the peers live that are watched, in whatever set (or set of sets) somebody waits for them.
+/// Looks whether the peers live that are watched, and the readers move that are waited for, in whatever set
+/// (or set of sets) somebody waits for them.
 pub(crate) fn look_after_watched() {
     if watch::has_held() {
         look_after_held();
     }
-    if !watch::has_watched() {
+    if !watch::has_watched() && !watch::has_stalled() {
         return;
     }
     for (fd, entry) in table::entries() {
         let Entry::Conn(_) = entry else { continue };
-        let Some(conn) = hold(fd).filter(|conn| conn.has(flag::WATCHED)) else { continue };
+        let is_looked_after = flag::WATCHED | flag::STALLED;
+        let Some(conn) = hold(fd).filter(|conn| conn.has(is_looked_after)) else { continue };
         let Some(end) = End::still_of(&conn) else { continue };
-        if end.outgoing.used() == Ok(0) {
-            watch::unwatch(&conn);
+        if conn.has(flag::STALLED) && detour::look_after(&conn, &end) {
+            records::tell_outside(&conn);
         }
-        ready::ask_for_half_closed_peer(&conn, &end, fd);
+        if conn.has(flag::WATCHED) {
+            if end.outgoing.used() == Ok(0) {
+                watch::unwatch(&conn);
+            }
+            ready::ask_for_half_closed_peer(&conn, &end, fd);
+        }
     }
 }
 
@@ -585,7 +606,7 @@ fn effective(told: Told, hushed: &mut u32, asleep: u32) -> Option<(u32, u64)> {
     if told.source == Source::Tcp {
         hear_tcp(&conn, fd, told.raised, registration.events());
     }
-    if conn.phase() == Phase::Intent {
+    if conn.is(Phase::Intent) {
         let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
         if answer::refresh(&conn, number_of(&conn, registration)) == Phase::Plain {
             // Converted to a registration of the bare TCP socket: the kernel will report what is left to
@@ -598,7 +619,7 @@ fn effective(told: Told, hushed: &mut u32, asleep: u32) -> Option<(u32, u64)> {
         let data = registration.data.load(Ordering::Relaxed);
         let end = End::of(&conn);
         if let Some(end) = &end
-            && ready::writes_outside(end)
+            && ready::is_on_tcp_for_good(end)
             && home::notice(&conn, end)
         {
             return plain_now(fd, seen.events(), data);
@@ -644,11 +665,11 @@ fn level(conn: &Conn, end: Option<&End>, told: Told, events: u32) -> Option<u32>
     let Some(end) = end else {
         // Not connected yet, so TCP's word is all there is.
         let level = raised & (events | bits::ERR | bits::HUP);
-        return (conn.phase() == Phase::Fresh && level != 0).then_some(level);
+        return (conn.is(Phase::Fresh) && level != 0).then_some(level);
     };
     let is_new = events & bits::ET == 0 || registration.take_edge(conn, end) || source == Source::Tcp;
     let mut level = ready::levels(conn, end, registration.fd());
-    if conn.phase() == Phase::Intent && !conn.has(flag::ESTABLISHED) {
+    if conn.is(Phase::Intent) && !conn.has(flag::ESTABLISHED) {
         let is_connected = source == Source::Tcp
             && raised & bits::OUT != 0
             && answer::is_established(conn, registration.fd());

@@ -188,10 +188,8 @@ impl Registration {
         if seen.is_fired() {
             return false;
         }
-        match conn.phase() {
-            Phase::Smc => {}
-            Phase::Intent => return fabric().rows().verdict(conn.row()).is_some(),
-            _ => return false,
+        if !conn.is(Phase::Smc) {
+            return is_answered(conn);
         }
         let events = seen.events();
         if events & (bits::ET | bits::ONESHOT) != 0 && end.mine().set_sharers.load(Shared::Relaxed) > 0 {
@@ -204,7 +202,7 @@ impl Registration {
         // After a move back to TCP the kernel's record of the socket tells.
         let has_data = || ready::has_data(conn, end) && !end.incoming.is_at_end();
         let has_ended = || conn.has(flag::TCP_ENDED | flag::RESET);
-        let is_to_be_told = || ready::writes_outside(end) && !conn.has(flag::TOLD_OUTSIDE);
+        let is_to_be_told = || ready::is_on_tcp_for_good(end) && !conn.has(flag::TOLD_OUTSIDE);
         (events & READ_SIDE != 0 && has_ended())
             || (events & (bits::IN | bits::RDNORM) != 0 && has_data())
             || (events & (bits::OUT | bits::WRNORM) != 0 && (ready::may_write(conn, end) || is_to_be_told()))
@@ -272,6 +270,12 @@ pub(crate) fn of_conn(conn: &Conn) -> impl Iterator<Item = (Index, &'static Regi
         next = registration.next.load(Ordering::Acquire);
         Some((index, registration))
     })
+}
+
+/// Whether an intent has been answered, which its owner does not know yet.
+#[cold]
+fn is_answered(conn: &Conn) -> bool {
+    conn.is(Phase::Intent) && fabric().rows().verdict(conn.row()).is_some()
 }
 
 /// Whether a registration of `conn` waits for the edge of space that is not there yet.

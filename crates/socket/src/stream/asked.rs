@@ -1,12 +1,12 @@
-//! What ioctl asks of a stream, and what fcntl and setsockopt tell it. Owns: the copies of the program's
-//! settings.
+//! What ioctl and splice ask of a stream, and what fcntl and setsockopt tell it. Owns: the copies of the
+//! program's settings.
 
 use crate::decide::in_use;
+use crate::detour;
 use crate::end::End;
 use crate::held::hold;
 use crate::phase::Phase;
-use crate::push;
-use crate::ready::EARLY_MAX;
+use crate::{flag, push, ready};
 use os::net;
 
 /// FIONREAD: bytes a read would return now.
@@ -26,6 +26,25 @@ pub fn readable_bytes(fd: i32) -> Option<usize> {
 pub fn has_ring_bytes(fd: i32) -> bool {
     let end = in_use(fd).and_then(|conn| End::of(&conn));
     end.is_some_and(|end| end.incoming.used().is_ok_and(|bytes| bytes > 0))
+}
+
+/// Bytes a send of `wanted` would take now without waiting. Fewer are noted, as by a send that found no more
+/// space.
+pub fn space(fd: i32, wanted: usize) -> usize {
+    let Some(conn) = in_use(fd) else { return 0 };
+    let Some(end) = End::of(&conn) else { return 0 };
+    let space = match conn.phase() {
+        Phase::Intent => end.outgoing.unread().map_or(0, |used| ready::EARLY_MAX.saturating_sub(used)),
+        _ if end.outgoing.has_ended() && !end.outgoing.is_caught_up() => super::overflow::room(&end, fd),
+        _ if conn.has(flag::LIMITED) => {
+            end.outgoing.unread().map_or(0, |used| ready::limit(&end).saturating_sub(used))
+        }
+        _ => end.outgoing.unread().map_or(0, |unread| end.outgoing.size() - unread),
+    };
+    if space < wanted {
+        super::overflow::note_stall(&conn, &end);
+    }
+    space.min(wanted)
 }
 
 /// O_NONBLOCK changed on the open file description.
@@ -59,27 +78,23 @@ pub fn note_peek_offset(fd: i32) {
     }
 }
 
+/// SO_SNDBUF or SO_RCVBUF was set.
+pub fn note_buffers(fd: i32) {
+    crate::options::note_buffers_are_used();
+    if let Some(conn) = hold(fd)
+        && conn.phase() == Phase::Smc
+        && let Some(end) = End::still_of(&conn)
+    {
+        detour::see_buffers(&conn, &end, fd);
+    }
+}
+
 /// SO_RCVLOWAT changed.
 pub fn note_rcvlowat(fd: i32) {
     crate::options::note_rcvlowat_is_used();
     if let Some(conn) = hold(fd) {
         conn.see_rcvlowat(fd);
     }
-}
-
-/// Bytes a send of `wanted` would take now without waiting. Fewer are noted, as by a send that found no more
-/// space.
-pub fn space(fd: i32, wanted: usize) -> usize {
-    let Some(conn) = in_use(fd) else { return 0 };
-    let Some(end) = End::of(&conn) else { return 0 };
-    let space = match conn.phase() {
-        Phase::Intent => end.outgoing.unread().map_or(0, |used| EARLY_MAX.saturating_sub(used)),
-        _ => end.outgoing.unread().map_or(0, |unread| end.outgoing.size() - unread),
-    };
-    if space < wanted {
-        super::note_stall(&conn, &end);
-    }
-    space.min(wanted)
 }
 
 /// Whether `fd` moves its bytes through shared memory now (sendfile, splice and the like are ours to do).

@@ -12,7 +12,7 @@ use crate::held::Held;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::policy::{Saw, Step, Waiter};
-use crate::{answer, doorbell, flag, kept, push, ready, sleepers};
+use crate::{answer, detour, doorbell, flag, kept, push, ready, resting, sleepers};
 use fabric::verdict::Verdict;
 use os::Errno;
 use os::poll::{PollFd, bits};
@@ -29,6 +29,10 @@ pub(crate) const HALF_CLOSED_SLICE_MS: i32 = 200;
 /// been killed after it drained the doorbell, and before it asked anew for everybody.
 pub(crate) const SHARED_SLICE_MS: i32 = 500;
 
+/// When a writer looks whether the reader rests: first, and at most between two looks. (Few looks: a signal
+/// that comes meanwhile finds no sleep to interrupt.)
+const REST_SLICE_MS: (i32, i32) = (30, 240);
+
 /// Longest nap: who is killed or reset without a word is noticed so much later.
 const NAP_MS: i32 = 5;
 
@@ -39,7 +43,16 @@ pub(crate) enum Wish {
     Data(usize),
     /// So many bytes, all of them in the ring at once, as far as it holds them.
     Peek(usize),
+    /// Room in the ring.
     Space,
+    /// The same, or room on TCP, where this direction is.
+    Outside,
+}
+
+impl Wish {
+    fn is_to_write(self) -> bool {
+        matches!(self, Wish::Space | Wish::Outside)
+    }
 }
 
 /// When the wait must end, CLOCK_MONOTONIC; `None` for never.
@@ -76,9 +89,11 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
             end.incoming.used().map_or(true, |used| used >= wanted) || end.is_read_by_libc()
         }
         // Before the server's answer nobody makes space: the answer itself is what a writer waits for.
-        Wish::Space => {
+        Wish::Space | Wish::Outside => {
             conn.phase() != Phase::Intent
-                && (ready::may_write(conn, end) || ready::is_write_shut(end) || ready::writes_outside(end))
+                && (ready::may_write(conn, end)
+                    || ready::is_write_shut(end)
+                    || ready::is_on_tcp_for_good(end))
         }
     }
 }
@@ -116,7 +131,7 @@ pub(crate) fn sleep(
     if !call.stands() {
         return Ok(());
     }
-    let (data, space) = if wish == Wish::Space { (0, 1) } else { (1, 0) };
+    let (data, space) = if wish.is_to_write() { (0, 1) } else { (1, 0) };
     sleepers::count_sleepers(conn, end, data, space);
     call.counts(conn, data != 0, space != 0);
     let mut outcome = sleep_once(conn, end, fd, wish, limit);
@@ -144,7 +159,7 @@ fn nap(
 ) -> Option<Result<(), Errno>> {
     let word = match wish {
         Wish::Data(_) | Wish::Peek(_) => &end.incoming.words().data_wait.0,
-        Wish::Space => &end.outgoing.words().space_wait.0,
+        Wish::Space | Wish::Outside => &end.outgoing.words().space_wait.0,
     };
     let seen = word.arm_nap();
     if is_granted(conn, end, wish) {
@@ -188,7 +203,7 @@ pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
     // Who waits for space waits for any answer; who waits for data, for the refusal, or the data that follow
     // the other.
     let is_answered = || match fabric().rows().verdict(conn.row()) {
-        Some(Verdict::Smc) => wish == Wish::Space,
+        Some(Verdict::Smc) => wish.is_to_write(),
         Some(Verdict::Plain(_)) => true,
         None => false,
     };
@@ -222,7 +237,7 @@ fn rest(
 }
 
 fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
-    let mut patience = Patience::default();
+    let (mut patience, mut slice_ms) = (Patience::default(), REST_SLICE_MS.0);
     // Of calls without a time limit, which some handlers interrupt and others do not.
     let mut is_long = limit.0.is_some();
     // The kernel reports an error of a connection that goes on: it would do so again at once.
@@ -232,7 +247,7 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if conn.phase() == Phase::Intent && answer::refresh(conn, number) != Phase::Intent {
             return Ok(());
         }
-        let is_loud = doorbell::rearm(conn, end, wish != Wish::Space, wish == Wish::Space);
+        let is_loud = doorbell::rearm(conn, end, !wish.is_to_write(), wish.is_to_write());
         // (Who closes the number from here on rings.)
         let number = kept::number(conn, conn.index(), fd);
         if number < 0 {
@@ -242,7 +257,7 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
             return Ok(());
         }
         let is_let_out = end.incoming.is_holding() && push::let_out_if_due(conn, end);
-        let longest = if is_let_out { 0 } else { longest_sleep(conn, end, wish) };
+        let longest = if is_let_out { 0 } else { longest_sleep(conn, end, wish, slice_ms) };
         let (most, bell) = if is_loud { (patience.next_ms(), -1) } else { (longest, end.my_bell()) };
         let most = if is_long || (0..os::apart::FIRST_SLICE_MS).contains(&most) {
             most
@@ -283,12 +298,13 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if fds[1].revents != 0 {
             return Ok(());
         }
-        if is_beyond_tcp(end, wish) {
+        if is_beyond_tcp(end, wish) || awaits_rest(conn, wish) && resting::is_seen(end) {
             return Ok(());
         }
+        slice_ms = (2 * slice_ms).min(REST_SLICE_MS.1);
         // (A doorbell that is loud for another's sake may stay so for ever: then this is asked as well.)
-        let is_time_to_ask = longest == HALF_CLOSED_SLICE_MS && (!is_loud || most == Patience::LONGEST_MS);
-        if is_time_to_ask && ready::peer_socket_is_gone(conn, number) {
+        let is_told_nothing = !is_loud || most == Patience::LONGEST_MS;
+        if is_told_nothing && asks_for_peer(end, wish) && ready::peer_socket_is_gone(conn, number) {
             conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
             return Ok(());
         }
@@ -315,25 +331,46 @@ impl Patience {
     }
 }
 
-fn longest_sleep(conn: &Conn, end: &End, wish: Wish) -> i32 {
+/// `rest_ms`: when it is to be seen whether the reader rests.
+fn longest_sleep(conn: &Conn, end: &End, wish: Wish, rest_ms: i32) -> i32 {
+    let bound = bound_of_sleep(conn, end, wish);
+    if awaits_rest(conn, wish) { sooner(bound, rest_ms) } else { bound }
+}
+
+fn bound_of_sleep(conn: &Conn, end: &End, wish: Wish) -> i32 {
     if conn.phase() == Phase::Intent {
         return SLICE_MS;
     }
     if is_beyond_tcp(end, wish) {
         return SLICE_MS;
     }
-    if wish != Wish::Space && end.incoming.is_holding() {
+    if !wish.is_to_write() && end.incoming.is_holding() {
         return HELD_SLICE_MS;
     }
-    if wish == Wish::Space && ready::is_half_closed_by_peer(end) {
+    if asks_for_peer(end, wish) {
         return HALF_CLOSED_SLICE_MS;
     }
     if sleepers::is_shared(conn, end) { SHARED_SLICE_MS } else { -1 }
 }
 
+/// Whether nobody but the kernel's list of sockets tells that the peer is gone.
+fn asks_for_peer(end: &End, wish: Wish) -> bool {
+    wish.is_to_write() && ready::is_half_closed_by_peer(end)
+}
+
 /// Whether it is a look at several bytes, some of which may be on TCP: that tells of the first alone.
 fn is_beyond_tcp(end: &End, wish: Wish) -> bool {
     matches!(wish, Wish::Peek(2..)) && end.incoming.has_ended()
+}
+
+/// The shorter of two sleeps, of which a negative one ends never.
+pub(crate) fn sooner(one: i32, other: i32) -> i32 {
+    if one < 0 || other < 0 { one.max(other) } else { one.min(other) }
+}
+
+/// Whether the caller looks now and then if the reader rests.
+fn awaits_rest(conn: &Conn, wish: Wish) -> bool {
+    wish == Wish::Space && detour::may_overflow(conn)
 }
 
 fn tcp_events(end: &End, wish: Wish) -> i16 {
@@ -343,6 +380,8 @@ fn tcp_events(end: &End, wish: Wish) -> i16 {
         // its ring.
         Wish::Data(_) | Wish::Peek(_) => bits::RDHUP | bits::IN,
         // A half-closed peer still reads; its FIN is old news.
+        Wish::Outside if ready::is_half_closed_by_peer(end) => bits::OUT,
+        Wish::Outside => bits::RDHUP | bits::OUT,
         Wish::Space if ready::is_half_closed_by_peer(end) => 0,
         Wish::Space => bits::RDHUP,
     }

@@ -1,0 +1,138 @@
+//! What the ring does not take, as TCP would have taken it. Owns: when a writer stops waiting for its reader,
+//! and what its errors are while it writes to TCP.
+
+use super::{Step, Transmit};
+use crate::conn::Conn;
+use crate::end::End;
+use crate::rest::Rest;
+use crate::wait::spin_until;
+use crate::{Outcome, detour, doorbell, flag, ready, records, resting, watch};
+use os::Errno;
+use os::net::msg;
+use os::time::Cycles;
+use shm::{Producer, Sending, Supply};
+
+/// For so long a call that may not wait looks whether its reader moves: one that is awake does within a
+/// chunk's time, one that was just woken within a turn of the core. Nothing, beside filling the ring.
+const LOOK: Cycles = Cycles::from_us(100);
+
+impl Transmit<'_> {
+    /// Puts what the ring does not take into TCP, if its reader rests. `Ok(false)`: that takes no more,
+    /// either, or there is nothing for it.
+    #[cold]
+    pub(super) fn overflow<S: Supply>(
+        &mut self,
+        turn: &mut Sending<'_>,
+        rest: &mut Rest<S, impl Iterator<Item = S>>,
+        total: usize,
+    ) -> Result<bool, Outcome> {
+        if !self.overflows {
+            return Ok(false);
+        }
+        let producer = turn.producer(self.end.outgoing, &self.conn.stream.tx_cache);
+        detour::open(&self.end, &producer);
+        self.push_outside(&producer, rest, total)
+    }
+
+    fn push_outside<S: Supply>(
+        &mut self,
+        producer: &Producer<'_>,
+        rest: &mut Rest<S, impl Iterator<Item = S>>,
+        total: usize,
+    ) -> Result<bool, Outcome> {
+        while self.sent < total {
+            let Some(source) = rest.next_part() else { return Ok(true) };
+            match detour::send(producer, self.fd, source, self.flags) {
+                Ok(0) => return Err(Outcome::Done(self.sent)),
+                Ok(count) => {
+                    rest.done(source, count);
+                    self.sent += count;
+                }
+                Err(Errno::EAGAIN | Errno::EINTR) => {
+                    self.is_tcp_full = true;
+                    resting::note_tcp_full(&self.end);
+                    return Ok(false);
+                }
+                Err(errno) => return Err(self.failed_outside(errno)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// TCP refuses. An error that comes after bytes were taken is the next call's to tell.
+    fn failed_outside(&mut self, errno: Errno) -> Outcome {
+        match errno {
+            Errno::EPIPE => self.is_pipe_broken = self.flags & msg::NOSIGNAL == 0 && self.sent == 0,
+            _ if self.sent > 0 => self.conn.mark(flag::RESET | flag::TCP_ENDED | flag::TCP_GONE),
+            _ => detour::note_error(self.conn, errno),
+        }
+        Outcome::Fail(errno)
+    }
+
+    /// There is no space: whether the reader rests, and TCP takes the rest of the call.
+    pub(super) fn turns_to_tcp(&mut self, may_wait: bool) -> bool {
+        if !detour::may_overflow(self.conn) {
+            return false;
+        }
+        self.overflows = if may_wait {
+            resting::is_seen(&self.end)
+        } else {
+            resting::is_seen_at_once(&self.end, || self.is_still())
+        };
+        self.overflows
+    }
+
+    /// Whether the reader does not move for a moment.
+    fn is_still(&self) -> bool {
+        let (from, before) = (Cycles::now(), self.end.outgoing.progress());
+        let has_moved = || self.end.outgoing.progress() != before;
+        spin_until(|| has_moved() || Cycles::now().since(from) >= LOOK);
+        !has_moved()
+    }
+
+    /// EAGAIN or a short count; an edge-triggered set is rung when there is space again, as the kernel's
+    /// NOSPACE does.
+    pub(super) fn would_block(&self) -> Step {
+        if ready::has_tcp_ended(self.conn, &self.end, self.fd) {
+            ready::note_end(self.conn, &self.end);
+            ready::ask_for_half_closed_peer(self.conn, &self.end, self.fd);
+            if ready::is_peer_gone(self.conn, &self.end) {
+                return Step::Retry;
+            }
+            watch::watch(self.conn);
+        }
+        note_stall(self.conn, &self.end);
+        self.note_for_waits();
+        self.leave(Outcome::Fail(Errno::EAGAIN))
+    }
+
+    /// Polls and sets that wait until this socket can be written to: the kernel tells of room on TCP, and a
+    /// tick of a reader that rests.
+    fn note_for_waits(&self) {
+        if ready::writes_outside(&self.end) {
+            records::tell_outside(self.conn);
+        } else if detour::may_overflow(self.conn) && !ready::may_write(self.conn, &self.end) {
+            resting::note_full(&self.end);
+            watch::stall(self.conn);
+        }
+    }
+}
+
+/// A call that may not wait found less space than it had bytes: an edge-triggered set tells when there is
+/// more.
+pub(super) fn note_stall(conn: &Conn, end: &End) {
+    if conn.interest.epoll_edge.load(sync::Ordering::Acquire) > 0 {
+        conn.note_stall();
+        conn.interest.bell.ask(end.words(), shm::bell::Wanted::No, true);
+        if ready::has_space(conn, end) {
+            doorbell::kick(conn, end);
+        }
+    }
+}
+
+/// What TCP surely takes where it says that it has room.
+pub(super) fn room(end: &End, fd: i32) -> usize {
+    const SURE: usize = 4096;
+    let has_room = ready::writes_outside(end) && os::poll::peek(fd, os::poll::bits::OUT) != 0;
+    if has_room { SURE } else { 0 }
+}
