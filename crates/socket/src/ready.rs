@@ -130,6 +130,7 @@ pub(crate) fn writes_outside(end: &End) -> bool {
 }
 
 /// Whether a writer gets on: there is space, or an error to be told.
+#[inline]
 pub(crate) fn may_write(conn: &Conn, end: &End) -> bool {
     has_space(conn, end) || (is_peer_gone(conn, end) && !writes_outside(end))
 }
