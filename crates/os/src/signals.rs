@@ -120,23 +120,3 @@ fn handlers() -> impl Iterator<Item = (u32, bool)> {
         (action.handler > 1).then_some((signal, action.flags & SA_RESTART != 0))
     })
 }
-
-/// While it lives, no handler interrupts this thread.
-pub struct Undisturbed(u64);
-
-/// Blocks every signal of this thread for a moment.
-pub fn undisturbed() -> Undisturbed {
-    let (all, mut before) = (!0u64, 0u64);
-    // SAFETY: both masks are locals of the kernel's eight bytes.
-    unsafe { syscall!(nr::__NR_rt_sigprocmask, SIG_SETMASK, &raw const all, &raw mut before, 8) };
-    Undisturbed(before)
-}
-
-impl Drop for Undisturbed {
-    fn drop(&mut self) {
-        // SAFETY: as above; no old mask is asked for.
-        unsafe { syscall!(nr::__NR_rt_sigprocmask, SIG_SETMASK, &raw const self.0, 0, 8) };
-    }
-}
-
-const SIG_SETMASK: usize = 2;

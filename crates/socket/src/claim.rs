@@ -40,8 +40,6 @@ pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
 
 /// The first use: SMC if the client offered memory that can be had, TCP otherwise.
 pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
-    // A handler that interrupted this would find nothing decided, and its bytes would go over TCP.
-    let _undisturbed = os::signals::undisturbed();
     let Some(_turn) = conn.interest.turn.take() else { return conn.phase() };
     if conn.phase() != Phase::Accepted {
         return conn.phase();
