@@ -14,7 +14,7 @@ use wire::host::{Function, MESSAGE_MAX, Message, SOCKET};
 use wire::reason::Reason;
 
 /// So long an answer is waited for: a daemon that is stopped, or has no core for that long, is none.
-const PATIENCE_MS: u64 = 100;
+const PATIENCE_MS: u32 = 100;
 /// So long nobody looks for the daemon again after it was not there, or did not answer.
 const PAUSE: Cycles = Cycles::from_ms(1_000);
 
@@ -45,6 +45,7 @@ pub struct Link {
     function: AtomicU32,
     tag: AtomicU32,
     failed_at: AtomicU64,
+    patience_ms: AtomicU32,
     pub(super) offered: Offered,
 }
 
@@ -60,6 +61,7 @@ impl Link {
             function: AtomicU32::new(0),
             tag: AtomicU32::new(0),
             failed_at: AtomicU64::new(0),
+            patience_ms: AtomicU32::new(PATIENCE_MS),
             offered: Offered::new(),
         }
     }
@@ -69,6 +71,16 @@ impl Link {
         if path.len() < passing::PATH_MAX {
             self.path.iter().zip(path).for_each(|(cell, byte)| cell.store(*byte, Relaxed));
         }
+    }
+
+    /// How long an answer is waited for, in milliseconds (100 unless told): tests must not fail for a daemon
+    /// that has no core.
+    pub fn set_patience(&self, ms: u32) {
+        self.patience_ms.store(ms, Relaxed);
+    }
+
+    fn patience_ns(&self) -> u64 {
+        u64::from(self.patience_ms.load(Relaxed)) * 1_000_000
     }
 
     /// The fabric to be on, before the first use; 0 for whichever the daemon gives.
@@ -227,7 +239,7 @@ impl Link {
         let mut packet = [0; MESSAGE_MAX];
         let told = question.emit(tag, &mut packet).ok().and_then(|len| {
             passing::send(line, &packet[..len], passed).ok()?;
-            let Packet { len, passed, .. } = await_packet(line, &mut packet)?;
+            let Packet { len, passed, .. } = await_packet(line, &mut packet, self.patience_ns())?;
             match Message::parse(&packet[..len]) {
                 Ok((said, message)) if said == tag && message.has_descriptor() == passed.is_some() => {
                     Some((message, passed))
@@ -240,7 +252,7 @@ impl Link {
         });
         told.ok_or_else(|| {
             self.hang_up();
-            if os::time::monotonic_ns() - begun >= PATIENCE_MS * 1_000_000 {
+            if os::time::monotonic_ns() - begun >= self.patience_ns() {
                 Cycles::now().store(&self.failed_at);
             }
             Broken
@@ -260,8 +272,8 @@ fn answer(told: Result<(Message, Option<i32>), Broken>) -> Result<(Message, Opti
     }
 }
 
-fn await_packet(line: i32, packet: &mut [u8]) -> Option<Packet> {
-    let end = os::time::monotonic_ns() + PATIENCE_MS * 1_000_000;
+fn await_packet(line: i32, packet: &mut [u8], patience_ns: u64) -> Option<Packet> {
+    let end = os::time::monotonic_ns() + patience_ns;
     loop {
         match passing::receive(line, packet) {
             Ok(Packet { len: 0, passed, .. }) => {

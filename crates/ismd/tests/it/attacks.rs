@@ -31,7 +31,7 @@ fn garbage_throws_out_who_sends_it_and_nobody_else() {
         let len = 1 + random.bits() as usize % (MESSAGE_MAX + 7);
         let passed = (round % 5 == 0).then_some(raw.0);
         passing::send(raw.0, &bytes[..len], passed).expect("sent");
-        let heard = raw.hear(2000);
+        let heard = raw.hear(20_000);
         assert!(
             matches!(heard, Heard::End | Heard::Message(Message::Refused(_) | Message::Done, _)),
             "{round}: {heard:?}"
@@ -108,7 +108,7 @@ fn who_says_nothing_is_gone_after_a_moment() {
     let silent: Vec<Raw> = (0..200).map(|_| Raw::connect(&daemon)).collect();
     daemon.client().link().place().expect("nobody else notices");
     assert!(comes_true(|| daemon.descriptors() <= before));
-    assert!(silent.iter().all(|raw| matches!(raw.hear(2000), Heard::End)));
+    assert!(silent.iter().all(|raw| matches!(raw.hear(20_000), Heard::End)));
 }
 
 /// All clients of one user: beyond its quota it is turned away at once, and what it has stays.

@@ -58,8 +58,13 @@ impl Daemon {
     }
 
     fn await_socket(&self) {
-        let is_there = || os::passing::connect(self.socket().as_os_str().as_bytes()).map(os::fd::close);
-        assert!(comes_true(|| is_there().is_ok()), "the daemon listens");
+        let answers = || {
+            let client = self.client();
+            let is_answer = client.link().each_function(|_| ()).is_ok();
+            client.link().leave();
+            is_answer
+        };
+        assert!(comes_true(answers), "the daemon answers");
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -102,6 +107,8 @@ impl Daemon {
         os::process::refresh_pid();
         let host = Host::new();
         host.link().set_socket(self.socket().as_os_str().as_bytes());
+        // (A neighbour may keep the daemon off the cores for a while.)
+        host.link().set_patience(20_000);
         host
     }
 

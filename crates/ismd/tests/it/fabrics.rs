@@ -251,11 +251,11 @@ fn connect([client, server]: [&'static Fabric<Joined>; 2], key: u64) -> [&'stati
     let target = Endpoint::default();
     let intent =
         Intent { cookie: key, process: own, memfd: offer.memfd, nonce: offer.nonce, target, inode: 0 };
-    let row = client.connections().publish(&intent, offer.view).expect("room for a row");
-    let found = server.connections().find(key).expect("an intent");
+    let row = client.rows().publish(&intent, offer.view).expect("room for a row");
+    let found = server.rows().find(key).expect("an intent");
     let (_, view) = server.attach(found).expect("the offered slot");
-    assert_eq!(server.connections().decide(found, Side::Server, Verdict::Smc), Verdict::Smc);
-    assert_eq!(client.connections().verdict(row), Some(Verdict::Smc));
+    assert_eq!(server.rows().decide(found, Side::Server, Verdict::Smc), Verdict::Smc);
+    assert_eq!(client.rows().verdict(row), Some(Verdict::Smc));
     [offer.view, view]
 }
 

@@ -57,12 +57,14 @@ fn a_daemon_that_stands_still_is_none() {
     let daemon = Daemon::start("");
     let client = daemon.client();
     let (_, number) = client.make(LEN, 42).expect("memory");
+    client.link().set_patience(100);
     daemon.signal(rustix::process::Signal::STOP);
     assert_eq!(client.make(LEN, 43).err(), Some(Reason::NOSMCDDEV));
     assert_eq!(client.make(LEN, 43).err(), Some(Reason::NOSMCDDEV), "and nobody waits a second time");
     daemon.signal(rustix::process::Signal::CONT);
     let offers_again = || client.make(LEN, 44).is_ok();
     assert!(crate::daemon::comes_true(offers_again), "it is looked for again");
+    client.link().set_patience(20_000);
     let (server, owner) = (daemon.client(), client.link().place().expect("a place").client);
     let passed = server.open(&at(owner, number, 42), |memory| memory.map(LEN));
     assert!(passed.is_ok(), "and told what was offered before");

@@ -28,6 +28,7 @@ fn stranger() {
         "claim" => {
             let host = Host::new();
             host.link().set_socket(words[1].as_bytes());
+            host.link().set_patience(20_000);
             claim(&host, number(2) as u32, number(3) as i32, number(4), number(5) as i32)
         }
         "speak" => speak(),
@@ -55,7 +56,7 @@ fn speak() -> String {
     let len = Message::List { after: 0 }.emit(7, &mut bytes).expect("room");
     let sent = passing::send(0, &bytes[..len], None);
     let raw = crate::raw::Raw(0);
-    let heard = if sent.is_ok() { raw.hear(2000) } else { Heard::End };
+    let heard = if sent.is_ok() { raw.hear(20_000) } else { Heard::End };
     match heard {
         Heard::Message(..) => "heard".into(),
         Heard::End => "thrown out".into(),
@@ -171,7 +172,7 @@ fn duplicate(number: i32) -> std::os::fd::OwnedFd {
 }
 
 /// Somebody floods the socket with connections that say nothing, and with nonsense: others are answered
-/// meanwhile (a client waits for 100 ms at most), and the daemon's size stays.
+/// meanwhile, and the daemon's size stays.
 #[test]
 fn a_flood_of_another_users_keeps_nobody_from_being_answered() {
     if !is_root() {
@@ -182,7 +183,7 @@ fn a_flood_of_another_users_keeps_nobody_from_being_answered() {
     client.link().place().expect("a place");
     let (descriptors, memory) = (daemon.descriptors(), daemon.memory());
     let script = "import socket,sys,time\n\
-        end=time.time()+2\n\
+        end=time.time()+60\n\
         held=[]\n\
         n=0\n\
         while time.time()<end:\n\
@@ -200,16 +201,15 @@ fn a_flood_of_another_users_keeps_nobody_from_being_answered() {
         return;
     };
     let (mut answered, mut most) = (0, 0);
-    while child.try_wait().expect("known").is_none() {
+    while answered < 400 && child.try_wait().expect("known").is_none() {
         for nonce in 1..20 {
-            // (On a machine where the daemon gets no core for 100 ms, some are not.)
-            if let Ok((_, number)) = client.make(4096, nonce) {
-                client.close(number);
-                answered += 1;
-            }
+            let (_, number) = client.make(4096, nonce).expect("an answer");
+            client.close(number);
+            answered += 1;
         }
         most = most.max(daemon.descriptors());
     }
+    child.kill().and_then(|()| child.wait()).expect("ended");
     assert!(answered > 20 && most <= descriptors + 200 + 8, "{answered} {most}");
     assert!(daemon.memory() < memory + 8192, "{} {memory}", daemon.memory());
 }
