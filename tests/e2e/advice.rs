@@ -8,6 +8,7 @@ use crate::reasons::every_code_of_the_table_is_provoked;
 use crate::support::{LIMIT, programs};
 use isthmus_tests::{Bed, Mode, Running};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The claims in their order, and who holds each.
 const CLAIMS: [(&str, fn()); 6] = [
@@ -52,8 +53,15 @@ impl Counted {
     }
 }
 
-fn bed() -> Option<Bed> {
-    Mode::wanted().contains(&Mode::Smc).then(|| Bed::new("advice", Mode::Smc))
+/// One claim at a time: each of them takes the CPUs.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn bed() -> Option<(Bed, MutexGuard<'static, ()>)> {
+    let is_wanted = Mode::wanted().contains(&Mode::Smc);
+    is_wanted.then(|| {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        (Bed::new("advice", Mode::Smc), alone)
+    })
 }
 
 fn benchmark(bed: &Bed, before: &[&str]) -> Command {
@@ -98,9 +106,10 @@ fn both(bed: &Bed, before: &[&str], profile: &str) -> [Counted; 2] {
 /// Holds what is `so` of numbers that `counted` brings. A neighbour may spoil a run (others take the CPU, a
 /// pair is parted): what is claimed shows in one of a few, what is not in none.
 fn shows<T: std::fmt::Debug>(claim: &str, mut counted: impl FnMut() -> T, so: impl Fn(&T) -> bool) {
-    const TRIES: usize = 8;
+    const TRIES: u64 = 8;
     let mut seen = vec![];
-    for _ in 0..TRIES {
+    for turn in 0..TRIES {
+        std::thread::sleep(std::time::Duration::from_millis(300 * turn));
         let numbers = counted();
         if so(&numbers) {
             return;
@@ -131,7 +140,7 @@ fn profile(bed: &Bed, name: &str, until: &str, more: &str) -> String {
 /// Half a millisecond of computing at each end for a request that TCP carries in some hundredths of that.
 #[test]
 fn a_program_that_computes_gains_what_tcp_took() {
-    let Some(bed) = bed() else { return };
+    let Some((bed, _alone)) = bed() else { return };
     let computes = profile(
         &bed,
         "computes",
@@ -146,7 +155,7 @@ fn a_program_that_computes_gains_what_tcp_took() {
 
 #[test]
 fn who_sleeps_most_of_the_time_is_woken_as_over_tcp() {
-    let Some(bed) = bed() else { return };
+    let Some((bed, _alone)) = bed() else { return };
     // Both ends rest between two requests.
     let rests =
         profile(&bed, "rests", "iterations=\"60\"", r#"<flowop type="think" options="idle duration=5ms"/>"#);
@@ -180,7 +189,7 @@ fn full_rings(bed: &Bed) -> f64 {
 
 #[test]
 fn tiny_writes_and_small_buffers_cost() {
-    let Some(bed) = bed() else { return };
+    let Some((bed, _alone)) = bed() else { return };
     let of_size = |size| {
         let write = format!(r#"<flowop type="write" options="size={size}"/>"#);
         run(&bed, &[], "smc", &profile(&bed, "writes", r#"duration="$duration""#, &write.repeat(20)))
@@ -208,7 +217,7 @@ fn opened() -> u64 {
 
 #[test]
 fn short_connections_are_the_kernels_work_as_before() {
-    let Some(bed) = bed() else { return };
+    let Some((bed, _alone)) = bed() else { return };
     let counted = |path| {
         let before = opened();
         let run = run(&bed, &[], path, "crr-200x1000");
@@ -230,7 +239,7 @@ fn busy(bed: &Bed) -> Running {
 /// What stands in each line of the advice's last claim.
 #[test]
 fn what_spoils_numbers_stands_in_the_report() {
-    let Some(bed) = bed() else { return };
+    let Some((bed, _alone)) = bed() else { return };
     let report = |before: &[&str]| {
         let mut command = benchmark(&bed, before);
         let args = "compare --profile rr1c-200x1000 --paths tcp-loopback --conns 4 --rounds 2 --seconds 0.3";
