@@ -33,12 +33,12 @@ pub(crate) fn send(conn: &Conn, end: &End) -> bool {
         return false;
     }
     end.ring_peer(&end.outgoing.words().data_wait.0);
-    if !end.end_turn(end.side.peer()) {
-        return false;
+    let is_all = end.end_turn(end.side.peer());
+    if is_all {
+        end.ring_peer(&end.incoming.words().space_wait.0);
     }
-    end.ring_peer(&end.incoming.words().space_wait.0);
     tell_own(conn, end);
-    true
+    is_all
 }
 
 /// This side's direction is on TCP for good, by this call's doing: whoever waits here for room in the ring,
@@ -73,7 +73,7 @@ pub(crate) fn notice(conn: &Conn, end: &End) -> bool {
 /// from then on, so this stays true.)
 fn may_leave(conn: &Conn, end: &End) -> bool {
     let is_ours = !conn.is_stale() && !conn.has(UNTOLD) && !os::confined::is_confined();
-    let is_read = end.incoming.has_ended_for_good() && end.is_drained();
+    let is_read = end.incoming.is_at_end() && end.incoming.has_ended_for_good();
     // (Who has closed will not read what lies there: we are to hear of it.)
     let is_heard = end.theirs().closed.load(Shared::Acquire) == 0 || end.outgoing.used() == Ok(0);
     is_ours && is_read && is_heard

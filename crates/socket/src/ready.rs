@@ -75,7 +75,7 @@ fn has_special_space(conn: &Conn, end: &End, free: usize) -> bool {
         false
     } else if conn.has(flag::LIMITED) {
         let limit = limit(end);
-        (size - free).saturating_add(limit / 3) <= limit
+        free >= size / 3 && (size - free).saturating_add(limit / 3) <= limit
     } else if conn.is(Phase::Intent) {
         free + EARLY_MAX > size
     } else {

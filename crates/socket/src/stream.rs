@@ -12,6 +12,8 @@ mod overflow;
 
 pub use demotion::demote;
 
+use behind::still_ours;
+
 pub use asked::{
     has_ring_bytes, is_shared, note_buffers, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout,
     note_timeout_is_used, readable_bytes, space,
@@ -58,6 +60,7 @@ pub fn receive<'a>(
         got = straight::receive(&conn, end, sink, total, flags);
         // (A program that takes a short read for "drained" must be right: there may be more on TCP.)
         if got > 0 && (got == total || !outside::goes_on(&end)) {
+            outside::note_short(&conn, &end, got, total);
             return Outcome::Done(got);
         }
         rest.done(sink, got);
@@ -72,32 +75,21 @@ pub fn receive<'a>(
         limit: None,
         peeked: 0,
         has_let_out: false,
+        has_gone_on: false,
         stay: Stay::default(),
     };
     let outcome =
         if conn.has(flag::PEEK_OFFSET) { call.run_from_offset(sinks, rest) } else { call.run(sinks, rest) };
     let outcome = still_ours(&conn, &end, fd, outcome, || call.ended_without_a_number());
     call.stay.end(&conn, fd);
+    if let Outcome::Done(got) = outcome {
+        outside::note_short(&conn, &end, got, total);
+    }
     match outcome {
         // The kernel tells a reader that was in the call, by this, and keeps ECONNRESET for the next one.
         Outcome::Forward if conn.has(flag::DISSOLVED) => Outcome::Fail(Errno::EPIPE),
         outcome => outcome,
     }
-}
-
-/// A call that goes to libc late (it slept, say) must not hit whoever has the number by now.
-#[inline]
-fn still_ours(
-    conn: &Held,
-    end: &End,
-    fd: i32,
-    outcome: Outcome,
-    without: impl FnOnce() -> Outcome,
-) -> Outcome {
-    if outcome == Outcome::Forward && !is_still_its(conn, end, fd) {
-        return without();
-    }
-    outcome
 }
 
 /// Whether `fd` is the connection's still. The call goes to libc, perhaps because its direction is on TCP.
@@ -120,6 +112,8 @@ struct Receive<'c> {
     peeked: usize,
     /// It has let out what was held back.
     has_let_out: bool,
+    /// It has found itself at a stretch that libc is to read.
+    has_gone_on: bool,
     stay: Stay,
 }
 
@@ -279,7 +273,12 @@ impl Receive<'_> {
         let phase = if is_undecided { answer::refresh(self.conn, self.fd) } else { self.conn.phase() };
         let is_outside = self.end.incoming.is_at_end();
         if phase == Phase::Plain || self.end.is_read_by_libc() {
-            return self.leave(Outcome::Forward);
+            // (A stretch that was opened after the look may close again, unless it is told of a reader.)
+            if phase == Phase::Plain || self.end.incoming.has_ended_for_good() || self.has_gone_on {
+                return self.leave(Outcome::Forward);
+            }
+            self.has_gone_on = true;
+            return Step::Retry;
         }
         let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::READ != 0;
         let may_wait = self.may_wait();

@@ -10,6 +10,8 @@ use sync::{AtomicU32, AtomicU64, Ordering};
 
 /// How often what peers hold back is looked at.
 const HELD_EVERY: Cycles = Cycles::from_ms(10);
+/// And what is watched or stalled.
+const WATCHED_EVERY: Cycles = Cycles::from_ms(3);
 
 /// What the waits of a process look after.
 pub(crate) struct Watches {
@@ -25,6 +27,8 @@ pub(crate) struct Watches {
     are_shared: AtomicU32,
     /// When it last looked after that.
     looked: AtomicU64,
+    /// When watched and stalled connections are looked at next.
+    watched_look: AtomicU64,
     /// Whether some peer may hold bytes back: only then waits are sliced for that.
     may_hold: AtomicU32,
     /// When that is looked at next.
@@ -40,6 +44,7 @@ impl Watches {
             news: AtomicU32::new(0),
             are_shared: AtomicU32::new(0),
             looked: AtomicU64::new(0),
+            watched_look: AtomicU64::new(0),
             may_hold: AtomicU32::new(0),
             held_look: AtomicU64::new(0),
         }
@@ -49,16 +54,14 @@ impl Watches {
 /// Bytes wait for a peer that has ended its stream: TCP would tell of its death, memory does not, so waits
 /// look now and then.
 pub(crate) fn watch(conn: &Conn) {
-    if !conn.has(flag::WATCHED) {
-        conn.mark(flag::WATCHED);
+    if !conn.has(flag::WATCHED) && conn.mark_anew(flag::WATCHED) {
         Watches::here().watched.fetch_add(1, Ordering::AcqRel);
     }
 }
 
 /// It is not watched any more, or gone.
 pub(crate) fn unwatch(conn: &Conn) {
-    if conn.has(flag::WATCHED) {
-        conn.unmark(flag::WATCHED);
+    if conn.has(flag::WATCHED) && conn.unmark_anew(flag::WATCHED) {
         let _ = Watches::here()
             .watched
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
@@ -67,8 +70,7 @@ pub(crate) fn unwatch(conn: &Conn) {
 
 /// Somebody waits for room that the reader does not make.
 pub(crate) fn stall(conn: &Conn) {
-    if !conn.has(flag::STALLED) {
-        conn.mark(flag::STALLED);
+    if !conn.has(flag::STALLED) && conn.mark_anew(flag::STALLED) {
         Watches::here().stalled.fetch_add(1, Ordering::AcqRel);
         intent_began();
     }
@@ -76,8 +78,7 @@ pub(crate) fn stall(conn: &Conn) {
 
 /// Nobody does any more, or the reader moves, or room was found elsewhere.
 pub(crate) fn go_on(conn: &Conn) {
-    if conn.has(flag::STALLED) {
-        conn.unmark(flag::STALLED);
+    if conn.has(flag::STALLED) && conn.unmark_anew(flag::STALLED) {
         let _ = Watches::here()
             .stalled
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
@@ -147,25 +148,39 @@ pub(crate) fn has_held() -> bool {
 /// Whether it is time to look after that, for one of those who ask: what stands is taken back first, and the
 /// look notes anew what it finds.
 pub(crate) fn begin_held_look() -> bool {
-    let (watches, now) = (Watches::here(), Cycles::now());
-    let due = Cycles::load(&watches.held_look);
-    let is_due = has_held() && !due.is_after(now);
-    let begins = is_due
-        && watches
-            .held_look
-            .compare_exchange(due.word(), now.plus(HELD_EVERY).word(), Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok();
+    let begins = has_held() && begin(&Watches::here().held_look, HELD_EVERY);
     if begins {
-        watches.may_hold.store(0, Ordering::SeqCst);
+        Watches::here().may_hold.store(0, Ordering::SeqCst);
     }
     begins
 }
 
-/// Such a look took from `begun` until now: the next is due after eight times as long, at least.
+/// Such a look began then: when the next is due.
 pub(crate) fn end_held_look(begun: Cycles) {
+    end(&Watches::here().held_look, begun, HELD_EVERY);
+}
+
+/// Whether it is time to look after what is watched or stalled, for one of those who ask.
+pub(crate) fn begin_watched_look() -> bool {
+    (has_watched() || has_stalled()) && begin(&Watches::here().watched_look, WATCHED_EVERY)
+}
+
+/// Such a look began then: when the next is due.
+pub(crate) fn end_watched_look(begun: Cycles) {
+    end(&Watches::here().watched_look, begun, WATCHED_EVERY);
+}
+
+fn begin(next: &AtomicU64, every: Cycles) -> bool {
+    let (now, due) = (Cycles::now(), Cycles::load(next));
+    let then = now.plus(every).word();
+    !due.is_after(now) && next.compare_exchange(due.word(), then, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+/// Eight times as long as the look took passes before the next, at least.
+fn end(next: &AtomicU64, begun: Cycles, every: Cycles) {
     let now = Cycles::now();
-    let pause = now.since(begun).times(8).clamp(HELD_EVERY, Cycles::from_ms(500));
-    now.plus(pause).store(&Watches::here().held_look);
+    let pause = now.since(begun).times(8).clamp(every, Cycles::from_ms(500));
+    now.plus(pause).store(next);
 }
 
 /// This process did something to a socket that the kernel will report.

@@ -281,6 +281,16 @@ impl Conn {
         self.life.flags.fetch_and(!flags.word(), Ordering::Relaxed);
     }
 
+    /// The same for one flag that is counted elsewhere: whether this call changed it.
+    pub(crate) fn mark_anew(&self, flag: Flags) -> bool {
+        self.life.flags.fetch_or(flag.word(), Ordering::AcqRel) & flag.word() == 0
+    }
+
+    /// And taken off.
+    pub(crate) fn unmark_anew(&self, flag: Flags) -> bool {
+        self.life.flags.fetch_and(!flag.word(), Ordering::AcqRel) & flag.word() != 0
+    }
+
     /// One more descriptor of this process refers to the socket (dup and its kin).
     pub(crate) fn add_fd(&self) {
         self.life.uses.fetch_add(FD, Ordering::AcqRel);

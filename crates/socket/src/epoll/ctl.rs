@@ -50,6 +50,10 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
         return Outcome::Forward;
     }
     let Some(_turn) = conn.interest.turn.take() else { return Outcome::Forward };
+    // (It may have gone back to TCP while somebody else had the turn.)
+    if !is_watched_in(conn.phase()) {
+        return Outcome::Forward;
+    }
     let outcome = match op {
         Op::Add => add(&conn, conn.index(), epfd, fd, events, data),
         Op::Mod => modify(&conn, epfd, fd, events, data),

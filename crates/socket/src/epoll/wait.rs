@@ -448,9 +448,10 @@ pub(crate) fn look_after_watched() {
     if watch::has_held() {
         look_after_held();
     }
-    if !watch::has_watched() && !watch::has_stalled() {
+    if !watch::begin_watched_look() {
         return;
     }
+    let begun = Cycles::now();
     for (fd, entry) in table::entries() {
         let Entry::Conn(_) = entry else { continue };
         let is_looked_after = flag::WATCHED | flag::STALLED;
@@ -466,6 +467,7 @@ pub(crate) fn look_after_watched() {
             ready::ask_for_half_closed_peer(&conn, &end, fd);
         }
     }
+    watch::end_watched_look(begun);
 }
 
 /// Lets out what peers have held back for long enough, and tells whoever waits for it, in whatever way.

@@ -4,8 +4,10 @@
 //! A call that has moved nothing is libc's as it came. This one is not: what it has moved would be lost from
 //! its result.
 
-use super::{Receive, Transmit};
+use super::{Receive, Transmit, is_still_its};
 use crate::abandoned::address;
+use crate::end::End;
+use crate::held::Held;
 use crate::rest::Rest;
 use crate::wait::Limit;
 use crate::{Outcome, kept};
@@ -79,7 +81,8 @@ impl Receive<'_> {
     /// Whether a blocking call has some bytes of those it waits for, and the rest is libc's to read.
     pub(super) fn is_cut(&self) -> bool {
         let may_go_on = self.flags & msg::PEEK == 0 && self.may_wait();
-        self.got > 0 && may_go_on && self.end.is_read_by_libc()
+        let is_there = self.end.incoming.is_at_end() && self.end.incoming.has_ended_for_good();
+        self.got > 0 && may_go_on && is_there
     }
 
     /// Reads the rest from TCP. (A signal, an error, the end of the stream and that of its time leave it at
@@ -128,4 +131,19 @@ fn awaited(fd: i32, events: i16, limit: Limit) -> Option<i16> {
         Ok(count) if count > 0 => Some(fds[0].revents),
         _ => None,
     }
+}
+
+/// A call that goes to libc late (it slept, say) must not hit whoever has the number by now.
+#[inline]
+pub(super) fn still_ours(
+    conn: &Held,
+    end: &End,
+    fd: i32,
+    outcome: Outcome,
+    without: impl FnOnce() -> Outcome,
+) -> Outcome {
+    if outcome == Outcome::Forward && !is_still_its(conn, end, fd) {
+        return without();
+    }
+    outcome
 }

@@ -2,10 +2,11 @@
 //! read or a look there tells the program.
 
 use super::Receive;
+use crate::conn::Conn;
 use crate::detour::{self, Found};
 use crate::end::End;
 use crate::rest::Rest;
-use crate::{Outcome, flag, kept};
+use crate::{Outcome, flag, home, kept};
 use os::net::msg;
 use shm::{Consumer, Sink};
 
@@ -14,6 +15,15 @@ use shm::{Consumer, Sink};
 #[inline]
 pub(super) fn goes_on(end: &End) -> bool {
     end.incoming.has_ended() && !end.incoming.has_ended_for_good()
+}
+
+/// A read had fewer bytes than room: the program may take that for "drained", and wait for the next edge.
+/// What follows on TCP for good has had its edge, perhaps: it gets another with the socket's own record.
+#[inline]
+pub(super) fn note_short(conn: &Conn, end: &End, got: usize, total: usize) {
+    if got < total && end.incoming.has_ended() && end.incoming.has_ended_for_good() {
+        home::notice(conn, end);
+    }
 }
 
 impl Receive<'_> {

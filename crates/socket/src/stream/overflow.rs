@@ -6,7 +6,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::rest::Rest;
 use crate::wait::spin_until;
-use crate::{Outcome, detour, doorbell, flag, ready, records, resting, watch};
+use crate::{Outcome, detour, doorbell, flag, home, ready, records, resting, watch};
 use os::Errno;
 use os::net::msg;
 use os::time::Cycles;
@@ -102,6 +102,9 @@ impl Transmit<'_> {
             watch::watch(self.conn);
         }
         note_stall(self.conn, &self.end);
+        if ready::is_on_tcp_for_good(&self.end) {
+            home::notice(self.conn, &self.end);
+        }
         self.note_for_waits();
         self.leave(Outcome::Fail(Errno::EAGAIN))
     }

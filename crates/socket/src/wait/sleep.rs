@@ -287,15 +287,13 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
             answer::is_established(conn, number);
         }
         is_erring = conn.phase() == Phase::Smc && fds[1].revents == bits::ERR;
-        if is_erring {
-            continue;
-        }
-        ready::note_tcp(conn, end, number, u32::from(fds[1].revents as u16));
-        if fds[1].revents & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, number) {
+        let told = if is_erring { 0 } else { fds[1].revents };
+        ready::note_tcp(conn, end, number, u32::from(told as u16));
+        if told & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, number) {
             ready::break_off(conn, end, number);
             return Err(Errno::ECONNRESET);
         }
-        if fds[1].revents != 0 {
+        if told != 0 {
             return Ok(());
         }
         if is_beyond_tcp(end, wish) || awaits_rest(conn, wish) && resting::is_seen(end) {
