@@ -34,6 +34,7 @@ impl Lent {
     /// A number, for who has said that he uses it; -1 for none.
     #[inline]
     pub fn number(&self, which: usize) -> i32 {
+        sync::in_one_order();
         self.0[which].load(Ordering::SeqCst)
     }
 
@@ -41,6 +42,7 @@ impl Lent {
     /// where they were, and whoever came meanwhile has found none. One at a time.
     pub fn take_away(&self, is_used: impl FnOnce() -> bool) -> Result<[i32; 2], [i32; 2]> {
         let taken = self.0.each_ref().map(|number| number.swap(-1, Ordering::SeqCst));
+        sync::in_one_order();
         if !is_used() {
             return Ok(taken);
         }

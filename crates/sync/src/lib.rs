@@ -31,3 +31,11 @@ pub fn publish(word: &AtomicU64, value: u64) {
     #[cfg(loom)]
     word.swap(value, Ordering::AcqRel);
 }
+
+/// Between two accesses in the one order of all that are `SeqCst`. (In C++'s memory model these need nothing
+/// more; loom knows that order of fences alone: there it is one.)
+#[inline(always)]
+pub fn in_one_order() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
