@@ -1,6 +1,6 @@
 //! What a process uses, as the kernel says: descriptors, address space, resident memory, and the part of it
-//! in which slots lie. Invariant: a process is flat if in the last third of a soak it never uses more than it
-//! did in the second, but for what chance may add once.
+//! in which slots lie. Invariant: a process is flat if in the last third of a soak it never uses more than
+//! it did in the second, but for what chance may add once.
 
 use std::fs;
 
@@ -13,8 +13,9 @@ pub(crate) struct Used {
     slots: u64,
 }
 
-/// What may come late: the link group's next segment, with two doorbells for each slot that is used.
-const LATE: Used = Used { descriptors: 12, address: 6 * 1024, resident: 4 * 1024, slots: 4200 };
+/// What may come late: the link group's next segment, with two doorbells for each slot that is used; or,
+/// while a server is replaced, a group with its successor beside the one with it (two segments, 5168 KiB).
+const LATE: Used = Used { descriptors: 12, address: 6 * 1024, resident: 4 * 1024, slots: 5200 };
 
 impl Used {
     /// Of a process; nothing if it is gone.
