@@ -4,8 +4,7 @@
 //! when they are to be seen all the same. The producer lets them out with whatever it writes without
 //! holding, for then its cursor is `prod` again; anybody else by raising `prod` to `held`. Both only ever
 //! raise it, and the producer never stores less than it held: so who raises it late undoes nothing. Checked
-//! with loom in
-//! `loom_hold`.
+//! with loom in `loom_hold`.
 //!
 //! No thread of ours keeps time: a consumer that finds nothing but held bytes sleeps until they are due, at
 //! most.

@@ -1,8 +1,8 @@
 //! Moving bytes: receive and send on a tied connection, with TCP's results.
 //!
 //! Owns: the order of things at the end of a stream. Ring bytes first; then the kernel's own answer for the
-//! TCP socket (0, ECONNRESET once, EPIPE), which is exact because the socket is real and carries nothing
-//! else.
+//! TCP socket (0, ECONNRESET once, EPIPE), which is exact because the socket is real, and whatever bytes it
+//! carries lie behind those in the ring.
 
 mod asked;
 mod behind;

@@ -1,6 +1,6 @@
 //! What waits are to look after besides what the kernel tells them. Owns: the counts of unanswered intents,
-//! of watched connections, and of this process's own doings, and whether anything was ever shared: while
-//! they stand still, a wait costs nothing more for them.
+//! of watched and stalled connections, and of this process's own doings, whether anything was ever shared or
+//! may be held back, and the pace of those looks: while they stand still, a wait costs nothing more for them.
 
 use crate::conn::Conn;
 use crate::flag;
