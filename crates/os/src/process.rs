@@ -73,6 +73,12 @@ pub fn has_thread(id: u32) -> bool {
     check(unsafe { syscall!(nr::__NR_tgkill, pid(), id, 0) }) != Err(Errno::ESRCH)
 }
 
+/// Whether a thread of this process makes no calls any more: it is gone, or on its way out of the kernel,
+/// which lists it for a moment after pthread_join has returned.
+pub fn is_thread_over(id: u32) -> bool {
+    life(id).is_some_and(|life| life.is_ending) || !has_thread(id)
+}
+
 /// The effective user id.
 pub fn euid() -> u32 {
     // SAFETY: geteuid has no arguments and no effect.
@@ -328,8 +334,8 @@ mod linux_raw_sys_prctl {
 ///
 /// poll(2) fails with EINTR whatever the handler said; a blocking read or write would have gone on. The
 /// kernel does not tell which handler ran, so one without SA_RESTART makes its program responsible for EINTR
-/// everywhere but in a call that has lasted ([`crate::apart`]). Signals that the thread's own faults raise do
-/// not count: they cannot arrive while it sleeps. Neither do libc's own (older glibc installs the one for
+/// everywhere but in a call that has lasted ([`crate::apart`]). Signals that the thread's own faults raise
+/// do not count: they cannot arrive while it sleeps. Neither do libc's own (older glibc installs the one for
 /// cancellation in every threaded program).
 pub fn all_handlers_restart() -> bool {
     if crate::confined::is_confined() {
@@ -377,6 +383,16 @@ mod tests {
         assert_eq!(zombie.map(|life| life.started), Some(alive.started));
         child.wait().unwrap();
         assert_eq!(life(child.id()), None);
+    }
+
+    #[test]
+    fn a_thread_that_was_joined_is_over_though_the_kernel_lists_it_yet() {
+        let is_over = |_| {
+            let thread = std::thread::spawn(tid);
+            is_thread_over(thread.join().expect("its id"))
+        };
+        assert!((0..500).all(is_over));
+        assert!(!is_thread_over(tid()));
     }
 
     #[test]

@@ -107,12 +107,12 @@ fn give_up(hold: Hold) {
 }
 
 /// Before a close that finds its connection in another call: whether that is so.
-pub(crate) fn is_in_other_calls(conn: &Conn) -> bool {
+pub(crate) fn is_in_other_calls(conn: &Held) -> bool {
     if !conn.is_in_other_calls() {
         return false;
     }
     let here = 0u8;
-    calls::drop_left(address(&here), give_up);
+    calls::drop_left(address(&here), Some(conn.index().0), give_up);
     let is_in_calls = conn.is_in_other_calls();
     if is_in_calls {
         calls::await_end();
@@ -126,7 +126,7 @@ pub(crate) fn is_in_other_calls(conn: &Conn) -> bool {
 pub(crate) fn end_what_is_over() {
     if calls::are_awaited() {
         let here = 0u8;
-        if calls::drop_left(address(&here), give_up) {
+        if calls::drop_left(address(&here), None, give_up) {
             calls::await_end();
         }
     }

@@ -235,8 +235,10 @@ fn is_left(note: &Note, entry: usize) -> bool {
     is_above || note.thread.load(Ordering::Relaxed) != os::process::tid()
 }
 
-/// The same for the calls of all threads; whether any is still asleep.
-pub(crate) fn drop_left(entry: usize, mut each: impl FnMut(Hold)) -> bool {
+/// The same for the calls of all threads; whether any is still asleep. Of the calls on `wanted` it is asked
+/// more closely: who has joined a thread, and closes then, may be ahead of the kernel, which lists it for a
+/// moment.
+pub(crate) fn drop_left(entry: usize, wanted: Option<u32>, mut each: impl FnMut(Hold)) -> bool {
     let me = fabric::turn::me().0;
     let mut is_any_asleep = false;
     for (at, note) in Calls::here().notes.iter().enumerate() {
@@ -246,11 +248,22 @@ pub(crate) fn drop_left(entry: usize, mut each: impl FnMut(Hold)) -> bool {
         }
         let is_left = match owner == me {
             true => is_left(note, entry),
-            false => !os::process::has_thread(note.thread.load(Ordering::Relaxed)),
+            false => {
+                let thread = note.thread.load(Ordering::Relaxed);
+                let is_wanted = wanted.is_some_and(|index| may_hold(note, index));
+                !os::process::has_thread(thread) || is_wanted && os::process::is_thread_over(thread)
+            }
         };
         is_any_asleep |= !is_left || !take_apart(at, state, &mut each);
     }
     is_any_asleep
+}
+
+/// Whether the call is on this connection, or on so many that it goes on elsewhere.
+fn may_hold(note: &Note, index: u32) -> bool {
+    let len = note.len.load(Ordering::Relaxed) as usize;
+    note.next.load(Ordering::Relaxed) != 0
+        || note.holds.iter().take(len).any(|hold| Hold::of(hold.load(Ordering::Relaxed)).index == index)
 }
 
 /// Who is written down as in a call on a connection.
@@ -281,8 +294,8 @@ pub(crate) fn noted_on(index: u32, fd: i32) -> Noted {
     noted
 }
 
-/// In a fork child: the calls were the parent's threads'. (One that this thread is in, below a handler, finds
-/// that it does not stand any more.)
+/// In a fork child: the calls were the parent's threads'. (One that this thread is in, below a handler,
+/// finds that it does not stand any more.)
 pub(crate) fn forget() {
     for note in &Calls::here().notes {
         let state = note.state.load(Ordering::Relaxed);
@@ -372,7 +385,7 @@ mod tests {
         .unwrap();
         let mut found = Vec::new();
         // (The threads of other tests may be asleep.)
-        let _ = drop_left(0, |hold| found.push(hold));
+        let _ = drop_left(0, None, |hold| found.push(hold));
         assert!(found.contains(&hold(77)));
     }
 }

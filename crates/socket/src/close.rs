@@ -186,7 +186,7 @@ impl AfterClose {
 }
 
 /// Our part of a close, while the descriptor is still open. Whether other holders are counted.
-fn finish(conn: &Conn, fd: i32, alone: bool) -> bool {
+fn finish(conn: &Held, fd: i32, alone: bool) -> bool {
     if conn.phase() == Phase::Intent && !release::is_copy(conn) {
         answer::retract(conn, fd, fabric::Reason::PEERDECL);
     }
