@@ -3,9 +3,9 @@
 use crate::support::{
     LIMIT, assert_shown, output, programs, python, same_in_all_modes, script, serve, watch,
 };
-use isthmus_tests::{Bed, free_port, sys, within};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use isthmus_tests::postgres::Postgres;
+use isthmus_tests::{Bed, free_port};
+use std::path::Path;
 use std::process::Command;
 
 fn redis_command(mut c: Command, port: u16, dir: &Path) -> Command {
@@ -115,115 +115,17 @@ fn memcached_text_protocol() {
     });
 }
 
-/// The newest PostgreSQL's programs, or None after saying that it is missing.
-fn postgres_bin() -> Option<PathBuf> {
-    let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|e| e.path().join("bin"))
-        .collect();
-    versions.sort();
-    let found = versions.into_iter().rev().find(|p| p.join("initdb").is_file());
-    found.or_else(|| programs(["initdb"]).map(|[p]| p.parent().expect("a directory").to_path_buf()))
-}
-
-/// Runs as the user postgres when root, because the server refuses root.
-struct Postgres {
-    bin: PathBuf,
-    user: Option<(u32, u32)>,
-    port: u16,
-}
-
-impl Postgres {
-    fn find() -> Option<Postgres> {
-        let bin = postgres_bin()?;
-        let user = if sys::euid() == 0 { Some(postgres_user()?) } else { None };
-        Some(Postgres { bin, user, port: 0 })
-    }
-
-    fn at(&self, port: u16) -> Postgres {
-        Postgres { bin: self.bin.clone(), user: self.user, port }
-    }
-
-    fn as_user<'a>(&self, c: &'a mut Command) -> &'a mut Command {
-        match self.user {
-            Some((uid, gid)) => c.uid(uid).gid(gid),
-            None => c,
-        }
-    }
-
-    fn init(&self, bed: &Bed) -> PathBuf {
-        let data = bed.scratch.path().join("data");
-        let mut c = bed.plain(self.bin.join("initdb"));
-        c.arg("-D").arg(&data).args([
-            "-A",
-            "trust",
-            "-U",
-            "postgres",
-            "--no-sync",
-            "-E",
-            "UTF8",
-            "--locale=C",
-        ]);
-        bed.run(self.as_user(&mut c), "initdb", LIMIT).must("initdb");
-        data
-    }
-
-    /// It listens a moment before it takes queries.
-    fn is_ready(&self, bed: &Bed) -> bool {
-        within(LIMIT, || {
-            let mut c = bed.plain(self.bin.join("pg_isready"));
-            c.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
-            bed.run(self.as_user(&mut c), "ready", LIMIT).ok()
-        })
-    }
-
-    fn client(&self, bed: &Bed, program: &str) -> Command {
-        let mut c = bed.client(self.bin.join(program));
-        c.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "postgres"]);
-        self.as_user(&mut c);
-        c
-    }
-}
-
-fn postgres_user() -> Option<(u32, u32)> {
-    let users = std::fs::read_to_string("/etc/passwd").ok()?;
-    let line = users.lines().find(|l| l.starts_with("postgres:"))?;
-    let mut f = line.split(':').skip(2).map(|n| n.parse().ok());
-    Some((f.next()??, f.next()??))
-}
-
 #[test]
 fn postgresql_with_psql_and_pgbench() {
-    let Some(found) = Postgres::find() else {
-        println!("skipped: postgresql not installed");
-        assert!(
-            std::env::var_os("CI_REQUIRE_PROGRAMS").is_none(),
-            "postgresql is required and not installed"
-        );
-        return;
-    };
+    let Some(found) = Postgres::find() else { return };
     same_in_all_modes("postgres", |bed| {
         let pg = found.at(free_port());
-        let (data, port) = (pg.init(bed), pg.port);
-        let mut s = bed.server(pg.bin.join("postgres"));
-        s.arg("-D").arg(data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
-        s.args([
-            "-c",
-            "unix_socket_directories=",
-            "-c",
-            "fsync=off",
-            "-c",
-            "dynamic_shared_memory_type=mmap",
-        ]);
-        let mut server = serve(bed, pg.as_user(&mut s), port);
+        let mut server = serve(bed, &mut pg.server(bed), pg.port);
         assert!(pg.is_ready(bed), "postgres does not take queries: {}", server.output());
         let answers = queries(bed, &pg);
         let load = pgbench(bed, &pg);
         assert!(server.alive(), "postgres ended by itself");
-        server.signal(libc::SIGINT);
-        (answers, load, server.finish(LIMIT).ok())
+        (answers, load, Postgres::end(server))
     });
 }
 

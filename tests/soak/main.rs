@@ -8,6 +8,7 @@
 mod flat;
 
 use flat::Used;
+use isthmus_tests::postgres::Postgres;
 use isthmus_tests::{Bed, Mode, Running, free_port, installed, sys, within};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -185,6 +186,24 @@ fn memcached_under_short_connections() {
         command.args(["-p", &port.to_string(), "-l", "127.0.0.1", "-U", "0", "-t", "2", "-u", "root"]);
         let mut server = serve(bed, &mut command, port);
         watch(churn(bed, port, "version\\r\\n", "VERSION"), Some(&mut server), || {})
+    });
+}
+
+/// A StartupMessage (PostgreSQL's documentation, "Message Formats"): 41 bytes, protocol 3.0, user, database.
+const STARTUP: &str = "\\0\\0\\0)\\0\u{3}\\0\\0user\\0postgres\\0database\\0postgres\\0\\0";
+
+#[test]
+fn postgresql_under_short_connections() {
+    let Some(found) = Postgres::find() else { return };
+    soak("soak-postgresql", |bed| {
+        let pg = found.at(free_port());
+        let mut server = serve(bed, &mut pg.server(bed), pg.port);
+        assert!(pg.is_ready(bed), "it does not take queries: {}", server.output());
+        let mut client = load(bed.client(PROGRAM), &["short", "client"], &[pg.port.into(), seconds()]);
+        let client = bed.start(pg.as_user(client.args([STARTUP, "R"])), "client");
+        let told = watch(client, Some(&mut server), || {});
+        assert!(Postgres::end(server), "it does not end");
+        told
     });
 }
 

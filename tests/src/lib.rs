@@ -4,6 +4,7 @@
 pub mod bed;
 pub mod dist;
 pub mod mode;
+pub mod postgres;
 pub mod process;
 pub mod scratch;
 pub mod sys;

@@ -31,10 +31,10 @@ fn answer(mut conn: TcpStream) {
     while conn.read_exact(&mut hello).is_ok() && conn.write_all(ANSWER.as_bytes()).is_ok() {}
 }
 
-/// `hello` and the beginning of its answer in another protocol, with `\r\n` spelt out.
+/// `hello` and the beginning of its answer in another protocol, with `\r\n` and `\0` spelt out.
 pub(crate) fn client(port: u16, seconds: u64, hello: &str, answer: &str) -> Result<String, String> {
     let (hello, answer) = if hello.is_empty() { (HELLO, ANSWER) } else { (hello, answer) };
-    let hello = hello.replace("\\r\\n", "\r\n");
+    let hello = hello.replace("\\r\\n", "\r\n").replace("\\0", "\0");
     let (end, mut tally) = (Instant::now() + Duration::from_secs(seconds), Tally::default());
     while Instant::now() < end {
         let begun = Instant::now();
