@@ -65,6 +65,8 @@ impl Drop for Bounce {
 const MOST: usize = 0x7fff_f000;
 const SPLICE_F_NONBLOCK: u32 = 2;
 const SPLICE_F_MORE: u32 = 4;
+/// Flags that the kernel knows (SPLICE_F_ALL of linux/splice.h): it refuses others, and so it is asked.
+const SPLICE_F_ALL: u32 = 15;
 
 /// A range of a file, read straight into the ring.
 #[derive(Clone, Copy)]
@@ -164,8 +166,8 @@ const PIPE_STEP: usize = 4096;
 fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     let Some(mut lent) = Bounce::borrow() else { return Outcome::Fail(Errno::ENOMEM) };
     let bounce = lent.bytes();
-    // (The flag is the pipe's alone: the socket has O_NONBLOCK.)
-    let may_wait_for_room = flags & SPLICE_F_NONBLOCK == 0;
+    // (The flag is the pipe's alone: each has an O_NONBLOCK, too.)
+    let may_wait_for_room = flags & SPLICE_F_NONBLOCK == 0 && !os::fd::is_nonblocking(to);
     let mut moved = 0;
     while moved < len {
         // (A look for more that finds the end may take an error with it, which is told once.)
@@ -250,9 +252,12 @@ fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
             return Outcome::Fail(Errno::EAGAIN);
         }
         let mut entry = os::poll::PollFd { fd: to, events: bits::OUT, revents: 0 };
+        let longest_ms = stream::send_limit_ms(to);
         // SAFETY: one entry; our own hook.
-        if unsafe { crate::poll::poll(&raw mut entry, 1, -1) } < 0 {
-            return Outcome::Fail(hook::last());
+        match unsafe { crate::poll::poll(&raw mut entry, 1, longest_ms) } {
+            0 => return Outcome::Fail(Errno::EAGAIN),
+            1.. => {}
+            _ => return Outcome::Fail(hook::last()),
         }
     }
     let room = stream::space(to, len.min(BOUNCE)).max(1);
@@ -297,12 +302,15 @@ fn deliver(to: c_int, bytes: &mut [u8], flags: c_int) -> Outcome {
 
 hooks! {
     fn sendfile [sendfile64] (out: c_int, from: c_int, offset: *mut i64, count: usize) -> isize {
-        send_file(out, from, offset, count)
+        // (The kernel refuses a length below zero, whatever the descriptors are.)
+        if count > isize::MAX as usize { Outcome::Forward } else { send_file(out, from, offset, count) }
     }
     fn splice [] (from: c_int, from_at: *mut i64, to: c_int, to_at: *mut i64, len: usize, flags: u32) -> isize {
-        if len > 0 && from_at.is_null() && os::fd::is_pipe(to) && stream::is_shared(from) {
+        if len == 0 || flags & !SPLICE_F_ALL != 0 {
+            Outcome::Forward
+        } else if from_at.is_null() && os::fd::is_pipe(to) && stream::is_shared(from) {
             splice_out(from, to, len, flags)
-        } else if len > 0 && to_at.is_null() && os::fd::is_pipe(from) && stream::is_shared(to) {
+        } else if to_at.is_null() && os::fd::is_pipe(from) && stream::is_shared(to) {
             splice_in(from, to, len, flags)
         } else {
             Outcome::Forward

@@ -16,7 +16,7 @@ use behind::still_ours;
 
 pub use asked::{
     has_ring_bytes, is_shared, note_buffers, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout,
-    note_timeout_is_used, readable_bytes, space,
+    note_timeout_is_used, readable_bytes, send_limit_ms, space,
 };
 
 use crate::abandoned::{Stay, address};

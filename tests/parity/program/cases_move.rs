@@ -23,6 +23,10 @@ pub(crate) const CASES: &[Case] = &[
     case("move.splice_in", splice_in),
     case("move.splice_large", splice_large),
     case("move.splice_errors", splice_errors),
+    case("move.splice_waits_for_nobody", splice_waits_for_nobody),
+    // (What the ring does not take goes over TCP.)
+    Case { name: "move.splice_in_its_time", shm: false, run: splice_in_its_time },
+    case("move.refused_by_the_kernel", refused_by_the_kernel),
     case("move.tee", tee),
     any("move.urgent", urgent),
     any("move.urgent_inline", urgent_inline),
@@ -166,6 +170,54 @@ fn splice_errors(cx: &mut Cx) {
     say!("when full -> {}", show(r));
     cx.peer("send 1 x");
     say!("read -> {}", show(sys::read(q.fd, &mut [0; 9])));
+}
+
+/// A pipe with O_NONBLOCK is waited for no more than with the flag, be it full or empty.
+fn splice_waits_for_nobody(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    sys::nonblocking(w, true);
+    while sys::write(w, &[b'f'; 4096]).is_ok() {}
+    say!("a full pipe, nothing to read -> {}", show(sys::splice(p.fd, w, 10, 0)));
+    cx.peer("send 0 abcdefgh");
+    until_queued(p.fd, 8);
+    say!("a full pipe -> {}", show(sys::splice(p.fd, w, 10, 0)));
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 20])));
+    sys::nonblocking(r, true);
+    while sys::read(r, &mut [0; 4096]).is_ok() {}
+    say!("an empty pipe -> {}", show(sys::splice(r, p.fd, 10, SPLICE_F_NONBLOCK)));
+}
+
+/// What waits for room does so for the time that the socket allows.
+fn splice_in_its_time(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    sys::nonblocking(p.fd, true);
+    // TCP's buffers still grow while they are filled.
+    for _ in 0..20 {
+        fill(p.fd);
+    }
+    sys::nonblocking(p.fd, false);
+    say!("SO_SNDTIMEO -> {}", show(sys::set_timeout(p.fd, libc::SO_SNDTIMEO, 60)));
+    sys::write(w, &pattern(60_000)).expect("pipe");
+    let mut splices = (0..500).map(|_| sys::splice(r, p.fd, 60_000, 0));
+    say!("when full -> {}", show(splices.find(Result::is_err).unwrap_or(Ok(0))));
+    cx.peer("send 0 x");
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+}
+
+/// Arguments that no descriptor makes right.
+fn refused_by_the_kernel(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    sys::write(w, b"abc").expect("pipe");
+    cx.peer("send 0 abcdefgh");
+    until_queued(p.fd, 8);
+    say!("flags, out of the socket -> {}", show(sys::splice(p.fd, w, 10, 0xff)));
+    say!("flags, into it -> {}", show(sys::splice(r, p.fd, 10, 0xff)));
+    let file = sys::memfile(&pattern(500));
+    say!("a length below zero -> {}", show(sys::sendfile(p.fd, file, None, usize::MAX).0));
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 20])));
 }
 
 fn tee(cx: &mut Cx) {

@@ -47,6 +47,12 @@ pub fn space(fd: i32, wanted: usize) -> usize {
     space.min(wanted)
 }
 
+/// How long a write may wait for room (SO_SNDTIMEO), in milliseconds; -1 for as long as it takes.
+pub fn send_limit_ms(fd: i32) -> i32 {
+    let ns = hold(fd).map_or(0, |conn| conn.timeout_ns(fd, os::net::opt::SO_SNDTIMEO));
+    if ns == 0 { -1 } else { i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX) }
+}
+
 /// O_NONBLOCK changed on the open file description.
 pub fn note_nonblocking(fd: i32, on: bool) {
     if let Some(conn) = hold(fd) {
