@@ -4,7 +4,7 @@
 
 use crate::part::Part as _;
 use crate::raw::{nr, syscall};
-use crate::{Result, check};
+use crate::{Errno, Result, check};
 use sync::{AtomicU64, Ordering};
 
 /// Numbers up to this one can be remembered; internal descriptors above it are closed by close loops like any
@@ -161,6 +161,11 @@ pub fn stop_signals(bell: i32) {
 /// Whether FD_CLOEXEC is set on `fd`.
 pub fn is_cloexec(fd: i32) -> bool {
     fcntl(fd, nr::F_GETFD, 0).is_ok_and(|flags| flags as u32 & nr::FD_CLOEXEC != 0)
+}
+
+/// Whether there is nothing under this number.
+pub fn is_closed(fd: i32) -> bool {
+    fcntl(fd, nr::F_GETFD, 0) == Err(Errno::EBADF)
 }
 
 /// Sets or clears FD_CLOEXEC.

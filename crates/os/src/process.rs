@@ -4,7 +4,7 @@
 use crate::check;
 use crate::part::Part as _;
 use crate::raw::{Errno, nr, syscall};
-use sync::{AtomicU32, Ordering};
+use sync::{AtomicPtr, AtomicU32, Ordering};
 
 /// The process id.
 pub fn pid() -> u32 {
@@ -62,6 +62,21 @@ pub fn thread_mark() -> u32 {
 pub fn tid() -> u32 {
     // SAFETY: gettid has no arguments and no effect.
     unsafe { syscall!(nr::__NR_gettid) as u32 }
+}
+
+/// `__libc_single_threaded` of the libc that has it (glibc 2.32): not 0 while the process surely has one thread.
+static LIBC_IS_ALONE: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Installs that word's address, which stays readable, or null.
+pub fn use_libc_is_alone(word: *mut u8) {
+    LIBC_IS_ALONE.store(word, Ordering::Release);
+}
+
+/// Whether this process may have other threads than the calling one.
+pub fn may_have_threads() -> bool {
+    let word = LIBC_IS_ALONE.load(Ordering::Acquire);
+    // SAFETY: libc's own byte, which it writes when the first thread begins; a byte is read whole.
+    word.is_null() || unsafe { word.read_volatile() } == 0
 }
 
 /// Whether this process has the thread with that kernel id.

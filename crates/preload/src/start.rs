@@ -32,6 +32,7 @@ extern "C" fn constructor() {
     os::process::refresh_pid();
     os::poll::use_libc(real::forward_poll(), real::forward_ppoll(), hook::errno_location);
     os::select::use_libc(real::forward_pselect());
+    os::process::use_libc_is_alone(real::next(c"__libc_single_threaded").cast());
     if let Some(clock) = real::kernel_clock() {
         os::time::use_kernel_clock(clock);
     }

@@ -1,7 +1,8 @@
 //! fork(2). Owns: that the child's copies are counted, whichever thread ties what while it is under way.
 
 use crate::conn::Conn;
-use crate::{era, held, inherited, release, settle, watch};
+use crate::table::{self, Entry};
+use crate::{era, held, inherited, records, release, settle, watch};
 
 fn conns() -> impl Iterator<Item = &'static Conn> + Clone {
     held::all().map(|(_, conn)| conn)
@@ -15,6 +16,7 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
 /// by mistake. What another thread ties from here on carries the new era, and is counted by the child.
 pub fn before_fork() {
     era::advance();
+    inherited::note_threads();
     watch::note_shared();
     settle::settle_everything();
     let era = era::now();
@@ -41,6 +43,20 @@ pub fn after_failed_fork() {
 /// In the child after fork().
 pub fn after_fork_in_child() {
     inherited::take_over(conns(), true);
+    if inherited::may_have_latecomers() && !os::confined::is_confined() {
+        held::let_go_of_latecomers();
+        let_go_of_sets();
+    }
+}
+
+/// The same of epoll sets, and of what is none of ours.
+fn let_go_of_sets() {
+    for (fd, entry) in table::entries().filter(|(fd, _)| os::fd::is_closed(*fd)) {
+        let is_gone = table::replace(fd, entry, Entry::Empty) == Some(true);
+        if let (true, Entry::Epoll(index)) = (is_gone, entry) {
+            records::close_set(index);
+        }
+    }
 }
 
 /// At a call that may be the first in a child that was made behind our back.

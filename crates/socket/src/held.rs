@@ -10,6 +10,7 @@ use crate::here::Part as _;
 use crate::phase::Event;
 use crate::table::{self, Entry};
 use crate::{inherited, kept, release};
+use os::Errno;
 use shm::slab::{Index, LEAF, Slab};
 use sync::Ordering;
 
@@ -102,6 +103,23 @@ pub(crate) fn take_note() {
 #[inline(never)]
 fn take_over() {
     inherited::take_over(all().map(|(_, conn)| conn), false);
+    let_go_of_latecomers();
+}
+
+/// In a child, once it has counted. The kernel copies a process's descriptors first and its memory then: what
+/// another thread opened between stands in the table here, and under its number is nothing, or soon another
+/// file of the child's.
+#[cold]
+pub(crate) fn let_go_of_latecomers() {
+    for (fd, entry) in table::entries() {
+        if let Entry::Conn(index) = entry
+            && matches!(os::net::cookie(fd), Err(Errno::EBADF | Errno::ENOTSOCK))
+            && table::replace(fd, entry, Entry::Empty) == Some(true)
+            && let Some(held) = hold_index(index)
+        {
+            held.drop_fd();
+        }
+    }
 }
 
 /// Holds by number: for epoll registrations, whose owner knows that the connection lives.

@@ -8,14 +8,29 @@ use crate::here::{Part as _, fabric};
 use crate::{calls, era, kept, release, watch};
 use fabric::door::Directory as _;
 use fabric::turn::Turn;
+use sync::{AtomicBool, Ordering};
 
-/// Whose turn it is to count: the child may have several threads by then.
-pub(crate) struct Inheritance(Turn);
+pub(crate) struct Inheritance {
+    /// Whose turn it is to count: the child may have several threads by then.
+    turn: Turn,
+    /// Whether a process that forked may have had other threads.
+    has_threads: AtomicBool,
+}
 
 impl Inheritance {
     pub(crate) const fn new() -> Self {
-        Inheritance(Turn::new())
+        Inheritance { turn: Turn::new(), has_threads: AtomicBool::new(false) }
     }
+}
+
+/// Before a fork.
+pub(crate) fn note_threads() {
+    Inheritance::here().has_threads.store(os::process::may_have_threads(), Ordering::Relaxed);
+}
+
+/// In the child: whether another thread may have opened something while it was made.
+pub(crate) fn may_have_latecomers() -> bool {
+    Inheritance::here().has_threads.load(Ordering::Relaxed)
 }
 
 /// Whether this process's memory is a copy of its parent's, and nobody has counted what came with it.
@@ -34,7 +49,7 @@ pub(crate) fn tied(all: impl Iterator<Item = &'static Conn>) -> impl Iterator<It
 pub(crate) fn take_over(all: impl Iterator<Item = &'static Conn> + Clone, was_seen: bool) {
     let era_of_parent = era::now();
     os::process::refresh_pid();
-    let Some(_turn) = Inheritance::here().0.take() else { return };
+    let Some(_turn) = Inheritance::here().turn.take() else { return };
     if !was_seen && !is_due() {
         return;
     }

@@ -27,6 +27,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fork.spawn_with_live_connection", spawn_with_live_connection),
     case("fork.child_close_range", child_close_range),
     case("fork.in_threads", in_threads),
+    case("fork.beside_one_who_duplicates", beside_one_who_duplicates),
     any("fork.exec_inherits_unused", exec_inherits_unused),
     any("fork.exec_inherits_used", exec_inherits_used),
     any("fork.execl", execl),
@@ -73,6 +74,38 @@ fn both_use(cx: &mut Cx) {
     ping(cx, 0);
     say!("child {}", sys::wait(pid));
     exchange(cx, p.fd, 0);
+}
+
+/// Opens pipes where another thread of the parent may have had numbers, and uses them; 0 when all went well.
+fn pipes_are_pipes() -> u8 {
+    let is_whole = |at: usize| {
+        let (r, w) = sys::pipe(0);
+        let (bytes, mut buf) = ([at as u8; 3], [0u8; 9]);
+        sys::write(w, &bytes) == Ok(3) && sys::read(r, &mut buf) == Ok(3) && buf[..3] == bytes
+    };
+    (!(0..8).all(is_whole)).into()
+}
+
+/// The kernel copies descriptors before memory: what a thread duplicates meanwhile is in one of them only.
+fn beside_one_who_duplicates(cx: &mut Cx) {
+    let p = cx.pair();
+    exchange(cx, p.fd, 0);
+    let end = std::sync::atomic::AtomicBool::new(false);
+    let failed = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !end.load(std::sync::atomic::Ordering::Relaxed) {
+                let copies = [(); 3].map(|()| sys::dup(p.fd).expect("dup") as Fd);
+                copies.iter().for_each(|copy| assert_eq!(sys::close(*copy), Ok(0)));
+            }
+        });
+        let failed = (0..200).filter(|_| sys::wait(sys::fork(pipes_are_pipes)) != "exit 0").count();
+        end.store(true, std::sync::atomic::Ordering::Relaxed);
+        failed
+    });
+    say!("{failed} children had something else in their pipes");
+    exchange(cx, p.fd, 0);
+    sys::close(p.fd).expect("close");
+    cx.peer("recv 0 9");
 }
 
 fn before_use(cx: &mut Cx) {

@@ -242,12 +242,14 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
     let mut is_long = limit.0.is_some();
     // The kernel reports an error of a connection that goes on: it would do so again at once.
     let mut is_erring = false;
+    // (A child may have no doorbell that another thread opened while it was made: see `held`.)
+    let mut is_bell_missing = false;
     loop {
         let number = kept::number(conn, conn.index(), fd);
         if conn.phase() == Phase::Intent && answer::refresh(conn, number) != Phase::Intent {
             return Ok(());
         }
-        let is_loud = doorbell::rearm(conn, end, !wish.is_to_write(), wish.is_to_write());
+        let is_loud = doorbell::rearm(conn, end, !wish.is_to_write(), wish.is_to_write()) || is_bell_missing;
         // (Who closes the number from here on rings.)
         let number = kept::number(conn, conn.index(), fd);
         if number < 0 {
@@ -272,6 +274,7 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         if fds[0].revents != 0 {
             doorbell::note_rung(conn);
         }
+        is_bell_missing |= fds[0].revents & bits::NVAL != 0;
         if is_granted(conn, end, wish) {
             return Ok(());
         }
