@@ -64,7 +64,8 @@ pub fn tid() -> u32 {
     unsafe { syscall!(nr::__NR_gettid) as u32 }
 }
 
-/// `__libc_single_threaded` of the libc that has it (glibc 2.32): not 0 while the process surely has one thread.
+/// `__libc_single_threaded` of a libc that has it (glibc 2.32): not 0 while the process surely has one
+/// thread.
 static LIBC_IS_ALONE: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Installs that word's address, which stays readable, or null.
