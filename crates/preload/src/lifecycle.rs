@@ -164,8 +164,8 @@ fn closing(fd: c_int) -> Outcome {
     if result == 0 { Outcome::Done(0) } else { Outcome::Fail(hook::last()) }
 }
 
-/// SO_LINGER with a time: the last close waits until the peer's kernel has everything, time is up or a signal
-/// comes.
+/// SO_LINGER with a time: the last close waits until the peer's kernel has everything, time is up or a
+/// signal comes.
 fn linger(fd: c_int) {
     let Some(ms) = socket::queue::linger_ms(fd) else { return };
     let before = hook::last();
@@ -311,6 +311,21 @@ hooks! {
         // (Refused by the kernel, it closes nothing.)
         if flags & !O_CLOEXEC != 0 { Outcome::Forward } else { replacing(old, new, dup3) }
     }
+}
+
+/// pidfd_getfd(2), glibc 2.36: of a process that has the same socket under this number, ourselves say, the
+/// copy is a duplicate. (Of another's socket it is TCP's: LIMITATIONS.)
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pidfd_getfd(pidfd: c_int, target: c_int, flags: u32) -> c_int {
+    let args = [pidfd as usize, target as usize, flags as usize];
+    // SAFETY: integers alone; the program's own.
+    let new =
+        made(|| hook::from_raw(unsafe { os::raw::call(os::raw::nr::__NR_pidfd_getfd, &args) }) as c_int);
+    let is_ours = new >= 0 && matches!(table::get(target), Entry::Conn(_)) && !is_borrowed();
+    if is_ours && os::fd::identity(new) == os::fd::identity(target) {
+        closing::after_dup(target, new);
+    }
+    new
 }
 
 /// closefrom(3), glibc 2.34.

@@ -54,6 +54,7 @@ pub unsafe extern "C-unwind" fn syscall(
             nr::__NR_close_range => lifecycle::close_range(a as u32, b as u32, c as c_int) as isize,
             nr::__NR_dup => lifecycle::dup(fd) as isize,
             nr::__NR_dup3 => lifecycle::dup3(fd, b as c_int, c as c_int) as isize,
+            nr::__NR_pidfd_getfd => lifecycle::pidfd_getfd(fd, b as c_int, c as u32) as isize,
             nr::__NR_fcntl => options::fcntl(fd, b as c_int, c) as isize,
             nr::__NR_ioctl => options::ioctl(fd, b as u64, c) as isize,
             nr::__NR_getsockopt => options::getsockopt(fd, b as c_int, c as c_int, d as _, e as _) as isize,

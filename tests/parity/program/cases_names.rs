@@ -20,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     case("names.waiting", waiting),
     case("names.descriptors", descriptors),
     case("names.closefrom", closefrom),
+    case("names.pidfd_getfd", pidfd_getfd),
     case("names.connect", connect),
     case("names.sendfile", sendfile),
     case("names.limits", limits),
@@ -317,4 +318,27 @@ fn printing(cx: &mut Cx) {
         cx.peer(&format!("recvn {} 7", p.id));
         exchange(cx, p);
     }
+}
+
+/// A copy of one's own connection, by name (of a libc that has it) and by number.
+fn pidfd_getfd(cx: &mut Cx) {
+    let p = cx.warm();
+    let by_number = |number: i64, args: [usize; 3]| {
+        long_by_name("syscall", &[number as usize, args[0], args[1], args[2]])
+    };
+    let own = by_number(libc::SYS_pidfd_open, [std::process::id() as usize, 0, 0]).expect("a pidfd");
+    let args = [own, number(p.fd), 0];
+    let named = int_by_name("pidfd_getfd", &args).or_else(|_| by_number(libc::SYS_pidfd_getfd, args));
+    for copy in [named, by_number(libc::SYS_pidfd_getfd, args)] {
+        let copy = copy.expect("a copy") as Fd;
+        cx.peer(&format!("send {} ping", p.id));
+        let mut buf = [0u8; 9];
+        let r = sys::read(copy, &mut buf);
+        say!("read -> {}", got(r, &buf));
+        say!("write -> {}", show(sys::write(copy, b"pong")));
+        cx.peer(&format!("recv {} 9", p.id));
+        say!("close -> {}", show(sys::close(copy)));
+        exchange(cx, p);
+    }
+    say!("of nothing -> {}", show(by_number(libc::SYS_pidfd_getfd, [own, 4000, 0])));
 }
