@@ -98,12 +98,33 @@ fn rows(bed: &Bed, port: u16) -> Vec<String> {
     rows
 }
 
-/// smcss shows exactly these rows.
+/// smcss shows exactly these rows, and each end on TCP has told the code of its own.
 #[track_caller]
 pub(crate) fn assert_rows(bed: &Bed, ends: &Ends, wanted: &[&str]) {
+    assert_shown(bed, ends, wanted);
+    assert_told(ends, wanted);
+}
+
+#[track_caller]
+fn assert_shown(bed: &Bed, ends: &Ends, wanted: &[&str]) {
     let is_so = within(LONG, || rows(bed, ends.port) == wanted);
     let said = format!("client:\n{}\nserver:\n{}", ends.client.output(), ends.server.output());
     assert!(is_so, "smcss: {:#?}\nwanted: {wanted:#?}\n{said}", rows(bed, ends.port));
+}
+
+/// What smcss shows of an end that stays on TCP, that end has told under `smc_run -d`: the code before the slash is
+/// its own.
+#[track_caller]
+fn assert_told(ends: &Ends, rows: &[&str]) {
+    for row in rows {
+        let Some((who, codes)) = row.split_once(" TCP ") else { continue };
+        let (end, what) = match who {
+            "client" => (&ends.client, "connect stays on TCP"),
+            "server" => (&ends.server, "accepted connection stays on TCP"),
+            _ => (&ends.server, "listen stays on TCP"),
+        };
+        assert_says(end, what, codes.split('/').next().unwrap_or_default());
+    }
 }
 
 /// What an end says on stderr under `smc_run -d`.
@@ -204,7 +225,11 @@ fn a_peer_of_another_user() {
 
 #[test]
 fn a_client_that_asks_for_what_only_tcp_has() {
-    for how in ["fast-open", "sends", "deferred"] {
+    for how in ["fast-open", "sends", "deferred", "stamped", "signed", "repaired"] {
+        if how == "repaired" && sys::euid() != 0 {
+            println!("skipped: TCP_REPAIR needs root");
+            continue;
+        }
         let Some((bed, python)) = bed(&format!("reasons-{how}")) else { return };
         let ends = meet(&bed, &python, "", how);
         let rows = [format!("client TCP {OPTION}"), format!("server TCP {NO_SMC}/{OPTION}")];
@@ -288,6 +313,87 @@ fn a_client_with_few_descriptors() {
     assert_rows(&bed, &ends, &[&rows[0], "listener", &rows[1]]);
     assert_says(&ends.client, "connect stays on TCP: Out of memory", MEMORY);
     assert_counted(&bed, &["MEMORY 1"], &["PEER_NO_SMC 1"]);
+}
+
+#[test]
+fn what_may_be_shared_is_used_up() {
+    let Some((bed, python)) = bed("reasons-memory") else { return };
+    let ends = |of_server: &str, of_client: &str| {
+        let port = free_port();
+        let at = |role, memory: &str| {
+            let mut end = enabled(&bed, &python, role, port, "");
+            end.env("SMC_MEMORY", memory);
+            end
+        };
+        start(&bed, port, at("server", of_server), at("client", of_client))
+    };
+    let [of_client, of_server] = ["client", "server"].map(|end| format!("{end} TCP {MEMORY}"));
+    let met = ends("1g", "0");
+    assert_rows(&bed, &met, &[&of_client, "listener", &format!("server TCP {NO_SMC}/{MEMORY}")]);
+    assert_counted(&bed, &["MEMORY 1"], &["PEER_NO_SMC 1"]);
+    let met = ends("0", "1g");
+    assert_rows(&bed, &met, &[&of_client, "listener", &of_server]);
+    assert_counted(&bed, &["MEMORY 2"], &["MEMORY 1", "PEER_NO_SMC 1"]);
+}
+
+/// Its memory is closed even to its own user, but not to root.
+#[test]
+fn a_client_whose_memory_is_closed() {
+    let Some((bed, python)) = bed("reasons-undumpable") else { return };
+    let port = free_port();
+    let [server, client] = [("server", ""), ("client", "undumpable")].map(|(role, how)| {
+        let mut end = enabled(&bed, &python, role, port, how);
+        if sys::euid() == 0 {
+            end.uid(65534).gid(65534);
+        }
+        end
+    });
+    let ends = start(&bed, port, server, client);
+    let [of_client, of_server] = ["client", "server"].map(|end| format!("{end} TCP {OPTION}"));
+    if sys::euid() == 0 {
+        assert_rows(&bed, &ends, &[&of_client, "listener", &of_server]);
+    }
+    assert_says(&ends.client, "connect stays on TCP: Fastopen sockopt not supported", OPTION);
+    assert_says(&ends.server, "accepted connection stays on TCP: Fastopen sockopt not supported", OPTION);
+    assert_counted(&bed, &["OPTUNSUPP 1"], &["OPTUNSUPP 1"]);
+}
+
+/// Its effective user is not its real one: it takes nobody's registry, and counts nowhere.
+#[test]
+fn a_client_between_two_users() {
+    let Some((bed, python)) = bed("reasons-between") else { return };
+    if sys::euid() != 0 {
+        println!("skipped: switching users needs root");
+        return;
+    }
+    let ends = meet(&bed, &python, "", "between");
+    let rows = [format!("client TCP {NOT_OURS}"), format!("server TCP {NO_SMC}/{NOT_OURS}")];
+    assert_rows(&bed, &ends, &[&rows[0], "listener", &rows[1]]);
+    assert_says(&ends.client, "connect stays on TCP: Configuration error", NOT_OURS);
+    assert_counted(&bed, &[], &["PEER_NO_SMC 1"]);
+}
+
+/// It sees its own processes alone, and its peer's descriptors not at all.
+#[test]
+fn a_client_in_another_namespace_of_processes() {
+    let Some((bed, python)) = bed("reasons-processes") else { return };
+    let (Some(unshare), true) = (installed(&["unshare"]), sys::euid() == 0) else {
+        println!("skipped: a namespace of processes needs root and unshare");
+        return;
+    };
+    let port = free_port();
+    let inner = enabled(&bed, &python, "client", port, "");
+    let mut client = Command::new(unshare);
+    client
+        .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    client.env("SMC_REGISTRY_DIR", bed.registry()).current_dir(bed.scratch.path());
+    let ends = start(&bed, port, enabled(&bed, &python, "server", port, ""), client);
+    let [of_client, of_server] = ["client", "server"].map(|end| format!("{end} TCP {NO_DEVICE}"));
+    assert_rows(&bed, &ends, &[&of_client, "listener", &of_server]);
+    assert_says(&ends.client, "connect stays on TCP: No ISM device for SMC-D found", NO_DEVICE);
+    assert_counted(&bed, &["NOSMCDDEV 1"], &["NOSMCDDEV 1"]);
 }
 
 /// It cannot even open the registry, so it counts nowhere.
@@ -409,10 +515,21 @@ fn a_registry_that_is_open_to_others() {
     std::fs::set_permissions(&registry, others_too).expect("our own");
     let client = bed.start(&mut enabled(&bed, &python, "client", port, ""), "client");
     let ends = Ends { server, client, port };
-    let rows = ["client", "server"].map(|end| format!("{end} TCP {NOT_OURS}"));
     assert_says(&ends.client, "connect stays on TCP: Configuration error", NOT_OURS);
-    // (The listener was announced while the registry was private.)
+    // (The server has used the registry since it was private, and finds no offer there.)
+    let rows = [format!("client TCP {NOT_OURS}"), format!("server TCP {NO_SMC}/{NOT_OURS}")];
     assert_rows(&bed, &ends, &[&rows[0], "listener", &rows[1]]);
+    assert_stats_note(&mut bed.tool_command("smcd").expect("this bed has tools"), NOT_OURS);
+}
+
+/// Where the registry should be stands what is no file.
+#[test]
+fn a_registry_that_is_no_plain_file() {
+    let Some((bed, python)) = bed("reasons-folder") else { return };
+    std::fs::create_dir(bed.registry().join(format!("isthmus.{}", sys::euid()))).expect("our own folder");
+    let ends = meet(&bed, &python, "", "");
+    let rows = ["client", "listener", "server"].map(|end| format!("{end} TCP {NOT_OURS}"));
+    assert_rows(&bed, &ends, &rows.each_ref().map(String::as_str));
     assert_stats_note(&mut bed.tool_command("smcd").expect("this bed has tools"), NOT_OURS);
 }
 
@@ -563,6 +680,7 @@ fn a_peer_that_is_gone() {
     let ends = start(&bed, port, server, enabled(&bed, &python, "client", port, "still"));
     assert_rows(&bed, &ends, &[&format!("client TCP {NO_SMC}")]);
     ends.server.signal(9);
-    assert_rows(&bed, &ends, &[&format!("client TCP {UNKNOWN}")]);
+    // (What the client has told was true when it told it.)
+    assert_shown(&bed, &ends, &[&format!("client TCP {UNKNOWN}")]);
     assert_says(&ends.client, "connect stays on TCP", NO_SMC);
 }

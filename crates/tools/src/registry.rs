@@ -155,21 +155,25 @@ fn users(directory: &Path) -> Vec<u32> {
 /// Opens what has the name if it is a file of `uid`.
 fn open_own(path: &Path, uid: u32) -> Result<File, String> {
     let about = path.symlink_metadata().map_err(|error| error.to_string())?;
-    if about.uid() != uid || !about.is_file() {
-        // Not even opened: it may be made to wait, or to do something.
-        return Err(format!("it does not belong to user {uid}"));
-    }
+    // Not even opened else: it may be made to wait, or to do something.
+    refuse_others(&about, uid)?;
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = File::options()
         .read(true)
         .custom_flags(flags.bits())
         .open(path)
         .map_err(|error| error.to_string())?;
-    let about = file.metadata().map_err(|error| error.to_string())?;
-    if about.uid() != uid || !about.is_file() {
-        return Err(format!("it does not belong to user {uid}"));
-    }
+    refuse_others(&file.metadata().map_err(|error| error.to_string())?, uid)?;
     Ok(file)
+}
+
+fn refuse_others(about: &fs::Metadata, uid: u32) -> Result<(), String> {
+    let what = match (about.is_file(), about.uid() == uid) {
+        (true, true) => return Ok(()),
+        (false, _) => "it is no plain file".to_string(),
+        (true, false) => format!("it does not belong to user {uid}"),
+    };
+    Err(format!("{what} ({}, {})", Reason::CNFERR, Reason::CNFERR.text()))
 }
 
 fn open(path: &Path, uid: u32) -> Result<Registry, String> {
@@ -327,5 +331,9 @@ mod tests {
         std::os::unix::fs::symlink("/dev/zero", folder.0.join(format!("isthmus.{me}"))).expect("a link");
         let (found, complaints) = all_in(&folder.0, me);
         assert_eq!((found.len(), complaints.len()), (0, 1));
+        assert!(
+            complaints[0].ends_with("it is no plain file (0x03000000, Configuration error)\n"),
+            "{complaints:?}"
+        );
     }
 }

@@ -1,9 +1,11 @@
 """Ends of connections that stay on TCP, each for a reason of its own: `refused.py server PORT [how]`, `refused.py client PORT [how]`."""
 import array
+import ctypes
 import os
 import resource
 import select
 import socket
+import struct
 import sys
 import time
 
@@ -12,6 +14,10 @@ how = sys.argv[3] if len(sys.argv) > 3 else ""
 host = os.environ.get("HOST", "127.0.0.1")
 TCP_FASTOPEN_CONNECT = 30
 TCP_ULP = 31
+TCP_MD5SIG = 14
+TCP_REPAIR = 19
+SO_TIMESTAMP = 29
+PR_SET_DUMPABLE = 4
 MSG_FASTOPEN = 0x20000000
 SO_ZEROCOPY = 60
 
@@ -126,6 +132,20 @@ def connect():
         conn.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, os.environ.get("DEVICE", "lo").encode() + b"\0")
     if how == "deferred":
         conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 5)
+    if how == "stamped":
+        conn.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMP, 1)
+    if how == "signed":
+        # For another peer: connections to this one carry no signature.
+        address = struct.pack("=HH4s120x", socket.AF_INET, 0, socket.inet_aton("198.18.9.9"))
+        conn.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG, address + struct.pack("=xxHi80s", 3, 0, b"key"))
+    if how == "repaired":
+        # (-1 ends it without a probe of the peer.)
+        conn.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+        conn.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, -1)
+    if how == "undumpable":
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    if how == "between":
+        os.seteuid(65534)
     if how == "zero-copy":
         conn.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
     if how == "few":

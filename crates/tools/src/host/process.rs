@@ -26,6 +26,8 @@ pub(crate) struct Process {
     pub(crate) has_registry: bool,
     /// If it has none: whether it has no descriptor left for one.
     pub(crate) lacks_descriptors: bool,
+    /// Whether its real, effective and saved users are not one, so that it takes none.
+    pub(crate) is_between_users: bool,
 }
 
 /// What the descriptors of a process refer to.
@@ -114,6 +116,7 @@ pub(super) fn describe(pid: u32, descriptors: Descriptors, folder: &Path) -> Pro
         sockets: descriptors.sockets,
         enabled_as,
         has_registry,
+        is_between_users: users(pid).is_some_and(|[real, effective, saved]| [real, saved] != [effective; 2]),
     }
 }
 
@@ -151,7 +154,7 @@ fn without_registry(pid: u32, folder: &Path) -> Option<u32> {
     }
     let wanted = variable(&environment, b"SMC_REGISTRY_DIR");
     let wanted = registry::directory(wanted.map(|value| std::ffi::OsString::from_vec(value.to_vec()).into()));
-    is_same_folder(pid, &wanted, folder).then(|| effective_user(pid)).flatten()
+    is_same_folder(pid, &wanted, folder).then(|| users(pid)).flatten().map(|[_, effective, _]| effective)
 }
 
 fn has_library(pid: u32) -> bool {
@@ -187,16 +190,17 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|about| (about.dev(), about.ino()))
 }
 
-fn effective_user(pid: u32) -> Option<u32> {
+/// Real, effective and saved user.
+fn users(pid: u32) -> Option<[u32; 3]> {
     let status = fs::read_to_string(path(pid, "status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().nth(1)?.parse().ok()
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let mut users = line.split_ascii_whitespace().map_while(|word| word.parse().ok());
+    Some([users.next()?, users.next()?, users.next()?])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        descriptors, effective_user, holds, is_library, is_same_folder, limit, registry_of, variable,
-    };
+    use super::{descriptors, holds, is_library, is_same_folder, limit, registry_of, users, variable};
     use std::net::TcpListener;
     use std::os::fd::AsRawFd;
     use std::path::Path;
@@ -255,6 +259,6 @@ mod tests {
         assert!(!is_same_folder(pid, &here, Path::new("/proc")));
         assert!(is_same_folder(pid, Path::new("/nowhere/x"), Path::new("/nowhere/x")));
         assert!(!is_same_folder(pid, Path::new("/nowhere/x"), &here));
-        assert_eq!(effective_user(pid), Some(os::process::euid()));
+        assert_eq!(users(pid), Some([os::process::euid(); 3]));
     }
 }

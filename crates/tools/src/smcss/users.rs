@@ -59,6 +59,7 @@ mod tests {
                 enabled_as: None,
                 has_registry: false,
                 lacks_descriptors: false,
+                is_between_users: false,
             });
         }
         let row = |inode| Row { inode, program: Some(Program { pid: 1, name: "x".into() }), ..blank(0) };

@@ -48,8 +48,15 @@ impl Judge<'_> {
         self.refusal(socket).or_else(|| self.fault(process)).or_else(lacking).unwrap_or(UNKNOWN)
     }
 
-    /// Why the process itself cannot use shared memory, whoever is at the other end.
+    /// Why the process itself cannot use shared memory, whoever is at the other end. A registry that it has
+    /// mapped it goes on using, whatever becomes of the file.
     fn fault(&self, process: &Process) -> Option<Reason> {
+        if process.has_registry {
+            return None;
+        }
+        if process.is_between_users {
+            return Some(Reason::CNFERR);
+        }
         let mismatch = || self.known.has_another_version(process).then_some(Reason::VERSMISMAT);
         self.known.faults.get(&process.enabled_as?).copied().or_else(mismatch)
     }
@@ -60,15 +67,16 @@ impl Judge<'_> {
     }
 
     /// What the process at the other end has written down: of its socket, or of the listener that the
-    /// connection came to. One without descriptors could not.
+    /// connection came to. One without descriptors could not, nor one that can use no registry.
     pub(super) fn refusal_of_peer(&self, socket: &Socket) -> Option<Reason> {
         let of_listener = || {
             let mut listeners = self.host.listeners(socket.namespace, socket.remote);
             listeners.find_map(|one| self.refusal(one))
         };
         let of_peer = |peer: &Socket| {
-            let lacks = self.host.holders(peer.inode).any(|holder| holder.lacks_descriptors);
-            self.refusal(peer).or(lacks.then_some(Reason::MEM))
+            let lacking = |holder: &Process| holder.lacks_descriptors.then_some(Reason::MEM);
+            let unable = |holder| lacking(holder).or_else(|| self.fault(holder));
+            self.refusal(peer).or_else(|| self.host.holders(peer.inode).find_map(unable))
         };
         self.host.peer(socket).and_then(of_peer).or_else(of_listener)
     }

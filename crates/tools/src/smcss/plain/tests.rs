@@ -37,7 +37,16 @@ fn connected() -> Vec<Socket> {
 fn process(pid: u32, enabled_as: Option<u32>, inodes: &[u64]) -> Process {
     let sockets = inodes.iter().map(|inode| (*inode as u32, *inode)).collect();
     let name = format!("prog{pid}");
-    Process { pid, name, sockets, enabled_as, has_registry: false, lacks_descriptors: false }
+    let is_between_users = false;
+    Process {
+        pid,
+        name,
+        sockets,
+        enabled_as,
+        has_registry: false,
+        lacks_descriptors: false,
+        is_between_users,
+    }
 }
 
 /// A host where process 1 has the client and process 2 has the rest, each enabled as told.
@@ -130,6 +139,11 @@ fn a_registry_that_cannot_be_used_is_the_reason() {
     let wanted = Mode::Tcp { reason: Reason::NOSMCDDEV.0, peer: 0 };
     assert_eq!(rows.iter().map(|(_, row)| row.mode).collect::<Vec<_>>(), [wanted; 3]);
     assert_eq!(rows[0].1.state, State::LISTEN);
+    // Whoever has mapped it before goes on using it.
+    let mut theirs = Host::over(connected());
+    theirs.add(Process { has_registry: true, ..process(1, Some(USER), &[CLIENT]) });
+    theirs.add(process(2, Some(USER), &[LISTENER, SERVER]));
+    assert_eq!(codes(&theirs, &known), [(CLIENT, NO_SMC), (SERVER, Reason::NOSMCDDEV.0)]);
 }
 
 #[test]
@@ -163,6 +177,14 @@ fn a_process_without_descriptors_has_no_memory() {
     host.add(Process { lacks_descriptors: true, ..process(1, Some(USER), &[CLIENT]) });
     host.add(process(2, Some(USER), &[LISTENER, SERVER]));
     assert_eq!(codes(&host, &announced()), [(CLIENT, Reason::MEM.0), (SERVER, NO_SMC)]);
+}
+
+#[test]
+fn a_process_between_two_users_takes_no_registry() {
+    let mut host = Host::over(connected());
+    host.add(Process { is_between_users: true, ..process(1, Some(USER), &[CLIENT]) });
+    host.add(Process { is_between_users: true, has_registry: true, ..process(2, Some(USER), &[SERVER]) });
+    assert_eq!(codes(&host, &announced()), [(CLIENT, Reason::CNFERR.0), (SERVER, NO_SMC)]);
 }
 
 #[test]
