@@ -51,10 +51,8 @@ fn compares(name: &str, tests: usize) {
     let study = &comparison["study"];
     let lines = study["samples"].as_array().expect("samples");
     let ways = study["plan"]["groups"][0]["contenders"].as_array().map_or(0, Vec::len);
-    assert!(
-        study["notes"].to_string().contains("whole seconds") && study["machine"]["cpus"].is_u64(),
-        "{study}"
-    );
+    let is_noted = study["notes"].to_string().contains("whole seconds");
+    assert!(is_noted && study["machine"]["cpus"].is_u64(), "{study}");
     assert_eq!(lines.len(), tests * ways, "{comparison}");
     for line in lines {
         assert!(is_plausible(line) && runs_over_its_path(line, 4), "{line}");

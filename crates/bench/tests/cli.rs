@@ -52,10 +52,8 @@ fn a_sweep_ends_with_idle_connections() {
     let said = text(&shown.stdout);
     assert!(shown.status.success(), "{said}{}", text(&shown.stderr));
     assert!(said.contains("size=1048576") && said.contains("idle connections"), "{said}");
-    assert!(
-        said.lines().any(|line| line.trim_start().starts_with("tcp-loopback") && line.contains("KiB")),
-        "{said}"
-    );
+    let is_row = |line: &str| line.trim_start().starts_with("tcp-loopback") && line.contains("KiB");
+    assert!(said.lines().any(is_row), "{said}");
 }
 
 #[test]
@@ -103,10 +101,8 @@ fn nonsense_is_answered_with_one_sentence_and_status_2() {
     let app = "invalid value 'x' for '<NAME>' [possible values: redis, nginx, postgres, memcached]";
     assert_eq!(said(&["app", "x"]), format!("smc_bench: {app}: see --help\n"));
     let round = said(&["compare", "--round", "1"]);
-    assert!(
-        round.contains("unexpected argument '--round' found; a similar argument exists: '--rounds'"),
-        "{round}"
-    );
+    let similar = "unexpected argument '--round' found; a similar argument exists: '--rounds'";
+    assert!(round.contains(similar), "{round}");
     let seconds = said(&["idle", "--seconds", "-1"]);
     assert!(seconds.contains(": a number of seconds from 0.01 to 3600 is wanted"), "{seconds}");
     // Said of each place where it stands, it would be said four times.
@@ -187,12 +183,9 @@ fn a_full_disk_costs_the_file_and_not_the_results() {
 #[test]
 fn two_studies_stand_beside_each_other_under_a_warning() {
     let two = run(&["report", SAVED, SAVED]);
-    assert!(
-        two.status.success() && text(&two.stdout).starts_with("these are two runs"),
-        "{}",
-        text(&two.stdout)
-    );
-    assert!(text(&two.stdout).contains("1.00x") && text(&two.stdout).contains("overlapping"));
+    let said = text(&two.stdout);
+    assert!(two.status.success() && said.starts_with("these are two runs"), "{said}");
+    assert!(said.contains("1.00x") && said.contains("overlapping"), "{said}");
     let refused = run(&["report", SAVED, SAVED, SAVED]);
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0));
     assert!(text(&refused.stderr).contains("two beside each other"));

@@ -185,11 +185,8 @@ fn tables_have_uperfs_columns() {
     for start in ["Txn1 ", "Txn2 ", "Txn4 ", "Total ", "Group0 ", "Thr0 ", "Thr1 "] {
         let line = text.lines().rfind(|line| line.starts_with(start) && line.contains("op/s"));
         let line = line.unwrap_or_else(|| panic!("no line of {start}in {text}"));
-        assert_eq!(
-            (line.find('/'), line.find("(s) = "), line.rfind("op/s")),
-            (Some(18), Some(26), Some(56)),
-            "{line}"
-        );
+        let columns = [line.find('/'), line.find("(s) = "), line.rfind("op/s")];
+        assert_eq!(columns, [18, 26, 56].map(Some), "{line}");
     }
     for head in ["Group Details", "Strand Details", "Netstat statistics for this run", "Run Statistics"] {
         assert!(text.contains(&format!("\n{head}\n")), "{head}");

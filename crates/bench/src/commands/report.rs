@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 
-use crate::compare::two::beside;
-use crate::report::{Files, load, show};
+use crate::report::{Files, beside, load, show};
 
 /// Which study, and in which forms.
 #[derive(Args, Clone, Debug)]

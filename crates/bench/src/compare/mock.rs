@@ -23,26 +23,15 @@ use uperf::result::{Connections, HostUsage, Latency, Run, Usage};
 
 /// Three rounds of a second.
 pub(crate) fn plan(profiles: &[&str], connections: &[u32], paths: &[Path]) -> Plan {
-    let settings = profiles.iter().flat_map(|profile| connections.iter().map(|n| setting(profile, *n)));
     let contenders: Vec<Contender> = paths.iter().copied().map(Contender::new).collect();
-    let groups = settings.map(|setting| Group {
-        setting,
-        baseline: contenders[0].clone(),
-        contenders: contenders.clone(),
-    });
-    Plan { groups: groups.collect(), rounds: 3, warm_up: Duration::from_millis(500), budget: None }
-}
-
-/// One second of `profile`.
-pub(crate) fn setting(profile: &str, connections: u32) -> Setting {
-    let duration = Duration::from_secs(1);
-    Setting {
-        profile: profile.into(),
-        connections,
-        server: Server::Threads,
-        variables: BTreeMap::new(),
-        duration,
-    }
+    let group = |profile: &str, connections: u32| {
+        let (server, variables, duration) = (Server::Threads, BTreeMap::new(), Duration::from_secs(1));
+        let setting = Setting { profile: profile.into(), connections, server, variables, duration };
+        Group { setting, baseline: contenders[0].clone(), contenders: contenders.clone() }
+    };
+    let of = |profile: &&str| connections.iter().map(|n| group(profile, *n)).collect::<Vec<_>>();
+    let groups = profiles.iter().flat_map(of).collect();
+    Plan { groups, rounds: 3, warm_up: Duration::from_millis(500), budget: None }
 }
 
 /// Counters after a time in which one CPU had 100 s: of `work` seconds `own` were ours, and `steal` were stolen.

@@ -24,7 +24,6 @@ pub(crate) mod quiet;
 pub(crate) mod stats;
 pub(crate) mod study;
 pub(crate) mod summary;
-pub(crate) mod two;
 pub(crate) mod verdict;
 pub(crate) mod world;
 

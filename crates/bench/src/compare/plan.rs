@@ -35,6 +35,19 @@ pub(crate) struct Setting {
     pub(crate) duration: Duration,
 }
 
+impl Setting {
+    /// Profile, variables and an unusual server: what a row is called.
+    pub(crate) fn workload(&self) -> String {
+        let mut name = self.profile.clone();
+        self.variables.iter().for_each(|(variable, value)| name += &format!(" {variable}={value}"));
+        name + match self.server {
+            Server::Threads => "",
+            Server::Processes => " (server processes)",
+            Server::Epoll => " (epoll server)",
+        }
+    }
+}
+
 /// What the bytes go over: one side of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Contender {

@@ -129,10 +129,7 @@ mod tests {
         let both = Distribution::merged([&run(&[(100, 980), (2000, 10)]), &run(&[(100, 9), (5000, 1)])]);
         let both = both.expect("passes were timed");
         assert_eq!((both.passes(), both.at_ns(0.5), both.at_ns(0.999)), (1000, 100.0, 2000.0));
-        assert_eq!(
-            [0.0, 0.989, 0.990, 1.0].map(|quantile| both.at_ns(quantile)),
-            [100.0, 100.0, 2000.0, 5000.0]
-        );
+        assert_eq!([0.0, 0.989, 0.990, 1.0].map(|at| both.at_ns(at)), [100.0, 100.0, 2000.0, 5000.0]);
         assert!(Distribution::merged([&run(&[])]).is_none());
     }
 }

@@ -84,7 +84,7 @@ impl Study {
     /// `profile, N connections over contender`, for sentences.
     pub(crate) fn name(&self, turn: Turn) -> String {
         let Some((group, contender)) = self.contender(turn) else { return "an unknown cell".into() };
-        format!("{}, {} over {contender}", group.setting.profile, connections(group.setting.connections))
+        format!("{}, {} over {contender}", group.setting.workload(), connections(group.setting.connections))
     }
 }
 

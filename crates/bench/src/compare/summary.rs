@@ -209,10 +209,8 @@ mod tests {
         let study = slowing();
         let lines = Reading::new(&study).lines();
         assert!(lines[0].is_baseline() && lines[0].times_better(Metric::Rate).is_none());
-        assert_eq!(
-            lines[0].values[&Metric::Rate].ratio.map(|ratio| (ratio.min, ratio.max)),
-            Some((1.0, 1.0))
-        );
+        let ratio = lines[0].values[&Metric::Rate].ratio;
+        assert_eq!(ratio.map(|ratio| (ratio.min, ratio.max)), Some((1.0, 1.0)));
     }
 
     #[test]

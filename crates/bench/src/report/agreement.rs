@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::compare::judge::judge;
-use crate::compare::metric::Metric;
+use crate::compare::metric::{ALL, Metric};
 use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study};
 use crate::compare::plan::Plan;
 use crate::compare::study::Study;
@@ -81,36 +81,67 @@ fn records<'a>(all: &'a [Record], profile: &str, metric: Metric) -> Vec<&'a Reco
     all.iter().filter(|one| one.profile == profile && one.metric == metric && one.ratio.is_some()).collect()
 }
 
-#[test]
-fn charts_and_tables_show_the_ratios_that_are_saved() {
-    let study = example();
-    let saved: serde_json::Value = serde_json::from_str(&json::emit(&study).expect("JSON")).expect("JSON");
+/// As the file has them.
+fn saved(study: &Study) -> Vec<Record> {
+    let saved: serde_json::Value = serde_json::from_str(&json::emit(study).expect("JSON")).expect("JSON");
     let saved: Vec<Record> = serde_json::from_value(saved["summary"].clone()).expect("records");
-    assert_eq!(saved, csv::records(&study));
-    let page = elements(&html::emit(&study).expect("a page"));
-    let of = |class: &str| -> Vec<&Element> {
-        page.iter().filter(|one| one.name == "text" && one.attribute("class") == Some(class)).collect()
-    };
-    let (mut ratios, tables) = (of("value").into_iter(), all(&study));
-    for (profile, main) in [("rr1c-200x1000", Metric::Rate), ("str-readx30k", Metric::Throughput)] {
-        for (metric, table) in [(main, &tables[0]), (Metric::CpuPerGigabit, &tables[1])] {
-            let column = table.header.iter().position(|name| name.contains("vs tcp-veth")).expect("a ratio");
-            for record in records(&saved, profile, metric) {
-                let shown = units::ratio(metric, record.ratio.expect("chosen so"));
-                assert_eq!(ratios.next().map(|one| one.text.clone()), Some(shown.clone()), "{record:?}");
-                let is_row = |cells: &[String]| {
-                    cells[..3] == [profile.to_owned(), record.connections.to_string(), record.over.clone()]
-                };
-                let row = table.rows.iter().find(|row| is_row(&row.cells)).expect("a row");
-                let cell = &row.cells[column];
-                assert!(
-                    *cell == shown || (record.over == record.baseline && cell.is_empty()),
-                    "{cell} {shown}"
-                );
-            }
+    assert_eq!(saved, csv::records(study));
+    saved
+}
+
+#[test]
+fn every_cell_of_a_table_is_a_number_that_is_saved() {
+    let study = example();
+    let (saved, mut looked_at) = (saved(&study), 0);
+    for (table, row) in all(&study).iter().flat_map(|table| table.rows.iter().map(move |row| (table, row))) {
+        let [profile, count, over] = [0, 1, 2].map(|name| &row.cells[name]);
+        let is_own =
+            |one: &Record| (&one.profile, &one.connections.to_string(), &one.over) == (profile, count, over);
+        let of = |metric| saved.iter().find(|one| one.metric == metric && is_own(one)).expect("it is saved");
+        let speed = if profile.starts_with("str") { Metric::Throughput } else { Metric::Rate };
+        let main = if table.title == "Cost" { Metric::CpuPerGigabit } else { speed };
+        let cells = table.header.iter().zip(&row.cells).skip(table.names);
+        for (column, cell) in cells.filter(|(_, cell)| !cell.is_empty()) {
+            let (main, shown) = (of(main), |metric| units::show(metric, of(metric).value));
+            let expected = match (column.as_str(), main.ratio.zip(main.ratio_min.zip(main.ratio_max))) {
+                ("rate", _) => shown(speed),
+                ("mean", _) => shown(Metric::TransactionTime),
+                ("CPU/transaction", _) => shown(Metric::CpuPerTransaction),
+                ("switches", _) => shown(Metric::SwitchesPerTransaction),
+                ("CPU us/Gb", _) => units::grouped(of(Metric::CpuPerGigabit).value),
+                ("server us/Gb", _) => units::grouped(of(Metric::ServerCpuPerGigabit).value),
+                ("host us/Gb", _) => units::grouped(of(Metric::HostCpuPerGigabit).value),
+                ("min..max", _) => units::show_range(main.metric, main.min, main.max),
+                ("ratio min..max", Some((_, (min, max)))) => units::ratio_range(main.metric, min, max),
+                ("vs tcp-veth" | "CPU vs tcp-veth", Some((ratio, _))) => units::ratio(main.metric, ratio),
+                (name, _) => shown(ALL.iter().find(|about| about.title == name).expect("a metric").metric),
+            };
+            assert_eq!(*cell, expected, "{column} of {:?}", row.cells);
+            looked_at += 1;
         }
     }
-    assert!(ratios.next().is_none(), "every bar was looked at");
+    assert!(looked_at > 100, "{looked_at}");
+}
+
+#[test]
+fn every_bar_shows_the_ratio_and_the_number_that_are_saved() {
+    let study = example();
+    let (saved, page) = (saved(&study), elements(&html::emit(&study).expect("a page")));
+    let of = |class: &str| -> Vec<String> {
+        let is_one = |one: &&Element| one.name == "text" && one.attribute("class") == Some(class);
+        page.iter().filter(is_one).map(|one| one.text.clone()).collect()
+    };
+    let mut expected = vec![];
+    for (profile, main) in [("rr1c-200x1000", Metric::Rate), ("str-readx30k", Metric::Throughput)] {
+        for metric in [main, Metric::CpuPerGigabit] {
+            let records = records(&saved, profile, metric);
+            let scale = units::unit(metric, records.iter().map(|one| one.value)).0;
+            expected.extend(records.iter().map(|one| {
+                (units::ratio(metric, one.ratio.expect("chosen so")), units::grouped(one.value / scale))
+            }));
+        }
+    }
+    assert_eq!(of("value").into_iter().zip(of("more")).collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -121,8 +152,6 @@ fn the_same_ratio_read_the_other_way_round_is_its_inverse() {
         records(&saved, "rr1c-200x1000", metric).iter().map(|one| one.ratio.unwrap_or(0.0)).collect()
     };
     let (rates, times): (Vec<f64>, Vec<f64>) = (ratio(Metric::Rate), ratio(Metric::TransactionTime));
-    assert!(
-        rates.iter().zip(&times).all(|(rate, time)| (rate * time - 1.0).abs() < 1e-9),
-        "{rates:?} {times:?}"
-    );
+    let is_inverse = |(rate, time): (&f64, &f64)| (rate * time - 1.0).abs() < 1e-9;
+    assert!(rates.iter().zip(&times).all(is_inverse), "{rates:?} {times:?}");
 }

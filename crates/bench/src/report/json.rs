@@ -77,11 +77,8 @@ mod tests {
         let text = emit(&study(plan, &mut MockExecutor::default())).expect("saved");
         let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let first = &value["summary"][0];
-        assert_eq!(
-            (first["metric"].as_str(), first["value"].as_f64()),
-            (Some("rate"), Some(1000.0)),
-            "{first}"
-        );
+        let of = (first["metric"].as_str(), first["value"].as_f64());
+        assert_eq!(of, (Some("rate"), Some(1000.0)), "{first}");
     }
 
     #[test]
@@ -90,9 +87,7 @@ mod tests {
         assert!(error("[1, 2]").starts_with("this is not what --json saves"));
         let study = study(plan(&["rr"], &[1], &[Path::Smc]), &mut MockExecutor::default());
         let newer = emit(&study).expect("saved").replace(FORMAT, "smc_bench study 2");
-        assert_eq!(
-            error(&newer),
-            format!("its format is \"smc_bench study 2\", this program reads \"{FORMAT}\"")
-        );
+        let refused = format!("its format is \"smc_bench study 2\", this program reads \"{FORMAT}\"");
+        assert_eq!(error(&newer), refused);
     }
 }

@@ -11,6 +11,7 @@ mod json;
 mod markdown;
 mod table;
 mod text;
+mod two;
 mod units;
 
 use std::io::{self, Write};
@@ -19,6 +20,7 @@ use anyhow::Context;
 
 pub(crate) use self::files::Files;
 pub(crate) use self::json::load;
+pub(crate) use self::two::beside;
 use crate::compare::study::Study;
 use uperf::say;
 

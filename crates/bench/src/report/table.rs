@@ -13,7 +13,7 @@ use crate::compare::stats::Spread;
 use crate::compare::study::Extra;
 use crate::compare::summary::{Line, Reading};
 use crate::path::Path;
-use crate::report::units::{grouped, ratio, ratio_range, show, show_range, workload};
+use crate::report::units::{grouped, ratio, ratio_range, show, show_range};
 
 /// Workload, connections and path.
 const NAMES: usize = 3;
@@ -80,7 +80,7 @@ fn columns(header: &str) -> Vec<&str> {
 fn rows(lines: &[Line<'_>], numbers: impl Fn(&Line<'_>) -> Vec<String>) -> Vec<Row> {
     let row = |line: &Line<'_>| {
         let setting = &line.group.setting;
-        let names = [workload(setting), setting.connections.to_string(), line.contender.to_string()];
+        let names = [setting.workload(), setting.connections.to_string(), line.contender.to_string()];
         let class = match (line.turn.contender == 0, line.contender.path == Path::Smc) {
             (true, true) => "first hero",
             (true, false) => "first",

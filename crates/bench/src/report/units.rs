@@ -2,8 +2,6 @@
 
 use crate::compare::digits::figure;
 use crate::compare::metric::Metric;
-use crate::compare::plan::Setting;
-use uperf::Server;
 
 /// One value of `metric`.
 pub(crate) fn show(metric: Metric, value: f64) -> String {
@@ -94,18 +92,6 @@ pub(crate) fn ratio_range(metric: Metric, low: f64, high: f64) -> String {
 /// A part of a whole: `4.7 %`.
 pub(crate) fn percent(part: f64) -> String {
     format!("{} %", figure(part * 100.0))
-}
-
-/// The profile and whatever else is unusual about a setting, connections excepted.
-pub(crate) fn workload(setting: &Setting) -> String {
-    let mut name = setting.profile.clone();
-    setting.variables.iter().for_each(|(variable, value)| name += &format!(" {variable}={value}"));
-    match setting.server {
-        Server::Threads => {}
-        Server::Processes => name += " (server processes)",
-        Server::Epoll => name += " (epoll server)",
-    }
-    name
 }
 
 #[cfg(test)]

@@ -120,10 +120,8 @@ fn under_way(slave: &Slave, file: &std::path::Path) -> ends::Process {
     let mut line = String::new();
     while !line.contains("name:Txn2") || line.contains("nr_ops:0") {
         line.clear();
-        assert!(
-            std::io::BufRead::read_line(&mut output, &mut line).expect("a line") > 0,
-            "it ended too early"
-        );
+        let read = std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
+        assert!(read > 0, "it ended too early");
     }
     let mut rest = output.into_inner();
     // The pipe must not fill up, nor break.

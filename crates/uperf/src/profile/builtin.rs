@@ -166,10 +166,8 @@ mod tests {
             let measured =
                 group.transactions.iter().find(|transaction| transaction.name == "measured").unwrap();
             assert_eq!(measured.until, Until::Duration(Duration::from_secs(30)));
-            assert_eq!(
-                measured.rate.map(Into::into),
-                ["rate-200x1000", "paced"].contains(&builtin.name).then_some(1000_u32)
-            );
+            let rate = ["rate-200x1000", "paced"].contains(&builtin.name).then_some(1000_u32);
+            assert_eq!(measured.rate.map(Into::into), rate);
             let connect = &group.transactions[0].flowops[0].options;
             assert_eq!(connect.remotehost.as_deref(), Some("127.0.0.1"));
             assert_eq!((connect.protocol, connect.tcp_nodelay), (Protocol::Tcp, true));

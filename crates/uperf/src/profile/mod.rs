@@ -159,14 +159,10 @@ mod tests {
         assert_eq!(sentence("pings"), format!("pings: {neither}: did you mean `ping`?"));
         assert_eq!(sentence("./x/y.xml"), format!("./x/y.xml: {neither}: known are {}", names.join(", ")));
         assert!(sentence("/").starts_with("/: cannot read this file: "));
-        assert_eq!(
-            sentence("/dev/zero"),
-            "/dev/zero: cannot read this file: it has more than 1048576 bytes, so it is no profile"
-        );
-        assert_eq!(
-            sentence("/dev/null"),
-            "/dev/null: there is no <group> in this profile: nothing would be done"
-        );
+        let endless = "cannot read this file: it has more than 1048576 bytes, so it is no profile";
+        assert_eq!(sentence("/dev/zero"), format!("/dev/zero: {endless}"));
+        let empty = "there is no <group> in this profile: nothing would be done";
+        assert_eq!(sentence("/dev/null"), format!("/dev/null: {empty}"));
     }
 
     #[test]
@@ -189,10 +185,7 @@ mod tests {
         let start =
             "none of the profiles ping, rate-200x1000 has a variable `count`: known are duration, h, ";
         assert!(sentence.starts_with(start), "{sentence}");
-        assert!(
-            refuse(&["dreams".to_owned()], "count").is_ok(),
-            "that there is no such profile is said later"
-        );
+        assert!(refuse(&["dreams".to_owned()], "count").is_ok(), "no such profile: that is said later");
     }
 
     #[test]

@@ -12,12 +12,8 @@ use crate::path::Path;
 use uperf::Server;
 
 fn pace() -> Pace {
-    Pace {
-        duration: Duration::from_secs(1),
-        rounds: 3,
-        warm_up: Duration::from_millis(100),
-        ..Pace::default()
-    }
+    let (duration, warm_up) = (Duration::from_secs(1), Duration::from_millis(100));
+    Pace { duration, rounds: 3, warm_up, ..Pace::default() }
 }
 
 /// The whole suite; SMC is `times` as fast as everything else, at `cost` of its CPU time, and what it must not cost at

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::compare::digits::{bytes, connections, figure};
 use crate::compare::judge::{Judged, tally};
 use crate::compare::metric::Metric;
-use crate::compare::plan::Contender;
+use crate::compare::plan::{Contender, Setting};
 use crate::compare::quantity;
 use crate::compare::quiet::{Interference, is_disturbed, refusal};
 use crate::compare::study::{Axis, Ending, Sample, Study};
@@ -28,16 +28,20 @@ pub(crate) fn warnings(study: &Study) -> Vec<String> {
     all.extend(failures(study));
     match study.ending {
         Ending::Complete => {}
-        Ending::Interrupted => all.push(format!("interrupted after {}", runs(study))),
+        Ending::Interrupted => all.push(ended("interrupted", study)),
         Ending::OutOfTime => {
-            all.push(format!("ended after {}: another round would have taken too long", runs(study)))
+            all.push(format!("{}: another round would have taken too long", ended("ended", study)))
         }
     }
     all
 }
 
-fn runs(study: &Study) -> String {
-    format!("{} of {} runs", study.samples.len(), study.plan.runs())
+/// Idle connections and probes are not planned as runs are.
+fn ended(how: &str, study: &Study) -> String {
+    match study.plan.runs() {
+        0 => how.into(),
+        all => format!("{how} after {} of {all} runs", study.samples.len()),
+    }
 }
 
 fn over(study: &Study, path: Path) -> impl Iterator<Item = &Sample> {
@@ -216,32 +220,34 @@ pub(crate) fn headline(reading: &Reading<'_>) -> Vec<String> {
             .filter_map(|all| best(reading, all))
             .collect();
     }
-    let of = |line: &Line<'_>| (line.group.setting.profile.clone(), line.group.baseline.clone());
+    // Along sizes the size stands beside each number.
+    let is_sized = reading.study.axis == Axis::Size;
+    let name = |one: &Setting| if is_sized { one.profile.clone() } else { one.workload() };
+    let of = |line: &Line<'_>| (name(&line.group.setting), line.group.baseline.clone());
     let mut seen: Vec<(String, Contender)> = lines.iter().map(of).collect();
     seen.dedup();
     let sentence = |wanted: &(String, Contender)| {
         let own: Vec<&Line<'_>> = lines.iter().filter(|line| of(line) == *wanted).collect();
-        sentence(reading, &own)
+        sentence(reading, &wanted.0, &own)
     };
     seen.iter().filter_map(sentence).collect()
 }
 
 /// `rr1c-200x1000 over smc: 21.5 times the transactions per second of tcp-veth on 1 connection, 9.8 times on 50
 /// connections`, said of lines of one profile.
-fn sentence(reading: &Reading<'_>, lines: &[&Line<'_>]) -> Option<String> {
+fn sentence(reading: &Reading<'_>, name: &str, lines: &[&Line<'_>]) -> Option<String> {
     let hero = lines.iter().map(|line| line.contender).find(|who| who.path == Path::Smc)?;
     let chosen: Vec<&&Line<'_>> = lines.iter().filter(|line| line.contender == hero).collect();
     let part = |line: &&&Line<'_>| {
         let metric = reading.main_metric(line.turn.group);
-        Some((figure(line.times_better(metric)?), place(line), noun(metric, &line.group.baseline)))
+        Some((figure(line.times_better(metric)?), place(reading, line), noun(metric, &line.group.baseline)))
     };
     let parts: Vec<(String, String, String)> = chosen.iter().filter_map(part).collect();
     let shown = few(&parts).into_iter().enumerate().map(|(i, (times, place, noun))| {
         if i == 0 { format!("{times} times{noun} {place}") } else { format!("{times} times {place}") }
     });
     let shown: Vec<String> = shown.collect();
-    let profile = &lines.first()?.group.setting.profile;
-    (!shown.is_empty()).then(|| format!("{profile} over {hero}: {}", shown.join(", ")))
+    (!shown.is_empty()).then(|| format!("{name} over {hero}: {}", shown.join(", ")))
 }
 
 /// All, or of many the first, the middle and the last.
@@ -254,8 +260,8 @@ fn few<T>(all: &[T]) -> Vec<&T> {
 }
 
 /// Where a ratio was measured.
-fn place(line: &Line<'_>) -> String {
-    match line.group.setting.variables.get("size") {
+fn place(reading: &Reading<'_>, line: &Line<'_>) -> String {
+    match line.group.setting.variables.get("size").filter(|_| reading.study.axis == Axis::Size) {
         Some(size) => format!("with messages of {}", size.parse().map_or(size.clone(), bytes)),
         None => format!("on {}", connections(line.group.setting.connections)),
     }
@@ -268,7 +274,7 @@ fn best(reading: &Reading<'_>, lines: &[Line<'_>]) -> Option<String> {
     let best = lines.iter().max_by(|a, b| times(a).total_cmp(&times(b)))?;
     let (profile, what) = (&best.group.setting.profile, noun(metric, &best.group.baseline));
     let times = figure(best.times_better(metric)?);
-    Some(format!("{profile} {}: {times} times{what} over {}", place(best), best.contender))
+    Some(format!("{profile} {}: {times} times{what} over {}", place(reading, best), best.contender))
 }
 
 fn noun(metric: Metric, baseline: &Contender) -> String {

@@ -29,6 +29,16 @@ fn a_quiet_study_is_summed_up() {
 }
 
 #[test]
+fn what_differs_in_more_than_connections_has_a_sentence_of_its_own() {
+    let mut plan = plan(&["rr"], &[10, 10], &[Path::TcpVeth, Path::Smc]);
+    plan.groups[1].setting.server = uperf::Server::Epoll;
+    plan.groups[1].setting.variables.insert("size".into(), "64".into());
+    let said = headline(&Reading::new(&study(plan, &mut MockExecutor::new(faster)))).join("\n");
+    let sentence = "\nrr size=64 (epoll server) over smc: 21.5 times";
+    assert!(said.contains(sentence) && said.lines().count() == 2, "{said}");
+}
+
+#[test]
 fn a_busy_machine_gets_no_verdict() {
     let plan = plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]);
     let mut executor = MockExecutor::new(faster).taking(Duration::from_secs(1));

@@ -84,12 +84,8 @@ fn a_browser_draws_every_page_in_light_and_dark_and_has_nothing_to_complain_of()
         let colours: BTreeSet<&[u8; 3]> = shown.pixels.iter().collect();
         assert!(colours.len() > COLOURS, "{}: {} colours", study.title, colours.len());
         assert_eq!(shown.console, Vec::<String>::new(), "{}", study.title);
-        assert_eq!(
-            shown.pixels[0].iter().all(|part| *part > 128),
-            is_light,
-            "paper is {:?}",
-            shown.pixels[0]
-        );
+        let paper = shown.pixels[0];
+        assert_eq!(paper.iter().all(|part| *part > 128), is_light, "paper is {paper:?}");
     }
     // What would be seen if a page asked for more than itself: this test can fail.
     let page = emit(&example::compared()).expect("a page");

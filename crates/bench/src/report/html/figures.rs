@@ -13,7 +13,7 @@ use crate::compare::metric::Metric;
 use crate::compare::plan::Setting;
 use crate::compare::study::Axis;
 use crate::compare::summary::{Line, Reading, groups};
-use crate::report::units::{grouped, ratio, unit, workload};
+use crate::report::units::{grouped, ratio, unit};
 use uperf::profile::builtin;
 
 /// Drawings under one heading.
@@ -63,7 +63,7 @@ pub(super) fn about(axis: Axis, setting: &Setting) -> Option<String> {
 
 fn heading(reading: &Reading<'_>, line: &Line<'_>) -> String {
     let setting = &line.group.setting;
-    if reading.study.axis == Axis::Size { setting.profile.clone() } else { workload(setting) }
+    if reading.study.axis == Axis::Size { setting.profile.clone() } else { setting.workload() }
 }
 
 /// Speed, cost and distribution for each number of connections.

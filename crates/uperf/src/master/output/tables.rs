@@ -176,13 +176,9 @@ mod tests {
     #[test]
     fn a_line_is_uperfs_to_the_letter() {
         let counts = Counts { sent: 24_155_586, received: 120_777_933, operations: 241_251, errors: 0 };
-        assert_eq!(
-            summary("Txn2", counts, 1.0),
-            "Txn2      138.22M /   1.00(s) =     1.16Gb/s      241251op/s "
-        );
-        assert_eq!(
-            summary("Txn1", Counts::default(), 1.0),
-            "Txn1            0 /   1.00(s) =            0           0op/s "
-        );
+        let some = "Txn2      138.22M /   1.00(s) =     1.16Gb/s      241251op/s ";
+        assert_eq!(summary("Txn2", counts, 1.0), some);
+        let none = "Txn1            0 /   1.00(s) =            0           0op/s ";
+        assert_eq!(summary("Txn1", Counts::default(), 1.0), none);
     }
 }

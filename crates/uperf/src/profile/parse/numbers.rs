@@ -130,11 +130,8 @@ mod tests {
             assert!(sentence.starts_with(&format!("`{text}` is no time: ")), "{sentence}");
         }
         for text in ["5min", "5minutes", "1MIN"] {
-            let sentence = time(text).unwrap_err();
-            assert_eq!(
-                sentence,
-                format!("`{text}` would be milliseconds for uperf: write minutes as seconds")
-            );
+            let sentence = format!("`{text}` would be milliseconds for uperf: write minutes as seconds");
+            assert_eq!(time(text).unwrap_err(), sentence);
         }
         assert_eq!(time("18446744074"), Err("`18446744074` is too long: that is centuries".into()));
     }
@@ -143,10 +140,8 @@ mod tests {
     fn plain_numbers_are_digits() {
         assert_eq!(plain("0"), Ok(0));
         assert_eq!(plain("18446744073709551615"), Ok(u64::MAX));
-        assert_eq!(
-            plain("18446744073709551616").unwrap_err(),
-            "`18446744073709551616` is too large a number"
-        );
+        let large = plain("18446744073709551616").unwrap_err();
+        assert_eq!(large, "`18446744073709551616` is too large a number");
         for text in ["", "1k", "-1", "+1", "1.0", "ten"] {
             assert_eq!(plain(text), Err(format!("`{text}` is no plain number: digits alone are wanted")));
         }

@@ -75,21 +75,14 @@ fn a_request_response_profile_of_fifty_processes() {
   </group>
 </profile>"#;
     let connect = Options { remotehost: Some("10.1.2.3".into()), tcp_nodelay: true, ..Options::default() };
+    let write = flowop(10, 8, FlowopKind::Write, sized(200, 1));
+    let read = flowop(11, 8, FlowopKind::Read, sized(1000, 1));
+    let disconnect = flowop(14, 8, FlowopKind::Disconnect, Options::default());
+    let (once, long) = (Until::Iterations(1), Until::Duration(Duration::from_secs(300)));
     let transactions = vec![
-        plain_transaction("Txn0", Until::Iterations(1), vec![flowop(6, 8, FlowopKind::Connect, connect)]),
-        plain_transaction(
-            "Txn1",
-            Until::Duration(Duration::from_secs(300)),
-            vec![
-                flowop(10, 8, FlowopKind::Write, sized(200, 1)),
-                flowop(11, 8, FlowopKind::Read, sized(1000, 1)),
-            ],
-        ),
-        plain_transaction(
-            "Txn2",
-            Until::Iterations(1),
-            vec![flowop(14, 8, FlowopKind::Disconnect, Options::default())],
-        ),
+        plain_transaction("Txn0", once, vec![flowop(6, 8, FlowopKind::Connect, connect)]),
+        plain_transaction("Txn1", long, vec![write, read]),
+        plain_transaction("Txn2", once, vec![disconnect]),
     ];
     let group = Group { name: "Group0".into(), strands: 50, kind: StrandKind::Processes, transactions };
     assert_eq!(profile(text), Profile { name: "rr1c".into(), groups: vec![group] });
@@ -118,19 +111,10 @@ fn a_stream_profile_with_many_reads_to_a_flowop() {
 /// The shape of the frameworks that open one data port in a firewall.
 #[test]
 fn a_profile_with_threads_and_a_data_port() {
-    let text = r#"<profile name="stream-tcp-16384-2">
-<group nthreads="2">
-<transaction iterations="1">
-<flowop type="connect" options="remotehost=$h protocol=tcp port=30001"/>
-</transaction>
-<transaction duration="30">
-<flowop type=write options="count=16 size=16384"/>
-</transaction>
-<transaction iterations="1">
-<flowop type=disconnect />
-</transaction>
-</group>
-</profile>"#;
+    let text = r#"<profile name="stream-tcp-16384-2"> <group nthreads="2">
+<transaction iterations="1"> <flowop type="connect" options="remotehost=$h protocol=tcp port=30001"/> </transaction>
+<transaction duration="30"> <flowop type=write options="count=16 size=16384"/> </transaction>
+<transaction iterations="1"> <flowop type=disconnect /> </transaction> </group> </profile>"#;
     let group = &profile(text).groups[0];
     assert_eq!((group.kind, group.strands), (StrandKind::Threads, 2));
     assert_eq!(group.transactions[0].flowops[0].options.port, Some(30_001));
@@ -142,13 +126,10 @@ fn a_profile_with_threads_and_a_data_port() {
 fn groups_count_from_zero_and_have_names() {
     let group = |attributes: &str| format!("<group {attributes}><transaction/></group>\n");
     let text = group("nthreads='1k'") + &group("NPROCS=2 name='Readers'") + &group("nthreads=3");
-    let groups: Vec<_> = profile(&text).groups.into_iter().map(|g| (g.name, g.kind, g.strands)).collect();
-    let expected = [
-        ("Group0".to_owned(), StrandKind::Threads, 1024),
-        ("readers".to_owned(), StrandKind::Processes, 2),
-        ("Group2".to_owned(), StrandKind::Threads, 3),
-    ];
-    assert_eq!(groups, expected);
+    let groups = profile(&text).groups;
+    let groups: Vec<_> = groups.iter().map(|g| (g.name.as_str(), g.kind, g.strands)).collect();
+    let (threads, processes) = (StrandKind::Threads, StrandKind::Processes);
+    assert_eq!(groups, [("Group0", threads, 1024), ("readers", processes, 2), ("Group2", threads, 3)]);
 }
 
 #[test]
