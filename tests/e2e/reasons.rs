@@ -59,8 +59,8 @@ fn meet(bed: &Bed, python: &Path, of_server: &str, of_client: &str) -> Ends {
     start(bed, port, server, enabled(bed, python, "client", port, of_client))
 }
 
-/// Both ends, once it was the server that decided: on a machine that keeps it from the core for longer than a
-/// client waits, the client has said that nobody answers.
+/// Both ends, once it was the server that decided: on a machine that keeps it from the core for longer than
+/// a client waits, the client has said that nobody answers.
 fn answered_in_time(name: &str, of_server: &str) -> Option<(Bed, Ends)> {
     const TRIES: usize = 8;
     for _ in 0..TRIES {
@@ -112,8 +112,8 @@ fn assert_shown(bed: &Bed, ends: &Ends, wanted: &[&str]) {
     assert!(is_so, "smcss: {:#?}\nwanted: {wanted:#?}\n{said}", rows(bed, ends.port));
 }
 
-/// What smcss shows of an end that stays on TCP, that end has told under `smc_run -d`: the code before the slash is
-/// its own.
+/// What smcss shows of an end that stays on TCP, that end has told under `smc_run -d`: the code before the
+/// slash is its own.
 #[track_caller]
 fn assert_told(ends: &Ends, rows: &[&str]) {
     for row in rows {
@@ -283,8 +283,8 @@ fn a_client_that_is_bound_to_another_device() {
     assert_counted(&bed, &["OPTUNSUPP 1"], &["PEER_NO_SMC 1"]);
 }
 
-/// Options are judged by their values: a binding to the loopback device, zero-copy that no call asks for, and
-/// a deferral that memory needs no kernel for.
+/// Options are judged by their values: a binding to the loopback device, zero-copy that no call asks for,
+/// and a deferral that memory needs no kernel for.
 #[test]
 fn options_that_need_no_tcp_keep_shared_memory() {
     for (of_server, of_client) in [("deferred", ""), ("deferred-late", ""), ("", "device"), ("", "zero-copy")]
@@ -618,7 +618,8 @@ fn datagrams_are_no_fallback() {
     assert!(!has_registry && !client.output().err.contains("libsmc-preload"), "{}", client.output());
 }
 
-/// Started by something that cleans its environment: the library is not in it, and smcss knows nothing of it.
+/// Started by something that cleans its environment: the library is not in it, and smcss knows nothing of
+/// it.
 #[test]
 fn a_program_whose_environment_was_cleaned() {
     let Some((bed, python)) = bed("reasons-cleaned") else { return };

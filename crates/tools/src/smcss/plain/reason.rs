@@ -51,14 +51,12 @@ impl Judge<'_> {
     /// Why the process itself cannot use shared memory, whoever is at the other end. A registry that it has
     /// mapped it goes on using, whatever becomes of the file.
     fn fault(&self, process: &Process) -> Option<Reason> {
-        if process.has_registry {
-            return None;
-        }
+        let user = process.enabled_as.filter(|_| !process.has_registry)?;
         if process.is_between_users {
             return Some(Reason::CNFERR);
         }
         let mismatch = || self.known.has_another_version(process).then_some(Reason::VERSMISMAT);
-        self.known.faults.get(&process.enabled_as?).copied().or_else(mismatch)
+        self.known.faults.get(&user).copied().or_else(mismatch)
     }
 
     /// What the socket's own process has written down.
