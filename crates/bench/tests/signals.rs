@@ -108,8 +108,10 @@ fn connections_that_idle_are_left_at_once() {
 /// What no cell tells is measured behind the cells, of which this part of the suite has none.
 #[test]
 fn rounds_of_probes_end_after_the_current_one_or_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
     let mut there = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
     there.args(["inner", "cell", "--path", "smc", "--profile", "ping", "--seconds", "0.05"]);
+    there.env("TMPDIR", folder.path()).env("SMC_REGISTRY_DIR", folder.path());
     if !there.output().is_ok_and(|run| run.status.success()) {
         println!("skipped: smc is not here");
         return;
