@@ -47,6 +47,7 @@ mod cases_stack_all;
 mod cases_stall;
 mod cases_told;
 mod cases_turns;
+mod cases_unseen;
 mod cases_values;
 mod context;
 mod peer;
@@ -96,6 +97,7 @@ fn all() -> Vec<Case> {
         cases_dissolve::CASES,
         cases_peek::CASES,
         cases_reset::CASES,
+        cases_unseen::CASES,
         cases_control::CASES,
     ];
     groups.concat()
