@@ -134,7 +134,8 @@ pub struct SideBlock {
     pub pid: AtomicU32,
     /// SMC connection state as smcss numbers it.
     pub state: AtomicU32,
-    /// Processes that wait on an epoll set which they inherited and in which the socket is.
+    /// Processes that wait on an epoll set which they inherited and in which the socket is; [`CHANGED`] and
+    /// [`TELLS_REST`] besides.
     pub set_sharers: AtomicU32,
     /// The slot's generation, once more: on a line that every operation reads. Who finds another one than its
     /// own has nothing to do with the slot any more.
@@ -150,6 +151,13 @@ pub struct SideBlock {
     /// Sending calls of this side.
     pub tx: Line<Traffic>,
 }
+
+/// A bit of [`SideBlock::set_sharers`], above the count: a process has changed what such a set asks.
+pub const CHANGED: u32 = 1 << 31;
+/// The same: in such a set the doorbell stands for what is left in the ring, with the program's own data.
+pub const TELLS_REST: u32 = 1 << 30;
+/// The count beside them.
+pub const SHARERS: u32 = TELLS_REST - 1;
 
 /// Bits of [`SideBlock::closed`].
 pub struct ClosedBy;

@@ -125,6 +125,8 @@ flags! {
     STALLED = 28;
     /// A small SO_SNDBUF was set: the ring takes no more than TCP would.
     LIMITED = 29;
+    /// This process has changed what a set that others have as well asks of it.
+    CHANGED_SETS = 30;
 }
 
 #[cfg(test)]

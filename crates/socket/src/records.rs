@@ -13,8 +13,10 @@ use crate::{doorbell, flag, ready, sleepers};
 use os::Errno;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use shm::interest::Seen;
+use shm::layout::{CHANGED, TELLS_REST};
 use shm::slab::Index;
 use sync::Ordering;
+use sync::Ordering as Shared;
 
 /// What the kernel is to report about the TCP socket.
 #[inline(always)]
@@ -67,6 +69,9 @@ fn bell_events(events: u32) -> u32 {
 /// Puts the doorbell into the set and rings it if there is something to report already.
 pub(crate) fn attach_bell(conn: &Conn, index: Index, registration: &Registration) {
     let Some(end) = End::of(conn) else { return };
+    if registration.is_outright() {
+        return attach_rest(conn, &end, index, registration);
+    }
     let events = registration.events();
     let cookie = registration.cookie(index, Source::Bell);
     let epfd = registration.epfd();
@@ -81,6 +86,79 @@ pub(crate) fn attach_bell(conn: &Conn, index: Index, registration: &Registration
         }
     }
     announce(conn, &end, registration);
+}
+
+/// In a set whose waiters do not look at rings: what is left in this one, of which TCP knows nothing, is told by
+/// the doorbell, which has something to read until all of that was read ([`silence_rest`]).
+#[cold]
+fn attach_rest(conn: &Conn, end: &End, index: Index, registration: &Registration) {
+    detach_bell(conn, registration, true);
+    let events = registration.events();
+    // (ONESHOT is one report, so it is all this record's.)
+    let asked = if events & bits::ONESHOT != 0 { events } else { events & (READ_SIDE | FLAGS) };
+    if asked & !FLAGS == 0 || end.incoming.used() == Ok(0) {
+        return;
+    }
+    let data = registration.cookie(index, Source::Bell);
+    let put = |op| move |bell| kernel_ctl(registration.epfd(), op, bell, asked, data);
+    if registration.interest.attach(end.my_bell(), put(Op::Add)) == Err(Errno::EEXIST) {
+        let _ = put(Op::Mod)(end.my_bell());
+    }
+    end.mine().set_sharers.fetch_or(TELLS_REST, Shared::AcqRel);
+    doorbell::kick(conn, end);
+}
+
+/// The ring was read to its end.
+fn silence_rest(conn: &Conn) {
+    if let Some(end) = End::of(conn)
+        && end.mine().set_sharers.load(Shared::Relaxed) & TELLS_REST != 0
+    {
+        conn.interest.bell.silence(end.words(), &end);
+    }
+}
+
+/// Another process that has a set in common with this one asks anew: what tells of a rest there is not to go on
+/// with what was asked before.
+pub(crate) fn forget_rest(conn: &Conn, epfd: i32) {
+    if let Some(end) = End::of(conn)
+        && end.mine().set_sharers.load(Shared::Relaxed) & TELLS_REST != 0
+        && conn.interest.registrations.load(Ordering::Acquire) == 0
+    {
+        let _ = kernel_ctl(epfd, Op::Del, end.my_bell(), 0, 0);
+    }
+}
+
+/// Takes the doorbell of a registration out of the set.
+pub(crate) fn detach_bell(conn: &Conn, registration: &Registration, from_kernel: bool) {
+    if let Some(bell) = registration.interest.detach() {
+        if from_kernel {
+            let _ = kernel_ctl(registration.epfd(), Op::Del, bell, 0, 0);
+        }
+        if End::of(conn).is_some_and(|end| end.my_bell() != bell) {
+            os::fd::close(bell);
+        }
+    }
+}
+
+/// Another process that has a set in common with this one has changed what it asks of `conn`, and taken the
+/// connection back to TCP: what the set says is the kernel's from then on. Whether that is so.
+pub(crate) fn is_changed_elsewhere(conn: &Conn, registration: &Registration) -> bool {
+    let is_changed =
+        End::of(conn).is_some_and(|end| end.mine().set_sharers.load(Shared::Relaxed) & CHANGED != 0);
+    is_changed
+        && !conn.has(flag::CHANGED_SETS)
+        && registration.era.load(Ordering::Relaxed) != crate::era::now()
+}
+
+/// Such registrations are forgotten. (The caller has no turn.)
+pub(crate) fn forget_changed(conn: &Conn) {
+    if !of_conn(conn).any(|(_, registration)| is_changed_elsewhere(conn, registration)) {
+        return;
+    }
+    let Some(_turn) = conn.interest.turn.take() else { return };
+    while let Some((_, gone)) = of_conn(conn).find(|(_, found)| is_changed_elsewhere(conn, found)) {
+        forget_record(conn, gone);
+    }
 }
 
 /// Whoever sleeps on the set learns what the registration has to report.
@@ -131,6 +209,9 @@ pub(crate) fn reload(conn: &Conn, registration: &Registration, source: Source) {
     let Some((index, _)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration)) else {
         return;
     };
+    if is_changed_elsewhere(conn, registration) {
+        return;
+    }
     let put = |fd, events| {
         let _ = kernel_ctl(registration.epfd(), Op::Mod, fd, events, registration.cookie(index, source));
     };
@@ -145,34 +226,37 @@ pub(crate) fn reload(conn: &Conn, registration: &Registration, source: Source) {
 ///
 /// A fork child that only closes its copies must not touch a set it shares with its parent: there the record
 /// lives on. What the program itself asks for (`by_program`) it gets.
-pub(crate) fn drop_registration(conn: &Conn, gone: &'static Registration, by_program: bool) {
+/// Returns what it had been asked until then.
+pub(crate) fn drop_registration(conn: &Conn, gone: &'static Registration, by_program: bool) -> Seen {
     let is_own = gone.pid.load(Ordering::Relaxed) == os::process::cached_pid();
     if gone.is_parked() && is_own {
         let _ = kernel_ctl(gone.epfd(), Op::Del, gone.fd(), 0, 0);
     }
-    if let Some(bell) = gone.interest.detach() {
-        if is_own || by_program {
-            let _ = kernel_ctl(gone.epfd(), Op::Del, bell, 0, 0);
-        }
-        if End::of(conn).is_some_and(|end| end.my_bell() != bell) {
-            os::fd::close(bell);
-        }
-    }
-    recount(conn, gone.interest.withdraw(), 0);
+    // (What tells others of a rest goes on for them.)
+    detach_bell(conn, gone, by_program || (is_own && !gone.is_outright()));
+    forget_record(conn, gone)
+}
+
+/// The same, the kernel's records being another's to change.
+fn forget_record(conn: &Conn, gone: &'static Registration) -> Seen {
+    detach_bell(conn, gone, false);
+    let asked = gone.interest.withdraw();
+    recount(conn, asked, 0);
     if let Some(set) = Set::get(Index(gone.set.load(Ordering::Relaxed))) {
         set.remove(gone);
     }
     let mut link = &conn.interest.registrations;
     while let Some(index) = link.load(Ordering::Acquire).checked_sub(1).map(Index) {
-        let Some(registration) = registration::registrations().get(index) else { return };
+        let Some(registration) = registration::registrations().get(index) else { break };
         if core::ptr::eq(registration, gone) {
             link.store(gone.next.load(Ordering::Relaxed), Ordering::Release);
             gone.generation.fetch_add(1, Ordering::AcqRel);
             registration::registrations().give_back(index);
-            return;
+            break;
         }
         link = &registration.next;
     }
+    asked
 }
 
 /// At the last close of a socket in this process.
@@ -204,7 +288,8 @@ pub(crate) fn tell_outside(conn: &Conn) {
     let Some(_turn) = conn.interest.turn.take() else { return };
     for (index, registration) in of_conn(conn) {
         let events = tcp_events(conn, registration.events());
-        let is_known = registration.kernel_events.load(Ordering::Relaxed) == events;
+        let is_known = registration.kernel_events.load(Ordering::Relaxed) == events
+            || is_changed_elsewhere(conn, registration);
         if is_known || registration.is_parked() || registration.is_fired() {
             continue;
         }
@@ -234,7 +319,9 @@ pub(crate) fn convert(conn: &Conn) {
     while let Some(index) = next.checked_sub(1).map(Index) {
         let Some(registration) = registration::registrations().get(index) else { return };
         next = registration.next.load(Ordering::Acquire);
-        if is_shared {
+        if is_changed_elsewhere(conn, registration) {
+            forget_record(conn, registration);
+        } else if is_shared {
             let (epfd, fd, events) = (registration.epfd(), registration.fd(), registration.events());
             let cookie = registration.cookie(index, Source::Tcp);
             let kernel_events = tcp_events(conn, events);
@@ -251,14 +338,19 @@ pub(crate) fn convert(conn: &Conn) {
             make_plain(conn, registration);
         }
     }
+    if !is_shared {
+        silence_rest(conn);
+    }
 }
 
 /// The set holds the bare TCP socket with the program's own data from now on.
 fn make_plain(conn: &Conn, registration: &'static Registration) {
-    let (epfd, fd, events) = (registration.epfd(), registration.fd(), registration.events());
+    let (epfd, fd) = (registration.epfd(), registration.fd());
     let data = registration.data.load(Ordering::Relaxed);
-    let wanted = if registration.is_fired() { bits::ONESHOT } else { events };
-    drop_registration(conn, registration, true);
+    // (What another thread is about to report, it does not report any more, or has taken off by now: asked
+    // earlier, ONESHOT would be loaded again behind its report.)
+    let asked = drop_registration(conn, registration, true);
+    let wanted = if asked.is_fired() { bits::ONESHOT } else { asked.events() };
     if kernel_ctl(epfd, Op::Mod, fd, wanted, data) == Err(Errno::EINVAL) {
         // EPOLLEXCLUSIVE cannot be modified.
         let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);

@@ -39,6 +39,7 @@ mod cases_queue;
 mod cases_reset;
 mod cases_scarce;
 mod cases_sets;
+mod cases_sets_fork;
 mod cases_sharer;
 mod cases_signal;
 mod cases_slots;
@@ -98,6 +99,7 @@ fn all() -> Vec<Case> {
         cases_peek::CASES,
         cases_reset::CASES,
         cases_unseen::CASES,
+        cases_sets_fork::CASES,
         cases_control::CASES,
     ];
     groups.concat()

@@ -1,6 +1,7 @@
 //! epoll_ctl. Owns: that its results, and their order, are the kernel's.
 
 use crate::conn::Conn;
+use crate::end::End;
 use crate::enter::enter_over;
 use crate::epoll::lazy;
 use crate::held::{Held, hold};
@@ -9,11 +10,13 @@ use crate::interest::set::Set;
 use crate::phase::{Event, Phase};
 use crate::records::{self, attach_bell, convert, count, drop_registration, recount, tcp_events};
 use crate::table::{self, Entry};
-use crate::{Outcome, answer, claim, flag};
+use crate::{Outcome, answer, claim, decide, flag, home};
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
+use shm::layout::{CHANGED, SHARERS};
 use shm::slab::Index;
 use sync::Ordering;
+use sync::Ordering as Shared;
 
 /// A TCP socket that goes into a set before it is connected, as proxies do it: whatever it will be, it is
 /// ours to watch.
@@ -49,6 +52,15 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
     if !is_watched_in(phase) {
         return Outcome::Forward;
     }
+    if conn.interest.registrations.load(Ordering::Acquire) != 0 {
+        records::forget_changed(&conn);
+    }
+    if op != Op::Add {
+        records::forget_rest(&conn, epfd);
+    }
+    if Set::index_of(epfd).and_then(Set::get).is_some_and(|set| is_for_others_too(&conn, set)) {
+        tell_others(&conn, epfd, op, fd);
+    }
     let Some(_turn) = conn.interest.turn.take() else { return Outcome::Forward };
     // (It may have gone back to TCP while somebody else had the turn.)
     if !is_watched_in(conn.phase()) {
@@ -62,6 +74,42 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
     match outcome {
         Ok(outcome) => outcome,
         Err(errno) => Outcome::Fail(errno),
+    }
+}
+
+/// Whether another process would be told by `set`, too, of what is asked now, and would not know our cookies,
+/// or what stands for them by now.
+fn is_for_others_too(conn: &Conn, set: &Set) -> bool {
+    if !set.may_be_shared() {
+        return false;
+    }
+    // (Whoever waits on a set that he has inherited says so at its members.)
+    let is_shared = |conn: &Conn| {
+        End::of(conn).is_some_and(|end| end.mine().set_sharers.load(Shared::Relaxed) & SHARERS > 0)
+    };
+    let is_member_shared = |member: &Registration| member.peek_conn().is_some_and(is_shared);
+    set.is_anothers() || is_shared(conn) || set.members().take(4).any(|(_, member)| is_member_shared(member))
+}
+
+/// Whether a connection that others are to be told of is on its way to TCP, with bytes left in the ring.
+fn is_leaving(conn: &Conn, set: &Set) -> bool {
+    is_for_others_too(conn, set) && End::of(conn).is_some_and(|end| end.incoming.has_ended_for_good())
+}
+
+/// What a set of several processes is asked is asked of TCP, whose socket says the same to all of them: the
+/// connection goes back there.
+#[cold]
+fn tell_others(conn: &Held, epfd: i32, op: Op, fd: i32) {
+    if let Some(end) = End::of(conn).filter(|_| conn.phase() == Phase::Smc) {
+        if op != Op::Add || find(conn, epfd, fd).is_some() {
+            conn.mark(flag::CHANGED_SETS);
+            end.mine().set_sharers.fetch_or(CHANGED, Shared::AcqRel);
+        }
+        if home::send(conn, &end) {
+            home::notice(conn, &end);
+        }
+    } else if op != Op::Del {
+        decide::refuse(fd);
     }
 }
 
@@ -99,9 +147,16 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     let (index, registration) =
         registration::registrations().take(os::mem::more, Registration::new).ok_or(Errno::ENOMEM)?;
     registration.begin(set_index, conn_index, fd);
+    if is_leaving(conn, set) {
+        registration.make_outright();
+        set.note_outright();
+    }
     registration.ask(events, data);
     let cookie = registration.cookie(index, Source::Tcp);
-    let kernel_events = tcp_events(conn, events);
+    let kernel_events = match registration.is_outright() && events & bits::ONESHOT != 0 {
+        true => bits::ONESHOT,
+        false => tcp_events(conn, events),
+    };
     registration.kernel_events.store(kernel_events, Ordering::Relaxed);
     let added = if set.add(index) {
         kernel_ctl(epfd, Op::Add, fd, kernel_events, cookie)
@@ -180,13 +235,36 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
     if lazy::modify(conn, index, registration, events, data)? {
         return Ok(Outcome::Done(0));
     }
-    let cookie = registration.cookie(index, Source::Tcp);
+    let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
+    if let Some(set) = set.filter(|set| !registration.is_outright() && is_leaving(conn, set)) {
+        kernel_ctl(epfd, Op::Mod, fd, tcp_events(conn, events), data)?;
+        make_outright(conn, index, registration, set, (events, data));
+        return Ok(Outcome::Done(0));
+    }
+    // (Of one whose records carry it.)
+    let cookie = if registration.is_outright() { data } else { registration.cookie(index, Source::Tcp) };
     let kernel_events = tcp_events(conn, events);
     kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie)?;
     registration.kernel_events.store(kernel_events, Ordering::Relaxed);
     recount(conn, registration.ask(events, data), events);
     attach_bell(conn, index, registration);
     Ok(Outcome::Done(0))
+}
+
+/// The kernel's records of a registration carry the program's own data from now on.
+fn make_outright(
+    conn: &Conn,
+    index: Index,
+    registration: &'static Registration,
+    set: &Set,
+    (events, data): (u32, u64),
+) {
+    records::detach_bell(conn, registration, true);
+    registration.make_outright();
+    set.note_outright();
+    registration.kernel_events.store(tcp_events(conn, events), Ordering::Relaxed);
+    recount(conn, registration.ask(events, data), events);
+    attach_bell(conn, index, registration);
 }
 
 fn delete(conn: &Conn, epfd: i32, fd: i32) -> Result<Outcome, Errno> {
@@ -217,9 +295,13 @@ pub fn release_fresh(fd: i32) {
     }
 }
 
-/// The registration whose cookie the kernel reported in `set`, if it still stands.
+/// The registration whose cookie the kernel reported in `set`, if it still stands. (A cookie of another
+/// process, which has put it there since a fork, means nothing here, and is nothing for the program.)
 pub(super) fn meant(data: u64, set: Index) -> Option<Option<Told>> {
-    let (_, registration, source) = decode(data)?;
+    let Some((_, registration, source)) = decode(data) else {
+        let is_anothers = registration::is_cookie(data) && Set::get(set).is_some_and(Set::may_be_shared);
+        return is_anothers.then_some(None);
+    };
     let life = registration.life_meant_by(data, set);
     Some(life.map(|generation| Told { registration, generation, source, raised: 0 }))
 }

@@ -115,6 +115,10 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
             with_end(registration, |_, end| end.mine().set_sharers.fetch_add(1, Shared::AcqRel));
         }
     }
+    if set.has_outright() {
+        let outright = set.members().filter(|(_, registration)| registration.is_outright());
+        outright.for_each(|(_, registration)| look_home(registration));
+    }
     let mut timeout_ns = timeout_ns;
     if !set.has_members() {
         match wait_without_members(index, set, events, timeout_ns, kernel) {
@@ -242,6 +246,15 @@ fn collect_up_to<const MOST: usize>(set: &Set, answer: &mut Answer<'_>) -> bool 
 fn with_end<T>(registration: &Registration, then: impl FnOnce(&'static Conn, &End) -> T) -> Option<T> {
     let conn = crate::held::peek_index(Index(registration.conn.load(Ordering::Relaxed)))?;
     End::of(conn).map(|end| then(conn, &end))
+}
+
+/// What was left in its ring may have been read: then nothing is to tell of it any more.
+fn look_home(registration: &Registration) {
+    if let Some(held) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
+        && let Some(end) = End::of(&held)
+    {
+        home::notice(&held, &end);
+    }
 }
 
 fn kick(registration: &Registration) {
@@ -600,6 +613,10 @@ impl Answer<'_> {
 fn effective(told: Told, hushed: &mut u32, asleep: u32) -> Option<(u32, u64)> {
     let registration = told.registration;
     let conn = told.conn()?;
+    if records::is_changed_elsewhere(&conn, registration) {
+        records::forget_changed(&conn);
+        return None;
+    }
     if registration.is_parked() {
         settle::settle(&conn, registration);
         return None;

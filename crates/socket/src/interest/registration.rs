@@ -17,6 +17,10 @@ use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 const REGISTRATIONS: usize = 1 << 18;
 /// Marks the cookies; no user-space pointer has these upper bits.
 const MAGIC: u64 = 0x15C0 << 48;
+/// Below it stand 16 bits of the generation, some of the process that made it, the index and the source.
+const MAKER_AT: u32 = 19;
+const MAKER: u32 = (1 << 13) - 1;
+const _: () = assert!(REGISTRATIONS <= 1 << (MAKER_AT - 1));
 
 /// The registrations of a process.
 pub(crate) struct Registrations(Slab<Registration, { REGISTRATIONS / LEAF }>);
@@ -53,6 +57,9 @@ pub(crate) struct Registration {
     pub(crate) kernel_events: AtomicU32,
     /// Taken back by the program; its records are still in the kernel (`lazy`).
     pub(crate) is_parked: AtomicU32,
+    /// Its set is another process's, which knows no cookie of ours: the kernel's records carry the program's
+    /// own data, and no wait looks at the rings for it.
+    is_outright: AtomicU32,
     /// The wait call that delivered it last, and where in its answer.
     pub(crate) batch: AtomicU64,
     pub(crate) place: AtomicU32,
@@ -110,6 +117,7 @@ impl Registration {
             era: AtomicU64::new(0),
             kernel_events: AtomicU32::new(0),
             is_parked: AtomicU32::new(0),
+            is_outright: AtomicU32::new(0),
             batch: AtomicU64::new(0),
             place: AtomicU32::new(0),
             position: AtomicU32::new(0),
@@ -129,6 +137,7 @@ impl Registration {
         self.pid.store(os::process::cached_pid(), Ordering::Relaxed);
         self.era.store(crate::era::now(), Ordering::Relaxed);
         self.is_parked.store(0, Ordering::Relaxed);
+        self.is_outright.store(0, Ordering::Relaxed);
     }
 
     /// What EPOLL_CTL_ADD and EPOLL_CTL_MOD ask for. Returns what stood before.
@@ -149,6 +158,11 @@ impl Registration {
         self.interest.seen().events()
     }
 
+    /// Its connection, as it is just now: neither is held.
+    pub(crate) fn peek_conn(&self) -> Option<&'static Conn> {
+        crate::held::peek_index(Index(self.conn.load(Ordering::Relaxed)))
+    }
+
     pub(crate) fn fd(&self) -> i32 {
         self.fd.load(Ordering::Relaxed)
     }
@@ -166,9 +180,23 @@ impl Registration {
         self.interest.seen().is_fired()
     }
 
+    /// Whether its records carry the program's own data.
+    pub(crate) fn is_outright(&self) -> bool {
+        self.is_outright.load(Ordering::Relaxed) != 0
+    }
+
+    /// From now on they do.
+    pub(crate) fn make_outright(&self) {
+        self.is_outright.store(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn cookie(&self, index: Index, source: Source) -> u64 {
+        if self.is_outright() {
+            return self.data.load(Ordering::Relaxed);
+        }
         let generation = u64::from(self.generation.load(Ordering::Relaxed) & 0xffff);
-        MAGIC | generation << 32 | u64::from(index.0) << 1 | source as u64
+        let maker = u64::from(self.pid.load(Ordering::Relaxed) & MAKER);
+        MAGIC | generation << 32 | maker << MAKER_AT | u64::from(index.0) << 1 | source as u64
     }
 
     /// This life, if `data`, which the kernel reported in `set`, is its cookie.
@@ -185,7 +213,7 @@ impl Registration {
     #[inline]
     pub(crate) fn is_pending(&self, conn: &Conn, end: &End) -> bool {
         let seen = self.interest.seen();
-        if seen.is_fired() {
+        if seen.is_fired() || self.is_outright() {
             return false;
         }
         if !conn.is(Phase::Smc) {
@@ -251,14 +279,21 @@ impl Registration {
     }
 }
 
-/// The registration that a kernel record belongs to; `None` if the data is the program's own.
+/// Whether the data of a kernel record may be a cookie, of whichever process.
+pub(crate) fn is_cookie(data: u64) -> bool {
+    data & (0xffff << 48) == MAGIC
+}
+
+/// The registration that a kernel record belongs to; `None` if the data is the program's own, or another
+/// process's cookie.
 pub(crate) fn decode(data: u64) -> Option<(Index, &'static Registration, Source)> {
-    if data & (0xffff << 48) != MAGIC {
+    if !is_cookie(data) {
         return None;
     }
-    let index = Index((data as u32) >> 1);
+    let index = Index((data as u32 & ((1 << MAKER_AT) - 1)) >> 1);
     let registration = registrations().get(index)?;
-    Some((index, registration, if data & 1 == 0 { Source::Bell } else { Source::Tcp }))
+    let is_its_maker = (data >> MAKER_AT) as u32 & MAKER == registration.pid.load(Ordering::Relaxed) & MAKER;
+    is_its_maker.then_some((index, registration, if data & 1 == 0 { Source::Bell } else { Source::Tcp }))
 }
 
 /// All registrations of a connection.

@@ -56,6 +56,11 @@ pub(crate) struct Set {
     is_nested: AtomicU32,
     /// The process that waits on it; a fork's child that does so too says so at every member.
     pid: AtomicU32,
+    /// The process that made it, and in which era: since then others may have it.
+    maker: AtomicU32,
+    era: AtomicU64,
+    /// Whether a registration is outright that its process made.
+    has_outright: AtomicU32,
     is_inherited: AtomicU32,
     /// Rounds to spin before sleeping.
     pub(crate) spin: Window,
@@ -84,6 +89,9 @@ impl Set {
             sleepers: AtomicU32::new(0),
             is_nested: AtomicU32::new(0),
             pid: AtomicU32::new(0),
+            maker: AtomicU32::new(0),
+            era: AtomicU64::new(0),
+            has_outright: AtomicU32::new(0),
             is_inherited: AtomicU32::new(0),
             spin: Window::new(0),
             asked_kernel: AtomicU64::new(0),
@@ -124,10 +132,11 @@ impl Set {
         self.fds.store(1, Ordering::Relaxed);
         self.epfd.store(epfd, Ordering::Relaxed);
         self.pid.store(os::process::cached_pid(), Ordering::Relaxed);
+        self.maker.store(os::process::cached_pid(), Ordering::Relaxed);
+        self.era.store(crate::era::now(), Ordering::Relaxed);
         self.spin.reset();
-        for zero in
-            [&self.len, &self.recent, &self.start, &self.sleepers, &self.is_nested, &self.is_inherited]
-        {
+        let zeros = [&self.len, &self.recent, &self.start, &self.sleepers];
+        for zero in zeros.into_iter().chain([&self.is_nested, &self.is_inherited, &self.has_outright]) {
             zero.store(0, Ordering::Relaxed);
         }
     }
@@ -190,6 +199,36 @@ impl Set {
         self.sleepers.load(Ordering::SeqCst) > mine
             || self.is_nested.load(Ordering::Relaxed) != 0
             || self.is_inherited.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether another process may have it, since a fork.
+    pub(crate) fn may_be_shared(&self) -> bool {
+        self.era.load(Ordering::Relaxed) != crate::era::now()
+    }
+
+    /// Whether it was made by another process, which has it still: it would not know what we put there. (A
+    /// daemon's parent has ended; then the set is ours.)
+    pub(crate) fn is_anothers(&self) -> bool {
+        let (maker, me) = (self.maker.load(Ordering::Relaxed), os::process::cached_pid());
+        if maker == me {
+            return false;
+        }
+        let is_alive =
+            os::process::exists(maker) && os::process::life(maker).is_none_or(|life| !life.is_zombie);
+        if !is_alive {
+            self.maker.store(me, Ordering::Relaxed);
+        }
+        is_alive
+    }
+
+    /// A registration in it is outright.
+    pub(crate) fn note_outright(&self) {
+        self.has_outright.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether one may be.
+    pub(crate) fn has_outright(&self) -> bool {
+        self.has_outright.load(Ordering::Relaxed) != 0
     }
 
     /// At a wait: `true` for the first in a fork's child.
