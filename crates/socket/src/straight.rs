@@ -113,10 +113,13 @@ fn published_late(conn: &Conn, end: End, fd: i32, said: u32) {
     }
 }
 
-/// Whether we have read something since we last wrote: then somebody was there a moment ago.
+/// Whether we have read something since we last wrote, and TCP was asked lately: then somebody was there a
+/// moment ago. (What was read long ago says nothing: a peer that has died since would be written to as if it
+/// had died with that unread.)
 #[inline(always)]
 pub(crate) fn has_listened(conn: &Conn, end: &End) -> bool {
     end.incoming.words().consumer.0.cons.load(Shared::Relaxed) != conn.stream.heard.load(Ordering::Relaxed)
+        && conn.was_tcp_asked_lately()
 }
 
 /// We write: what has been read so far says nothing of the peer the next time.

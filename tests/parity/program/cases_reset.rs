@@ -15,6 +15,8 @@ pub(crate) const CASES: &[Case] = &[
     case("reset.told_by_recv", told_by_recv),
     case("reset.told_by_send", told_by_send),
     case("reset.behind_bytes", behind_bytes),
+    case("reset.none_by_a_peer_killed_while_idle", |cx| killed_while_idle(cx, false)),
+    case("reset.once_by_a_peer_killed_while_idle_that_lingers_not", |cx| killed_while_idle(cx, true)),
     case("reset.none_by_shutting_both_ways", none_by_shutting_both_ways),
     case("reset.last_close_after_a_child_was_killed", last_close_after_a_child_was_killed),
 ];
@@ -84,6 +86,25 @@ fn behind_bytes(cx: &mut Cx) {
     let fd = killed(cx, true);
     say!("error {}", sys::so_error(fd));
     take(fd);
+    take(fd);
+    state(fd);
+}
+
+/// A peer that had read all, and was killed long before it is written to again: by who has heard from it since he
+/// last wrote.
+fn killed_while_idle(cx: &mut Cx, resets: bool) {
+    let fd = cx.warm().fd;
+    cx.ask("send 0 bye");
+    take(fd);
+    if resets {
+        cx.ask("linger 0 1 0");
+    }
+    cx.end_by("die");
+    settle();
+    for _ in 0..3 {
+        say!("send -> {}", show(sys::send(fd, b"x", MSG_NOSIGNAL)));
+        settle();
+    }
     take(fd);
     state(fd);
 }

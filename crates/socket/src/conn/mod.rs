@@ -26,6 +26,8 @@ use sync::Ordering;
 /// For so long a call that may not wait believes that TCP is as quiet as it was. A program that reads until
 /// it is told EAGAIN would make a system call for that each time. Who waits, for whatever, asks TCP itself.
 const QUIET_TCP: Cycles = Cycles::from_us(333);
+/// The same of who has heard from the peer since he last wrote: a busy pair asks a hundred times a second.
+const QUIET_PEER: Cycles = Cycles::from_ms(10);
 
 /// One socket: parts that are used together stand together, by cache line (a slab's objects lie 256 bytes
 /// apart, with a word of the slab's at the end). What every call touches is on the first line; the second is
@@ -227,6 +229,12 @@ impl Conn {
     /// Whether TCP had nothing to say a moment ago.
     pub(crate) fn was_tcp_quiet(&self) -> bool {
         Cycles::now().since(Cycles::load(&self.stream.asked_tcp)) < QUIET_TCP
+    }
+
+    /// Whether TCP was asked, and had nothing to say, not long ago.
+    #[inline]
+    pub(crate) fn was_tcp_asked_lately(&self) -> bool {
+        Cycles::now().since(Cycles::load(&self.stream.asked_tcp)) < QUIET_PEER
     }
 
     /// A send found no space.
