@@ -152,6 +152,9 @@ impl Receive<'_> {
             return Outcome::Done(0);
         }
         loop {
+            if self.is_kept_by_tcp() {
+                return self.go_on_kept(&mut rest);
+            }
             let moved = if self.flags & msg::PEEK != 0 {
                 self.got = 0;
                 self.peek(sinks.clone())
@@ -274,6 +277,9 @@ impl Receive<'_> {
         let is_outside = self.end.incoming.is_at_end();
         if phase == Phase::Plain || self.end.is_read_by_libc() {
             // (A stretch that was opened after the look may close again, unless it is told of a reader.)
+            if phase == Phase::Plain && self.is_kept_by_tcp() {
+                return Step::Retry;
+            }
             if phase == Phase::Plain || self.end.incoming.has_ended_for_good() || self.has_gone_on {
                 return self.leave(Outcome::Forward);
             }

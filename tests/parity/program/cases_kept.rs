@@ -31,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     case("kept.reader_in_the_middle_of_a_copy", reader_in_the_middle),
     case("kept.a_hundred_at_once", a_hundred_at_once),
     case("kept.more_than_there_are_numbers", more_than_numbers),
+    Case { name: "kept.reader_nobody_has_looked_at", shm: false, run: reader_not_looked_at },
 ];
 
 /// A call in a thread of its own, of which the kernel says that it is asleep.
@@ -58,6 +59,26 @@ fn reader(fd: Fd) -> JoinHandle<String> {
         let told = sys::recv(fd, &mut buf, 0);
         format!("read {}", got(told, &buf))
     })
+}
+
+/// A client that its server has not accepted yet.
+fn reader_not_looked_at(cx: &mut Cx) {
+    let port = cx.listening_peer();
+    for (id, text) in [(0, "late"), (1, "")] {
+        let fd = sys::tcp(libc::SOCK_CLOEXEC);
+        sys::connect(fd, port).expect("connect");
+        let reader = reader(fd);
+        say!("close -> {}", show(sys::close(fd)));
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        cx.ask(&format!("accept {id}"));
+        if text.is_empty() {
+            cx.peer(&format!("shut {id} 1"));
+        } else {
+            cx.peer(&format!("send {id} {text}"));
+        }
+        say!("{}", reader.join().expect("reader"));
+        cx.peer(&format!("recv {id} 9"));
+    }
 }
 
 /// Closes the number and has it again, for another connection.

@@ -8,9 +8,10 @@ use super::{Receive, Transmit, is_still_its};
 use crate::abandoned::address;
 use crate::end::End;
 use crate::held::Held;
+use crate::phase::Phase;
 use crate::rest::Rest;
 use crate::wait::Limit;
-use crate::{Outcome, kept};
+use crate::{Outcome, flag, kept};
 use os::net::{self, msg, opt};
 use os::poll::{PollFd, bits};
 use os::{Errno, poll};
@@ -110,6 +111,46 @@ impl Receive<'_> {
                 }
                 Err(Errno::EAGAIN) => {}
                 _ => break,
+            }
+        }
+        Outcome::Done(self.got)
+    }
+
+    /// Whether the program has closed the number under a call that waits, and the connection has become TCP's by
+    /// that: the call goes on there by ours, as in the kernel.
+    pub(super) fn is_kept_by_tcp(&self) -> bool {
+        self.conn.has(flag::HELD_OPEN)
+            && self.conn.phase() == Phase::Plain
+            && self.may_wait()
+            && self.flags & msg::PEEK == 0
+            && kept::is_one(kept::number(self.conn, self.conn.index(), self.fd))
+    }
+
+    /// Reads from TCP by our number.
+    #[cold]
+    pub(super) fn go_on_kept<'a>(
+        &mut self,
+        rest: &mut Rest<Sink<'a>, impl Iterator<Item = Sink<'a>>>,
+    ) -> Outcome {
+        while let Some(sink) = rest.next_part() {
+            self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+            let told = self.told_in_time();
+            let got = match (told, self.flags & msg::TRUNC) {
+                (None, _) => Err(Errno::EINTR),
+                (_, 0) => net::receive(self.fd, sink.cells(), msg::DONTWAIT),
+                _ => net::discard(self.fd, sink.len(), msg::DONTWAIT),
+            };
+            match got {
+                Ok(count @ 1..) => {
+                    self.got += count;
+                    rest.done(sink, count);
+                }
+                Err(Errno::EAGAIN) if told.is_some() => {}
+                Err(errno) if self.got == 0 => return Outcome::Fail(errno),
+                _ => break,
+            }
+            if self.got >= self.target() {
+                break;
             }
         }
         Outcome::Done(self.got)
