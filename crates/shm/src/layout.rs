@@ -11,7 +11,7 @@ use sync::{AtomicU32, AtomicU64, Ordering, fence};
 /// First word of every segment: "ISTHMUS\x01" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMUS\x01");
 /// Layout version; ends that differ stay on TCP.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// Size of the segment header and of each slot header.
 pub const PAGE: usize = 4096;
 /// Room for one CLC message in a slot's mailbox.
@@ -137,6 +137,9 @@ pub struct SideBlock {
     /// Processes that wait on an epoll set which they inherited and in which the socket is; [`CHANGED`] and
     /// [`TELLS_REST`] besides.
     pub set_sharers: AtomicU32,
+    /// SO_RCVLOWAT as the program has set it since the connection is in this slot, 0 if it has not; above any such
+    /// number if SO_PEEK_OFF is set. Every process that holds the side goes by it.
+    pub low_water: AtomicU32,
     /// The slot's generation, once more: on a line that every operation reads. Who finds another one than its
     /// own has nothing to do with the slot any more.
     pub generation: AtomicU32,
@@ -158,6 +161,9 @@ pub const CHANGED: u32 = 1 << 31;
 pub const TELLS_REST: u32 = 1 << 30;
 /// The count beside them.
 pub const SHARERS: u32 = TELLS_REST - 1;
+
+/// A bit of [`SideBlock::low_water`]: SO_PEEK_OFF is set.
+pub const PEEKS_FROM_OFFSET: u32 = 1 << 31;
 
 /// Bits of [`SideBlock::closed`].
 pub struct ClosedBy;
@@ -303,6 +309,7 @@ impl SlotHeader {
             side.pid.store(0, Ordering::Relaxed);
             side.state.store(0, Ordering::Relaxed);
             side.set_sharers.store(0, Ordering::Relaxed);
+            side.low_water.store(0, Ordering::Relaxed);
             side.send_buffer.store(0, Ordering::Relaxed);
             side.receive_buffer.store(0, Ordering::Relaxed);
             side.roster.reset();

@@ -7,6 +7,7 @@ use crate::phase::Phase;
 use crate::{Outcome, flag, held, kept, push, resting, table, watch};
 use os::epoll::bits;
 use os::{Errno, diag, net};
+use shm::layout::PEEKS_FROM_OFFSET;
 use shm::ring::PeerMisbehaved;
 use shm::{ClosedBy, Side};
 use sync::Ordering;
@@ -37,10 +38,18 @@ fn has_bytes_or(end: &End, wanted: usize, of_held: impl FnOnce() -> bool) -> boo
     are_there || (end.incoming.is_holding() && of_held())
 }
 
+/// SO_RCVLOWAT, whichever process has set it.
+#[inline]
+pub(crate) fn low_water(conn: &Conn, end: &End) -> usize {
+    let of_all = end.mine().low_water.load(Shared::Relaxed) & !PEEKS_FROM_OFFSET;
+    let wanted = if of_all == 0 { conn.stream.rcvlowat.load(Ordering::Relaxed) } else { of_all };
+    wanted as usize
+}
+
 /// Whether readiness calls report input: SO_RCVLOWAT bytes.
 #[inline]
 pub(crate) fn has_data(conn: &Conn, end: &End) -> bool {
-    let wanted = conn.stream.rcvlowat.load(Ordering::Relaxed) as usize;
+    let wanted = low_water(conn, end);
     has_bytes_or(end, wanted, || has_held_data(conn, end, wanted))
 }
 

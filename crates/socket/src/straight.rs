@@ -70,6 +70,7 @@ pub(crate) fn receive(conn: &Conn, end: End, sink: Sink<'_>, total: usize, flags
     if !is_usual
         || conn.has(flag::BROKEN | flag::PEEK_OFFSET)
         || conn.stream.rcvlowat.load(Ordering::Relaxed) > 1
+        || end.mine().low_water.load(Shared::Relaxed) > 1
     {
         return 0;
     }

@@ -33,6 +33,7 @@ use crate::wait::{self, Limit, Wish};
 use crate::{Outcome, afterwards, answer, flag, home, kept, push, straight, told};
 use os::net::{self, TcpInput, msg, opt};
 use os::{Errno, process};
+use shm::layout::PEEKS_FROM_OFFSET;
 use shm::ring::PeerMisbehaved;
 use shm::ring::Reader;
 use shm::{ClosedBy, Producer, Sink, Supply};
@@ -78,6 +79,10 @@ pub fn receive<'a>(
         has_gone_on: false,
         stay: Stay::default(),
     };
+    if end.mine().low_water.load(Ordering::Relaxed) & PEEKS_FROM_OFFSET != 0 {
+        // (Set by another process, perhaps.)
+        conn.mark(flag::PEEK_OFFSET);
+    }
     let outcome =
         if conn.has(flag::PEEK_OFFSET) { call.run_from_offset(sinks, rest) } else { call.run(sinks, rest) };
     let outcome = still_ours(&conn, &end, fd, outcome, || call.ended_without_a_number());
@@ -189,8 +194,7 @@ impl Receive<'_> {
         if self.flags & msg::WAITALL != 0 {
             return self.total;
         }
-        let low_water = self.conn.stream.rcvlowat.load(sync::Ordering::Relaxed) as usize;
-        low_water.min(self.total)
+        ready::low_water(self.conn, &self.end).min(self.total)
     }
 
     /// Whether the call may wait.

@@ -13,8 +13,48 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "sharer.drained_under_a_set_in_a_set", shm: true, run: drained_under_a_nested_set },
     Case { name: "sharer.drained_under_a_ticking_loop", shm: true, run: drained_under_a_ticking_loop },
     Case { name: "sharer.zombie_then_close", shm: true, run: zombie_then_close },
+    Case { name: "sharer.low_water_of_another", shm: true, run: low_water_of_another },
+    Case { name: "sharer.peek_offset_of_another", shm: true, run: peek_offset_of_another },
     Case { name: "sharer.reads_the_last_words_after_the_others_close", shm: true, run: last_words },
 ];
+
+/// Has a child set an option of the socket.
+fn set_by_a_child(fd: Fd, name: i32, value: i32) {
+    let child = sys::fork(|| u8::from(sys::setopt(fd, libc::SOL_SOCKET, name, value).is_err()));
+    say!("option {name} to {value}: {}", sys::wait(child));
+}
+
+fn low_water_of_another(cx: &mut Cx) {
+    let (p, ep) = (cx.warm(), sys::epoll());
+    sys::ep_add(ep, p.fd, libc::EPOLLIN, 1).expect("add");
+    let look = || {
+        settle();
+        say!("poll {} set {}", sys::poll1(p.fd, libc::POLLIN, 0), sys::ep_show(ep, 0));
+    };
+    set_by_a_child(p.fd, libc::SO_RCVLOWAT, 10);
+    cx.peer("send 0 hello");
+    look();
+    cx.peer("send 0 world");
+    look();
+    say!("read {}", show(sys::recv(p.fd, &mut [0; 3], 0)));
+    look();
+    set_by_a_child(p.fd, libc::SO_RCVLOWAT, 1);
+    look();
+    say!("read {}", show(sys::recv(p.fd, &mut [0; 99], 0)));
+    look();
+}
+
+fn peek_offset_of_another(cx: &mut Cx) {
+    let p = cx.warm();
+    set_by_a_child(p.fd, libc::SO_PEEK_OFF, 2);
+    cx.peer("send 0 0123456789");
+    crate::context::until_queued(p.fd, 10);
+    for flags in [libc::MSG_PEEK, libc::MSG_PEEK, 0, libc::MSG_PEEK] {
+        let mut buf = [0; 3];
+        let told = sys::recv(p.fd, &mut buf, flags | libc::MSG_DONTWAIT);
+        say!("recv {flags} -> {}", crate::context::got(told, &buf));
+    }
+}
 
 /// Writes without end from memory that nobody has touched before: each page costs a fault in the middle of
 /// the copy.

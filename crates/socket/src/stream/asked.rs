@@ -8,6 +8,9 @@ use crate::held::hold;
 use crate::phase::Phase;
 use crate::{flag, push, ready};
 use os::net;
+use shm::layout::PEEKS_FROM_OFFSET;
+use sync::Ordering;
+use sync::Ordering as Shared;
 
 /// FIONREAD: bytes a read would return now.
 pub fn readable_bytes(fd: i32) -> Option<usize> {
@@ -81,6 +84,11 @@ pub fn note_peek_offset(fd: i32) {
     crate::options::note_peek_offset_is_used();
     if let Some(conn) = hold(fd) {
         conn.see_peek_offset(fd);
+        if conn.has(flag::PEEK_OFFSET)
+            && let Some(end) = End::still_of(&conn)
+        {
+            end.mine().low_water.fetch_or(PEEKS_FROM_OFFSET, Shared::AcqRel);
+        }
     }
 }
 
@@ -100,6 +108,12 @@ pub fn note_rcvlowat(fd: i32) {
     crate::options::note_rcvlowat_is_used();
     if let Some(conn) = hold(fd) {
         conn.see_rcvlowat(fd);
+        // Whoever else has the socket goes by the same.
+        if let Some(end) = End::still_of(&conn) {
+            let set = conn.stream.rcvlowat.load(Ordering::Relaxed) & !PEEKS_FROM_OFFSET;
+            let other = end.mine().low_water.load(Shared::Relaxed) & PEEKS_FROM_OFFSET;
+            end.mine().low_water.store(set | other, Shared::Release);
+        }
     }
 }
 
