@@ -11,9 +11,9 @@ use os::Errno;
 use sync::{AtomicUsize, Ordering};
 
 const PAGE: usize = 4096;
-/// Where the user's half ends with four levels of page tables. (With five, addresses above are had only by
-/// who asks for them.)
-const END: usize = 1 << 47;
+/// Where the user's half ends with four levels of page tables, a page before the address space does
+/// (TASK_SIZE_MAX). (With five, addresses above are had only by who asks for them.)
+const END: usize = (1 << 47) - PAGE;
 /// What the kernel moves in one call at most (MAX_RW_COUNT of linux/fs.h).
 pub(crate) const MOST: usize = 0x7fff_f000;
 

@@ -56,7 +56,7 @@ fn buffers(cx: &mut Cx) {
         for (what, number) in [("read", libc::SYS_read), ("write", libc::SYS_write)] {
             say!("{what} {name} -> {}", show(call(number, [f, bad, 4, 0, 0, 0])));
             // (Of an address beyond the user's half the file layer says so, whatever the length.)
-            if bad < 1 << 47 {
+            if bad < (1 << 47) - 4096 {
                 say!("{what} nothing {name} -> {}", show(call(number, [f, bad, 0, 0, 0, 0])));
             }
         }

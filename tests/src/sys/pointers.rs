@@ -5,12 +5,13 @@ use super::{Ret, ret};
 
 /// Addresses that cannot be a structure's: their names, and whether a data buffer there is told from a good
 /// one as well.
-pub fn nowhere() -> [(&'static str, usize, bool); 5] {
+pub fn nowhere() -> [(&'static str, usize, bool); 6] {
     [
         ("null", 0, true),
         ("small", 24, true),
         ("hole", hole(), false),
         ("kernel", 1 << 63, true),
+        ("edge", (1 << 47) - 4096, true),
         ("last", usize::MAX - 15, true),
     ]
 }
