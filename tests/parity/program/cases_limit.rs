@@ -21,7 +21,28 @@ pub(crate) const CASES: &[Case] = &[
     case("limit.epoll", epoll),
     case("limit.interrupted", interrupted),
     case("limit.peer_dies", peer_dies),
+    Case { name: "limit.set_without_memory", shm: false, run: set_without_memory },
 ];
+
+/// No memory is to be had any more when the first connection goes into a set.
+fn set_without_memory(cx: &mut Cx) {
+    let (p, ep) = (cx.warm(), sys::epoll());
+    sys::limit_data(Some(4096));
+    let added = sys::ep_add(ep, p.fd, libc::EPOLLIN, 1);
+    sys::limit_data(None);
+    say!("add -> {}", show(added));
+    for text in ["one", "two"] {
+        cx.peer(&format!("send 0 {text}"));
+        say!("told {}", sys::ep_show(ep, 1000));
+        read_say(p.fd);
+        say!("quiet {}", sys::ep_show(ep, 20));
+    }
+    say!("mod -> {}", show(sys::ep_mod(ep, p.fd, libc::EPOLLOUT, 2)));
+    say!("told {}", sys::ep_show(ep, 1000));
+    say!("del -> {}", show(sys::ep_del(ep, p.fd)));
+    say!("write -> {}", show(sys::write(p.fd, b"after")));
+    cx.peer("recvn 0 5");
+}
 
 fn read_say(fd: Fd) {
     let mut buf = [0u8; 16];

@@ -358,6 +358,17 @@ pub fn most_fds() -> u64 {
     limit.rlim_max
 }
 
+/// Lets this process have no more than so many bytes of private memory, or (`None`) as many as it may.
+pub fn limit_data(most: Option<u64>) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a limit of this process, in a local.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit);
+        limit.rlim_cur = most.unwrap_or(limit.rlim_max);
+        libc::setrlimit(libc::RLIMIT_DATA, &raw const limit);
+    }
+}
+
 /// Limits this process to `n` descriptors, and those it starts.
 pub fn limit_fds_for_good(n: u64) {
     // SAFETY: the limit is a live local.

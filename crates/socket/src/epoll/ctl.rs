@@ -61,20 +61,31 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
     if Set::index_of(epfd).and_then(Set::get).is_some_and(|set| is_for_others_too(&conn, set)) {
         tell_others(&conn, epfd, op, fd);
     }
-    let Some(_turn) = conn.interest.turn.take() else { return Outcome::Forward };
-    // (It may have gone back to TCP while somebody else had the turn.)
-    if !is_watched_in(conn.phase()) {
+    let asked = ask(&conn, epfd, op, fd, events, data);
+    if asked == Err(Errno::ENOMEM) && is_home(&conn) {
+        // The kernel needs less memory for it than we do: the connection is TCP's instead.
         return Outcome::Forward;
     }
-    let outcome = match op {
-        Op::Add => add(&conn, conn.index(), epfd, fd, events, data),
-        Op::Mod => modify(&conn, epfd, fd, events, data),
-        Op::Del => delete(&conn, epfd, fd),
-    };
-    match outcome {
-        Ok(outcome) => outcome,
-        Err(errno) => Outcome::Fail(errno),
+    asked.unwrap_or_else(Outcome::Fail)
+}
+
+fn ask(conn: &Held, epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {
+    let Some(_turn) = conn.interest.turn.take() else { return Ok(Outcome::Forward) };
+    // (It may have gone back to TCP while somebody else had the turn.)
+    if !is_watched_in(conn.phase()) {
+        return Ok(Outcome::Forward);
     }
+    match op {
+        Op::Add => add(conn, conn.index(), epfd, fd, events, data),
+        Op::Mod => modify(conn, epfd, fd, events, data),
+        Op::Del => delete(conn, epfd, fd),
+    }
+}
+
+/// Sends a connection back to TCP; whether nothing of it is left here.
+#[cold]
+fn is_home(conn: &Held) -> bool {
+    End::of(conn).is_some_and(|end| home::send(conn, &end) && home::notice(conn, &end))
 }
 
 /// Whether another process would be told by `set`, too, of what is asked now, and would not know our cookies,
@@ -105,9 +116,7 @@ fn tell_others(conn: &Held, epfd: i32, op: Op, fd: i32) {
             conn.mark(flag::CHANGED_SETS);
             end.mine().set_sharers.fetch_or(CHANGED, Shared::AcqRel);
         }
-        if home::send(conn, &end) {
-            home::notice(conn, &end);
-        }
+        is_home(conn);
     } else if op != Op::Del {
         decide::refuse(fd);
     }
