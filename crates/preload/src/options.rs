@@ -171,8 +171,12 @@ fn option_set(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) {
     }
 }
 
-/// A socket that is not connected yet, or whose way is not decided, stays on TCP.
+/// A socket that is not connected yet, or whose way is not decided, stays on TCP; and what a listener accepts,
+/// which inherits the option.
 fn keep_plain(fd: c_int) {
+    if server::stop(fd) {
+        return;
+    }
     if table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd) {
         crate::lifecycle::leave_fresh(fd);
         table::refuse(fd, Reason::OPTUNSUPP);

@@ -198,7 +198,7 @@ impl Program {
                 _ => server::announce_again(listener),
             }
             match server::why_refused(listener) {
-                Some(reason) => server::refuse_unseen(fd, reason),
+                Some(reason) => server::refuse_unseen(listener, fd, reason),
                 None if table::get(listener) == Entry::Foreign => {}
                 None => server::after_accept(fd, is_nonblocking),
             }

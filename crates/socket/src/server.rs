@@ -167,14 +167,31 @@ pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
     listen(fd, None)
 }
 
+/// From now on what a listener accepts stays on TCP. Whether `fd` is one.
+pub fn stop(fd: i32) -> bool {
+    let Some(conn) = crate::held::hold(fd).filter(|conn| conn.phase() == Phase::Listening) else {
+        return false;
+    };
+    if let Ok(at) = net::local(fd) {
+        fabric().tier().withdraw(conn.role.listener.load(sync::Ordering::Relaxed), at);
+    }
+    conn.transition(Event::Withdrawn);
+    true
+}
+
 /// Why what `listener` accepts stays on TCP, if it does.
 pub fn why_refused(listener: i32) -> Option<Reason> {
     let is_stopped = || crate::held::hold(listener).is_some_and(|conn| conn.phase() == Phase::Plain);
     crate::table::refusal(listener).or_else(|| is_stopped().then_some(Reason::OPTUNSUPP))
 }
 
-/// A connection that a refused listener has accepted.
-pub fn refuse_unseen(fd: i32, reason: Reason) {
+/// A connection that a refused listener has accepted. (A client that came before it was refused has made an
+/// offer, and waits.)
+pub fn refuse_unseen(listener: i32, fd: i32, reason: Reason) {
+    if crate::table::refusal(listener).is_none() {
+        after_accept(fd, false);
+        return crate::decide::refuse(fd);
+    }
     fabric().stays_on_tcp(fd, What::Connection(Side::Server), reason);
 }
 

@@ -12,6 +12,7 @@ const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
 
 pub(crate) const CASES: &[Case] = &[
     any("options.defer_accept", defer_accept),
+    any("options.inherited_from_a_listener", inherited_from_a_listener),
     any("options.fast_open", fast_open),
     any("options.fast_open_connect", fast_open_connect),
     any("options.signal_driven", signal_driven),
@@ -141,6 +142,39 @@ fn times_of_arrival(cx: &mut Cx) {
             cx.ask(&format!("close {id}"));
         }
         sys::close(fd).and(sys::close(accepted)).expect("closed");
+    }
+}
+
+/// Set on a socket that listens already: what it accepts from then on has it too. (What had come before has
+/// not, and is served all the same.)
+fn inherited_from_a_listener(cx: &mut Cx) {
+    let (listener, port) = sys::listener();
+    cx.ask(&format!("connect 0 {port}"));
+    for name in [libc::SO_TIMESTAMP, libc::SO_RCVTIMEO] {
+        let done = match name {
+            libc::SO_RCVTIMEO => sys::set_timeout(listener, name, -1000),
+            name => sys::setopt(listener, SOL_SOCKET, name, 1),
+        };
+        say!("option -> {}", show(done));
+        if name == libc::SO_TIMESTAMP {
+            let before = sys::accept(listener).expect("accept") as Fd;
+            cx.ask("send 0 hello");
+            say!("before: {}", show(sys::recv(before, &mut [0; 9], 0)));
+        }
+        cx.ask(&format!("connect 1 {port}"));
+        let fd = sys::accept(listener).expect("accept") as Fd;
+        if name == libc::SO_RCVTIMEO {
+            say!("at once: {}", show(sys::recv(fd, &mut [0; 9], 0)));
+            say!("option {:?}", sys::getopt(fd, SOL_SOCKET, libc::SO_TIMESTAMP));
+        }
+        let tells_time = (0..50).any(|pause| {
+            std::thread::sleep(std::time::Duration::from_millis(pause));
+            cx.ask("send 1 abcd");
+            crate::context::until_queued(fd, 4);
+            !sys::recvmsg_left(fd, 4, 64, 0).ends_with("control []")
+        });
+        say!("tells the time: {tells_time}");
+        cx.ask("close 1");
     }
 }
 
