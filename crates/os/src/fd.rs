@@ -5,19 +5,57 @@
 use crate::part::Part as _;
 use crate::raw::{nr, syscall};
 use crate::{Errno, Result, check};
-use sync::{AtomicU64, Ordering};
+use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Numbers up to this one can be remembered; internal descriptors above it are closed by close loops like any
 /// other.
 const NUMBERS: usize = 1 << 20;
 
-/// Which numbers of a process are ours, a bit each.
-pub(crate) struct Internal([AtomicU64; NUMBERS / 64]);
+/// Which numbers of a process are ours, a bit each; which one is not to be, and how many are being made.
+pub(crate) struct Internal([AtomicU64; NUMBERS / 64], AtomicI32, AtomicU32);
 
 impl Internal {
     pub(crate) const fn new() -> Self {
-        Internal([const { AtomicU64::new(0) }; NUMBERS / 64])
+        Internal([const { AtomicU64::new(0) }; NUMBERS / 64], AtomicI32::new(NONE), AtomicU32::new(0))
     }
+}
+
+/// No number is reserved.
+const NONE: i32 = -1;
+
+/// A number that none of ours gets while this lives.
+pub struct Reserved(());
+
+/// The program wants `number`, which is ours, for itself: it is about to be free, and no thread is to take it for
+/// us again before the program has it. (One number at a time; whoever makes one is waited for, for a moment.)
+pub fn reserve(number: i32) -> Option<Reserved> {
+    const YIELDS: u32 = 1000;
+    let Internal(_, reserved, makers) = Internal::here();
+    reserved.compare_exchange(NONE, number, Ordering::SeqCst, Ordering::Relaxed).ok()?;
+    for _ in 0..YIELDS {
+        if makers.load(Ordering::SeqCst) == 0 {
+            break;
+        }
+        crate::process::yield_now();
+    }
+    Some(Reserved(()))
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        Internal::here().1.store(NONE, Ordering::SeqCst);
+    }
+}
+
+/// A number at `floor` or above it, but not the reserved one.
+fn duplicate_above(fd: i32, floor: i32) -> Result<usize> {
+    let Internal(_, reserved, makers) = Internal::here();
+    makers.fetch_add(1, Ordering::SeqCst);
+    let kept_free = reserved.load(Ordering::SeqCst);
+    let floor = if kept_free >= floor { kept_free + 1 } else { floor };
+    let made = fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize);
+    makers.fetch_sub(1, Ordering::SeqCst);
+    made
 }
 
 fn place(fd: i32) -> Option<(&'static AtomicU64, u64)> {
@@ -106,9 +144,8 @@ pub fn raise(fd: i32) -> Result<i32> {
 
 /// The same, but `fd` stays open where there is no number for it.
 pub(crate) fn raise_if_room(fd: i32) -> Result<i32> {
-    let number = crate::limits::with_room_above_soft_limit(internal_below, |floor| {
-        fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize)
-    })? as i32;
+    let number =
+        crate::limits::with_room_above_soft_limit(internal_below, |floor| duplicate_above(fd, floor))? as i32;
     close(fd);
     if let Some((word, bit)) = place(number) {
         word.fetch_or(bit, Ordering::Relaxed);
@@ -185,6 +222,19 @@ pub fn identity(fd: i32) -> Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reserved_number_is_none_of_ours_until_it_is_let_go_of() {
+        let wanted = crate::pipe::create().unwrap();
+        let reserved = reserve(wanted).unwrap();
+        assert!(reserve(wanted + 1).is_none(), "one at a time");
+        close(wanted);
+        let others = [(); 3].map(|()| crate::pipe::create().unwrap());
+        assert!(others.iter().all(|other| *other > wanted), "{others:?} beside {wanted}");
+        drop(reserved);
+        assert!(reserve(wanted).is_some());
+        others.into_iter().for_each(close);
+    }
 
     #[test]
     fn raised_descriptors_are_known_until_they_are_closed() {

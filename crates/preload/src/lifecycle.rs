@@ -177,15 +177,16 @@ fn linger(fd: c_int) {
 
 /// dup2 and dup3: `new` is closed on the way.
 fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
-    if os::fd::is_internal(new) && !is_borrowed() {
-        // Descriptors that nobody needs make way, and a connection goes back to TCP.
-        if !socket::spare::make_way(new) {
-            return Outcome::Fail(Errno::EBADF);
-        }
+    let is_ours = os::fd::is_internal(new) && !is_borrowed();
+    // (Until the program has it, another thread's connection is not to take it again.)
+    let _reserved = if is_ours { os::fd::reserve(new) } else { None };
+    // Descriptors that nobody needs make way, and a connection goes back to TCP.
+    if is_ours && !socket::spare::make_way(new) {
+        return Outcome::Fail(Errno::EBADF);
     }
     let is_known = table::get(old) != Entry::Empty || table::get(new) != Entry::Empty;
     if !is_known || old == new || is_borrowed() || os::fd::identity(old).is_err() {
-        return Outcome::Forward;
+        return passed_on(libc_dup());
     }
     linger(new);
     let after = closing::before_close(new);
