@@ -69,9 +69,24 @@ pub(crate) fn vectors<'a>(iov: Buf, count: c_int) -> Result<(IoVecs<'a>, usize),
     vectors.total().map(|total| (vectors, total)).ok_or(Errno::EINVAL)
 }
 
+/// The one buffer of a list of one, of which the kernel takes what it moves in one call, before it looks where it
+/// ends. (A length that is negative stays an error.)
+fn only_one(iov: Buf, count: c_int) -> Option<(Buf, usize)> {
+    if count != 1 || pointers::readable(iov, size_of::<IoVec>()).is_err() {
+        return None;
+    }
+    // SAFETY: one entry, which can be read: an address and a length.
+    let [at, len] = unsafe { iov.cast::<[usize; 2]>().read_unaligned() };
+    let is_cut = (MOST..=isize::MAX as usize).contains(&len);
+    is_cut.then_some((core::ptr::with_exposed_provenance_mut(at), MOST))
+}
+
 pub(crate) fn receive_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) -> Outcome {
     if !socket::stream::is_shared(fd) {
         return Outcome::Forward;
+    }
+    if let Some((at, len)) = only_one(iov, count) {
+        return receive_into(fd, at, len, flags);
     }
     match vectors(iov, count) {
         Ok((vectors, _)) if flags & msg::TRUNC == 0 && vectors.any(is_outside) => {
@@ -99,6 +114,9 @@ fn receive_part(fd: c_int, vectors: IoVecs<'_>, flags: c_int) -> Outcome {
 pub(crate) fn transmit_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) -> Outcome {
     if !socket::stream::is_shared(fd) {
         return Outcome::Forward;
+    }
+    if let Some((at, len)) = only_one(iov, count) {
+        return transmit_from(fd, at, len, flags);
     }
     match vectors(iov, count) {
         Ok((vectors, _)) if vectors.any(is_outside) => transmit_outside(fd, flags),

@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case("pointers.limits", limits),
     case("pointers.options", options),
     case("pointers.read_only", read_only),
+    case("pointers.longer_than_the_address_space", longer_than_all),
 ];
 
 /// Every bad address with its name; `buffer` leaves out those that only a look at the page tells.
@@ -83,6 +84,23 @@ fn buffers(cx: &mut Cx) {
             show(call(libc::SYS_read, [fd as usize, bad, 4, 0, 0, 0]))
         );
     });
+}
+
+/// A list of one buffer is cut to what one call moves before the kernel looks where it ends; of longer lists
+/// every entry is looked at first.
+fn longer_than_all(cx: &mut Cx) {
+    let fd = loaded(cx);
+    let (f, room) = (fd as usize, vec![0u8; 16]);
+    for len in [1usize << 46, 1 << 62, usize::MAX] {
+        let parts = [[at(&room[0]), len], [at(&room[0]), 1]];
+        let told = |number, count| show(call(number, [f, at(&parts), count, 0, 0, 0]));
+        say!("readv two of {len:#x} -> {}", told(libc::SYS_readv, 2));
+        say!("readv one of {len:#x} -> {}", told(libc::SYS_readv, 1));
+        cx.ask("send 0 hello");
+        until_queued(fd, 5);
+    }
+    say!("bytes {:?}", &room[..6]);
+    unhurt(cx, fd);
 }
 
 fn messages(cx: &mut Cx) {
