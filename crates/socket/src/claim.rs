@@ -22,7 +22,10 @@ use sync::Ordering::{AcqRel, Relaxed, Release};
 /// An undecided socket stays on TCP for good, unless another process that shares it has said SMC.
 pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
     {
-        let Some(_turn) = conn.interest.turn.take() else { return };
+        let Some(_turn) = conn.interest.turn.take() else {
+            decline_within(conn, fd);
+            return;
+        };
         if conn.phase() != Phase::Accepted {
             return;
         }
@@ -40,7 +43,10 @@ pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
 
 /// The first use: SMC if the client offered memory that can be had, TCP otherwise.
 pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
-    let Some(_turn) = conn.interest.turn.take() else { return conn.phase() };
+    let Some(_turn) = conn.interest.turn.take() else {
+        decline_within(conn, fd);
+        return conn.phase();
+    };
     if conn.phase() != Phase::Accepted {
         return conn.phase();
     }
@@ -58,6 +64,15 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     let phase = conn.transition(decided);
     records::convert(conn);
     phase
+}
+
+/// A handler uses the socket in the middle of its own thread's decision, which cannot go on before it returns.
+/// What it does goes to TCP, so TCP it is, unless the word has been swapped already.
+#[cold]
+fn decline_within(conn: &Conn, fd: i32) {
+    if conn.phase() == Phase::Accepted {
+        let _ = declined(fd);
+    }
 }
 
 /// Says TCP to whoever offered something, and why it is TCP; `None` if SMC has been said already.

@@ -38,6 +38,40 @@ fn what_a_handler_sends_in_the_middle_of_a_send_is_in_the_stream_once() {
 }
 
 #[test]
+fn what_a_handler_sends_in_the_middle_of_the_first_use_is_in_the_stream_once() {
+    const LEN: usize = 1000;
+    for points in 1..80 {
+        simulate(u64::from(points), move |machine| {
+            spawn(machine, true, move |program| {
+                let listener = listen(&program);
+                let fd = program.accept(listener, false).unwrap();
+                let sent = std::rc::Rc::new(std::cell::Cell::new(0));
+                let told = sent.clone();
+                interrupt_after(points, move || told.set(program.send(fd, b"!!!", 0).unwrap_or(0)));
+                assert_eq!(program.send(fd, &[b'x'; LEN], 0), Ok(LEN));
+                withdraw();
+                program.shutdown(fd, 1).unwrap();
+                hear(&program, fd, &sent.get().to_string());
+            });
+            spawn(machine, true, move |program| {
+                let fd = connect(&program);
+                let (mut total, mut marks, mut bytes) = (0, 0, vec![0; 3000]);
+                loop {
+                    match program.recv(fd, &mut bytes, 0) {
+                        Ok(0) => break,
+                        told => total += told.unwrap_or_else(|errno| panic!("after {points}: {errno:?}")),
+                    }
+                    marks += bytes.iter().filter(|byte| **byte == b'!').count();
+                    bytes.fill(0);
+                }
+                assert_eq!((total - marks, marks % 3), (LEN, 0), "of the handler {marks}, after {points}");
+                assert_eq!(program.send(fd, &[b'0' + marks as u8], 0), Ok(1));
+            });
+        });
+    }
+}
+
+#[test]
 fn a_handler_may_read_close_and_ask_in_the_middle_of_a_read() {
     as_over_tcp(
         |program, fd| {
