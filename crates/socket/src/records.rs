@@ -294,8 +294,14 @@ pub(crate) fn tell_outside(conn: &Conn) {
             continue;
         }
         let (epfd, fd) = (registration.epfd(), registration.fd());
-        // (EPOLLEXCLUSIVE cannot be modified: who waits by it hears when the reader has read all.)
-        if kernel_ctl(epfd, Op::Mod, fd, events, registration.cookie(index, Source::Tcp)).is_ok() {
+        let cookie = registration.cookie(index, Source::Tcp);
+        let told = match kernel_ctl(epfd, Op::Mod, fd, events, cookie) {
+            // EPOLLEXCLUSIVE cannot be modified.
+            Err(Errno::EINVAL) => kernel_ctl(epfd, Op::Del, fd, 0, 0)
+                .and_then(|()| kernel_ctl(epfd, Op::Add, fd, events, cookie)),
+            told => told,
+        };
+        if told.is_ok() {
             registration.kernel_events.store(events, Ordering::Relaxed);
         }
     }

@@ -5,7 +5,10 @@ use crate::context::{
     Case, Cx, Pair, digest, fill, got, pattern, read_all, say, settle, until, until_ready, write_all,
 };
 use isthmus_tests::sys::{self, Fd, ep_add, ep_mod, poll1, show};
-use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT, MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL, POLLIN, POLLOUT};
+use libc::{
+    EPOLLET, EPOLLEXCLUSIVE, EPOLLIN, EPOLLONESHOT, EPOLLOUT, MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL, POLLIN,
+    POLLOUT,
+};
 use std::time::{Duration, Instant};
 
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
@@ -35,6 +38,7 @@ pub(crate) const CASES: &[Case] = &[
     case("overflow.oneshot_reader", oneshot_reader),
     case("overflow.level_reader", level_reader),
     case("overflow.edge_writer", edge_writer),
+    case("overflow.exclusive_writer", exclusive_writer),
     case("overflow.oneshot_writer", oneshot_writer),
     case("overflow.level_writer", level_writer),
     case("overflow.poll_writer", poll_writer),
@@ -412,6 +416,11 @@ fn write_by(cx: &mut Cx, events: i32) {
 
 fn edge_writer(cx: &mut Cx) {
     write_by(cx, EPOLLET);
+}
+
+/// (A record of this kind cannot be modified.)
+fn exclusive_writer(cx: &mut Cx) {
+    write_by(cx, EPOLLET | EPOLLEXCLUSIVE);
 }
 
 fn oneshot_writer(cx: &mut Cx) {
