@@ -40,7 +40,7 @@ fn what_a_handler_sends_in_the_middle_of_a_send_is_in_the_stream_once() {
 #[test]
 fn what_a_handler_sends_in_the_middle_of_the_first_use_is_in_the_stream_once() {
     const LEN: usize = 1000;
-    for points in 1..80 {
+    for points in 1..70 {
         simulate(u64::from(points), move |machine| {
             spawn(machine, true, move |program| {
                 let listener = listen(&program);
