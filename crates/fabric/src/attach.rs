@@ -23,8 +23,8 @@ const LONGEST: usize = Geometry { slots: SLOTS_MAX, ring_size: RING_MAX }.len();
 
 impl<T: Tier> Fabric<T> {
     /// Maps the slot that `row` offers and opens its doorbells. Reasons: OPTUNSUPP where the process is
-    /// closed to others (undumpable), NOSMCDDEV where the tier does not find it, VERSMISMAT, SYNCERR for what
-    /// contradicts itself, MEM.
+    /// closed to others (undumpable), OPERATOR where one of the two stays on TCP by its operator's wish,
+    /// NOSMCDDEV where the tier does not find it, VERSMISMAT, SYNCERR for what contradicts itself, MEM.
     pub fn attach(&self, row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
         let row = self.rows().row(row_id).ok_or(Reason::SYNCERR)?;
         let nonce = row.nonce.load(sync::Ordering::Relaxed);
@@ -34,6 +34,9 @@ impl<T: Tier> Fabric<T> {
             nonce,
             holder: ProcessId::load(&row.sides[Side::Server as usize].process),
         };
+        if self.is_undecided_and_kept(row_id, place.pid) {
+            return Err(Reason::OPERATOR);
+        }
         let slot = row.slot.load(sync::Ordering::Relaxed);
         let owner = ProcessId::load(&row.sides[Side::Client as usize].process);
         let _turn = self.attached.turn.take().ok_or(Reason::SYNCERR)?;
@@ -50,6 +53,11 @@ impl<T: Tier> Fabric<T> {
         }
         view.1.take_up();
         Ok(view)
+    }
+
+    fn is_undecided_and_kept(&self, row: RowId, client: u32) -> bool {
+        let is_kept = || [client, os::process::cached_pid()].iter().any(|pid| self.is_kept_on_tcp(*pid));
+        is_kept() && self.rows().verdict(row).is_none()
     }
 
     /// Opens the doorbells of a slot. Where nobody holds the client's end, for it was let go of, or its

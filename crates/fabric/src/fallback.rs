@@ -7,8 +7,8 @@ use crate::door::Tier;
 use crate::fabric::Fabric;
 use os::confined::is_confined;
 use os::net;
-use shm::Side;
 use shm::registry::{REFUSAL_BUCKETS, RegistryMap};
+use shm::{Side, SlotHeader};
 use sync::Ordering::Relaxed;
 use wire::reason::Reason;
 
@@ -19,6 +19,8 @@ pub enum What {
     Connection(Side),
     /// A listener: what it accepts.
     Listener,
+    /// A connection that was in shared memory, at this end.
+    Home(Side),
 }
 
 impl What {
@@ -27,6 +29,8 @@ impl What {
             What::Connection(Side::Client) => b"connect stays on TCP: ",
             What::Connection(Side::Server) => b"accepted connection stays on TCP: ",
             What::Listener => b"listen stays on TCP: ",
+            What::Home(Side::Client) => b"connection goes back to TCP: ",
+            What::Home(Side::Server) => b"accepted connection goes back to TCP: ",
         }
     }
 }
@@ -54,6 +58,15 @@ impl<T: Tier> Fabric<T> {
     pub fn stays_by_verdict(&self, side: Side, reason: Reason) {
         self.totals().fell_back(side, reason);
         self.tell(What::Connection(side), reason);
+    }
+
+    /// A connection went back to TCP, and its slot says why.
+    pub fn went_home(&self, side: Side, slot: &SlotHeader) {
+        let reason = Reason(slot.home.load(Relaxed));
+        if reason != Reason(0) {
+            self.totals().fell_back(side, reason);
+            self.tell(What::Home(side), reason);
+        }
     }
 
     fn tell(&self, what: What, reason: Reason) {

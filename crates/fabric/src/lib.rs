@@ -52,6 +52,7 @@ pub mod totals;
 pub mod turn;
 mod unused;
 pub mod verdict;
+pub mod visit;
 
 pub use fabric::Fabric;
 pub use wire::reason::Reason;

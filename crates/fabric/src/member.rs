@@ -3,7 +3,8 @@
 
 use crate::door::Tier;
 use crate::fabric::Fabric;
-use shm::SideBlock;
+use shm::{SideBlock, SlotHeader};
+use sync::Ordering::Acquire;
 
 /// The rosters, as the calling process writes and reads them.
 pub struct Members<'a, T: Tier>(&'a T);
@@ -45,6 +46,13 @@ impl<T: Tier> Members<'_, T> {
     /// The process ids of those who are written down as holders of `side` and live.
     pub fn living(&self, side: &SideBlock) -> impl Iterator<Item = u32> {
         side.roster.living(|name| self.0.is_name_alive(name)).map(|name| self.0.pid_of(name))
+    }
+
+    /// Whether a living process holds the slot, or visits it.
+    pub fn has_any_living(&self, slot: &SlotHeader) -> bool {
+        let visitor = slot.visitor.load(Acquire);
+        let is_visited = visitor != 0 && self.0.is_name_alive(visitor);
+        is_visited || slot.sides.iter().any(|side| self.has_living(side))
     }
 
     /// Whether a living process holds `side`.

@@ -146,6 +146,8 @@ pub struct Slot {
     pub server_cookie: u64,
     /// Client and server.
     pub sides: [SlotSide; 2],
+    /// Why the connection is back on TCP, both directions, if it is.
+    pub home: Option<Reason>,
 }
 
 /// Counters that outlive connections and processes.
@@ -302,7 +304,14 @@ pub fn slot(memory: Shared, connection: &Connection) -> Option<Slot> {
         ring_size: segment.geometry().ring_size,
         server_cookie: header.server_cookie.load(Relaxed),
         sides: [side(0), side(1)],
+        home: home(&segment, connection.slot, header),
     })
+}
+
+fn home(segment: &shm::Segment, slot: u32, header: &shm::SlotHeader) -> Option<Reason> {
+    let has_ended = |side| segment.outgoing(slot, side).is_some_and(|ring| ring.has_ended_for_good());
+    let reason = Some(Reason(header.home.load(Relaxed))).filter(|reason| *reason != Reason(0));
+    reason.filter(|_| has_ended(shm::Side::Client) && has_ended(shm::Side::Server))
 }
 
 fn used(key: u64) -> Option<u64> {

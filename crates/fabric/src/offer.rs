@@ -50,6 +50,9 @@ impl<T: Tier> Fabric<T> {
     /// Takes a slot for a connection to `peer`, resetting it for the client socket `cookie`.
     /// Reasons: MEM if memory or descriptors cannot be had, MAX_DMB if the tables are full.
     pub fn offer(&self, peer: ProcessId, ring_size: u32, cookie: u64) -> Result<Offer, Reason> {
+        if self.is_either_kept_on_tcp(os::process::cached_pid(), peer) {
+            return Err(Reason::OPERATOR);
+        }
         let _turn = self.offers.turn.take().ok_or(Reason::SYNCERR)?;
         let (group_index, group) = self.group_for(peer, ring_size).ok_or(Reason::MAX_DMB)?;
         let recycled = self.recycle(group);
@@ -148,7 +151,7 @@ impl<T: Tier> Fabric<T> {
     fn is_renewed(&self, view: &SlotView) -> bool {
         let header = view.header();
         header.renew();
-        !header.sides.iter().any(|side| self.members().has_living(side))
+        !self.members().has_any_living(header)
     }
 
     fn unused_slot(&self, group_index: Index, group: &Group) -> Result<(Index, &'static SlotView), Reason> {

@@ -31,7 +31,7 @@ impl<T: Tier> Fabric<T> {
     /// Whether nobody is left who could use the slot, though not all said so. That the kernel lists no socket
     /// does not suffice: after a reset it lists neither, and both descriptors may be open.
     pub(crate) fn is_orphaned(&self, view: &SlotView) -> bool {
-        self.tier.is_over(view) && !view.header().sides.iter().any(|side| self.members().has_living(side))
+        self.tier.is_over(view) && !self.members().has_any_living(view.header())
     }
 
     /// Looks at some groups, but for one, and dissolves those whose peer has died and which nobody uses; and

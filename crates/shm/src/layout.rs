@@ -276,6 +276,12 @@ pub struct SlotHeader {
     pub mail: [Mail; 3],
     /// Received and sent by client and server, as far as the totals have it.
     pub settled: [[Settled; 2]; 2],
+    /// A process that is no end of the connection and writes here for a moment, by name; 0 for none. It looks
+    /// whether somebody holds the slot, and at the generation, after it has written its name down; who lends
+    /// the slot looks for it as for the names of a roster.
+    pub visitor: AtomicU64,
+    /// Why both directions went back to TCP, as a reason code; 0 where nobody said.
+    pub home: AtomicU32,
 }
 
 #[cfg(not(loom))]
@@ -297,10 +303,16 @@ impl SlotHeader {
         fence(Ordering::SeqCst);
     }
 
+    /// Both directions go back to TCP, for this reason if nobody gave one before.
+    pub fn note_home(&self, reason: u32) {
+        let _ = self.home.compare_exchange(0, reason, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// Makes the slot fresh for a connection of `client_cookie`, after [`SlotHeader::renew`]. The caller owns
     /// the slot: no side uses it.
     pub fn reset(&self, client_cookie: u64) {
         self.client_cookie.store(client_cookie, Ordering::Relaxed);
+        self.home.store(0, Ordering::Relaxed);
         self.server_cookie.store(0, Ordering::Relaxed);
         for side in &self.sides {
             side.holders.store(0, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use sync::{AtomicU32, AtomicU64};
 /// First word of the file: "ISTHMREG" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMREG");
 /// Layout version; processes of another version stay on TCP.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Processes that listen, connect or were connected to, at one time.
 pub const PROCESSES: usize = 2048;
 /// Buckets of listeners, by port.
@@ -22,6 +22,8 @@ pub const CONNECTION_BUCKETS: usize = 4096;
 pub const ROWS: usize = 8;
 /// Buckets of refusals, by inode.
 pub const REFUSAL_BUCKETS: usize = 4096;
+/// Processes that operators keep on TCP, at most.
+pub const KEPT: usize = 128;
 /// Distinct fallback reasons counted per role (the kernel has 36, smc-tools 30).
 pub const REASONS: usize = 32;
 
@@ -185,8 +187,8 @@ pub struct RegistryMap {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU32,
-    /// Unused.
-    pub reserved: AtomicU32,
+    /// Whether anybody is named in `kept`.
+    pub keeps: AtomicU32,
     /// Number of the next link group, in steps of 256 as the kernel numbers them.
     pub next_link_group: AtomicU32,
     /// Intents that no server has answered yet (a hint: crashes leave it too high).
@@ -209,6 +211,9 @@ pub struct RegistryMap {
     pub doubts: [Doubt; DOUBTS],
     /// Sockets without a connection's row, by inode.
     pub refusals: [Refusals; REFUSAL_BUCKETS],
+    /// Processes whose new connections stay on TCP, by the names of rosters; 0 while free. Operators write
+    /// them.
+    pub kept: [AtomicU64; KEPT],
 }
 
 impl RegistryMap {

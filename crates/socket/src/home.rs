@@ -12,6 +12,7 @@ use crate::flag::{self, Flags};
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::{doorbell, ready, records, watch};
+use fabric::Reason;
 use sync::Ordering;
 use sync::Ordering as Shared;
 
@@ -23,12 +24,13 @@ const UNTOLD: Flags = flag::RESET
     .and(flag::SIGNAL_DRIVEN)
     .and(flag::PEEK_OFFSET);
 
-/// Moves both directions to TCP for good, and rings whoever waits for the rings. `false` where somebody is
-/// stopped in the middle of a copy, or has been interrupted there.
-pub(crate) fn send(conn: &Conn, end: &End) -> bool {
+/// Moves both directions to TCP for good, and rings whoever waits for the rings; the tools show `reason`.
+/// `false` where somebody is stopped in the middle of a copy, or has been interrupted there.
+pub(crate) fn send(conn: &Conn, end: &End, reason: Reason) -> bool {
     if conn.phase() != Phase::Smc || conn.has(UNTOLD) {
         return false;
     }
+    end.view.header().note_home(reason.0);
     if !end.end_turn(end.side) {
         return false;
     }
@@ -87,6 +89,7 @@ fn leave(conn: &Conn, end: &End) -> bool {
     conn.mark(flag::DEMOTED);
     fabric().rows().dissolve_side(conn.row(), conn.cookie(), end.side);
     conn.transition(Event::Demoted);
+    fabric().went_home(end.side, end.view.header());
     watch::unwatch(conn);
     records::convert(conn);
     // Sleepers of this process look again and go to libc.

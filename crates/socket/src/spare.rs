@@ -102,7 +102,7 @@ fn is_home(fd: i32, held: &Held) -> bool {
         (Phase::Intent, _) if held.has(flag::ESTABLISHED) && !release::is_copy(held) => {
             answer::retract(held, fd, Reason::MEM) == Phase::Plain
         }
-        (Phase::Smc, Some(end)) => home::send(held, &end) && held.phase() == Phase::Plain,
+        (Phase::Smc, Some(end)) => home::send(held, &end, Reason::MEM) && held.phase() == Phase::Plain,
         (phase, _) => phase == Phase::Plain,
     }
 }

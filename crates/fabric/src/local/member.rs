@@ -11,7 +11,8 @@ const START_BITS: u32 = 40;
 /// This process's name, once it is known; belongs to the process id in it.
 pub(crate) struct Name(AtomicU64);
 
-fn name_of(pid: u32, started: u64) -> u64 {
+/// The name of a process that started then.
+pub(crate) fn name_of(pid: u32, started: u64) -> u64 {
     u64::from(pid) << START_BITS | started & ((1 << START_BITS) - 1)
 }
 

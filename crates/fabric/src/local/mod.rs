@@ -11,7 +11,7 @@ mod end;
 mod key;
 mod listener;
 mod mailbox;
-mod member;
+pub(crate) mod member;
 mod memory;
 mod name;
 mod place;

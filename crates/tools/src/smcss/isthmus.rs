@@ -64,6 +64,9 @@ fn side(live: &Live, side: usize, uid: u32) -> Row {
         program: end.process.as_ref().map(program),
         ..blank(uid)
     };
+    if let Some(reason) = live.slot.and_then(|slot| slot.home) {
+        return Row { mode: Mode::Tcp { reason: reason.0, peer: 0 }, ..row };
+    }
     match live.connection.verdict {
         None => Row { state: State::INIT, ..row },
         Some(Verdict::Plain(reason)) => Row { mode: Mode::Tcp { reason: reason.0, peer: 0 }, ..row },
