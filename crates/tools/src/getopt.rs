@@ -27,7 +27,7 @@ pub(crate) fn parse(tool: &Tool, args: &[OsString]) -> Result<(Vec<Found>, Vec<O
                 rest.extend(args.cloned());
                 break;
             }
-            [b'-', b'-', name @ ..] => found.push((long(tool, name)?, None)),
+            [b'-', b'-', name @ ..] => found.push(long(tool, name, &mut args)?),
             [b'-', cluster @ ..] if !cluster.is_empty() => short(tool, cluster, &mut args, &mut found)?,
             _ if tool.permutes => rest.push(arg.clone()),
             _ => {
@@ -40,23 +40,30 @@ pub(crate) fn parse(tool: &Tool, args: &[OsString]) -> Result<(Vec<Found>, Vec<O
     Ok((found, rest))
 }
 
-fn long(tool: &Tool, name: &[u8]) -> Result<u8, Wrong> {
+fn long<'a>(tool: &Tool, name: &[u8], args: &mut impl Iterator<Item = &'a OsString>) -> Result<Found, Wrong> {
     let text = String::from_utf8_lossy(name).into_owned();
     let wrong = |message: String| Wrong {
         message: format!("{}: {message}\n", tool.name),
         option: format!("--{text}"),
     };
-    let key = text.split_once('=').map_or(text.as_str(), |(key, _)| key);
+    let (key, attached) = match name.iter().position(|byte| *byte == b'=') {
+        Some(at) => (&name[..at], Some(OsStr::from_bytes(&name[at + 1..]).to_os_string())),
+        None => (name, None),
+    };
     let named = tool.options.iter().filter(|option| !option.long.is_empty());
-    let exact = named.clone().filter(|option| option.long == key);
-    let starting = named.filter(|option| option.long.starts_with(key));
+    let exact = named.clone().filter(|option| option.long.as_bytes() == key);
+    let starting = named.filter(|option| option.long.as_bytes().starts_with(key));
     let candidates: Vec<_> = if exact.clone().count() == 1 { exact.collect() } else { starting.collect() };
     match candidates[..] {
         [] => Err(wrong(format!("unrecognized option '--{text}'"))),
-        [option] if text.contains('=') => {
+        [option] if option.value.is_empty() && attached.is_some() => {
             Err(wrong(format!("option '--{}' doesn't allow an argument", option.long)))
         }
-        [option] => Ok(option.id),
+        [option] if option.value.is_empty() => Ok((option.id, None)),
+        [option] => match attached.or_else(|| args.next().cloned()) {
+            None => Err(wrong(format!("option '--{}' requires an argument", option.long))),
+            value => Ok((option.id, value)),
+        },
         _ => Err(wrong(format!("option '--{text}' is ambiguous"))),
     }
 }
@@ -104,6 +111,7 @@ mod tests {
             Opt::short(b'b', "SIZE", "", ""),
             Opt::long(b'c', "alien", "", ""),
             Opt::long(b'd', "al", "", ""),
+            Opt::valued(b'w', "which", "ONE", "", ""),
         ],
         objects: &[],
         dashes: "--",
@@ -126,6 +134,14 @@ mod tests {
     }
 
     #[test]
+    fn values_of_long_names_are_attached_or_follow() {
+        for line in ["--which 5 one", "--wh=5 one", "-w5 one"] {
+            let found = read(&TOOL, line).expect("all well");
+            assert_eq!(found, (vec![(b'w', Some("5".into()))], vec!["one".into()]), "{line}");
+        }
+    }
+
+    #[test]
     fn without_permutation_the_first_argument_ends_the_options() {
         let tool = Tool { permutes: false, ..TOOL };
         assert_eq!(read(&tool, "-a prog -a").expect("all well").1, ["prog", "-a"]);
@@ -140,6 +156,7 @@ mod tests {
             ("-b", "x: option requires an argument -- 'b'\n"),
             ("--no", "x: unrecognized option '--no'\n"),
             ("--a", "x: option '--a' is ambiguous\n"),
+            ("--which", "x: option '--which' requires an argument\n"),
             ("--all=1", "x: option '--all' doesn't allow an argument\n"),
         ];
         for (line, message) in complaints {

@@ -6,16 +6,18 @@
 use fabric::Reason;
 use fabric::local::{PATH_LEN, unforeseen_number};
 use fabric::observe::{REGISTRY_LEN, Unreadable, View, layouts};
+use fabric::visit::{KEEPS_AT, KEPT, KEPT_AT, is_vacant};
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::unistd::AccessFlags;
 use std::fs::{self, DirEntry, File};
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 const PREFIX: &str = "isthmus.";
 
@@ -152,14 +154,69 @@ fn users(directory: &Path) -> Vec<u32> {
     users
 }
 
-/// Opens what has the name if it is a file of `uid`.
+/// Whether a process is on the list of those that stay on TCP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kept {
+    /// It was not, and is now; or the other way round.
+    Changed,
+    /// It was as wanted before.
+    AsBefore,
+}
+
+/// Puts a living process of user `uid` on the list of those whose new connections stay on TCP, or takes it
+/// off. The file is written, not mapped: its user may cut it short at any time.
+pub(crate) fn keep_on_tcp(folder: &Path, uid: u32, name: u64, is_wanted: bool) -> Result<Kept, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let file = open_own_to(&file(folder, uid), uid, true)?;
+    // (As `open` does: what is of another version is left alone.)
+    open(&self::file(folder, uid), uid)?;
+    let file = lock(file)?;
+    let mut bytes = [0; KEPT * 8];
+    file.read_exact_at(&mut bytes, KEPT_AT as u64).map_err(text)?;
+    let mut names: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    let place = names.iter().position(|there| *there == name);
+    let (at, word) = match (place, is_wanted) {
+        (Some(_), true) | (None, false) => return Ok(Kept::AsBefore),
+        (Some(at), false) => (at, 0),
+        (None, true) => {
+            let vacant = names.iter().position(|there| is_vacant(*there));
+            (vacant.ok_or_else(|| format!("{KEPT} processes are kept on TCP already"))?, name)
+        }
+    };
+    names[at] = word;
+    file.write_all_at(&word.to_ne_bytes(), (KEPT_AT + at * 8) as u64).map_err(text)?;
+    let keeps = u32::from(names.iter().any(|name| *name != 0));
+    file.write_all_at(&keeps.to_ne_bytes(), KEEPS_AT as u64).map_err(text)?;
+    Ok(Kept::Changed)
+}
+
+/// One tool at a time. (Who holds the lock for longer than that has other aims.)
+fn lock(mut file: File) -> Result<Flock<File>, String> {
+    const PATIENCE: Duration = Duration::from_millis(10);
+    for _ in 0..200 {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(locked) => return Ok(locked),
+            Err((_, errno)) if errno != Errno::EWOULDBLOCK => return Err(errno.desc().to_string()),
+            Err((unlocked, _)) => file = unlocked,
+        }
+        std::thread::sleep(PATIENCE);
+    }
+    Err("somebody keeps it locked".to_string())
+}
+
 fn open_own(path: &Path, uid: u32) -> Result<File, String> {
+    open_own_to(path, uid, false)
+}
+
+/// Opens what has the name if it is a file of `uid`.
+fn open_own_to(path: &Path, uid: u32, write: bool) -> Result<File, String> {
     let about = path.symlink_metadata().map_err(|error| error.to_string())?;
     // Not even opened else: it may be made to wait, or to do something.
     refuse_others(&about, uid)?;
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = File::options()
         .read(true)
+        .write(write)
         .custom_flags(flags.bits())
         .open(path)
         .map_err(|error| error.to_string())?;
@@ -192,16 +249,19 @@ fn open(path: &Path, uid: u32) -> Result<Registry, String> {
 }
 
 fn copy(file: &mut File) -> Result<os::mem::Shared, String> {
-    let mut bytes = vec![0; REGISTRY_LEN];
-    file.read_exact(&mut bytes).map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => "it is too short".to_string(),
-        _ => error.to_string(),
-    })?;
     let words = os::mem::map_private(REGISTRY_LEN).map_err(|_| "out of memory".to_string())?;
-    for (word, bytes) in words.iter().zip(bytes.as_chunks::<8>().0) {
-        // Pages that stay zero cost nothing.
-        if *bytes != [0; 8] {
-            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+    let mut bytes = vec![0; 1 << 16];
+    for words in words.chunks(bytes.len() / 8) {
+        let bytes = &mut bytes[..words.len() * 8];
+        file.read_exact(bytes).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => "it is too short".to_string(),
+            _ => error.to_string(),
+        })?;
+        for (word, bytes) in words.iter().zip(bytes.as_chunks::<8>().0) {
+            // Pages that stay zero cost nothing.
+            if *bytes != [0; 8] {
+                word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+            }
         }
     }
     Ok(words)

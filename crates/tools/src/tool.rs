@@ -26,7 +26,7 @@ pub(crate) struct Opt {
     pub(crate) id: u8,
     /// Whether `id` is what the user writes.
     pub(crate) is_short: bool,
-    /// Its long name; empty for none. Options with a value have none.
+    /// Its long name; empty for none.
     pub(crate) long: &'static str,
     /// Name of its value; empty for none.
     pub(crate) value: &'static str,
@@ -62,6 +62,17 @@ impl Opt {
     /// With a short name only, and a value unless that is empty.
     pub(crate) const fn short(id: u8, value: &'static str, text: &'static str, manual: &'static str) -> Opt {
         Opt { value, ..Opt::both(id, "", text, manual) }
+    }
+
+    /// With both names and a value.
+    pub(crate) const fn valued(
+        id: u8,
+        long: &'static str,
+        value: &'static str,
+        text: &'static str,
+        manual: &'static str,
+    ) -> Opt {
+        Opt { value, ..Opt::both(id, long, text, manual) }
     }
 
     /// As the user may write it.
@@ -100,7 +111,8 @@ impl Tool {
             let head = match (names.as_slice(), option.value) {
                 ([only], "") => format!(".B {only}"),
                 ([only], value) => format!(".BI {only} \" {value}\""),
-                (both, _) => format!(".BR {}", both.join(" \", \" ")),
+                (both, "") => format!(".BR {}", both.join(" \", \" ")),
+                (both, value) => format!(".BR {} \" \\fI{value}\\fR\"", both.join(" \", \" ")),
             };
             format!(".TP\n{head}\n{}\n", option.manual)
         });

@@ -46,6 +46,12 @@ impl Held<'_> {
     }
 }
 
+/// A process with its sockets, judged as [`Host::look`] does. An error if there is none, or its descriptors
+/// are closed to us.
+pub(crate) fn process(pid: u32, folder: &Path) -> std::io::Result<Process> {
+    process::descriptors(pid).map(|found| process::describe(pid, found, folder))
+}
+
 impl Host {
     /// Looks at all processes and their network namespaces. A process is enabled if it uses the registries in
     /// `folder`.

@@ -1,6 +1,7 @@
-//! smc_run: starts a program with the preload library. Owns: the promise that the program starts whatever is
-//! wrong here.
+//! smc_run: starts a program with the preload library, or takes one that runs off shared memory (`change`).
+//! Owns: the promise that the program starts whatever is wrong here.
 
+mod change;
 mod library;
 mod options;
 
@@ -19,6 +20,7 @@ pub(crate) fn main(args: &[OsString]) -> u8 {
         Ok(Action::Help) => output::print(&options::usage()),
         Ok(Action::Version) => output::print(&format!("smc_run utility, {}\n", crate::VERSION)),
         Ok(Action::Start(start)) => return run(&start),
+        Ok(Action::Change(wanted)) => return change::run(&wanted),
         Err(Complaint { stdout, stderr }) => {
             output::complain(&stderr);
             output::print(&stdout);

@@ -3,6 +3,7 @@
 use crate::getopt;
 use crate::tool::{Opt, Tool};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 
 /// smc_run, with the options of smc-tools; the long names are ours.
@@ -21,7 +22,38 @@ to 1): why a connection or a listener stays on TCP, with the code that
 .BR smcss (8)
 shows.",
         ),
+        Opt::valued(
+            b'c',
+            "connection",
+            "WHICH",
+            "only this connection, by its inode or LOCAL-PEER, or all",
+            r"With
+.B \-p
+and
+.BR \-\-tcp :
+only this connection of the process, and nothing of what is still to come.
+.I WHICH
+is the inode that
+.B smcss
+shows, or the two addresses with a hyphen between them, the process's own first
+.RB ( 127.0.0.1:6379\-127.0.0.1:40000 );
+or
+.B all
+that it has at the time.",
+        ),
         Opt::both(b'h', "help", "show this text", "Show the usage and exit."),
+        Opt::short(
+            b'p',
+            "PID",
+            "change what a running process does; needs --tcp or --smc",
+            r"Start nothing, but change what the running process
+.I PID
+does: see
+.B \-\-tcp
+and
+.BR \-\-smc .
+It must belong to the caller, unless that is root. Its children are processes of their own.",
+        ),
         Opt::short(
             b'r',
             "SIZE",
@@ -45,6 +77,26 @@ by 1048576.",
             r"Size of send buffers (sets
 .BR SMC_SNDBUF ).",
         ),
+        Opt::long(
+            b'T',
+            "tcp",
+            "take the process of -p off shared memory",
+            r"With
+.BR \-p :
+all connections of the process go back to TCP, in both directions and at whatever byte they are. Nothing is
+lost, and neither end is waited for: each of them may sleep, compute or be stopped. New connections of the
+process stay TCP.
+.B smcss
+shows them with the code of operators, 0x03000001.",
+        ),
+        Opt::long(
+            b'S',
+            "smc",
+            "let new connections of the process of -p use shared memory again",
+            r"With
+.BR \-p :
+new connections of the process may use shared memory again. Those that went back to TCP stay there.",
+        ),
         Opt::both(b'v', "version", "show the version", "Show the version and exit."),
     ],
     objects: &[],
@@ -53,8 +105,9 @@ by 1048576.",
 };
 
 pub(super) fn usage() -> String {
-    let what = "Usage: smc_run [ OPTIONS ] COMMAND\nRun COMMAND using SMC for TCP sockets\n\n";
-    format!("{what}{}", TOOL.usage_of_options())
+    let what = "Usage: smc_run [ OPTIONS ] COMMAND\nRun COMMAND using SMC for TCP sockets\n";
+    let change = "   or: smc_run -p PID --tcp [ -c WHICH ] | --smc\n";
+    format!("{what}{change}\n{}", TOOL.usage_of_options())
 }
 
 /// What the user wants.
@@ -63,6 +116,36 @@ pub(super) enum Action {
     Help,
     Version,
     Start(Start),
+    Change(Change),
+}
+
+/// What is to change about a process that runs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) pid: u32,
+    pub(super) to: To,
+}
+
+/// Where its bytes are to go.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum To {
+    /// TCP: all of its connections and those to come.
+    Tcp,
+    /// TCP: this connection.
+    TcpOf(Which),
+    /// Shared memory, where it can be.
+    Smc,
+}
+
+/// A connection of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// All that it has.
+    All,
+    /// Whose socket has this inode.
+    Inode(u32),
+    /// Between these, the process's own first.
+    Between([SocketAddr; 2]),
 }
 
 /// A program to start.
@@ -106,8 +189,13 @@ pub(super) fn parse(args: &[OsString]) -> Result<Action, Complaint> {
         stderr: wrong.message,
     })?;
     let mut start = Start { command, ..Start::default() };
+    let mut wishes = Wishes::default();
     for (option, value) in options {
         match option {
+            b'p' => wishes.pid = value,
+            b'c' => wishes.which = value,
+            b'T' => wishes.tcp = true,
+            b'S' => wishes.smc = true,
             b'd' => start.debug = true,
             b'r' => start.rcvbuf = Some(size(value.unwrap_or_default())?),
             b't' => start.sndbuf = Some(size(value.unwrap_or_default())?),
@@ -115,10 +203,63 @@ pub(super) fn parse(args: &[OsString]) -> Result<Action, Complaint> {
             _ => return Ok(Action::Help),
         }
     }
+    if wishes != Wishes::default() {
+        let is_alone = start == Start::default();
+        let change = wishes.change().filter(|_| is_alone);
+        return change.map(Action::Change).ok_or_else(|| {
+            let wanted = "-p PID --tcp [ -c WHICH ] or -p PID --smc, and nothing else";
+            Complaint::on_stdout(format!("smc_run: Error: A running process is changed by {wanted}\n"))
+        });
+    }
     if start.command.is_empty() {
         return Err(Complaint::on_stdout("smc_run: Error: Missing command parameter\n".into()));
     }
     Ok(Action::Start(start))
+}
+
+/// Options for a process that runs, as they were given.
+#[derive(Default, PartialEq)]
+struct Wishes {
+    pid: Option<OsString>,
+    which: Option<OsString>,
+    tcp: bool,
+    smc: bool,
+}
+
+impl Wishes {
+    fn change(&self) -> Option<Change> {
+        let pid = self.pid.as_ref()?.to_str()?.parse().ok().filter(|pid| *pid > 0)?;
+        let to = match (self.tcp, self.smc, &self.which) {
+            (true, false, None) => To::Tcp,
+            (true, false, Some(which)) => To::TcpOf(Which::read(which.to_str()?)?),
+            (false, true, None) => To::Smc,
+            _ => return None,
+        };
+        Some(Change { pid, to })
+    }
+}
+
+impl Which {
+    fn read(text: &str) -> Option<Which> {
+        if text == "all" {
+            return Some(Which::All);
+        }
+        if let Ok(inode) = text.parse() {
+            return Some(inode).filter(|inode| *inode > 0).map(Which::Inode);
+        }
+        let (local, peer) = text.split_once('-')?;
+        Some(Which::Between([address(local)?, address(peer)?]))
+    }
+}
+
+/// An address with its port, also as smcss writes it, without brackets.
+fn address(text: &str) -> Option<SocketAddr> {
+    let of_parts = || {
+        let (ip, port) = text.rsplit_once(':')?;
+        Some(SocketAddr::new(ip.parse().ok()?, port.parse().ok()?))
+    };
+    let address: SocketAddr = text.parse().ok().or_else(of_parts)?;
+    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
 }
 
 /// A size is digits with at most one of k, K, m, M behind.
@@ -135,7 +276,7 @@ fn size(value: OsString) -> Result<OsString, Complaint> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Action, Start, parse};
+    use super::{Action, Change, Start, To, Which, parse};
     use std::ffi::OsString;
 
     fn read(args: &[&str]) -> Result<Action, (String, String)> {
@@ -167,6 +308,39 @@ mod tests {
         assert_eq!(read(&["-dv", "x"]), Ok(Action::Version));
         assert_eq!((read(&["--help"]), read(&["--version", "x"])), (Ok(Action::Help), Ok(Action::Version)));
         assert!(matches!(read(&["x", "--help"]), Ok(Action::Start(_))), "that is the program's");
+    }
+
+    #[test]
+    fn a_running_process_is_named_with_what_is_to_change() {
+        let change = |args: &[&str]| match read(args) {
+            Ok(Action::Change(change)) => change,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(change(&["-p", "7", "--tcp"]), Change { pid: 7, to: To::Tcp });
+        assert_eq!(change(&["--smc", "-p7"]), Change { pid: 7, to: To::Smc });
+        let of = |which: &str| change(&["-p7", "--tcp", "-c", which]).to;
+        assert_eq!(of("all"), To::TcpOf(Which::All));
+        assert_eq!(of("4711"), To::TcpOf(Which::Inode(4711)));
+        let ends = ["127.0.0.1:80", "127.0.0.1:4000"].map(|end| end.parse().expect("an address"));
+        assert_eq!(of("127.0.0.1:80-127.0.0.1:4000"), To::TcpOf(Which::Between(ends)));
+        assert_eq!(of("::ffff:127.0.0.1:80-127.0.0.1:4000"), To::TcpOf(Which::Between(ends)));
+        let six = ["[::1]:80", "[::1]:4000"].map(|end| end.parse().expect("an address"));
+        assert_eq!(of("::1:80-[::1]:4000"), To::TcpOf(Which::Between(six)));
+        for wrong in [
+            &["-p7"][..],
+            &["--tcp"],
+            &["-p0", "--tcp"],
+            &["-px", "--tcp"],
+            &["-p7", "--tcp", "--smc"],
+            &["-p7", "--smc", "-c", "1"],
+            &["-p7", "--tcp", "-c", "0"],
+            &["-p7", "--tcp", "-c", "127.0.0.1:80"],
+            &["-p7", "--tcp", "prog"],
+            &["-dp7", "--tcp"],
+        ] {
+            let complaint = read(wrong).expect_err("a complaint").0;
+            assert!(complaint.starts_with("smc_run: Error: A running process is changed by"), "{wrong:?}");
+        }
     }
 
     #[test]

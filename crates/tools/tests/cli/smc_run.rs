@@ -132,3 +132,26 @@ fn the_program_finds_signals_and_descriptors_as_smc_run_did() {
     let [plain, ours] = both_ways(&installed, "exec <&-", "readlink /proc/self/fd/0 || echo closed");
     assert_eq!((plain.as_str(), ours.as_str()), ("closed\n", "closed\n"));
 }
+
+#[test]
+fn a_running_process_that_cannot_be_changed_is_told_by_an_exit_code() {
+    let installed = Installed::new("run-change");
+    let me = std::process::id().to_string();
+    let ask = |args: &[&str]| {
+        let mut command = installed.command(args);
+        let output = command.env("SMC_REGISTRY_DIR", &installed.0.0).output().expect("smc_run starts");
+        (output.status.code(), stderr(&output) + &stdout(&output))
+    };
+    // (Above the kernel's largest process id.)
+    let (code, text) = ask(&["-p", "99999999", "--tcp"]);
+    assert_eq!((code, text.as_str()), (Some(2), "smc_run: no process 99999999\n"));
+    let (code, text) = ask(&["-p", &me, "--tcp"]);
+    assert_eq!((code, text), (Some(4), format!("smc_run: process {me} does not run under the library\n")));
+    for wrong in
+        [&["-p", &me][..], &["--tcp"], &["-p", &me, "--smc", "-c", "all"], &["-p", &me, "--tcp", "sh"]]
+    {
+        let (code, text) = ask(wrong);
+        assert_eq!(code, Some(1), "{wrong:?}");
+        assert!(text.starts_with("smc_run: Error: A running process is changed by -p PID --tcp"), "{text}");
+    }
+}

@@ -32,7 +32,7 @@ fn stats() -> Stats {
     let mut stats = Stats::default();
     add_totals(&mut stats, &totals);
     let side = SlotSide { tx: calls(1_000_000, 10, 0), rx: calls(1, 1, 0), ..SlotSide::default() };
-    let slot = Slot { ring_size: 65536, server_cookie: 0, sides: [side, side] };
+    let slot = Slot { ring_size: 65536, server_cookie: 0, sides: [side, side], home: None };
     add_traffic(&mut stats, &slot, 0);
     add_buffers(&mut stats, &slot);
     stats
@@ -119,7 +119,7 @@ fn what_is_in_the_totals_is_not_added_again() {
     let side =
         SlotSide { tx: calls(100, 10), settled: [Calls::default(), calls(30, 4)], ..SlotSide::default() };
     let mut stats = Stats::default();
-    add_traffic(&mut stats, &Slot { ring_size: 65536, server_cookie: 0, sides: [side, side] }, 0);
+    add_traffic(&mut stats, &Slot { ring_size: 65536, server_cookie: 0, sides: [side, side], home: None }, 0);
     assert_eq!((stats.tx.bytes, stats.tx.requests, stats.rx.bytes), (70, 6, 0));
 }
 

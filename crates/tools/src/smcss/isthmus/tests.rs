@@ -44,7 +44,7 @@ fn moved(sent: u64, received: u64) -> SlotSide {
 
 fn slot() -> Slot {
     // The client sent 100 000 bytes, of which the server has read 98 304; the answer fills its ring.
-    Slot { ring_size: 16384, server_cookie: 0, sides: [moved(100_000, 0), moved(16384, 98304)] }
+    Slot { ring_size: 16384, server_cookie: 0, sides: [moved(100_000, 0), moved(16384, 98304)], home: None }
 }
 
 fn rows(live: &Live) -> Vec<Row> {
