@@ -4,7 +4,7 @@ use crate::support::{
     LIMIT, assert_shown, output, programs, python, same_in_all_modes, script, serve, watch,
 };
 use isthmus_tests::postgres::Postgres;
-use isthmus_tests::{Bed, free_port};
+use isthmus_tests::{Bed, Mode, free_port, within};
 use std::path::Path;
 use std::process::Command;
 
@@ -64,6 +64,33 @@ fn redis_commands(bed: &Bed, cli: &Path, port: u16) -> Vec<String> {
         output(bed, c.args(["-p", &port.to_string()]).args(args), &format!("cli{n}"))
     };
     commands.iter().enumerate().map(run).collect()
+}
+
+/// redis-server is taken off shared memory, and let on again, while its clients work.
+#[test]
+fn redis_is_taken_off_shared_memory_while_it_serves() {
+    let Some([server_, benchmark]) = programs(["redis-server", "redis-benchmark"]) else { return };
+    if !Mode::wanted().contains(&Mode::Smc) {
+        return;
+    }
+    let mut bed = Bed::new("redis-home", Mode::Smc);
+    let port = free_port();
+    let server = serve(&bed, &mut redis_command(bed.server(&server_), port, bed.scratch.path()), port);
+    let mut b = bed.client(&benchmark);
+    let pairs = [("-n", "200000"), ("-c", "20"), ("-d", "1000"), ("-t", "set"), ("--threads", "2")];
+    b.args(["-p", &port.to_string(), "-q"]).args(pairs.iter().flat_map(|(name, value)| [name, value]));
+    let mut client = bed.start(&mut b, "benchmark");
+    assert!(within(LIMIT, || bed.connections().matches("SMCD").count() >= 40), "{}", bed.connections());
+    bed.mark();
+    let mut tool = bed.tool_command("smc_run").expect("this bed has tools");
+    let said = tool.args(["-p", &server.pid().to_string(), "--tcp"]).output().expect("smc_run");
+    let text = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success() && client.alive(), "{text}");
+    assert!(!bed.connections().contains("SMCD"), "{}", bed.connections());
+    let outcome = client.finish(LIMIT).must("redis-benchmark");
+    assert!(outcome.out.contains("requests per second") && !outcome.err.contains("rror"), "{outcome}");
+    // (Of 200 MB most were still to come.)
+    assert!(bed.crossed().is_none_or(|bytes| bytes > 20_000_000), "{:?} bytes", bed.crossed());
 }
 
 /// Many commands ahead of their answers, as bulk loading does.

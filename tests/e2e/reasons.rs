@@ -17,6 +17,7 @@ const LIMIT: &str = "0x030d0000";
 const NO_DEVICE: &str = "0x03030001";
 const NOT_OURS: &str = "0x03000000";
 const VERSION: &str = "0x030c0000";
+const OPERATOR: &str = "0x03000001";
 const UNKNOWN: &str = "0x00000000";
 
 /// Two ends, each with what it says on stderr.
@@ -159,6 +160,41 @@ fn two_enabled_ends_use_shared_memory() {
     assert_rows(&bed, &ends, &["client SMCD", "listener", "server SMCD"]);
     assert_counted(&bed, &[], &[]);
     assert!(!ends.client.output().err.contains("libsmc-preload"), "{}", ends.client.output());
+}
+
+/// What an operator has taken off shared memory, and what came later.
+#[test]
+fn a_process_that_its_operator_keeps_on_tcp() {
+    let Some((bed, python)) = bed("reasons-operator") else { return };
+    let ends = meet(&bed, &python, "", "");
+    assert_rows(&bed, &ends, &["client SMCD", "listener", "server SMCD"]);
+    let ask = |wanted: &str| {
+        let mut tool = bed.tool_command("smc_run").expect("this bed has tools");
+        let said = tool.args(["-p", &ends.server.pid().to_string(), wanted]).output().expect("smc_run");
+        (said.status.code(), String::from_utf8_lossy(&said.stdout).into_owned())
+    };
+    let pid = ends.server.pid();
+    let done = format!("1 connection of process {pid} went back to TCP, and new ones stay there\n");
+    assert_eq!(ask("--tcp"), (Some(0), done));
+    assert_rows(
+        &bed,
+        &ends,
+        &[&format!("client TCP {OPERATOR}"), "listener", &format!("server TCP {OPERATOR}")],
+    );
+    assert_says(&ends.client, "connection goes back to TCP: Taken off SMC by its operator", OPERATOR);
+    // (The server has no call to make: it would find it out at the next.)
+    assert_counted(&bed, &["OPERATOR 1"], &[]);
+    assert_eq!(ask("--tcp").0, Some(5), "nothing to do");
+    let second = bed.start(&mut enabled(&bed, &python, "client", ends.port, ""), "second");
+    assert_says(&second, "connect stays on TCP: Taken off SMC by its operator", OPERATOR);
+    drop(second);
+    assert_eq!([ask("--smc").0, ask("--smc").0], [Some(0), Some(5)]);
+    let third = bed.start(&mut enabled(&bed, &python, "client", ends.port, ""), "third");
+    assert!(
+        within(LONG, || rows(&bed, ends.port).contains(&"client SMCD".to_string())),
+        "{}",
+        third.output()
+    );
 }
 
 #[test]
@@ -667,7 +703,7 @@ pub(crate) fn every_code_of_the_table_is_provoked() {
     // (Behind a slash stands any of the other rows.)
     let codes: Vec<&str> =
         rows.filter_map(|row| row.split('`').nth(1)?.strip_prefix("TCP ")?.split('/').next()).collect();
-    let provoked = [NO_SMC, OPTION, MEMORY, LIMIT, NO_DEVICE, NOT_OURS, VERSION, UNKNOWN];
+    let provoked = [NO_SMC, OPTION, MEMORY, LIMIT, NO_DEVICE, NOT_OURS, OPERATOR, VERSION, UNKNOWN];
     assert!(provoked.iter().all(|code| codes.contains(code)), "a row is missing: {codes:?}");
     assert!(codes.iter().all(|code| provoked.contains(code)), "{codes:?}");
 }

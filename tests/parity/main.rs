@@ -162,6 +162,9 @@ fn command(bed: &Bed, role: &str) -> Command {
         _ => (bed.server(PROGRAM), bed.mode.client()),
     };
     let mut own = wrapped(own);
+    if let Some(tool) = bed.tool_command("smc_run") {
+        own.env("PARITY_SMC_RUN", tool.get_program());
+    }
     let library = bed.library().filter(|_| other).unwrap_or_default();
     own.env("PARITY_PEER_PRELOAD", library);
     own

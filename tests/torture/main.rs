@@ -1,9 +1,11 @@
 //! Random styles of TCP programs against checksums: over plain TCP, where a run must be clean, and with both
-//! ends enabled, with spinning and without. Invariant: a round passes only if its program found no fault and,
-//! where both ends are enabled, most connections used shared memory.
+//! ends enabled: with spinning, without, and with connections that go back to TCP at random. Invariant: a
+//! round passes only if its program found no fault and, where both ends are enabled, most connections used
+//! shared memory (of those that go back, some did).
 //!
 //! TORTURE_SECONDS is the time of a round (20), TORTURE_SEED a comma-separated list of seeds, TORTURE_ROUNDS
-//! a list of plain, spin, nospin, TORTURE_PATIENCE the seconds without progress that are a hang (30).
+//! a list of plain, spin, nospin, home, homes, TORTURE_PATIENCE the seconds without progress that are a hang
+//! (30).
 
 use isthmus_tests::{Bed, Mode};
 use std::time::Duration;
@@ -20,6 +22,10 @@ enum Kind {
     Plain,
     Spin,
     NoSpin,
+    /// Spinning, and connections go back to TCP at any moment.
+    Home,
+    /// The same of short connections, many at a time.
+    Homes,
 }
 
 struct Round {
@@ -48,9 +54,12 @@ fn rounds() -> Vec<Round> {
         "plain" => Kind::Plain,
         "spin" => Kind::Spin,
         "nospin" => Kind::NoSpin,
+        "home" => Kind::Home,
+        "homes" => Kind::Homes,
         other => panic!("TORTURE_ROUNDS: no round named {other}"),
     };
-    let kinds: Vec<Kind> = setting("TORTURE_ROUNDS", "plain,spin,nospin").split(',').map(named).collect();
+    let kinds: Vec<Kind> =
+        setting("TORTURE_ROUNDS", "plain,spin,nospin,home,homes").split(',').map(named).collect();
     let seeds = setting("TORTURE_SEED", "1");
     let seeds = seeds.split(',').map(|s| s.parse().expect("TORTURE_SEED holds numbers"));
     let all = seeds.flat_map(|seed| kinds.iter().map(move |kind| Round { kind: *kind, seed, only: None }));
@@ -86,6 +95,14 @@ impl Round {
         if self.kind == Kind::NoSpin {
             command.env("SMC_SPIN", "0");
         }
+        if self.kind == Kind::Homes {
+            command.env("TORTURE_BRIEF", "1");
+        }
+        if matches!(self.kind, Kind::Home | Kind::Homes)
+            && let Some(tool) = bed.tool_command("smc_run")
+        {
+            command.env("TORTURE_HOME", tool.get_program());
+        }
         let limit = Duration::from_secs(seconds * 2 + 300);
         let outcome = bed.run(&mut command, "run", limit);
         print!("{}", outcome.out);
@@ -104,8 +121,26 @@ fn carrier(kind: Kind, bed: &Bed, out: &str) -> Result<(), String> {
     println!("smcd stats counts {handshakes} connections by shared memory");
     match (kind, share) {
         (Kind::Plain, Some(0)) => Ok(()),
+        (Kind::Home | Kind::Homes, _) => gone_home(kind, bed, handshakes),
         (Kind::Spin | Kind::NoSpin, Some(LEAST_SHARE..)) if handshakes > 0 => Ok(()),
         _ => Err(format!("{share:?} % of the connections used shared memory")),
+    }
+}
+
+/// How many ends have gone back to TCP, by whose doing.
+fn gone_home(kind: Kind, bed: &Bed, handshakes: u64) -> Result<(), String> {
+    let text = bed.tool("smcd", &["-d", "-a", "stats"]);
+    let count = |reason: &str| -> u64 {
+        let lines = text.lines().filter(|line| line.split_whitespace().next() == Some(reason));
+        lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
+    };
+    let (by_themselves, by_operator) = (count("MEMORY"), count("OPERATOR"));
+    println!(
+        "ends that went back to TCP: {by_themselves} for want of a descriptor, {by_operator} by an operator"
+    );
+    match (by_themselves > 0 || kind == Kind::Homes) && by_operator > 0 && handshakes > 0 {
+        true => Ok(()),
+        false => Err("no end went back to TCP in one of the two ways".to_string()),
     }
 }
 

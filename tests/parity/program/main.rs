@@ -29,6 +29,7 @@ mod cases_messages;
 mod cases_move;
 mod cases_names;
 mod cases_nap;
+mod cases_operator;
 mod cases_options;
 mod cases_overflow;
 mod cases_peek;
@@ -58,6 +59,7 @@ use context::{Case, Cx, Role};
 fn all() -> Vec<Case> {
     // (With the slowest cases first, no thread goes on with one of them when the others have nothing left.)
     let groups: &[&[Case]] = &[
+        cases_operator::CASES,
         cases_push::CASES,
         cases_queue::CASES,
         cases_data::CASES,

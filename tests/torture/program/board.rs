@@ -9,12 +9,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Connections a run can have.
-pub(crate) const CONNECTIONS: u64 = 1 << 17;
+pub(crate) const CONNECTIONS: u64 = 1 << 18;
 const HEAD: usize = 64;
 const PER_END: usize = 8;
 const STOP: usize = 0;
 const FAULTS: usize = 1;
 const OVER: usize = 2;
+const HOME: usize = 3;
+const ASKED: usize = 4;
 const NEXT: usize = 8;
 const BROKEN: usize = 32;
 
@@ -84,6 +86,17 @@ impl Board {
 
     pub(crate) fn count_fault(self) {
         self.words[FAULTS].fetch_add(1, SeqCst);
+    }
+
+    /// The operator was asked once more, and took so many connections off shared memory.
+    pub(crate) fn count_home(self, more: u64) {
+        self.words[HOME].fetch_add(more, SeqCst);
+        self.words[ASKED].fetch_add(1, SeqCst);
+    }
+
+    /// How many connections the operator took off shared memory, and how often he was asked.
+    pub(crate) fn home(self) -> [u64; 2] {
+        [HOME, ASKED].map(|word| self.words[word].load(SeqCst))
     }
 
     pub(crate) fn faults(self) -> u64 {

@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::drive;
 use crate::hello::Hello;
 use crate::run::{fault, run};
-use crate::script::{SERVERS, Script, Side, VOLLEYS, forks};
+use crate::script::{SERVERS, Script, Side, VOLLEYS, forks, is_brief};
 use crate::server;
 use crate::steps::rest;
 use crate::stream::Stream;
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Connections of one process at a time.
 const WIDTH: usize = 4;
+/// The same of brief ones.
+const BRIEF_WIDTH: usize = 150;
 
 /// Makes connections until the run is over.
 pub(crate) fn run_process(process: u64, ports: &[u16]) {
@@ -26,7 +28,7 @@ pub(crate) fn run_process(process: u64, ports: &[u16]) {
         with_processes(process, ports);
     } else {
         std::thread::scope(|s| {
-            for _ in 0..WIDTH {
+            for _ in 0..if is_brief() { BRIEF_WIDTH } else { WIDTH } {
                 s.spawn(|| {
                     while let Some(number) = run().board.next(process) {
                         one(number, ports);

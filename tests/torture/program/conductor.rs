@@ -2,10 +2,11 @@
 //! when it ends, so has every process that it started, directly or not.
 
 use crate::disturb::Disturber;
+use crate::home;
 use crate::mid::program;
 use crate::processes::{Role, descendants, excuse};
 use crate::run::{append, fault, run};
-use crate::script::{CLIENTS, SERVERS, only};
+use crate::script::{CLIENTS, SERVERS, only, takes_part};
 use crate::summary;
 use crate::watchdog::{self, Watchdog};
 use isthmus_tests::sys;
@@ -27,7 +28,13 @@ pub(crate) fn conduct(seconds: u64) -> bool {
     (0..SERVERS.len()).for_each(|s| conductor.start(Role::Server(s)));
     std::thread::sleep(Duration::from_millis(100));
     let wanted = |process: &u64| only().is_none_or(|number| number % CLIENTS == *process);
-    (0..CLIENTS).filter(wanted).for_each(|c| conductor.start(Role::Client(c)));
+    (0..CLIENTS)
+        .filter(|process| takes_part(*process))
+        .filter(wanted)
+        .for_each(|c| conductor.start(Role::Client(c)));
+    if home::is_wanted() {
+        conductor.start(Role::Operator);
+    }
     conductor.watch(Duration::from_secs(seconds));
     conductor.end();
     summary::tell()
@@ -40,10 +47,11 @@ impl Conductor {
         let (kind, index) = match role {
             Role::Server(s) => ("server", s as u64),
             Role::Client(c) => ("client", c),
+            Role::Operator => ("operator", 0),
         };
         command.args([kind, &run().folder.to_string_lossy(), &run().seed.to_string()]);
         command.args([index.to_string(), ports]).stdin(Stdio::null()).stdout(Stdio::null());
-        if let Some(library) = std::env::var_os("TORTURE_LIBRARY") {
+        if let Some(library) = std::env::var_os("TORTURE_LIBRARY").filter(|_| role != Role::Operator) {
             command.env("LD_PRELOAD", library);
         }
         #[expect(

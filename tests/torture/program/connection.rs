@@ -8,7 +8,7 @@ use crate::stream::Stream;
 use crate::style::Want;
 use isthmus_tests::sys::{self, Fd};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 /// List of steps: the lanes are 0 and 1.
 pub(crate) const FINALE: usize = 2;
@@ -39,6 +39,7 @@ pub(crate) struct Connection {
     pub(crate) children: Mutex<Vec<i32>>,
     /// Stop before this step of the first lane.
     pub(crate) until: AtomicUsize,
+    has_gone_home: AtomicBool,
     pub(crate) mine: End,
     pub(crate) theirs: End,
     pub(crate) outgoing: Stream,
@@ -57,6 +58,7 @@ impl Connection {
             copies: Mutex::default(),
             children: Mutex::default(),
             until: AtomicUsize::new(usize::MAX),
+            has_gone_home: AtomicBool::new(false),
             mine,
             theirs: run.board.end(number, side.other()),
             outgoing: Stream::new(run.seed, number, side),
@@ -72,6 +74,11 @@ impl Connection {
     pub(crate) fn moved(&self, fd: Fd) {
         self.fd.store(fd, SeqCst);
         self.mine.own(fd);
+    }
+
+    /// `true` the first time.
+    pub(crate) fn goes_home_once(&self) -> bool {
+        !self.has_gone_home.swap(true, SeqCst)
     }
 
     pub(crate) fn plan(&self) -> &Plan {

@@ -13,6 +13,7 @@ mod drive;
 mod ends;
 mod event_loop;
 mod hello;
+mod home;
 mod keeper;
 mod machine;
 mod mid;
@@ -60,6 +61,7 @@ fn main() {
             sys::all_fds();
             client::run_process(number(3), &ports());
         }
+        "operator" => home::operate(),
         "inetd" => server::inetd_started(),
         "resume" => go_on(number(3), side, number(5) as sys::Fd),
         "receive" => {

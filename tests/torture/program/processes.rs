@@ -12,6 +12,8 @@ use std::fs::read_to_string;
 pub(crate) enum Role {
     Server(usize),
     Client(u64),
+    /// Takes connections off shared memory.
+    Operator,
 }
 
 /// Ids of all processes below this one.

@@ -171,6 +171,20 @@ pub(crate) fn only() -> Option<u64> {
     *ONLY.get_or_init(|| std::env::var("TORTURE_ONLY").ok()?.parse().ok())
 }
 
+/// $TORTURE_BRIEF: short connections, many at a time, between processes that live for the whole run.
+pub(crate) fn is_brief() -> bool {
+    static BRIEF: OnceLock<bool> = OnceLock::new();
+    *BRIEF.get_or_init(|| std::env::var_os("TORTURE_BRIEF").is_some())
+}
+
+/// Servers of brief connections.
+const BRIEF: [Server; 3] = [Server::Threads, Server::Loop, Server::Turns];
+
+/// Whether a client process takes part in the run.
+pub(crate) fn takes_part(process: u64) -> bool {
+    !is_brief() || (process != VOLLEYS && !forks(process))
+}
+
 struct Draft {
     random: Random,
     lanes: [Vec<Vec<Step>>; 2],
@@ -185,6 +199,7 @@ impl Script {
         let process = model % CLIENTS;
         let server = match process {
             VOLLEYS => Server::Keeper,
+            _ if is_brief() => BRIEF[random.below(BRIEF.len())],
             _ => Server::ALL[random.below(Server::ALL.len() - 1)],
         };
         let variant = if server == Server::Loop { (model / CLIENTS) as usize % LOOPS } else { 0 };
@@ -225,15 +240,20 @@ impl Script {
 impl Draft {
     /// Returns whether lanes have threads.
     fn fill(&mut self, solo: [bool; 2], server: Server) -> bool {
-        let duplex = self.random.once_in(4);
+        let duplex = self.random.once_in(if is_brief() { 2 } else { 4 });
         let threads = self.random.once_in(2);
         let cutter = self.random.below(2);
-        let cut = self.random.once_in(3).then(|| self.cut(solo[cutter], duplex && threads));
+        let cut = self
+            .random
+            .once_in(if is_brief() { 20 } else { 3 })
+            .then(|| self.cut(solo[cutter], duplex && threads));
         if duplex {
             self.both_ways(cutter, cut);
         } else {
             self.turns(cutter, cut);
-            self.middle(solo, server);
+            if !is_brief() {
+                self.middle(solo, server);
+            }
         }
         threads
     }
@@ -255,7 +275,8 @@ impl Draft {
 
     /// Both directions at once.
     fn both_ways(&mut self, cutter: usize, cut: Option<Ending>) {
-        let totals = [self.random.size(1 << 20) as u64, self.random.size(1 << 20) as u64];
+        let most = if is_brief() { 1 << 18 } else { 1 << 20 };
+        let totals = [self.random.size(most) as u64, self.random.size(most) as u64];
         for side in 0..2 {
             let mut send = Vec::new();
             let mut at = 0;
@@ -277,6 +298,7 @@ impl Draft {
         let shape = self.random.below(4);
         let count = 1 + self.random.below(if shape < 2 { 40 } else { 8 });
         let most = if shape < 2 { 1 << 14 } else { 1 << 20 };
+        let most = if is_brief() { most >> 3 } else { most };
         let end = if cut.is_some() { self.random.below(count) } else { count };
         let (mut totals, mut lanes) = ([0u64; 2], [Vec::new(), Vec::new()]);
         for i in 0..count {

@@ -7,8 +7,10 @@ use crate::script::{SERVERS, Script, Side, Step};
 use crate::watchdog::server_name;
 use std::collections::BTreeMap;
 
-const CLASSES: [&str; 11] =
-    ["foreign", "wrong", "lost", "doubled", "hang", "reset", "crash", "connect", "peek", "zero", "panic"];
+const CLASSES: [&str; 12] = [
+    "foreign", "wrong", "lost", "doubled", "hang", "reset", "crash", "connect", "peek", "zero", "panic",
+    "operator",
+];
 
 /// Prints all; whether there was no fault.
 pub(crate) fn tell() -> bool {
@@ -48,6 +50,12 @@ pub(crate) fn tell() -> bool {
         run().seed,
         shared + tcp
     );
+    if crate::home::is_wanted() {
+        let [home, asked] = board.home();
+        println!(
+            "{home} connections were taken off shared memory by the operator, who was asked {asked} times"
+        );
+    }
     faults()
 }
 

@@ -8,6 +8,7 @@ use isthmus_tests::sys::{self, Fd, Ret};
 
 /// Writes up to `rest` bytes of the stream, by one call.
 pub(crate) fn write(c: &Connection, stream: Stream, rest: usize) -> Ret {
+    c.perhaps_goes_home();
     let at = c.mine.sent();
     let calls = c.plan().calls;
     let mut bytes = vec![0; rest.min(calls.buffer)];
@@ -45,6 +46,7 @@ fn splice_out(fd: Fd, bytes: &[u8]) -> Ret {
 
 /// Reads by one call, two where one looks first; `rest` is what the step still needs.
 pub(crate) fn read(c: &Connection, rest: usize) -> Result<Vec<u8>, sys::Errno> {
+    c.perhaps_goes_home();
     let calls = c.plan().calls;
     let mut bytes = vec![0; calls.buffer];
     let (fd, half) = (c.fd(), calls.buffer / 2);
