@@ -64,3 +64,13 @@ pub(crate) fn handlers_restart() -> bool {
 pub(crate) fn pause() {
     (0..1000).for_each(|_| sync::pause());
 }
+
+/// Gives the core to any other runnable thread.
+#[inline]
+pub fn yield_now() {
+    if is_confined() {
+        return pause();
+    }
+    // SAFETY: sched_yield has no arguments.
+    unsafe { crate::raw::syscall!(crate::raw::nr::__NR_sched_yield) };
+}

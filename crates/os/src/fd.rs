@@ -7,8 +7,8 @@ use crate::raw::{nr, syscall};
 use crate::{Errno, Result, check};
 use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// Numbers up to this one can be remembered; internal descriptors above it are closed by close loops like any
-/// other.
+/// Numbers up to this one can be remembered; internal descriptors above it are closed by close loops like
+/// any other.
 const NUMBERS: usize = 1 << 20;
 
 /// Which numbers of a process are ours, a bit each; which one is not to be, and how many are being made.
@@ -26,8 +26,9 @@ const NONE: i32 = -1;
 /// A number that none of ours gets while this lives.
 pub struct Reserved(());
 
-/// The program wants `number`, which is ours, for itself: it is about to be free, and no thread is to take it for
-/// us again before the program has it. (One number at a time; whoever makes one is waited for, for a moment.)
+/// The program wants `number`, which is ours, for itself: it is about to be free, and no thread is to take
+/// it for us again before the program has it. (One number at a time; whoever makes one is waited for, for a
+/// moment.)
 pub fn reserve(number: i32) -> Option<Reserved> {
     const YIELDS: u32 = 1000;
     let Internal(_, reserved, makers) = Internal::here();
@@ -36,7 +37,7 @@ pub fn reserve(number: i32) -> Option<Reserved> {
         if makers.load(Ordering::SeqCst) == 0 {
             break;
         }
-        crate::process::yield_now();
+        crate::confined::yield_now();
     }
     Some(Reserved(()))
 }

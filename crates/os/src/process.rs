@@ -286,15 +286,7 @@ pub fn raise_on_self(signal: u32) {
     unsafe { syscall!(nr::__NR_tgkill, pid(), tid(), signal) };
 }
 
-/// Gives the core to any other runnable thread.
-#[inline]
-pub fn yield_now() {
-    if crate::confined::is_confined() {
-        return crate::confined::pause();
-    }
-    // SAFETY: sched_yield has no arguments.
-    unsafe { syscall!(nr::__NR_sched_yield) };
-}
+pub use crate::confined::yield_now;
 
 /// The CPU this thread runs on at the moment; 0 if it cannot be told.
 #[inline]

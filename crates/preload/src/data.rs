@@ -69,8 +69,8 @@ pub(crate) fn vectors<'a>(iov: Buf, count: c_int) -> Result<(IoVecs<'a>, usize),
     vectors.total().map(|total| (vectors, total)).ok_or(Errno::EINVAL)
 }
 
-/// The one buffer of a list of one, of which the kernel takes what it moves in one call, before it looks where it
-/// ends. (A length that is negative stays an error.)
+/// The one buffer of a list of one, of which the kernel takes what it moves in one call, before it looks
+/// where it ends. (A length that is negative stays an error.)
 fn only_one(iov: Buf, count: c_int) -> Option<(Buf, usize)> {
     if count != 1 || pointers::readable(iov, size_of::<IoVec>()).is_err() {
         return None;
@@ -139,8 +139,8 @@ fn zero_vectors_or(fd: c_int, iov: Buf, count: c_int, outcome: impl FnOnce() -> 
     }
 }
 
-/// What flags of preadv2 and pwritev2 ask of a socket, as flags of a message. EOPNOTSUPP for what this kernel
-/// does not know.
+/// What flags of preadv2 and pwritev2 ask of a socket, as flags of a message. EOPNOTSUPP for what this
+/// kernel does not know.
 fn asked_by(fd: c_int, flags: c_int) -> Result<c_int, Errno> {
     /// RWF_HIPRI, RWF_DSYNC, RWF_SYNC, RWF_NOWAIT, RWF_APPEND and RWF_NOAPPEND of linux/fs.h.
     const KNOWN: c_int = 0x3f;
@@ -153,7 +153,8 @@ fn asked_by(fd: c_int, flags: c_int) -> Result<c_int, Errno> {
     Ok(waits | if flags & RWF_NOSIGNAL != 0 { msg::NOSIGNAL } else { 0 })
 }
 
-/// Whether the kernel refuses these flags: a write from nowhere, which puts nothing into the socket, asks it.
+/// Whether the kernel refuses these flags: a write from nowhere, which puts nothing into the socket, asks
+/// it.
 #[cold]
 fn is_unknown_to_kernel(fd: c_int, flags: c_int) -> bool {
     if os::confined::is_confined() {

@@ -159,8 +159,8 @@ fn option_set(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) {
         name if opt::SO_TIMESTAMPS.contains(&name) && is_on && crate::lifecycle::is_active() => {
             keep_plain(fd);
         }
-        // Connections on this host arrive by the loopback device: bound to that or to none, a socket is found
-        // there.
+        // Connections on this host arrive by the loopback device: bound to that or to none, a socket is
+        // found there.
         opt::SO_BINDTODEVICE | opt::SO_BINDTOIFINDEX
             if crate::lifecycle::is_active()
                 && os::net::bound_device(fd).unsigned_abs() > os::net::LOOPBACK =>
@@ -171,8 +171,8 @@ fn option_set(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) {
     }
 }
 
-/// A socket that is not connected yet, or whose way is not decided, stays on TCP; and what a listener accepts,
-/// which inherits the option.
+/// A socket that is not connected yet, or whose way is not decided, stays on TCP; and what a listener
+/// accepts, which inherits the option.
 fn keep_plain(fd: c_int) {
     if server::stop(fd) {
         return;

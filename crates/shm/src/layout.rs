@@ -122,7 +122,8 @@ impl Settled {
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct SideBlock {
-    /// Processes that hold the socket. Exits without close() leave it too high; TCP itself is the truth then.
+    /// Processes that hold the socket. Exits without close() leave it too high; TCP itself is the truth
+    /// then.
     pub holders: AtomicU32,
     /// O_NONBLOCK of the open file description.
     pub nonblocking: AtomicU32,
@@ -137,11 +138,11 @@ pub struct SideBlock {
     /// Processes that wait on an epoll set which they inherited and in which the socket is; [`CHANGED`] and
     /// [`TELLS_REST`] besides.
     pub set_sharers: AtomicU32,
-    /// SO_RCVLOWAT as the program has set it since the connection is in this slot, 0 if it has not; above any such
-    /// number if SO_PEEK_OFF is set. Every process that holds the side goes by it.
+    /// SO_RCVLOWAT as the program has set it since the connection is in this slot, 0 if it has not; above
+    /// any such number if SO_PEEK_OFF is set. Every process that holds the side goes by it.
     pub low_water: AtomicU32,
-    /// The slot's generation, once more: on a line that every operation reads. Who finds another one than its
-    /// own has nothing to do with the slot any more.
+    /// The slot's generation, once more: on a line that every operation reads. Who finds another one than
+    /// its own has nothing to do with the slot any more.
     pub generation: AtomicU32,
     /// Which processes hold the socket.
     pub roster: Roster,
@@ -276,9 +277,9 @@ pub struct SlotHeader {
     pub mail: [Mail; 3],
     /// Received and sent by client and server, as far as the totals have it.
     pub settled: [[Settled; 2]; 2],
-    /// A process that is no end of the connection and writes here for a moment, by name; 0 for none. It looks
-    /// whether somebody holds the slot, and at the generation, after it has written its name down; who lends
-    /// the slot looks for it as for the names of a roster.
+    /// A process that is no end of the connection and writes here for a moment, by name; 0 for none. It
+    /// looks whether somebody holds the slot, and at the generation, after it has written its name down; who
+    /// lends the slot looks for it as for the names of a roster.
     pub visitor: AtomicU64,
     /// Why both directions went back to TCP, as a reason code; 0 where nobody said.
     pub home: AtomicU32,
@@ -292,8 +293,8 @@ const _: () = {
 };
 
 impl SlotHeader {
-    /// The slot is to be lent again: whoever still has a view of it finds another generation from now on. The
-    /// caller looks at the rosters afterwards; who joined before is there, who joins later sees the
+    /// The slot is to be lent again: whoever still has a view of it finds another generation from now on.
+    /// The caller looks at the rosters afterwards; who joined before is there, who joins later sees the
     /// generation.
     pub fn renew(&self) {
         let generation = self.generation.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
@@ -308,8 +309,8 @@ impl SlotHeader {
         let _ = self.home.compare_exchange(0, reason, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Makes the slot fresh for a connection of `client_cookie`, after [`SlotHeader::renew`]. The caller owns
-    /// the slot: no side uses it.
+    /// Makes the slot fresh for a connection of `client_cookie`, after [`SlotHeader::renew`]. The caller
+    /// owns the slot: no side uses it.
     pub fn reset(&self, client_cookie: u64) {
         self.client_cookie.store(client_cookie, Ordering::Relaxed);
         self.home.store(0, Ordering::Relaxed);

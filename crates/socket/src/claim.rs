@@ -66,8 +66,8 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
     phase
 }
 
-/// A handler uses the socket in the middle of its own thread's decision, which cannot go on before it returns.
-/// What it does goes to TCP, so TCP it is, unless the word has been swapped already.
+/// A handler uses the socket in the middle of its own thread's decision, which cannot go on before it
+/// returns. What it does goes to TCP, so TCP it is, unless the word has been swapped already.
 #[cold]
 fn decline_within(conn: &Conn, fd: i32) {
     if conn.phase() == Phase::Accepted {
@@ -147,8 +147,8 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
         (Side::Client, _) => rows.verdict(row),
         (Side::Server, Some(Err(reason))) => Some(rows.decide(row, side, Verdict::Plain(*reason))),
         (Side::Server, _) => {
-            // Before the client knows: it may have sent all it has, and closed, the moment after, and the row
-            // is to be there still for the program that this one becomes.
+            // Before the client knows: it may have sent all it has, and closed, the moment after, and the
+            // row is to be there still for the program that this one becomes.
             note_row(row, side, fd, at);
             Some(rows.decide(row, side, Verdict::Smc))
         }
@@ -285,8 +285,8 @@ fn find_own(cookie: u64) -> Option<RowId> {
 }
 
 /// The same by the server's own socket, with which the program that had it before has signed the row. The
-/// kernel knows no such client: there is none, or it has closed, and is not found for the moment in which its
-/// socket goes to TIME_WAIT (seen once in 200 000 times on Linux 6.18).
+/// kernel knows no such client: there is none, or it has closed, and is not found for the moment in which
+/// its socket goes to TIME_WAIT (seen once in 200 000 times on Linux 6.18).
 #[cold]
 fn find_served(fd: i32, at: Addresses) -> Result<Found, Reason> {
     let own = net::cookie(fd).map_err(|_| Reason::PEERNOSMC)?;

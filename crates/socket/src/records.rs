@@ -1,6 +1,6 @@
-//! The kernel's records of a registration: one of the TCP socket, one of the doorbell. Owns: that they say at
-//! least what the program asks for, and what becomes of them when the verdict falls, the socket is closed or
-//! the set is.
+//! The kernel's records of a registration: one of the TCP socket, one of the doorbell. Owns: that they say
+//! at least what the program asks for, and what becomes of them when the verdict falls, the socket is closed
+//! or the set is.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -88,8 +88,8 @@ pub(crate) fn attach_bell(conn: &Conn, index: Index, registration: &Registration
     announce(conn, &end, registration);
 }
 
-/// In a set whose waiters do not look at rings: what is left in this one, of which TCP knows nothing, is told by
-/// the doorbell, which has something to read until all of that was read ([`silence_rest`]).
+/// In a set whose waiters do not look at rings: what is left in this one, of which TCP knows nothing, is
+/// told by the doorbell, which has something to read until all of that was read ([`silence_rest`]).
 #[cold]
 fn attach_rest(conn: &Conn, end: &End, index: Index, registration: &Registration) {
     detach_bell(conn, registration, true);
@@ -117,8 +117,8 @@ fn silence_rest(conn: &Conn) {
     }
 }
 
-/// Another process that has a set in common with this one asks anew: what tells of a rest there is not to go on
-/// with what was asked before.
+/// Another process that has a set in common with this one asks anew: what tells of a rest there is not to go
+/// on with what was asked before.
 pub(crate) fn forget_rest(conn: &Conn, epfd: i32) {
     if let Some(end) = End::of(conn)
         && end.mine().set_sharers.load(Shared::Relaxed) & TELLS_REST != 0
@@ -318,7 +318,8 @@ pub(crate) fn offered(conn: &Conn) {
     }
 }
 
-/// The verdict fell: registrations made before are turned into what the phase needs. The caller has the turn.
+/// The verdict fell: registrations made before are turned into what the phase needs. The caller has the
+/// turn.
 pub(crate) fn convert(conn: &Conn) {
     let is_shared = conn.is(Phase::Smc);
     let mut next = conn.interest.registrations.load(Ordering::Acquire);

@@ -1,5 +1,5 @@
-//! Who is told of a reset, by what, and how often: a peer that was killed with bytes unread, and a last close
-//! with bytes unread by one of several who had the socket.
+//! Who is told of a reset, by what, and how often: a peer that was killed with bytes unread, and a last
+//! close with bytes unread by one of several who had the socket.
 
 use crate::context::{Case, Cx, got, say, settle, until_queued};
 use isthmus_tests::sys::{self, Fd, poll1, show};
@@ -90,8 +90,8 @@ fn behind_bytes(cx: &mut Cx) {
     state(fd);
 }
 
-/// A peer that had read all, and was killed long before it is written to again: by who has heard from it since he
-/// last wrote.
+/// A peer that had read all, and was killed long before it is written to again: by who has heard from it
+/// since he last wrote.
 fn killed_while_idle(cx: &mut Cx, resets: bool) {
     let fd = cx.warm().fd;
     cx.ask("send 0 bye");

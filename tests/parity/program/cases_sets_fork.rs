@@ -1,5 +1,5 @@
-//! Sets that several processes have since a fork, and what one of them asks of such a set afterwards: the others
-//! are told of it, with the data that was asked for, or of nothing.
+//! Sets that several processes have since a fork, and what one of them asks of such a set afterwards: the
+//! others are told of it, with the data that was asked for, or of nothing.
 
 use crate::context::{Case, Cx, say, settle, until_queued};
 use isthmus_tests::sys::{self, Fd, ep_add, ep_del, ep_mod, ep_show, show};

@@ -11,6 +11,7 @@ use crate::phase::{Event, Phase};
 use crate::records::{self, attach_bell, convert, count, drop_registration, recount, tcp_events};
 use crate::table::{self, Entry};
 use crate::{Outcome, answer, claim, decide, flag, home};
+use fabric::Reason;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
 use shm::layout::{CHANGED, SHARERS};
@@ -62,7 +63,7 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
         tell_others(&conn, epfd, op, fd);
     }
     let asked = ask(&conn, epfd, op, fd, events, data);
-    if asked == Err(Errno::ENOMEM) && is_home(&conn) {
+    if asked == Err(Errno::ENOMEM) && is_home(&conn, Reason::MEM) {
         // The kernel needs less memory for it than we do: the connection is TCP's instead.
         return Outcome::Forward;
     }
@@ -84,8 +85,8 @@ fn ask(conn: &Held, epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Resul
 
 /// Sends a connection back to TCP; whether nothing of it is left here.
 #[cold]
-fn is_home(conn: &Held) -> bool {
-    End::of(conn).is_some_and(|end| home::send(conn, &end) && home::notice(conn, &end))
+fn is_home(conn: &Held, reason: Reason) -> bool {
+    End::of(conn).is_some_and(|end| home::send(conn, &end, reason) && home::notice(conn, &end))
 }
 
 /// Whether another process would be told by `set`, too, of what is asked now, and would not know our cookies,
@@ -116,7 +117,7 @@ fn tell_others(conn: &Held, epfd: i32, op: Op, fd: i32) {
             conn.mark(flag::CHANGED_SETS);
             end.mine().set_sharers.fetch_or(CHANGED, Shared::AcqRel);
         }
-        is_home(conn);
+        is_home(conn, Reason::OPTUNSUPP);
     } else if op != Op::Del {
         decide::refuse(fd);
     }

@@ -116,8 +116,8 @@ impl Receive<'_> {
         Outcome::Done(self.got)
     }
 
-    /// Whether the program has closed the number under a call that waits, and the connection has become TCP's by
-    /// that: the call goes on there by ours, as in the kernel.
+    /// Whether the program has closed the number under a call that waits, and the connection has become
+    /// TCP's by that: the call goes on there by ours, as in the kernel.
     pub(super) fn is_kept_by_tcp(&self) -> bool {
         self.conn.has(flag::HELD_OPEN)
             && self.conn.phase() == Phase::Plain
