@@ -410,7 +410,7 @@ fn registry_file(bed: &Bed, port: u64) -> File {
     assert!((REGISTRY_LEN..REGISTRY_LEN + PAGE).contains(&len), "another layout: {len} bytes");
     let mut head = [0u8; 12];
     file.read_exact_at(&mut head, 0).expect("its magic number and version");
-    assert_eq!(&head, b"ISTHMREG\x05\0\0\0", "another layout: these tests must follow it");
+    assert_eq!(&head, b"ISTHMREG\x06\0\0\0", "another layout: these tests must follow it");
     let mut at = [0u8; 2];
     let is_found = LISTENERS.rows_in_use(&file).iter().any(|row| {
         let address = LISTENERS.at + (row * LISTENERS.row) as u64 + 16;
