@@ -176,7 +176,8 @@ fn a_process_that_its_operator_keeps_on_tcp() {
     let pid = ends.server.pid();
     let done = format!("1 connection of process {pid} went back to TCP, and new ones stay there\n");
     assert_eq!(ask("--tcp"), (Some(0), done));
-    assert_rows(
+    // (It tells of what was shared in other words than of what stays on TCP.)
+    assert_shown(
         &bed,
         &ends,
         &[&format!("client TCP {OPERATOR}"), "listener", &format!("server TCP {OPERATOR}")],
