@@ -142,12 +142,16 @@ pub(crate) fn detach_bell(conn: &Conn, registration: &Registration, from_kernel:
 
 /// Another process that has a set in common with this one has changed what it asks of `conn`, and taken the
 /// connection back to TCP: what the set says is the kernel's from then on. Whether that is so.
+#[inline]
 pub(crate) fn is_changed_elsewhere(conn: &Conn, registration: &Registration) -> bool {
-    let is_changed =
-        End::of(conn).is_some_and(|end| end.mine().set_sharers.load(Shared::Relaxed) & CHANGED != 0);
-    is_changed
-        && !conn.has(flag::CHANGED_SETS)
-        && registration.era.load(Ordering::Relaxed) != crate::era::now()
+    // (Asked first: in most processes nobody else has any set.)
+    let may_be_shared = registration.era.load(Ordering::Relaxed) != crate::era::now();
+    may_be_shared && !conn.has(flag::CHANGED_SETS) && has_changed(conn)
+}
+
+#[cold]
+fn has_changed(conn: &Conn) -> bool {
+    End::of(conn).is_some_and(|end| end.mine().set_sharers.load(Shared::Relaxed) & CHANGED != 0)
 }
 
 /// Such registrations are forgotten. (The caller has no turn.)
