@@ -285,7 +285,6 @@ impl Receive<'_> {
                 return Step::Retry;
             }
             if phase == Phase::Plain || self.end.incoming.has_ended_for_good() || self.has_gone_on {
-                // (It went home since the call last looked.)
                 return if self.is_cut() { Step::Retry } else { self.leave(Outcome::Forward) };
             }
             self.has_gone_on = true;

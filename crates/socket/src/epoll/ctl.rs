@@ -53,11 +53,13 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
     if !is_watched_in(phase) {
         return Outcome::Forward;
     }
-    if conn.interest.registrations.load(Ordering::Acquire) != 0 {
+    // (In most processes nobody else has any set: one word says so.)
+    let told_by_others = End::of(&conn).map_or(0, |end| end.mine().set_sharers.load(Shared::Relaxed));
+    if told_by_others != 0 {
         records::forget_changed(&conn);
-    }
-    if op != Op::Add {
-        records::forget_rest(&conn, epfd);
+        if op != Op::Add {
+            records::forget_rest(&conn, epfd);
+        }
     }
     if Set::index_of(epfd).and_then(Set::get).is_some_and(|set| is_for_others_too(&conn, set)) {
         tell_others(&conn, epfd, op, fd);
@@ -91,10 +93,13 @@ fn is_home(conn: &Held, reason: Reason) -> bool {
 
 /// Whether another process would be told by `set`, too, of what is asked now, and would not know our cookies,
 /// or what stands for them by now.
+#[inline]
 fn is_for_others_too(conn: &Conn, set: &Set) -> bool {
-    if !set.may_be_shared() {
-        return false;
-    }
+    set.may_be_shared() && is_shared_now(conn, set)
+}
+
+#[cold]
+fn is_shared_now(conn: &Conn, set: &Set) -> bool {
     // (Whoever waits on a set that he has inherited says so at its members.)
     let is_shared = |conn: &Conn| {
         End::of(conn).is_some_and(|end| end.mine().set_sharers.load(Shared::Relaxed) & SHARERS > 0)
