@@ -163,6 +163,11 @@ pub(crate) enum Kept {
     AsBefore,
 }
 
+/// Whether user `uid` has a registry; the first of his listeners makes it.
+pub(crate) fn is_there(folder: &Path, uid: u32) -> bool {
+    file(folder, uid).symlink_metadata().is_ok()
+}
+
 /// Puts a living process of user `uid` on the list of those whose new connections stay on TCP, or takes it
 /// off. The file is written, not mapped: its user may cut it short at any time.
 pub(crate) fn keep_on_tcp(folder: &Path, uid: u32, name: u64, is_wanted: bool) -> Result<Kept, String> {

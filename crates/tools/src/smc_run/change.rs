@@ -71,7 +71,10 @@ fn keep(process: &Process, uid: u32, is_wanted: bool) -> Result<Kept, Refusal> {
     let name =
         visit::name_of(process.pid).ok_or_else(|| (NO_PROCESS, format!("no process {}", process.pid)))?;
     let kept = registry::keep_on_tcp(&registry::folder(), uid, name, is_wanted);
-    kept.map_err(|why| (FAILED, format!("cannot write the registry of user {uid}: {why}")))
+    kept.map_err(|why| match registry::is_there(&registry::folder(), uid) {
+        true => (FAILED, format!("cannot write the registry of user {uid}: {why}")),
+        false => (NOTHING_TO_DO, format!("nothing to do: user {uid} has no listener under the library")),
+    })
 }
 
 fn take_off(process: &Process, uid: u32) -> Result<String, Refusal> {
