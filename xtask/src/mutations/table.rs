@@ -83,13 +83,13 @@ pub(super) const MENDS: &[Mend] = &[
         edits: &[
             edit(
                 "crates/fabric/src/unused.rs",
-                "self.tier.is_over(view) && !view.header().sides.iter().any(|side| self.members().has_living(side))",
+                "self.tier.is_over(view) && !self.members().has_any_living(view.header())",
                 "self.tier.is_over(view)",
             ),
             edit(
                 OFFER,
                 "        header.renew();
-        !header.sides.iter().any(|side| self.members().has_living(side))",
+        !self.members().has_any_living(header)",
                 "        header.renew();
         true",
             ),
