@@ -171,8 +171,13 @@ fn ask(fd: i32, local: Endpoint, remote: Endpoint) -> Result<Found> {
     let got =
         check(unsafe { syscall!(nr::__NR_recvfrom, fd, &raw mut answer, size_of::<Answer>(), 0, 0, 0) })?;
     let found = read_answer(&answer, got)?;
-    // An answer to somebody else's question, should the descriptor have got about.
-    if answer.id.sport_be == request.id.sport_be { Ok(found) } else { Err(Errno::EINVAL) }
+    // An answer to somebody else's question, should the descriptor have got about. (A socket that is being
+    // closed has given its port back some microseconds before the kernel ceases to find it by that.)
+    let is_ours = match answer.id.sport_be {
+        [0, 0] => answer.id.dport_be == request.id.dport_be,
+        port => port == request.id.sport_be,
+    };
+    if is_ours { Ok(found) } else { Err(Errno::EINVAL) }
 }
 
 fn read_answer(answer: &Answer, got: usize) -> Result<Found> {
@@ -222,6 +227,36 @@ mod tests {
     fn both_ends_and_the_listener_are_found_over_ipv6() {
         if std::path::Path::new("/proc/net/if_inet6").exists() {
             found_for("[::1]:0");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_is_being_closed_is_itself_or_none() {
+        /// The kernel answers one of some hundred questions in the moment in question.
+        const SOCKETS: usize = 1_000;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        for _ in 0..SOCKETS {
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            let at_server = crate::net::local(server.as_raw_fd()).unwrap();
+            let at_client = crate::net::peer(server.as_raw_fd()).unwrap();
+            let cookie = crate::net::cookie(client.as_raw_fd()).unwrap();
+            // It closes second, and leaves nothing in the kernel's table.
+            server.shutdown(std::net::Shutdown::Write).unwrap();
+            let asks = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    asks.wait();
+                    drop(client);
+                });
+                asks.wait();
+                while let Some(found) = match lookup(at_client, at_server) {
+                    Err(Errno::ENOENT) => None,
+                    asked => Some(asked.unwrap()),
+                } {
+                    assert_eq!(found.cookie, cookie);
+                }
+            });
         }
     }
 
