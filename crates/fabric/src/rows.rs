@@ -17,6 +17,8 @@ use wire::reason::Reason;
 const BUSY: u64 = u64::MAX;
 /// Of the bits of `ConnectionRow::open`, those two above the sides' own: the socket was dissolved.
 const DISSOLVED: u32 = 4;
+/// The sides' own bits.
+const OPEN: u32 = DISSOLVED - 1;
 
 /// A connection's row, and which of its uses is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -250,8 +252,9 @@ impl<T: Tier> Rows<'_, T> {
         if key.load(Acquire) != client_cookie {
             return;
         }
-        let bits = (1 | DISSOLVED) << side as u32;
-        if row.open.fetch_and(!bits, AcqRel) & !bits == 0 {
+        // (What was said of its socket stays: somebody else may have got that meanwhile.)
+        let bit = 1 << side as u32;
+        if row.open.fetch_and(!bit, AcqRel) & OPEN & !bit == 0 {
             let _ = key.compare_exchange(client_cookie, 0, AcqRel, Relaxed);
         }
     }

@@ -21,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     case("operator.shared_by_fork", shared_by_fork),
     case("operator.one_of_two", one_of_two),
     case("operator.new_ones", new_ones),
+    case("operator.passed_on_afterwards", passed_on_afterwards),
 ];
 
 /// The end of the tool interrupts no call of another thread: the kernel wakes one for SIGCHLD.
@@ -258,4 +259,25 @@ fn new_ones(cx: &mut Cx) {
     for pair in [p, q] {
         end(cx, pair);
     }
+}
+
+/// Who gets the descriptor of a connection that is back on TCP has to do with TCP only, whoever had it before
+/// and closes it now.
+fn passed_on_afterwards(cx: &mut Cx) {
+    undisturbed();
+    let (a, b) = sys::socketpair();
+    let pid = sys::fork(|| {
+        let Ok(fd) = sys::recv_fd(b) else { return 7 };
+        thread::sleep(std::time::Duration::from_millis(100));
+        u8::from(sys::write(fd as Fd, b"done") != Ok(4))
+    });
+    let (p, q) = (cx.warm(), cx.warm());
+    send_home(me());
+    is_on_tcp(cx, p);
+    say!("pass -> {}", show(sys::send_fd(a, p.fd)));
+    say!("close -> {}", show(sys::close(p.fd)));
+    say!("child {}", sys::wait(pid));
+    cx.peer("recvn 0 4");
+    cx.peer("recv 0 9");
+    end(cx, q);
 }
