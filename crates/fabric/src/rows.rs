@@ -17,6 +17,9 @@ use wire::reason::Reason;
 const BUSY: u64 = u64::MAX;
 /// Of the bits of `ConnectionRow::open`, those two above the sides' own: the socket was dissolved.
 const DISSOLVED: u32 = 4;
+/// Above them: the connection is on its way back to TCP, and its memory stays where it is until nothing is
+/// left in it.
+const HOMEWARD: u32 = DISSOLVED << 2;
 /// The sides' own bits.
 const OPEN: u32 = DISSOLVED - 1;
 
@@ -271,6 +274,25 @@ impl<T: Tier> Rows<'_, T> {
     /// Whether the socket that was at `side` is no end of the connection any more.
     pub fn is_dissolved(&self, id: RowId, side: Side) -> bool {
         self.row(id).is_none_or(|row| row.open.load(Acquire) & DISSOLVED << side as u32 != 0)
+    }
+
+    /// The connection is on its way back to TCP.
+    pub fn note_homeward(&self, id: RowId, client_cookie: u64) {
+        if self.find(client_cookie) == Some(id)
+            && let Some(row) = self.row(id)
+        {
+            row.open.fetch_or(HOMEWARD, AcqRel);
+        }
+    }
+
+    /// Whether nothing is left in the memory of a connection, for whoever finds that this is not to be had:
+    /// its owner lives, has taken it back to TCP and let the memory go. (One who was killed took along what
+    /// nobody had read.)
+    pub fn was_emptied(&self, id: RowId) -> bool {
+        self.row(id).is_some_and(|row| {
+            let owner = os::process::life(row.owner_pid.load(Relaxed));
+            row.open.load(Acquire) & HOMEWARD != 0 && owner.is_some_and(|life| !life.is_zombie)
+        })
     }
 
     /// This process goes on with its side of a connection, and out of the registry: nobody is named there any

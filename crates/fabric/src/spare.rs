@@ -61,9 +61,20 @@ impl<T: Tier> Fabric<T> {
             if number >= 0 && views.all(|(_, view)| is_nobodys_any_more(view)) {
                 offered.number.store(-1, Relaxed);
                 self.tier.close(number);
+                offered.used_views(&self.views).for_each(|(_, view)| self.tell_emptied(view));
             }
         }
         self.disown_offers();
+    }
+
+    /// Whoever gets a socket of the slot's connection is to look at TCP only.
+    fn tell_emptied(&self, view: &SlotView) {
+        let cookie = view.header().client_cookie.load(Relaxed);
+        if let Some(row) = self.rows().find(cookie).filter(|_| !is_let_go(view.header())) {
+            for side in [Side::Client, Side::Server] {
+                self.rows().dissolve_side(row, cookie, side);
+            }
+        }
     }
 }
 

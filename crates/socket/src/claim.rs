@@ -127,13 +127,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     }
     let Found { row, cookie, side, at } = find_open(fd, !is_unshared)?;
     let opened = fabric().attach(row);
-    let (index, view) = opened.inspect_err(|reason| {
-        if rows.decide(row, side, Verdict::Plain(*reason)) == Verdict::Smc {
-            // Another process answered before, and we cannot follow: better a reset than a peer that waits
-            // for ever.
-            net::abort(fd);
-        }
-    })?;
+    let (index, view) = opened.map_err(|reason| refuse_without_memory(fd, (row, cookie, side), reason))?;
     let generation = view.generation();
     if view.header().client_cookie.load(Relaxed) != cookie {
         return Err(contradicted(row, side, view));
@@ -208,6 +202,22 @@ fn welcome(view: &SlotView, own_cookie: u64, answer: Option<handshake::Answer>) 
     if view.incoming(Side::Server).words().space_wait.0.take_ring().bell() {
         os::pipe::ring(view.bell(Side::Client));
     }
+}
+
+/// Another process may have answered before, and we cannot follow: better a reset than a peer that waits for
+/// ever. But for a connection that is back on TCP.
+#[cold]
+fn refuse_without_memory(fd: i32, (row, cookie, side): (RowId, u64, Side), reason: Reason) -> Reason {
+    let rows = fabric().rows();
+    let is_shared = rows.decide(row, side, Verdict::Plain(reason)) == Verdict::Smc;
+    if is_shared && (rows.is_dissolved(row, side) || rows.was_emptied(row)) {
+        rows.dissolve_side(row, cookie, side);
+        return Reason::PEERNOSMC;
+    }
+    if is_shared {
+        net::abort(fd);
+    }
+    reason
 }
 
 struct Found {

@@ -66,6 +66,7 @@ pub(crate) fn notice(conn: &Conn, end: &End) -> bool {
         && let Some(_turn) = conn.interest.turn.take()
     {
         conn.mark(flag::TOLD_OUTSIDE);
+        fabric().rows().note_homeward(conn.row(), conn.cookie());
         records::convert(conn);
     }
     false
