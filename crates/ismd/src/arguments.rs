@@ -1,6 +1,7 @@
 //! The command line.
 
 use clap::{Parser, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Where the policy lies unless it is said.
@@ -21,7 +22,7 @@ pub(crate) struct Arguments {
     pub(crate) socket: Option<PathBuf>,
     /// Where to answer scrapes, whatever the policy says; empty for nowhere
     #[arg(long, value_name = "PATH")]
-    pub(crate) metrics: Option<PathBuf>,
+    pub(crate) metrics: Option<OsString>,
     /// How much to log, on standard error
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub(crate) log_level: tracing::Level,
@@ -49,5 +50,7 @@ mod tests {
         Arguments::command().debug_assert();
         assert!(Arguments::try_parse_from(["ismd", "--check", "a", "-c", "b"]).is_err());
         assert!(Arguments::try_parse_from(["ismd", "--log-level", "loud"]).is_err());
+        let nowhere = Arguments::try_parse_from(["ismd", "--metrics", ""]).expect("empty is nowhere");
+        assert!(nowhere.metrics.is_some_and(|path| path.is_empty()));
     }
 }

@@ -103,7 +103,16 @@ impl<D> Broker<D> {
     pub(crate) fn hello(&mut self, who: Who, vchid: u16) -> Result<(u32, Message), Reason> {
         let fabric = self.policy.fabric_for(&who, vchid).ok_or(Reason::NOSMCDDEV)?;
         let domain = Domain { user: who.user, project: self.policy.project_of(&who).map(String::from) };
-        let function = self.functions.join(fabric, &domain)?;
+        let is_new = !self.functions.has(fabric.vchid, &domain);
+        if is_new {
+            self.accounts.take(&domain, Amount::FUNCTION, &self.policy)?;
+        }
+        let joined = self.functions.join(fabric, &domain);
+        let function = joined.inspect_err(|_| {
+            if is_new {
+                self.accounts.give(&domain, Amount::FUNCTION);
+            }
+        })?;
         let client = self.number();
         let (vchid, fid) = function;
         let (uid, connections) =
@@ -134,6 +143,9 @@ impl<D> Broker<D> {
         }
         if let Some(gone) = self.clients.remove(&client) {
             self.functions.leave(gone.function);
+            if self.functions.get(gone.function).is_none() {
+                self.accounts.give(&gone.domain, Amount::FUNCTION);
+            }
         }
     }
 

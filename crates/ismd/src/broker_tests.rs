@@ -153,3 +153,20 @@ fn a_list_shows_everything_or_one_users_own() {
     assert_eq!(users(None), [(1, b"NET1".to_vec()), (2, b"NET1".to_vec())]);
     assert_eq!(users(Some(process(2, "/").user)), [(2, b"NET1".to_vec())]);
 }
+
+/// Whoever makes user namespaces is another user in each; the host counts them as one.
+#[test]
+fn nobody_takes_all_functions_of_a_fabric() {
+    let mut broker = broker("[quota.user]\nfunctions = 2\n");
+    let in_namespace = |namespace| {
+        let user = User { uid: 1, user_namespace: namespace, process_namespace: 1 };
+        Who { user, ..process(1, "/") }
+    };
+    let first = broker.hello(in_namespace(1), 0).expect("one").0;
+    broker.hello(in_namespace(2), 0).expect("two");
+    broker.hello(in_namespace(2), 0).expect("the same function again");
+    assert_eq!(broker.hello(in_namespace(3), 0).err(), Some(Reason::MAX_DMB));
+    assert!(broker.hello(process(2, "/"), 0).is_ok(), "others are not harmed");
+    broker.gone(first);
+    assert!(broker.hello(in_namespace(3), 0).is_ok());
+}

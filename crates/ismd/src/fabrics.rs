@@ -62,6 +62,12 @@ impl Functions {
         Ok(id)
     }
 
+    /// Whether `domain` has a function on a fabric.
+    pub(crate) fn has(&self, vchid: u16, domain: &Domain) -> bool {
+        let on_it = (vchid, 0)..=(vchid, u16::MAX);
+        self.by_id.range(on_it).any(|(_, function)| function.domain == *domain)
+    }
+
     /// PCI domains have 16 bits, and 0 is nobody's; one is used again as late as possible.
     fn free_uid(&mut self) -> Option<u32> {
         const UIDS: u32 = 0xFFFF;

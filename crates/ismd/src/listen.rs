@@ -1,18 +1,20 @@
 //! The sockets that the daemon listens on: handed over by the service manager, or made here. Owns: a socket
-//! that another daemon serves is never taken from it.
+//! that another daemon serves is never taken from it, nor by two that start at once, for who makes one holds
+//! a lock beside it; and each is kept, and its name removed, by whether it was made here.
 
 use crate::policy::Daemon;
 use anyhow::{Context, bail};
 use os::Errno;
+use rustix::fs::{FlockOperation, flock};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with, sockopt,
 };
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use tracing::{debug, warn};
 
 /// Both sockets.
@@ -47,28 +49,72 @@ pub(crate) fn handed_over() -> anyhow::Result<Sockets> {
     Ok(sockets)
 }
 
-/// Makes those that were not handed over. Whether each is new.
-pub(crate) fn complete(
-    sockets: Sockets,
-    daemon: &Daemon,
-) -> anyhow::Result<(OwnedFd, Option<OwnedFd>, bool)> {
-    let is_new = sockets.programs.is_none();
+/// What the daemon serves.
+pub(crate) struct Listening {
+    pub(crate) programs: OwnedFd,
+    pub(crate) metrics: Option<OwnedFd>,
+}
+
+/// Which of them were made here, where, and the locks that say so.
+#[derive(Default)]
+pub(crate) struct Made {
+    pub(crate) programs: bool,
+    pub(crate) metrics: bool,
+    names: Vec<PathBuf>,
+    _locks: Vec<File>,
+}
+
+/// Makes those that were not handed over.
+pub(crate) fn complete(sockets: Sockets, daemon: &Daemon) -> anyhow::Result<(Listening, Made)> {
+    let mut made = Made { programs: sockets.programs.is_none(), ..Made::default() };
     let programs = match sockets.programs {
         Some(socket) => socket,
-        None => make(&daemon.socket, SocketType::SEQPACKET, 0o666)?,
+        None => made.make(&daemon.socket, SocketType::SEQPACKET, 0o666)?,
     };
     let metrics = match (sockets.metrics, &daemon.metrics) {
         (Some(socket), _) => Some(socket),
-        (None, Some(path)) => Some(make(path, SocketType::STREAM, 0o660)?),
+        (None, Some(path)) => Some(made.make(path, SocketType::STREAM, 0o660)?),
         (None, None) => None,
     };
-    Ok((programs, metrics, is_new))
+    made.metrics = metrics.is_some() && made.names.len() > usize::from(made.programs);
+    Ok((Listening { programs, metrics }, made))
+}
+
+impl Made {
+    fn make(&mut self, path: &Path, kind: SocketType, mode: u32) -> anyhow::Result<OwnedFd> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        let lock = lock(path)?;
+        let socket = make(path, kind, mode)?;
+        self.names.push(path.into());
+        self._locks.push(lock);
+        Ok(socket)
+    }
+
+    /// The daemon ends: the names of sockets that nobody keeps go too. (The locks' stay, or two daemons could
+    /// hold one each.)
+    pub(crate) fn abandon(&self) {
+        if std::env::var_os("NOTIFY_SOCKET").is_none() {
+            self.names.iter().for_each(|path| _ = fs::remove_file(path));
+        }
+    }
+}
+
+/// Held as long as the daemon lives. Error: somebody has it.
+fn lock(path: &Path) -> anyhow::Result<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&name);
+    let file = file.with_context(|| format!("cannot open {}", name.display()))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => bail!("{} is served by another process", path.display()),
+        Err(error) => Err(error).context(format!("cannot lock {}", name.display())),
+    }
 }
 
 fn make(path: &Path, kind: SocketType, mode: u32) -> anyhow::Result<OwnedFd> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
     remove_abandoned(path, kind)?;
     let address = SocketAddrUnix::new(path).with_context(|| format!("{}", path.display()))?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -78,15 +124,6 @@ fn make(path: &Path, kind: SocketType, mode: u32) -> anyhow::Result<OwnedFd> {
     listen(&socket, BACKLOG)?;
     debug!(path = %path.display(), "listens");
     Ok(socket)
-}
-
-/// The daemon ends, and nobody keeps its sockets: their names go too.
-pub(crate) fn abandon(daemon: &Daemon) {
-    if std::env::var_os("NOTIFY_SOCKET").is_none() {
-        [Some(&daemon.socket), daemon.metrics.as_ref()].into_iter().flatten().for_each(|path| {
-            let _ = fs::remove_file(path);
-        });
-    }
 }
 
 /// A socket that nobody listens on is left from a daemon that was killed.
@@ -115,19 +152,40 @@ fn remove_abandoned(path: &Path, kind: SocketType) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
+    fn made(path: &Path) -> anyhow::Result<(OwnedFd, Made)> {
+        let mut made = Made::default();
+        made.make(path, SocketType::SEQPACKET, 0o600).map(|socket| (socket, made))
+    }
+
     #[test]
     fn a_socket_is_taken_from_the_dead_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("deep/er/s");
-        let first = make(&path, SocketType::SEQPACKET, 0o600).expect("made");
-        let refused = make(&path, SocketType::SEQPACKET, 0o600).expect_err("it is served");
+        let (first, lock) = made(&path).expect("made");
+        let refused = made(&path).map(drop).expect_err("it is served");
         assert!(refused.to_string().contains("served by another process"), "{refused}");
         drop(first);
-        let second = make(&path, SocketType::SEQPACKET, 0o600).expect("nobody has it");
+        let refused = made(&path).map(drop).expect_err("its maker lives, and may be about to listen");
+        assert!(refused.to_string().contains("served by another process"), "{refused}");
+        drop(lock);
+        let second = made(&path).expect("nobody has it");
         drop(second);
         fs::remove_file(&path).expect("removed");
         fs::write(&path, "precious").expect("written");
-        assert!(make(&path, SocketType::SEQPACKET, 0o600).is_err());
+        assert!(made(&path).is_err());
         assert_eq!(fs::read_to_string(&path).expect("still there"), "precious");
+    }
+
+    #[test]
+    fn of_two_sockets_only_the_one_that_was_made_here_is_kept_and_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [given, path] = ["given", "metrics"].map(|name| folder.path().join(name));
+        let daemon = Daemon { socket: given.clone(), metrics: Some(path.clone()), clients: 1 };
+        let socket = make(&given, SocketType::SEQPACKET, 0o600).expect("made");
+        let sockets = Sockets { programs: Some(socket), metrics: None };
+        let (_listening, made) = complete(sockets, &daemon).expect("complete");
+        assert_eq!((made.programs, made.metrics), (false, true));
+        made.abandon();
+        assert!(given.exists() && !path.exists());
     }
 }

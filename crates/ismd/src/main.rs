@@ -6,6 +6,7 @@
 
 mod arguments;
 mod broker;
+mod closer;
 mod fabrics;
 mod listen;
 mod manager;
@@ -99,7 +100,7 @@ fn policy(arguments: &Arguments) -> anyhow::Result<Policy> {
         policy.daemon.socket.clone_from(socket);
     }
     if let Some(metrics) = &arguments.metrics {
-        policy.daemon.metrics = (!metrics.as_os_str().is_empty()).then(|| metrics.clone());
+        policy.daemon.metrics = (!metrics.is_empty()).then(|| metrics.into());
     }
     Ok(policy)
 }
@@ -141,10 +142,13 @@ fn serve(arguments: &Arguments) -> anyhow::Result<()> {
     let descriptors = take_all_descriptors();
     let asked = Asked::new()?;
     let handed_over = listen::handed_over()?;
-    let (programs, metrics, is_new) = listen::complete(handed_over, &policy.daemon)?;
-    if is_new {
+    let (listening, made) = listen::complete(handed_over, &policy.daemon)?;
+    let listen::Listening { programs, metrics } = listening;
+    if made.programs {
         manager::keep("programs", programs.as_fd());
-        metrics.iter().for_each(|socket| manager::keep("metrics", socket.as_fd()));
+    }
+    if let Some(socket) = metrics.as_ref().filter(|_| made.metrics) {
+        manager::keep("metrics", socket.as_fd());
     }
     let random = os::process::random_u64();
     info!(socket = %policy.daemon.socket.display(), fabrics = policy.fabrics.len(), "serves");
@@ -164,9 +168,7 @@ fn serve(arguments: &Arguments) -> anyhow::Result<()> {
         watchdog.pat();
     }
     manager::stopping();
-    if is_new {
-        listen::abandon(&server.broker.policy.daemon);
-    }
+    made.abandon();
     info!("ends");
     Ok(())
 }

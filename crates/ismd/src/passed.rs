@@ -1,30 +1,31 @@
 //! Descriptors that clients pass. Owns: nothing is kept, or handed on, that was not proven to be what it was
-//! said to be, and nobody gets the very description that another process has, whose flags that could change.
+//! said to be, nobody gets the very description that another process has, whose flags that could change, and
+//! the daemon waits for none: only what was proven is closed here, or asked what only a file system can tell.
 
+use crate::closer::Doubtful;
 use os::{file, mem, pipe};
 use rustix::fs::{Mode, OFlags, SealFlags, fcntl_get_seals, open};
 use std::os::fd::{AsRawFd, OwnedFd};
 use wire::Reason;
 
-/// A number that came with a packet; closed when dropped.
-pub(crate) struct Passed(i32);
-
-impl Drop for Passed {
-    fn drop(&mut self) {
-        os::fd::close(self.0);
-    }
-}
+/// What came with a packet: anything. Closed elsewhere, unless it is proven to be something of ours.
+pub(crate) struct Passed(Doubtful);
 
 impl Passed {
-    pub(crate) fn new(number: i32) -> Self {
-        Passed(number)
+    pub(crate) fn new(came: Doubtful) -> Self {
+        Passed(came)
+    }
+
+    fn number(&self) -> i32 {
+        self.0.number()
     }
 
     /// Memory of `size` bytes, of ordinary pages, whose length and seals nobody can change. Reasons: SYNCERR,
     /// MEM.
-    pub(crate) fn into_memory(self, size: u64) -> Result<OwnedFd, Reason> {
-        mem::require_unshrinkable(self.0).map_err(|_| Reason::SYNCERR)?;
-        if size == 0 || mem::file_len(self.0) != Ok(size) {
+    pub(crate) fn into_memory(mut self, size: u64) -> Result<OwnedFd, Reason> {
+        mem::require_unshrinkable(self.number()).map_err(|_| Reason::SYNCERR)?;
+        self.0.is_harmless();
+        if size == 0 || mem::file_len(self.number()) != Ok(size) {
             return Err(Reason::SYNCERR);
         }
         let memory = self.anew()?;
@@ -37,13 +38,17 @@ impl Passed {
 
     /// A pipe without a name, opened both ways, so that nobody learns from it when others close. Reasons:
     /// SYNCERR, MEM.
-    pub(crate) fn into_doorbell(self) -> Result<OwnedFd, Reason> {
-        if !pipe::is_pipe(self.0) { Err(Reason::SYNCERR) } else { self.anew() }
+    pub(crate) fn into_doorbell(mut self) -> Result<OwnedFd, Reason> {
+        if !pipe::is_passed_pipe(self.number()) {
+            return Err(Reason::SYNCERR);
+        }
+        self.0.is_harmless();
+        self.anew()
     }
 
     fn anew(&self) -> Result<OwnedFd, Reason> {
-        debug_assert!(file::about(self.0).is_ok());
-        reopen(self.0)
+        debug_assert!(file::about(self.number()).is_ok());
+        reopen(self.number())
     }
 }
 
@@ -61,14 +66,19 @@ fn reopen(number: i32) -> Result<OwnedFd, Reason> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::closer::Closer;
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
     use std::os::fd::IntoRawFd;
+
+    fn doubtful(fd: OwnedFd) -> Doubtful {
+        Closer::new().doubtful(1, fd.into_raw_fd())
+    }
 
     fn memory(len: u64, seals: SealFlags) -> Passed {
         let made = memfd_create("test", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).expect("memory");
         ftruncate(&made, len).expect("room");
         fcntl_add_seals(&made, seals).expect("sealed");
-        Passed::new(made.into_raw_fd())
+        Passed::new(doubtful(made))
     }
 
     #[test]
@@ -86,14 +96,14 @@ mod tests {
         }
         let file = tempfile::tempfile().expect("a file");
         file.set_len(4096).expect("room");
-        assert!(Passed::new(file.into_raw_fd()).into_memory(4096).is_err());
+        assert!(Passed::new(doubtful(file.into())).into_memory(4096).is_err());
     }
 
     #[test]
     fn only_a_pipe_is_a_doorbell_and_everybody_has_a_description_of_his_own() {
         assert!(memory(4096, SealFlags::SHRINK).into_doorbell().is_err());
         let (reader, writer) = std::io::pipe().expect("a pipe");
-        let bell = Passed::new(reader.into_raw_fd()).into_doorbell().expect("a doorbell");
+        let bell = Passed::new(doubtful(reader.into())).into_doorbell().expect("a doorbell");
         let other = open_anew(&bell).expect("opened");
         rustix::io::ioctl_fionbio(&other, false).expect("set");
         let flags = |fd: &OwnedFd| rustix::fs::fcntl_getfl(fd).expect("flags");

@@ -13,6 +13,7 @@ pub(crate) struct Amount {
     pub(crate) segments: u32,
     pub(crate) bytes: u64,
     pub(crate) doorbells: u32,
+    pub(crate) functions: u32,
 }
 
 /// Who is counted together.
@@ -31,8 +32,10 @@ impl Amount {
         Amount { segments: 1, bytes, ..Self::default() }
     }
 
-    pub(crate) const CLIENT: Self = Amount { clients: 1, segments: 0, bytes: 0, doorbells: 0 };
-    pub(crate) const DOORBELL: Self = Amount { clients: 0, segments: 0, bytes: 0, doorbells: 1 };
+    const NONE: Self = Amount { clients: 0, segments: 0, bytes: 0, doorbells: 0, functions: 0 };
+    pub(crate) const CLIENT: Self = Amount { clients: 1, ..Self::NONE };
+    pub(crate) const DOORBELL: Self = Amount { doorbells: 1, ..Self::NONE };
+    pub(crate) const FUNCTION: Self = Amount { functions: 1, ..Self::NONE };
 
     fn plus(self, more: Self) -> Self {
         Amount {
@@ -40,6 +43,7 @@ impl Amount {
             segments: self.segments.saturating_add(more.segments),
             bytes: self.bytes.saturating_add(more.bytes),
             doorbells: self.doorbells.saturating_add(more.doorbells),
+            functions: self.functions.saturating_add(more.functions),
         }
     }
 
@@ -49,6 +53,7 @@ impl Amount {
             segments: self.segments.saturating_sub(less.segments),
             bytes: self.bytes.saturating_sub(less.bytes),
             doorbells: self.doorbells.saturating_sub(less.doorbells),
+            functions: self.functions.saturating_sub(less.functions),
         }
     }
 
@@ -57,6 +62,7 @@ impl Amount {
             && self.segments <= quota.segments
             && self.bytes <= quota.bytes
             && self.doorbells.div_ceil(2) <= quota.connections
+            && self.functions <= quota.functions
     }
 }
 

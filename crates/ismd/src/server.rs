@@ -1,8 +1,10 @@
 //! The daemon's loop: one thread, one epoll set. Owns: nobody waits for anybody else: sockets never block,
 //! each is served a few packets per round, whoever does not read his answers or says what is no message is
-//! thrown out, and who connects and says nothing is after a second.
+//! thrown out, who connects and says nothing is after a second, and what may be slow to close is closed
+//! elsewhere. Where no more can be accepted, nobody is for a while: the queue keeps them.
 
 use crate::broker::{Answer, Broker};
+use crate::closer::Closer;
 use crate::scrape::Scrapes;
 use crate::who::{self, Credentials, User};
 use crate::{metrics, passed};
@@ -25,6 +27,9 @@ const ACCEPTS: usize = 64;
 /// So long one may be connected without having said hello.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// So long nobody is accepted where there are no descriptors left, unless somebody goes before.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// What an event is about.
 const LISTENER: u64 = 0;
 const METRICS: u64 = 1;
@@ -43,6 +48,9 @@ pub(crate) struct Server {
     /// Connections for which there are descriptors.
     most: usize,
     scrapes: Scrapes,
+    closer: Closer,
+    /// Nobody is accepted until then.
+    paused: Option<Instant>,
     next: u64,
     daemon: User,
 }
@@ -107,6 +115,8 @@ impl Server {
             silent: BTreeMap::new(),
             most,
             scrapes: Scrapes::default(),
+            closer: Closer::new(),
+            paused: None,
             next: FIRST,
             daemon: who::daemon()?,
         })
@@ -134,7 +144,36 @@ impl Server {
             }
         }
         self.throw_out_the_silent();
+        if self.paused.is_some_and(|until| until <= Instant::now()) {
+            self.go_on();
+        }
         Ok(wake)
+    }
+
+    /// No descriptors are left: the sockets stay readable, and are not to be looked at in vain.
+    fn pause(&mut self) {
+        if self.paused.is_none() {
+            warn!("out of descriptors: accepts nobody for a moment");
+            self.listen_for(EventFlags::empty());
+        }
+        self.paused = Some(Instant::now() + PAUSE);
+    }
+
+    fn go_on(&mut self) {
+        if self.paused.take().is_some() {
+            self.listen_for(EventFlags::IN);
+        }
+    }
+
+    fn listen_for(&self, flags: EventFlags) {
+        let sockets = [(Some(&self.listener), LISTENER), (self.metrics.as_ref(), METRICS)];
+        for (socket, id) in sockets {
+            let changed =
+                socket.map(|socket| epoll::modify(&self.epoll, socket, EventData::new_u64(id), flags));
+            if let Some(Err(error)) = changed {
+                warn!(%error, "cannot change what is waited for");
+            }
+        }
     }
 
     /// Only while somebody is silent, or scrapes, is there a time to look at.
@@ -142,7 +181,8 @@ impl Server {
         let silent = self.silent.first_key_value().map(|(_, since)| *since);
         let oldest = silent.into_iter().chain(self.scrapes.since()).min();
         let due = oldest.map(|since| (since + SILENCE).saturating_duration_since(Instant::now()));
-        let wait = due.into_iter().chain(limit).min()?;
+        let paused = self.paused.map(|until| until.saturating_duration_since(Instant::now()));
+        let wait = due.into_iter().chain(limit).chain(paused).min()?;
         // (Rounded up, or the last fraction of a millisecond would be spent looking.)
         (wait + Duration::from_millis(1)).try_into().ok()
     }
@@ -151,12 +191,10 @@ impl Server {
         for _ in 0..ACCEPTS {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => self.welcome(socket),
+                // (Whoever has gone again while he waited is no reason to wait.)
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
-                // Out of descriptors: whoever comes is turned away when somebody has gone.
-                Err(error) => {
-                    warn!(%error, "cannot accept");
-                    return;
-                }
+                Err(_) => return self.pause(),
             }
         }
     }
@@ -165,27 +203,34 @@ impl Server {
         let Ok(peer) = getsockopt(&socket, PeerCredentials) else { return };
         let peer = Credentials { pid: peer.pid().cast_unsigned(), uid: peer.uid(), gid: peer.gid() };
         let most = self.most.min(self.broker.policy.daemon.clients as usize);
-        let is_full = self.connections.len() >= most;
+        let (open, closing) = (self.connections.len(), self.closer.waiting());
+        let is_full = open + closing >= most || self.closer.is_full_of(peer.uid);
         if is_full || self.broker.accounts.admit(peer.uid, &self.broker.policy).is_err() {
             // (Said at debug: a flood must not fill the log.)
             debug!(peer.uid, peer.pid, is_full, "turned away");
             *self.broker.counts.refused.entry(Reason::MAX_DMB).or_default() += 1;
-            return;
+            return self.closer.dispose(peer.uid, socket);
         }
         let id = self.next;
         self.next += 1;
         let watched = epoll::add(&self.epoll, &socket, EventData::new_u64(id), EventFlags::IN).is_ok();
         if !watched || passing::ask_for_senders(socket.as_raw_fd()).is_err() {
             self.broker.accounts.dismiss(peer.uid);
-            return;
+            return self.closer.dispose(peer.uid, socket);
         }
         self.connections.insert(id, Connection { socket, peer, client: None, user: None });
         self.silent.insert(id, Instant::now());
     }
 
     fn accept_scrapes(&mut self) {
-        let Some(listener) = &self.metrics else { return };
-        while let Ok(socket) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+        for _ in 0..ACCEPTS {
+            let Some(listener) = &self.metrics else { return };
+            let socket = match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => socket,
+                Err(Errno::CONNABORTED | Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return,
+                Err(_) => return self.pause(),
+            };
             if self.scrapes.is_full()
                 || epoll::add(&self.epoll, &socket, EventData::new_u64(self.next), EventFlags::IN).is_err()
             {
@@ -201,16 +246,16 @@ impl Server {
         for _ in 0..PACKETS {
             let Some(connection) = self.connections.get(&id) else { return };
             let mut bytes = [0; MESSAGE_MAX];
-            let socket = connection.socket.as_raw_fd();
-            let done = match passing::receive(socket, &mut bytes) {
+            let (socket, uid) = (connection.socket.as_raw_fd(), connection.peer.uid);
+            let doubtful = |number| self.closer.doubtful(uid, number);
+            let done = match passing::receive_whole(socket, &mut bytes, |more| drop(doubtful(more))) {
                 Err(os::Errno::EAGAIN | os::Errno::EINTR) => return,
                 Err(_) => Err(ThrowOut("too long a packet, or too many descriptors")),
+                // (Everything was read, and nothing can come any more.)
+                Ok(passing::Packet { len: 0, passed: None, sender: None }) => return self.leave(id),
                 Ok(packet) => {
-                    let passed = packet.passed.map(passed::Passed::new);
-                    match packet.len {
-                        0 => return self.close(id, "closed"),
-                        len => self.handle(id, &bytes[..len], packet.sender, passed),
-                    }
+                    let passed = packet.passed.map(|number| passed::Passed::new(doubtful(number)));
+                    self.handle(id, &bytes[..packet.len], packet.sender, passed)
                 }
             };
             if let Err(ThrowOut(why)) = done {
@@ -313,15 +358,32 @@ impl Server {
         reply.send(Message::Refused(reason), None)
     }
 
+    /// The other end has closed.
+    fn leave(&mut self, id: u64) {
+        if let Some((socket, _)) = self.forget(id, "closed") {
+            drop(socket);
+            self.go_on();
+        }
+    }
+
     fn close(&mut self, id: u64, why: &str) {
-        let Some(connection) = self.connections.remove(&id) else { return };
+        let Some((socket, uid)) = self.forget(id, why) else { return };
+        // (It may be open for a while yet.)
+        let _ = epoll::delete(&self.epoll, &socket);
+        self.closer.dispose(uid, socket);
+        self.go_on();
+    }
+
+    fn forget(&mut self, id: u64, why: &str) -> Option<(OwnedFd, u32)> {
+        let connection = self.connections.remove(&id)?;
         self.silent.remove(&id);
-        let Connection { peer, client, .. } = connection;
+        let Connection { socket, peer, client, .. } = connection;
         debug!(client, peer.pid, peer.uid, why, "gone");
         if let Some(client) = client {
             self.broker.gone(client);
         }
         self.broker.accounts.dismiss(peer.uid);
+        Some((socket, peer.uid))
     }
 
     fn throw_out_the_silent(&mut self) {

@@ -43,12 +43,10 @@ pub(crate) fn is_plain_memory(fd: i32) -> bool {
 
 /// Fails with EPERM unless `fd` is a memfd of ordinary pages that can no longer shrink.
 pub fn require_unshrinkable(fd: i32) -> Result<()> {
-    if !is_plain_memory(fd) {
-        return Err(Errno::EPERM);
-    }
+    // (Asked first: nothing but memory has seals, and other files may be slow to tell what they are.)
     // SAFETY: asking for seals touches no memory.
-    let seals = check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GET_SEALS) })?;
-    if seals & F_SEAL_SHRINK == 0 { Err(Errno::EPERM) } else { Ok(()) }
+    let seals = check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GET_SEALS) }).map_err(|_| Errno::EPERM)?;
+    if seals & F_SEAL_SHRINK != 0 && is_plain_memory(fd) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// ftruncate(2). EMSGSIZE if RLIMIT_FSIZE forbids the length: the kernel would kill the program with SIGXFSZ.

@@ -60,6 +60,8 @@ const ONE: usize = CONTROL_HEAD + size_of::<i32>();
 const CONTROL_HEAD: usize = size_of::<usize>() + 2 * size_of::<i32>();
 /// Room for the sender's credentials, and for a descriptor.
 const CONTROLS: usize = 7;
+/// Room for the credentials, and for as many descriptors as a packet can bring (SCM_MAX_FD, 253).
+const CONTROLS_OF_ANY: usize = 4 + (CONTROL_HEAD + 253 * size_of::<i32>()).div_ceil(8);
 
 /// A packet that has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,62 +126,77 @@ pub fn send(fd: i32, packet: &[u8], passed: Option<i32>) -> Result<()> {
 /// Takes a packet. Errors: EAGAIN if there is none; EMSGSIZE if it was longer than `into`, or brought more
 /// than one descriptor: those are closed.
 pub fn receive(fd: i32, into: &mut [u8]) -> Result<Packet> {
+    receive_by(fd, into, &mut [0; CONTROLS], crate::fd::close)
+}
+
+/// The same for who may not wait: to close what somebody passed may take long (a socket that lingers, a file
+/// of a slow file system). Not even the kernel closes any of it here: what is too much goes to `others`.
+pub fn receive_whole(fd: i32, into: &mut [u8], others: impl FnMut(i32)) -> Result<Packet> {
+    receive_by(fd, into, &mut [0; CONTROLS_OF_ANY], others)
+}
+
+fn receive_by<const N: usize>(
+    fd: i32,
+    into: &mut [u8],
+    control: &mut [u64; N],
+    mut others: impl FnMut(i32),
+) -> Result<Packet> {
     let mut piece = Piece { at: into.as_mut_ptr(), len: into.len() };
-    let mut control = [0u64; CONTROLS];
     let mut head = Head {
         name: core::ptr::null(),
         name_len: 0,
         pieces: &raw mut piece,
         pieces_len: 1,
         control: control.as_mut_ptr().cast(),
-        control_len: size_of_val(&control),
+        control_len: size_of_val(control),
         flags: 0,
     };
     // SAFETY: `into` is writable for its length, `control` for its own, and both outlive the call.
     let len =
         check(unsafe { syscall!(nr::__NR_recvmsg, fd, &raw mut head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) })?;
-    let mut bytes = [0; CONTROLS * 8];
-    for (chunk, word) in bytes.chunks_exact_mut(8).zip(control) {
-        chunk.copy_from_slice(&word.to_ne_bytes());
-    }
     let (mut packet, mut count) = (Packet { len, passed: None, sender: None }, 0);
-    let came = bytes.get(..head.control_len).unwrap_or(&bytes);
-    each_control(came, |kind, data| match kind {
-        SCM_RIGHTS => words(data).for_each(|word| {
+    each_control(&control[..head.control_len.div_ceil(8).min(N)], |kind, data| match kind {
+        SCM_RIGHTS => data.for_each(|word| {
             count += 1;
             if let Some(more) = packet.passed.replace(word as i32) {
-                crate::fd::close(more);
+                others(more);
             }
         }),
         SCM_CREDENTIALS => {
-            let mut ids = words(data);
-            packet.sender =
-                ids.next().zip(ids.next()).zip(ids.next()).map(|((pid, uid), gid)| Sender { pid, uid, gid });
+            let ids = data.next().zip(data.next()).zip(data.next());
+            packet.sender = ids.map(|((pid, uid), gid)| Sender { pid, uid, gid });
         }
         _ => {}
     });
     if head.flags & (MSG_CTRUNC | MSG_TRUNC) == 0 && count <= 1 {
         return Ok(packet);
     }
-    packet.passed.into_iter().for_each(crate::fd::close);
+    packet.passed.into_iter().for_each(others);
     Err(Errno::EMSGSIZE)
 }
 
-fn words(data: &[u8]) -> impl Iterator<Item = u32> {
-    data.chunks_exact(4).filter_map(|word| word.try_into().ok().map(u32::from_ne_bytes))
+/// The 32-bit words of a control buffer.
+fn words(control: &[u64]) -> impl Iterator<Item = u32> {
+    let halves = |word: u64| {
+        let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
+        [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
+    };
+    control.iter().flat_map(move |word| halves(*word))
 }
 
 /// Kind and data of each control message of a socket's.
-fn each_control(mut rest: &[u8], mut each: impl FnMut(i32, &[u8])) {
-    while let Some((head, _)) = rest.split_at_checked(CONTROL_HEAD) {
-        let len = head.first_chunk().map_or(0, |len| usize::from_ne_bytes(*len));
-        let mut kinds = words(&head[size_of::<usize>()..]).map(|word| word as i32);
+fn each_control(mut rest: &[u64], mut each: impl FnMut(i32, &mut dyn Iterator<Item = u32>)) {
+    while let Some((head, _)) = rest.split_at_checked(CONTROL_HEAD / 8) {
+        let len = head[0] as usize;
+        let mut kinds = words(&head[1..]).map(|word| word as i32);
         let (level, kind) = (kinds.next(), kinds.next());
-        let Some(data) = rest.get(CONTROL_HEAD..len) else { return };
+        let Some(data) = len.checked_sub(CONTROL_HEAD) else { return };
+        let padded = len.div_ceil(8);
+        let Some(own) = rest.get(CONTROL_HEAD / 8..padded) else { return };
         if let (Some(SOL_SOCKET), Some(kind)) = (level, kind) {
-            each(kind, data);
+            each(kind, &mut words(own).take(data / 4));
         }
-        rest = rest.get(len.next_multiple_of(8)..).unwrap_or_default();
+        rest = rest.get(padded..).unwrap_or_default();
     }
 }
 

@@ -101,6 +101,14 @@ fn require_both_ways(link: &CStr) -> Result<()> {
     if about.mode & 0o600 == 0o600 { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
+/// Whether this is a pipe, of a descriptor that anybody may have passed: no file system is asked, which might
+/// be slow to say.
+pub fn is_passed_pipe(fd: i32) -> bool {
+    const F_GETPIPE_SZ: u32 = 1032;
+    // SAFETY: asking for a pipe's size touches no memory.
+    check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GETPIPE_SZ) }).is_ok() && is_pipe(fd)
+}
+
 /// Whether this is a pipe, and not a FIFO with a name.
 pub fn is_pipe(fd: i32) -> bool {
     const PIPEFS_MAGIC: u64 = 0x5049_5045;

@@ -50,6 +50,7 @@ struct Amounts {
     segments: Option<u32>,
     bytes: Option<Spanned<Bytes>>,
     connections: Option<u32>,
+    functions: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -60,6 +61,7 @@ struct Special {
     segments: Option<u32>,
     bytes: Option<Spanned<Bytes>>,
     connections: Option<u32>,
+    functions: Option<u32>,
 }
 
 /// 4096, "64K", "16M", "2G".
@@ -297,8 +299,8 @@ impl Reading<'_> {
     }
 
     fn special(&self, one: Special, of_everybody: Quota) -> Read<(u32, Quota)> {
-        let Special { uid, clients, segments, bytes, connections } = one;
-        let amounts = Amounts { clients, segments, bytes, connections };
+        let Special { uid, clients, segments, bytes, connections, functions } = one;
+        let amounts = Amounts { clients, segments, bytes, connections, functions };
         Ok((*uid.get_ref(), self.amounts(amounts, of_everybody)?))
     }
 
@@ -308,6 +310,7 @@ impl Reading<'_> {
             segments: table.segments.unwrap_or(or.segments),
             bytes: table.bytes.map_or(Ok(or.bytes), |bytes| self.bytes(&bytes))?,
             connections: table.connections.unwrap_or(or.connections),
+            functions: table.functions.unwrap_or(or.functions),
         })
     }
 

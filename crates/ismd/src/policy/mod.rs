@@ -78,12 +78,14 @@ pub(crate) struct Quota {
     pub(crate) segments: u32,
     pub(crate) bytes: u64,
     pub(crate) connections: u32,
+    /// Functions: whoever makes namespaces of his own could take all of a fabric's.
+    pub(crate) functions: u32,
 }
 
 impl Default for Quota {
-    /// A gibibyte, and slots for ten thousand connections with doorbells.
+    /// A gibibyte, slots for ten thousand connections with doorbells, and an eighth of a fabric's functions.
     fn default() -> Self {
-        Quota { clients: 1024, segments: 4096, bytes: 1 << 30, connections: 10_000 }
+        Quota { clients: 1024, segments: 4096, bytes: 1 << 30, connections: 10_000, functions: 32 }
     }
 }
 

@@ -6,4 +6,5 @@ mod fabrics;
 mod lifecycle;
 mod passing;
 mod raw;
+mod slow;
 mod strangers;

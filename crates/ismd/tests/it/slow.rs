@@ -1,0 +1,103 @@
+//! What lasts, or runs out, and must hold up nobody: descriptors that close slowly, descriptors that are
+//! gone.
+
+use crate::daemon::{Daemon, comes_true};
+use crate::raw::{Heard, Raw};
+use os::passing;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+use wire::host::{MESSAGE_MAX, Message};
+
+/// A socket whose close lasts an hour: it lingers, and its peer takes nothing.
+fn lingering() -> (OwnedFd, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let full = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+    full.set_nonblocking(true).expect("set");
+    while (&full).write(&[0; 65536]).is_ok() {}
+    full.set_nonblocking(false).expect("set");
+    rustix::net::sockopt::set_socket_linger(&full, Some(Duration::from_secs(3600))).expect("set");
+    (full.into(), listener.accept().expect("accepted").0)
+}
+
+fn answers(daemon: &Daemon) -> bool {
+    let raw = Raw::connect(daemon);
+    matches!(raw.say(&Message::Hello { vchid: 0 }, None), Heard::Message(Message::Welcome { .. }, None))
+}
+
+/// The daemon holds the last copy of each: with an offer, beside another descriptor, in a packet that is no
+/// message, and in one that it never reads.
+#[test]
+fn a_descriptor_whose_close_lasts_holds_up_nobody() {
+    let daemon = Daemon::start("");
+    let mut peers = vec![];
+    for way in 0..4 {
+        let (socket, peer) = lingering();
+        peers.push(peer);
+        let raw = Raw::connect(&daemon);
+        raw.enter();
+        let mut bytes = [0; MESSAGE_MAX];
+        let offer = Message::Offer { number: 1, size: 4096, nonce: 1 };
+        let len = offer.emit(7, &mut bytes).expect("room");
+        let number = socket.as_raw_fd();
+        // (Or this process could be the last that closes it.)
+        daemon.signal(rustix::process::Signal::STOP);
+        match way {
+            0 => passing::send(raw.0, &bytes[..len], Some(number)).expect("sent"),
+            1 => send_two(raw.0, &bytes[..len], number),
+            2 => passing::send(raw.0, &[0xFF; 8], Some(number)).expect("sent"),
+            _ => {
+                passing::send(raw.0, &[0xFF; 8], None).expect("sent");
+                passing::send(raw.0, &bytes[..len], Some(number)).ok();
+            }
+        }
+        drop(socket);
+        daemon.signal(rustix::process::Signal::CONT);
+        assert!(answers(&daemon), "by way {way}");
+    }
+    assert!(answers(&daemon));
+}
+
+fn send_two(line: i32, packet: &[u8], number: i32) {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    let taken = |number| {
+        let own =
+            rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());
+        let own = own.expect("a pidfd");
+        rustix::process::pidfd_getfd(&own, number, rustix::process::PidfdGetfdFlags::empty()).expect("taken")
+    };
+    let (line, passed) = (taken(line), taken(number));
+    use std::os::fd::AsFd;
+    let both = [passed.as_fd(), passed.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&both)));
+    sendmsg(&line, &[std::io::IoSlice::new(packet)], &mut control, SendFlags::NOSIGNAL).expect("sent");
+}
+
+/// What time a process, or a thread, has used, in clock ticks.
+fn ticks(of: &str) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{of}/stat")).expect("it lives");
+    let fields: Vec<&str> = stat[stat.rfind(')').expect("a name")..].split(' ').collect();
+    [fields[12], fields[13]].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+}
+
+#[test]
+fn without_descriptors_the_daemon_rests_and_goes_on_when_there_are_some() {
+    let daemon = Daemon::start("");
+    let pid = Pid::from_raw(daemon.pid().cast_signed());
+    let few = Rlimit { current: Some(3), maximum: Some(4096) };
+    prlimit(pid, Resource::Nofile, few).expect("limited");
+    let waiting: Vec<Raw> = (0..20).map(|_| Raw::connect(&daemon)).collect();
+    let (daemons, own) = (daemon.pid().to_string(), "thread-self");
+    let (before, begun) = (ticks(&daemons), ticks(own));
+    // (As long as it takes to use that much: whoever spins beside this thread uses about as much.)
+    while ticks(own) < begun + 40 {}
+    let used = ticks(&daemons) - before;
+    assert!(used <= 10, "{used} ticks of doing nothing");
+    prlimit(pid, Resource::Nofile, Rlimit { current: Some(4096), maximum: Some(4096) }).expect("lifted");
+    drop(waiting);
+    assert!(comes_true(|| answers(&daemon)));
+}
