@@ -6,6 +6,7 @@ use crate::bells;
 use crate::door::{ForeignMemory as _, Tier, Whereabouts};
 use crate::fabric::Fabric;
 use crate::foreign::Attached;
+use crate::host::marks::Carried;
 use crate::pay::Price;
 use crate::process::ProcessId;
 use crate::rows::RowId;
@@ -13,6 +14,7 @@ use crate::slot::SlotView;
 use crate::unused::is_let_go_by;
 use os::mem;
 use shm::Side;
+use shm::registry::RegistryMap;
 use shm::segment::{Geometry, RING_MAX, SLOTS_MAX, Segment};
 use shm::slab::Index;
 use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -39,17 +41,43 @@ impl<T: Tier> Fabric<T> {
         }
         let slot = row.slot.load(sync::Ordering::Relaxed);
         let owner = ProcessId::load(&row.sides[Side::Client as usize].process);
+        self.attach_at(&place, slot, owner)
+    }
+
+    /// The same by what came with an accepted socket, from a client that shares no directory with this
+    /// process.
+    #[cold]
+    pub fn attach_carried(&self, carried: &Carried) -> Result<(Index, &'static SlotView), Reason> {
+        let owner = ProcessId::client(carried.client);
+        let place = Whereabouts {
+            pid: carried.client,
+            number: carried.number as i32,
+            nonce: carried.nonce,
+            holder: owner,
+        };
+        self.attach_at(&place, carried.slot, owner)
+    }
+
+    #[inline]
+    fn attach_at(
+        &self,
+        place: &Whereabouts,
+        slot: u32,
+        owner: ProcessId,
+    ) -> Result<(Index, &'static SlotView), Reason> {
+        let nonce = place.nonce;
         let _turn = self.attached.turn.take().ok_or(Reason::SYNCERR)?;
         if nonce == 0 {
             return Err(Reason::SYNCERR);
         }
         let (index, attached) = match self.attached.known(nonce, owner) {
             Some(attached) => attached,
-            None => self.tier.open(&place, |memory| self.map(memory, nonce, owner))?,
+            None => self.tier.open(place, |memory| self.map(memory, nonce, owner))?,
         };
         let view = self.view_of(index, attached, slot)?;
+        view.1.note_far(owner.is_far());
         if !bells::are_current(view.1) {
-            self.open_bells(attached, view.1, owner, &place)?;
+            self.open_bells(attached, view.1, owner, place)?;
         }
         view.1.take_up();
         Ok(view)
@@ -78,6 +106,8 @@ impl<T: Tier> Fabric<T> {
         };
         match open_at(place.pid) {
             Ok(()) => Ok(()),
+            // (Names in its rosters mean nothing here.)
+            Err(reason) if owner.is_far() => Err(reason),
             // Its children have what it had, under the same numbers.
             Err(_) if self.members().living(client).any(|pid| open_at(pid).is_ok()) => Ok(()),
             // (It may die between two of these steps.)
@@ -188,12 +218,26 @@ impl<T: Tier> Fabric<T> {
         for (_, attached) in self.attached.all() {
             if !attached.is_used(&self.views)
                 && attached.nonce.load(Relaxed) != 0
-                && !self.tier.is_alive(map, ProcessId::from_word(attached.owner.load(Relaxed)))
+                && !self.has_living_maker(map, attached)
                 && attached.known_views(&self.views).all(is_nobodys)
             {
                 self.let_go(attached);
             }
         }
+    }
+
+    fn has_living_maker(&self, map: &RegistryMap, attached: &Attached) -> bool {
+        match ProcessId::from_word(attached.owner.load(Relaxed)) {
+            owner if owner.is_far() => self.tier.is_held_by_maker(attached.kept.load(Relaxed)),
+            owner => self.tier.is_alive(map, owner),
+        }
+    }
+
+    /// Whether the maker of an attached slot's memory lives, of a connection with a process that shares no
+    /// directory with this one.
+    pub fn has_living_maker_of(&self, view: &SlotView) -> bool {
+        let kept = self.attached.home_of(view).map_or(-1, |attached| attached.kept.load(Relaxed));
+        kept < 0 || self.tier.is_held_by_maker(kept)
     }
 
     /// Maps what is offered where a segment lay that was let go, if there is one of the same shape.
@@ -274,7 +318,10 @@ impl<T: Tier> Fabric<T> {
                 0 => self.let_go(attached),
                 slots => {
                     attached.nonce.store(0, Relaxed);
-                    self.drop_kept(attached);
+                    // (What its maker knows this process by stays as long as the connections.)
+                    if !ProcessId::from_word(attached.owner.load(Relaxed)).is_far() {
+                        self.drop_kept(attached);
+                    }
                     self.drop_all_but(&attached.segment, slots);
                 }
             }

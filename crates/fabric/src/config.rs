@@ -106,7 +106,7 @@ pub(crate) fn is_on(value: &[u8]) -> bool {
 }
 
 /// Leading decimal digits; 0 without any.
-fn number(value: &[u8]) -> u32 {
+pub(crate) fn number(value: &[u8]) -> u32 {
     let digits = value.iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0u32, |sum, digit| sum.saturating_mul(10).saturating_add(u32::from(digit - b'0')))
 }

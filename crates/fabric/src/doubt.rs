@@ -51,7 +51,7 @@ impl State {
 }
 
 /// A number for an address and a port, never 0. (Two addresses of the same number share their doubts.)
-fn number(at: Endpoint) -> u64 {
+pub(crate) fn number(at: Endpoint) -> u64 {
     const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
     let (ends, _) = at.addr.as_chunks::<8>();
     let start = u64::from(at.family) << 16 | u64::from(at.port);

@@ -99,6 +99,11 @@ impl Offers {
 
 impl Offered {
     /// Its slots that were used, as this process sees them.
+    /// Whether a slot lies in it.
+    pub(crate) fn has(&self, view: &SlotView) -> bool {
+        self.segment.get().is_some_and(|segment| view.segment().is(segment))
+    }
+
     pub(crate) fn used_views<'a>(
         &'a self,
         views: &'a Views,

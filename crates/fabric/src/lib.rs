@@ -48,6 +48,7 @@ pub mod process;
 pub mod rows;
 pub mod slot;
 mod spare;
+pub mod tiers;
 pub mod totals;
 pub mod turn;
 mod unused;

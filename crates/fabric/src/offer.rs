@@ -74,6 +74,7 @@ impl<T: Tier> Fabric<T> {
             // A side that was killed has told nobody what it moved.
             self.totals().settle(view.header());
         }
+        view.note_far(peer.is_far());
         view.header().reset(cookie);
         if let Some(map) = self.tier.mapped() {
             let counter = if is_new { &map.totals.slots_made } else { &map.totals.slots_reused };
@@ -217,7 +218,7 @@ impl<T: Tier> Fabric<T> {
 
     fn make_anew(&self, group: Index, geometry: Geometry) -> Result<(Index, &'static Offered), Reason> {
         let nonce = os::process::random_u64();
-        let (memory, number) = self.tier.make(geometry.len(), nonce)?;
+        let (memory, number) = self.tier.make_for(self.peer_of(group), geometry.len(), nonce)?;
         let made = Segment::format(memory, geometry, nonce)
             .and_then(|segment| self.offers.values.take(os::mem::more, || segment))
             .and_then(|(_, segment)| {
@@ -250,6 +251,11 @@ impl<T: Tier> Fabric<T> {
         }
     }
 
+    fn peer_of(&self, group: Index) -> ProcessId {
+        let group = self.offers.groups.get(group);
+        ProcessId::from_word(group.map_or(0, |group| group.peer.load(Relaxed)))
+    }
+
     fn make_over(
         &self,
         (index, spare): (Index, &'static Offered),
@@ -258,7 +264,7 @@ impl<T: Tier> Fabric<T> {
     ) -> Result<(Index, &'static Offered), Reason> {
         let memory = spare.segment.get().map(Segment::memory).ok_or(Reason::MEM)?;
         let nonce = os::process::random_u64();
-        let number = self.tier.make_over(memory, nonce)?;
+        let number = self.tier.make_over_for(self.peer_of(group), memory, nonce)?;
         Segment::format(memory, geometry, nonce).ok_or(Reason::MEM)?;
         spare.nonce.store(nonce, Relaxed);
         spare.number.store(number, Relaxed);

@@ -37,6 +37,9 @@ impl<T: Tier> Fabric<T> {
             row.domain.store(room.domain, sync::Ordering::Relaxed);
         }
         let is_other = |map: &RegistryMap, owner: ProcessId| {
+            if owner.is_far() {
+                return true;
+            }
             let row = map.processes.get(owner.row as usize);
             room.domain != 0 && row.is_some_and(|row| row.domain.load(sync::Ordering::Relaxed) != room.domain)
         };

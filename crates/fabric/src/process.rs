@@ -17,7 +17,30 @@ pub struct ProcessId {
     pub generation: u32,
 }
 
+/// The bit of a row that no registry has: a peer that is known to the daemon of the host tier, or not yet.
+const FAR: u32 = 1 << 31;
+
 impl ProcessId {
+    /// A client of the daemon.
+    pub fn client(number: u32) -> Self {
+        ProcessId { row: u32::MAX, generation: number }
+    }
+
+    /// Whoever is at an address, of which this number was made.
+    pub fn behind(address: u64) -> Self {
+        ProcessId { row: FAR | (address >> 33) as u32, generation: address as u32 }
+    }
+
+    /// Whether no registry has it.
+    #[inline]
+    pub fn is_far(self) -> bool {
+        self.row & FAR != 0
+    }
+
+    /// The client's number, if it is one.
+    pub fn client_number(self) -> Option<u32> {
+        (self.row == u32::MAX).then_some(self.generation)
+    }
     /// Stores the name in a shared row.
     pub fn store(self, into: &ProcessRef) {
         into.row.store(self.row, Relaxed);

@@ -5,11 +5,12 @@ use crate::address::{load_endpoint, store_endpoint};
 use crate::door::Tier;
 use crate::fabric::Fabric;
 use crate::process::ProcessId;
-use crate::slot::SlotView;
+use crate::slot::{SlotView, Views};
 use crate::verdict::{self, Generation, LOST, Verdict};
 use os::net::Endpoint;
 use shm::Side;
 use shm::registry::{CONNECTION_BUCKETS, ConnectionRow, ROWS, RegistryMap};
+use shm::slab::Index;
 use sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use wire::reason::Reason;
 
@@ -30,7 +31,21 @@ pub struct RowId {
     generation: Generation,
 }
 
+/// The bit of a place that means a slot's own row, and not one of the directory.
+const FAR: u32 = 1 << 31;
+
 impl RowId {
+    /// The row that lies in a slot, as this process numbers its views.
+    pub fn in_slot(view: Index, generation: Generation) -> Self {
+        RowId { place: FAR | view.0, generation }
+    }
+
+    /// Whether it lies in a slot: its ends share no directory.
+    #[inline]
+    pub fn is_in_slot(self) -> bool {
+        self.place & FAR != 0
+    }
+
     /// Packs it into one word.
     pub fn word(self) -> u64 {
         u64::from(self.generation.number()) << 32 | u64::from(self.place)
@@ -64,25 +79,48 @@ fn bucket_of(cookie: u64) -> usize {
     (cookie.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52) as usize % CONNECTION_BUCKETS
 }
 
+#[inline(always)]
+fn fill(row: &ConnectionRow, intent: &Intent, view: &SlotView, owner_pid: u32) {
+    row.nonce.store(intent.nonce, Relaxed);
+    row.server_cookie.store(0, Relaxed);
+    row.owner_pid.store(owner_pid, Relaxed);
+    row.memfd.store(intent.memfd as u32, Relaxed);
+    row.slot.store(view.number(), Relaxed);
+    row.open.store(1 << Side::Client as u32, Relaxed);
+    let side = &row.sides[Side::Client as usize];
+    intent.process.store(&side.process);
+    store_endpoint(&side.at, Endpoint { family: intent.target.family, ..Endpoint::default() });
+    side.inode.store(intent.inode, Relaxed);
+    store_endpoint(&row.sides[Side::Server as usize].at, intent.target);
+    row.sides[Side::Server as usize].inode.store(0, Relaxed);
+}
+
 fn row_in(map: &RegistryMap, id: RowId) -> Option<&ConnectionRow> {
     map.connections.get(id.place as usize / ROWS).map(|rows| &rows[id.place as usize % ROWS])
 }
 
 /// The rows of connections, as the calling process writes and reads them.
-pub struct Rows<'a, T: Tier>(&'a T);
+pub struct Rows<'a, T: Tier>(&'a T, &'a Views);
 
 impl<T: Tier> Fabric<T> {
     /// Intents and connections of the directory.
     #[inline]
     pub fn rows(&self) -> Rows<'_, T> {
-        Rows(&self.tier)
+        Rows(&self.tier, &self.views)
     }
 }
 
 impl<T: Tier> Rows<'_, T> {
     /// The row with this number.
+    #[inline]
     pub fn row(&self, id: RowId) -> Option<&'static ConnectionRow> {
-        row_in(self.0.mapped()?, id)
+        if id.is_in_slot() { self.row_in_slot(id) } else { row_in(self.0.mapped()?, id) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn row_in_slot(&self, id: RowId) -> Option<&'static ConnectionRow> {
+        self.1.get(Index(id.place & !FAR)).map(|view| &view.header().row)
     }
 
     /// Publishes an intent. Reason: MAX_DMB if the bucket is full of living connections.
@@ -91,22 +129,25 @@ impl<T: Tier> Rows<'_, T> {
         let bucket = bucket_of(intent.cookie);
         let place = self.take_place(map, bucket).ok_or(Reason::MAX_DMB)?;
         let row = &map.connections[bucket][place];
-        row.nonce.store(intent.nonce, Relaxed);
-        row.server_cookie.store(0, Relaxed);
-        row.owner_pid.store(intent.process.pid(map), Relaxed);
-        row.memfd.store(intent.memfd as u32, Relaxed);
-        row.slot.store(view.number(), Relaxed);
-        row.open.store(1 << Side::Client as u32, Relaxed);
-        let side = &row.sides[Side::Client as usize];
-        intent.process.store(&side.process);
-        store_endpoint(&side.at, Endpoint { family: intent.target.family, ..Endpoint::default() });
-        side.inode.store(intent.inode, Relaxed);
-        store_endpoint(&row.sides[Side::Server as usize].at, intent.target);
-        row.sides[Side::Server as usize].inode.store(0, Relaxed);
+        fill(row, intent, view, intent.process.pid(map));
         let generation = verdict::begin(&row.verdict);
         map.pending.fetch_add(1, Relaxed);
         map.keys[bucket].0[place].store(intent.cookie, Release);
         Ok(RowId { place: (bucket * ROWS + place) as u32, generation })
+    }
+
+    /// The same in the slot's own row, for a server that shares no directory with this process. Nobody finds
+    /// it by its key: what leads there travels with the SYN.
+    #[cold]
+    pub fn publish_in_slot(&self, intent: &Intent, index: Index, view: &SlotView) -> RowId {
+        let row = &view.header().row;
+        fill(row, intent, view, os::process::cached_pid());
+        RowId::in_slot(index, verdict::begin(&row.verdict))
+    }
+
+    /// The row of a slot as it is used now.
+    pub fn in_slot(&self, index: Index, view: &SlotView) -> RowId {
+        RowId::in_slot(index, verdict::generation(&view.header().row.verdict))
     }
 
     fn take_place(&self, map: &RegistryMap, bucket: usize) -> Option<usize> {
@@ -205,6 +246,7 @@ impl<T: Tier> Rows<'_, T> {
             return LOST;
         };
         match verdict::decide(&row.verdict, id.generation, side, wanted) {
+            Ok(made) if id.is_in_slot() => made,
             Ok(made) => {
                 map.pending.fetch_sub(1, AcqRel);
                 made
@@ -251,6 +293,9 @@ impl<T: Tier> Rows<'_, T> {
         let (Some(map), Some(row)) = (self.0.mapped(), self.row(id)) else {
             return;
         };
+        if id.is_in_slot() {
+            return;
+        }
         let key = &map.keys[id.place as usize / ROWS].0[id.place as usize % ROWS];
         if key.load(Acquire) != client_cookie {
             return;
@@ -264,7 +309,7 @@ impl<T: Tier> Rows<'_, T> {
 
     /// The socket at `side` is no end of the connection any more: whoever gets it is to find nothing.
     pub fn dissolve_side(&self, id: RowId, client_cookie: u64, side: Side) {
-        if self.find(client_cookie) == Some(id)
+        if (id.is_in_slot() || self.find(client_cookie) == Some(id))
             && let Some(row) = self.row(id)
         {
             row.open.fetch_or(DISSOLVED << side as u32, AcqRel);
@@ -301,6 +346,9 @@ impl<T: Tier> Rows<'_, T> {
         let (Some(map), Some(row)) = (self.0.mapped(), self.row(id)) else {
             return;
         };
+        if id.is_in_slot() {
+            return row.sides[side as usize].process.generation.store(0, Relaxed);
+        }
         let key = &map.keys[id.place as usize / ROWS].0[id.place as usize % ROWS];
         if key.load(Acquire) == client_cookie {
             row.sides[side as usize].process.generation.store(0, Relaxed);

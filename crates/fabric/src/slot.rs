@@ -8,7 +8,7 @@ use shm::lent::Lent;
 use shm::segment::Segment;
 use shm::slab::{Index, LEAF, Slab};
 use shm::{Ring, Side, SlotHeader};
-use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Most slots one process can have mapped.
 const VIEWS: usize = 1 << 17;
@@ -47,6 +47,7 @@ impl Views {
             server: EndpointCell::default(),
             ties: AtomicU64::new(0),
             users: AtomicU32::new(0),
+            is_far: AtomicBool::new(false),
             hung: AtomicU32::new(0),
             header,
             rings,
@@ -102,6 +103,8 @@ pub struct SlotView {
     /// Offers, claims and sockets of this process on it, of whatever generation: who would look at its memory
     /// and doorbells.
     users: AtomicU32,
+    /// Whether its connection is with a process that shares no directory with this one.
+    is_far: AtomicBool,
     /// Which doorbells of the slot are open here, by [`SlotHeader::hung`].
     hung: AtomicU32,
     header: &'static SlotHeader,
@@ -146,6 +149,17 @@ impl SlotView {
     #[inline]
     pub fn incoming(&self, side: Side) -> &Ring {
         &self.rings[side.peer() as usize]
+    }
+
+    /// Whether the other end shares no directory with this process: neither its process nor its socket is to
+    /// be found by what lies in the slot.
+    #[inline]
+    pub fn is_far(&self) -> bool {
+        self.is_far.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_far(&self, is_far: bool) {
+        self.is_far.store(is_far, Ordering::Relaxed);
     }
 
     /// Number of the slot in its segment.

@@ -31,7 +31,32 @@ impl<T: Tier> Fabric<T> {
     /// Whether nobody is left who could use the slot, though not all said so. That the kernel lists no socket
     /// does not suffice: after a reset it lists neither, and both descriptors may be open.
     pub(crate) fn is_orphaned(&self, view: &SlotView) -> bool {
+        if view.is_far() {
+            return self.is_left_by_far(view);
+        }
         self.tier.is_over(view) && !self.members().has_any_living(view.header())
+    }
+
+    /// The same where neither the peer's process nor its socket can be asked for: this side has let go, and
+    /// nobody who was passed the memory holds it.
+    fn is_left_by_far(&self, view: &SlotView) -> bool {
+        let [client, server] = &view.header().sides;
+        let Some(home) = self.offers.home_of(view).filter(|home| home.has(view)) else {
+            // (One that was attached: whoever asks knows that its maker has died.)
+            return true;
+        };
+        let is_left = is_let_go_by(client) && !self.tier.is_held_elsewhere(home.number.load(Relaxed));
+        if is_left {
+            self.members().clear(server);
+            server.holders.store(0, sync::Ordering::Release);
+        }
+        is_left
+    }
+
+    /// Whether somebody holds the memory of an offered slot, beside this process.
+    pub fn is_offer_held(&self, view: &SlotView) -> bool {
+        let home = self.offers.home_of(view).filter(|home| home.has(view));
+        home.is_some_and(|home| self.tier.is_held_elsewhere(home.number.load(Relaxed)))
     }
 
     /// Looks at some groups, but for one, and dissolves those whose peer has died and which nobody uses; and

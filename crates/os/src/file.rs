@@ -246,6 +246,11 @@ pub fn lock_byte(fd: i32, at: u64) -> Result<()> {
     Ok(())
 }
 
+/// Takes a byte lock that others may have as well, through their own descriptions.
+pub fn share_byte(fd: i32, at: u64) -> Result<()> {
+    set_lock(fd, Flock::byte(F_RDLCK, at))
+}
+
 /// Gives a byte lock up.
 pub fn unlock_byte(fd: i32, at: u64) {
     let _ = set_lock(fd, Flock::byte(F_UNLCK, at));

@@ -6,6 +6,7 @@
 use crate::lock::SideLock;
 use crate::ring::{Line, RingWords};
 use crate::roster::Roster;
+use crate::row::ConnectionRow;
 use sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// First word of every segment: "ISTHMUS\x01" read as little endian.
@@ -283,6 +284,8 @@ pub struct SlotHeader {
     pub visitor: AtomicU64,
     /// Why both directions went back to TCP, as a reason code; 0 where nobody said.
     pub home: AtomicU32,
+    /// The connection's row, where its ends share no registry.
+    pub row: ConnectionRow,
 }
 
 #[cfg(not(loom))]

@@ -29,6 +29,7 @@ pub mod registry;
 pub mod ring;
 pub mod roles;
 pub mod roster;
+pub mod row;
 pub mod segment;
 // (Its objects begin as zero bytes, which loom's atomics cannot.)
 #[cfg(not(loom))]

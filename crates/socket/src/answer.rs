@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
-use crate::{detour, doorbell, flag, handshake, ready, records, watch};
+use crate::{detour, doorbell, far, flag, handshake, ready, records, watch};
 use fabric::Reason;
 use fabric::verdict::Verdict;
 use os::net::{self, TcpInput, msg};
@@ -20,6 +20,8 @@ use sync::Ordering as Shared;
 /// the rare listener whose connections are served by a program without the library. (Reading the counter
 /// costs less than a clock.)
 const PATIENCE: Cycles = Cycles::from_ms(1_000);
+/// Where the kernel has said that the other end takes part, and cannot be asked whether it was accepted yet.
+const FAR_PATIENCE: Cycles = Cycles::from_ms(3_000);
 /// For who was late with the first look already.
 const SECOND_PATIENCE: Cycles = Cycles::from_ms(500);
 /// How often somebody who waits for the answer has looked for it by then: one who hardly got to run in that
@@ -34,7 +36,8 @@ pub(crate) fn expect_answer(conn: &Conn) {
 
 fn begin_to_wait(conn: &Conn) {
     conn.role.looks.store(0, Ordering::Relaxed);
-    Cycles::now().plus(PATIENCE).store(&conn.role.deadline);
+    let patience = if far::is_far(conn) { FAR_PATIENCE } else { PATIENCE };
+    Cycles::now().plus(patience).store(&conn.role.deadline);
 }
 
 pub(crate) fn note_local(conn: &Conn, fd: i32) {
@@ -58,9 +61,30 @@ pub(crate) fn is_established(conn: &Conn, fd: i32) -> bool {
     if ready & bits::OUT == 0 {
         return false;
     }
+    established(conn, fd);
+    true
+}
+
+/// connect() has completed. Where only the kernel knows whether the other end takes part, it has said so now.
+#[inline]
+pub(crate) fn established(conn: &Conn, fd: i32) {
     conn.mark(flag::ESTABLISHED);
     note_local(conn, fd);
-    true
+    if conn.phase() == Phase::Intent && !far::may_be_answered(conn) {
+        give_up_target(conn, fd, Reason::PEERNOSMC);
+    }
+}
+
+/// Nobody will answer; nor will whoever is at the same address, for a while.
+#[cold]
+fn give_up_target(conn: &Conn, fd: i32, reason: Reason) -> Phase {
+    let phase = retract(conn, fd, reason);
+    if phase == Phase::Plain
+        && let Some(target) = fabric().rows().target(conn.row())
+    {
+        fabric().doubt(target);
+    }
+    phase
 }
 
 /// Looks whether the intent was answered, or must be given up. Returns the phase that holds now.
@@ -114,13 +138,14 @@ fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
             begin_to_wait(conn);
             return conn.phase();
         }
-        let phase = retract(conn, fd, Reason::PEERNOSMC);
-        if phase == Phase::Plain
-            && let Some(target) = fabric().rows().target(conn.row())
-        {
-            fabric().doubt(target);
+        return give_up_target(conn, fd, Reason::PEERNOSMC);
+    }
+    if far::is_far(conn) && is_established(conn, fd) && !far::may_be_answered(conn) {
+        if conn.phase() != Phase::Intent {
+            return conn.phase();
         }
-        return phase;
+        far::was_declined();
+        return give_up_target(conn, fd, Reason::PEERDECL);
     }
     if !conn.has(flag::ESTABLISHED) {
         return conn.phase();
@@ -214,6 +239,7 @@ fn share(conn: &Conn, fd: i32) -> bool {
         }
         conn.transition(Event::Shared);
         watch::intent_ended();
+        far::forget(conn.row(), conn.cookie());
         if let Some(end) = &end
             && handshake::confirm(end.view, conn.cookie()).is_err()
         {
@@ -260,6 +286,7 @@ fn give_up(conn: &Conn, end: &End, fd: i32) -> bool {
         flush(&mut turn, end, fd);
         conn.transition(Event::Refused);
         watch::intent_ended();
+        far::forget(conn.row(), conn.cookie());
         if let Some(Verdict::Plain(reason)) = fabric().rows().verdict(conn.row()) {
             fabric().stays_by_verdict(Side::Client, reason);
         }

@@ -7,16 +7,18 @@ use crate::end::End;
 use crate::flag::{self, Flags};
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
-use crate::{answer, detour, handshake, records, watch};
+use crate::{answer, detour, far, handshake, records, watch};
 use fabric::Reason;
 use fabric::door::{Directory as _, Life as _};
 use fabric::fallback::What;
+use fabric::host::marks::Carried;
 use fabric::rows::RowId;
 use fabric::slot::SlotView;
 use fabric::verdict::Verdict;
 use os::net::Endpoint;
 use os::{Errno, diag, net};
 use shm::Side;
+use shm::slab::Index;
 use sync::Ordering::{AcqRel, Relaxed, Release};
 
 /// An undecided socket stays on TCP for good, unless another process that shares it has said SMC.
@@ -29,6 +31,7 @@ pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
         if conn.phase() != Phase::Accepted {
             return;
         }
+        far::refuse(fd);
         let plain = Verdict::Plain(Reason::OPTUNSUPP);
         let stands = find(fd, false).map(|found| fabric().rows().decide(found.row, found.side, plain));
         if let Ok(Verdict::Plain(reason)) | Err(reason) = stands {
@@ -77,6 +80,7 @@ fn decline_within(conn: &Conn, fd: i32) {
 
 /// Says TCP to whoever offered something, and why it is TCP; `None` if SMC has been said already.
 fn declined(fd: i32) -> Option<Reason> {
+    far::refuse(fd);
     let plain = Verdict::Plain(Reason::OPTUNSUPP);
     match find(fd, true).map(|found| fabric().rows().decide(found.row, found.side, plain)) {
         Ok(Verdict::Smc) => None,
@@ -118,6 +122,11 @@ fn contradicted(row: RowId, side: Side, view: &SlotView) -> Reason {
 
 /// PEERNOSMC: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
+    if let Some(host) = fabric().tier().host()
+        && let Some(carried) = host.take_carried(fd)
+    {
+        return claim_carried(conn, fd, &carried).inspect_err(|_| host.decline(&carried));
+    }
     let rows = fabric().rows();
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered
     // already.
@@ -125,9 +134,38 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     if is_unshared && !rows.any_pending() {
         return Err(Reason::PEERNOSMC);
     }
-    let Found { row, cookie, side, at } = find_open(fd, !is_unshared)?;
-    let opened = fabric().attach(row);
-    let (index, view) = opened.map_err(|reason| refuse_without_memory(fd, (row, cookie, side), reason))?;
+    let found = find_open(fd, !is_unshared)?;
+    let opened = fabric().attach(found.row);
+    let opened = opened.map_err(|reason| refuse_without_memory(fd, &found, reason))?;
+    take_up(conn, fd, &found, opened)
+}
+
+/// A client that shares no registry with this process: its offer came with the SYN, by the kernel's word. The
+/// memory is had, and the slot is that connection's, before the row in it is looked at.
+#[cold]
+fn claim_carried(conn: &Conn, fd: i32, carried: &Carried) -> Result<Event, Reason> {
+    let at = Addresses::of(fd).ok_or(Reason::PEERNOSMC)?;
+    let (index, view) = fabric().attach_carried(carried)?;
+    let row = fabric().rows().in_slot(index, view);
+    if view.generation() != carried.generation {
+        fabric().detach(view);
+        return Err(Reason::SYNCERR);
+    }
+    let found = Found { row, cookie: carried.cookie, side: Side::Server, at };
+    take_up(conn, fd, &found, (index, view))
+}
+
+/// The client's memory and doorbells are here: what is answered.
+#[inline(always)]
+fn take_up(
+    conn: &Conn,
+    fd: i32,
+    found: &Found,
+    (index, view): (Index, &'static SlotView),
+) -> Result<Event, Reason> {
+    let rows = fabric().rows();
+    let Found { row, cookie, side, at } = *found;
+    let is_unshared = conn.role.era.load(sync::Ordering::Relaxed) == crate::era::now();
     let generation = view.generation();
     if view.header().client_cookie.load(Relaxed) != cookie {
         return Err(contradicted(row, side, view));
@@ -207,7 +245,8 @@ fn welcome(view: &SlotView, own_cookie: u64, answer: Option<handshake::Answer>) 
 /// Another process may have answered before, and we cannot follow: better a reset than a peer that waits for
 /// ever. But for a connection that is back on TCP.
 #[cold]
-fn refuse_without_memory(fd: i32, (row, cookie, side): (RowId, u64, Side), reason: Reason) -> Reason {
+fn refuse_without_memory(fd: i32, found: &Found, reason: Reason) -> Reason {
+    let Found { row, cookie, side, .. } = *found;
     let rows = fabric().rows();
     let is_shared = rows.decide(row, side, Verdict::Plain(reason)) == Verdict::Smc;
     if is_shared && (rows.is_dissolved(row, side) || rows.was_emptied(row)) {

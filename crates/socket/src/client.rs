@@ -8,7 +8,7 @@ use crate::enter::enter_over;
 use crate::held::Held;
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
-use crate::{abandoned, answer, flag, handshake, records};
+use crate::{abandoned, answer, far, flag, handshake, records};
 use fabric::door::{Directory as _, Life as _, Rendezvous as _};
 use fabric::fallback::What;
 use fabric::rows::Intent;
@@ -54,7 +54,10 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     if !net::is_tcp(fd) || crate::server::is_deferring_client(fd) {
         return Err(Reason::OPTUNSUPP);
     }
-    let map = fabric().tier().existing()?;
+    let map = match owner.is_far() {
+        true => fabric().tier().existing_or_new(),
+        false => fabric().tier().existing(),
+    }?;
     let me = fabric().tier().me(map).ok_or(Reason::MEM)?;
     let cookie = net::cookie(fd).map_err(|_| Reason::CNFERR)?;
     let ring_size = config::ring_size(fabric().config.sndbuf().max(fabric().config.rcvbuf()));
@@ -68,13 +71,18 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     handshake::propose(offered.view).inspect_err(|_| abandon(&offered))?;
     let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode as u32);
     let intent = Intent { cookie, process: me, memfd: offered.memfd, nonce: offered.nonce, target, inode };
-    let row = fabric().rows().publish(&intent, offered.view).inspect_err(|_| abandon(&offered))?;
+    let published = match owner.is_far() {
+        true => far::publish(&intent, &offered),
+        false => fabric().rows().publish(&intent, offered.view),
+    };
+    let row = published.inspect_err(|_| abandon(&offered))?;
     let seen = crate::table::get(fd);
     // (Another thread may put it into an epoll set just now.)
     let entered = fresh(fd).or_else(|| enter_over(fd, seen, Event::Offered)).or_else(|| fresh(fd));
     let Some(held) = entered else {
         fabric().rows().decide(row, Side::Client, Verdict::Plain(Reason::MEM));
         fabric().rows().close_side(row, cookie, Side::Client);
+        far::forget(row, cookie);
         abandon(&offered);
         return Err(Reason::MEM);
     };
@@ -129,8 +137,7 @@ pub fn connecting<T>(held: &Held, connect: impl FnOnce() -> T) -> T {
 pub fn after_connect(held: &Held, fd: i32, outcome: Result<(), Errno>) {
     match outcome {
         Ok(()) => {
-            held.mark(flag::ESTABLISHED);
-            answer::note_local(held, fd);
+            answer::established(held, fd);
         }
         Err(Errno::EINPROGRESS | Errno::EINTR | Errno::EAGAIN) => {}
         Err(_) => {

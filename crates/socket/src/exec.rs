@@ -4,11 +4,11 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::held::connections;
 use crate::here::fabric;
-use crate::lend::{before_spawn, leave_a_copy};
+use crate::lend::{before_spawn, leave_a_copy, take_home};
 use crate::phase::Phase;
 use crate::release::{copied_of, is_copy, leave_to_others, own_cookie};
 use crate::table::{self, Entry};
-use crate::{answer, closing, flag, settle};
+use crate::{answer, closing, far, flag, settle};
 use os::net;
 use sync::Ordering as Shared;
 
@@ -46,7 +46,10 @@ pub fn before_exec() {
         if held.phase() == Phase::Intent && !is_copy(&held) {
             answer::retract(&held, fd, fabric::Reason::PEERDECL);
         }
-        if !held.has(flag::GOES_ON) {
+        if held.has(flag::GOES_ON) {
+            take_home(&held, fd);
+        }
+        if !held.has(flag::GOES_ON) || far::is_far(&held) {
             leave_to_others(&held);
             // The next program is the same process by name, but has no part in this connection.
             if let Some(end) = End::still_of(&held) {

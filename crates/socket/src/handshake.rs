@@ -18,6 +18,10 @@ use sync::{AtomicU32, Ordering};
 /// The one user EID of the local tier.
 const EID: &str = "ISTHMUS.LOCAL";
 
+/// That of the host tier, whose ends have no registry in common, and the number of its one device.
+const FAR_EID: &str = "ISTHMUS.HOST";
+const FAR_GID: u64 = 0x4953_4D44 << 32;
+
 /// Places in the mailbox.
 #[derive(Clone, Copy)]
 enum Letter {
@@ -31,6 +35,19 @@ fn local() -> Result<Local, Reason> {
     let eid = Eid::user(EID).map_err(|_| Reason::CNFERR)?;
     let gid = [&map.gid[0], &map.gid[1]].map(|half| half.load(Ordering::Relaxed));
     Ok(Local::loopback(gid, eid, ""))
+}
+
+/// What this process is to the other end of a slot's connection.
+#[inline(always)]
+fn local_for(view: &SlotView) -> Result<Local, Reason> {
+    if view.is_far() { far() } else { local() }
+}
+
+#[cold]
+#[inline(never)]
+fn far() -> Result<Local, Reason> {
+    let eid = Eid::user(FAR_EID).map_err(|_| Reason::CNFERR)?;
+    Ok(Local::loopback([FAR_GID, 0], eid, ""))
 }
 
 /// What `side` offers: its incoming ring, named by its socket's cookie.
@@ -57,10 +74,14 @@ fn own_proposal() -> &'static Mail {
     &OwnProposal::here().0
 }
 
+fn write_proposal(local: &Local, bytes: &mut [u8; MAIL_LEN]) -> Result<usize, Reason> {
+    let proposal = Client::new().propose(local).map_err(|refusal| refusal.reason())?;
+    proposal.emit(bytes).map_err(|_| Reason::INTERR)
+}
+
 fn make_proposal() -> Result<(), Reason> {
     let mut bytes = [0; MAIL_LEN];
-    let proposal = Client::new().propose(&local()?).map_err(|refusal| refusal.reason())?;
-    let len = proposal.emit(&mut bytes).map_err(|_| Reason::INTERR)?;
+    let len = write_proposal(&local()?, &mut bytes)?;
     // (Two threads that make it at once make the same.)
     own_proposal().put(&bytes[..len]);
     Ok(())
@@ -68,11 +89,21 @@ fn make_proposal() -> Result<(), Reason> {
 
 /// The client's PROPOSAL, left in the slot it offers.
 pub(crate) fn propose(view: &SlotView) -> Result<(), Reason> {
+    if view.is_far() {
+        return propose_far(view);
+    }
     if own_proposal().is_empty() {
         make_proposal()?;
     }
     view.header().mail[Letter::Proposal as usize].put_copy(own_proposal());
     Ok(())
+}
+
+#[cold]
+fn propose_far(view: &SlotView) -> Result<(), Reason> {
+    let mut bytes = [0; MAIL_LEN];
+    let len = write_proposal(&local_for(view)?, &mut bytes)?;
+    put(view, Letter::Proposal, &bytes[..len])
 }
 
 /// Whether `letter` is the PROPOSAL that this process would send itself.
@@ -98,7 +129,9 @@ impl Answer {
 pub(crate) fn answer(view: &SlotView, cookie: u64) -> Result<Answer, Reason> {
     let letter = &view.header().mail[Letter::Proposal as usize];
     let half = offered(view, Side::Server, cookie);
-    let accept = if is_own_proposal(letter) {
+    let accept = if view.is_far() {
+        judge(letter, &local_for(view)?, half)
+    } else if is_own_proposal(letter) {
         Server::new().answer_own(&local()?, half, true)
     } else {
         judge(letter, &local()?, half)
@@ -124,7 +157,7 @@ pub(crate) fn confirm(view: &SlotView, cookie: u64) -> Result<(), Refusal> {
     if accept.is_empty() {
         return Ok(());
     }
-    let local = local().map_err(|_| proto::handshake::Fault::NoDevice.refuse())?;
+    let local = local_for(view).map_err(|_| proto::handshake::Fault::NoDevice.refuse())?;
     let mut client = Client::proposed();
     let half = offered(view, Side::Client, cookie);
     let (confirm, _agreed) = client.handle_accept(Input::Bytes(accept), &local, Ok(half), |_| true)?;

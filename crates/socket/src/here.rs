@@ -2,7 +2,7 @@
 //! who takes it names where all of it lies (`process`, above everybody).
 
 use fabric::Fabric;
-use fabric::local::Local;
+use fabric::tiers::Tiers;
 
 /// A part of the state of a process, defined by the module that keeps it.
 pub(crate) trait Part: Sized + 'static {
@@ -12,6 +12,6 @@ pub(crate) trait Part: Sized + 'static {
 
 /// The fabric of the process that runs.
 #[inline(always)]
-pub(crate) fn fabric() -> &'static Fabric<Local> {
+pub(crate) fn fabric() -> &'static Fabric<Tiers> {
     Part::here()
 }

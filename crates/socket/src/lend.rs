@@ -5,12 +5,15 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{connections, hold};
 use crate::phase::Phase;
-use crate::{decide, flag, settle, watch};
+use crate::{decide, far, flag, home, ready, release, settle, watch};
 use sync::Ordering as Shared;
 
 /// Before `fd` is passed to another process: it will not be this one's alone any more.
 pub fn before_passing(fd: i32) {
     decide::refuse(fd);
+    if let Some(held) = hold(fd) {
+        take_home(&held, fd);
+    }
     before_lending(fd);
 }
 
@@ -28,6 +31,9 @@ pub fn before_lending(fd: i32) {
 pub(crate) fn leave_a_copy(conn: &Conn) {
     conn.note_shared();
     watch::note_shared();
+    if far::is_far(conn) {
+        return;
+    }
     if conn.phase() == Phase::Smc
         && !conn.has(flag::LENT)
         && let Some(end) = End::still_of(conn)
@@ -43,5 +49,20 @@ pub fn before_spawn() {
         if !os::fd::is_cloexec(fd) {
             leave_a_copy(&held);
         }
+    }
+}
+
+/// A copy of the socket is about to leave for a program that cannot find the connection's memory, and is to
+/// find it on TCP. Bytes that lie in the ring unread go nowhere else: whoever is alone with the socket resets
+/// the connection rather than let the next program read a stream with a gap.
+#[cold]
+pub(crate) fn take_home(conn: &Conn, fd: i32) {
+    if !far::is_far(conn) {
+        return;
+    }
+    let Some(end) = End::still_of(conn).filter(|_| conn.phase() == Phase::Smc) else { return };
+    home::send(conn, &end);
+    if !end.is_drained() && !release::has_other_holders(conn, &end) {
+        ready::break_off(conn, &end, fd);
     }
 }

@@ -29,6 +29,7 @@ pub mod epoll;
 mod era;
 pub mod exec;
 pub mod exit;
+mod far;
 mod flag;
 pub mod fork;
 mod handshake;

@@ -18,7 +18,7 @@ use crate::server::Deferral;
 use crate::table::Table;
 use crate::watch::Watches;
 use fabric::Fabric;
-use fabric::local::Local;
+use fabric::tiers::Tiers;
 
 macro_rules! parts {
     ($($name:ident: $part:ty = $new:expr,)*) => {
@@ -44,7 +44,7 @@ macro_rules! parts {
 }
 
 parts! {
-    fabric: Fabric<Local> = Fabric::new(Local::new()),
+    fabric: Fabric<Tiers> = Fabric::new(Tiers::new()),
     table: Table = Table::new(),
     sockets: Sockets = Sockets::new(),
     registrations: Registrations = Registrations::new(),

@@ -4,7 +4,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::phase::Phase;
-use crate::{Outcome, flag, held, kept, push, resting, table, watch};
+use crate::{Outcome, far, flag, held, kept, push, resting, table, watch};
 use os::epoll::bits;
 use os::{Errno, diag, net};
 use shm::layout::PEEKS_FROM_OFFSET;
@@ -364,6 +364,9 @@ pub(crate) fn note_end(conn: &Conn, end: &End) {
 pub(crate) fn peer_socket_is_gone(conn: &Conn, fd: i32) -> bool {
     if os::confined::is_confined() {
         return false;
+    }
+    if far::is_far(conn) {
+        return !far::has_peer(conn);
     }
     let ends = net::local(fd).and_then(|local| Ok((local, net::peer(fd)?)));
     if !is_its_own(conn, fd) {

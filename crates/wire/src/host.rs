@@ -14,10 +14,12 @@
 //! | 5 | Open | owner 4, memory 4, number 4, zero 4 | |
 //! | 6 | Withdraw | number 4, zero 4 | |
 //! | 7 | List | entries to leave out 4, zero 4 | |
+//! | 8 | Register | has a table 4 (0 or 1), zero 4 | |
+//! | 9 | Decline | owner 4, zero 4, its socket's cookie 8, nonce 8 | |
 //! | 128 | Refused | reason code 4, zero 4 | |
 //! | 129 | Welcome | client 4, VCHID 2, FID 2, UID 4, connections 4, GID 8 | |
 //! | 130 | Done | | |
-//! | 131 | Passed | size 8 | the memory, or the doorbell (size 0) |
+//! | 131 | Passed | size 8 | the memory, the doorbell (size 0), or the table |
 //! | 132 | Function | VCHID 2, FID 2, UID 4, user 4, processes 4, connections 4, of at most 4, PNET ID 16, flags 4, zero 4 | |
 
 use crate::bytes::{Reader, Writer};
@@ -112,6 +114,20 @@ pub enum Message {
         /// So many were told already.
         after: u32,
     },
+    /// The process wants its connections marked, and says so in a table of its own.
+    Register {
+        /// It has one, from an earlier connection: `Done` if that still serves.
+        has_table: bool,
+    },
+    /// A server is not going to take up what a client offered with a connection.
+    Decline {
+        /// That client.
+        owner: u32,
+        /// The kernel's number of its socket.
+        cookie: u64,
+        /// What was said with the offer.
+        nonce: u64,
+    },
     /// No.
     Refused(Reason),
     /// The function that the process has.
@@ -150,6 +166,8 @@ impl Message {
             Message::Open { .. } => 5,
             Message::Withdraw { .. } => 6,
             Message::List { .. } => 7,
+            Message::Register { .. } => 8,
+            Message::Decline { .. } => 9,
             Message::Refused(_) => 128,
             Message::Welcome { .. } => 129,
             Message::Done => 130,
@@ -171,10 +189,11 @@ impl Message {
             Message::Hang { .. }
             | Message::Withdraw { .. }
             | Message::List { .. }
+            | Message::Register { .. }
             | Message::Refused(_)
             | Message::Passed { .. } => 8,
             Message::Claim { .. } | Message::Open { .. } => 16,
-            Message::Offer { .. } | Message::Welcome { .. } => 24,
+            Message::Offer { .. } | Message::Decline { .. } | Message::Welcome { .. } => 24,
             Message::Function(_) => 48,
         }
     }
@@ -214,6 +233,13 @@ impl Message {
             }
             Message::Withdraw { number: word } | Message::List { after: word } => {
                 [word, 0].into_iter().try_for_each(|word| to.u32(word))
+            }
+            Message::Register { has_table } => {
+                [u32::from(has_table), 0].into_iter().try_for_each(|word| to.u32(word))
+            }
+            Message::Decline { owner, cookie, nonce } => {
+                [owner, 0].into_iter().try_for_each(|word| to.u32(word))?;
+                [cookie, nonce].into_iter().try_for_each(|word| to.u64(word))
             }
             Message::Refused(reason) => [reason.0, 0].into_iter().try_for_each(|word| to.u32(word)),
             Message::Welcome { client, vchid, fid, uid, connections, gid } => {
@@ -263,6 +289,14 @@ impl Message {
             5 => Message::Open { owner: from.u32()?, memory: from.u32()?, number: with_zero32(from)? },
             6 => Message::Withdraw { number: with_zero32(from)? },
             7 => Message::List { after: with_zero32(from)? },
+            8 => match with_zero32(from)? {
+                has_table @ 0..=1 => Message::Register { has_table: has_table == 1 },
+                _ => return Err(Error::Reserved),
+            },
+            9 => {
+                let owner = with_zero32(from)?;
+                Message::Decline { owner, cookie: from.u64()?, nonce: from.u64()? }
+            }
             128 => Message::Refused(Reason(with_zero32(from)?)),
             129 => Message::Welcome {
                 client: from.u32()?,
@@ -320,6 +354,8 @@ mod tests {
             Message::Open { owner: 7, memory: 8, number: 9 },
             Message::Withdraw { number: 10 },
             Message::List { after: 11 },
+            Message::Register { has_table: true },
+            Message::Decline { owner: 18, cookie: 19, nonce: 20 },
             Message::Refused(Reason::MAX_DMB),
             Message::Welcome { client: 12, vchid: 13, fid: 14, uid: 15, connections: 1920, gid: 16 },
             Message::Done,

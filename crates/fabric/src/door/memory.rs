@@ -52,6 +52,27 @@ pub trait Memory {
     /// The same in place of `old`, which this process made earlier and has retired: only the number.
     fn make_over(&self, old: Shared, nonce: u64) -> Result<i32, Reason>;
 
+    /// [`make`](Self::make) for connections to `peer`; where there are several tiers, its one's.
+    fn make_for(&self, _peer: ProcessId, len: usize, nonce: u64) -> Result<(Shared, i32), Reason> {
+        self.make(len, nonce)
+    }
+
+    /// [`make_over`](Self::make_over) likewise.
+    fn make_over_for(&self, _peer: ProcessId, old: Shared, nonce: u64) -> Result<i32, Reason> {
+        self.make_over(old, nonce)
+    }
+
+    /// Whether somebody who was passed the memory of this number holds it still. (Where nobody is passed
+    /// anything, nobody does.)
+    fn is_held_elsewhere(&self, _number: i32) -> bool {
+        false
+    }
+
+    /// Whether the maker of memory that was passed, and is kept under this number, holds it still.
+    fn is_held_by_maker(&self, _kept: i32) -> bool {
+        true
+    }
+
     /// Brings the memory at `place` before `attach`: whatever may be it, one after the other, until it is.
     /// Reasons: OPTUNSUPP where the peer is closed to others, NOSMCDDEV where it cannot be found, MEM; or the
     /// last of `attach`'s.

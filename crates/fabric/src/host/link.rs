@@ -2,6 +2,7 @@
 //! it is waited for, that an answer belongs to its question, and that a fork child never speaks on its
 //! parent's line. A daemon that was started anew is told again what this process offers.
 
+use super::marks::Marks;
 use super::offered::Offered;
 use crate::turn::Turn;
 use os::passing::{self, Packet};
@@ -45,8 +46,14 @@ pub struct Link {
     function: AtomicU32,
     tag: AtomicU32,
     failed_at: AtomicU64,
+    /// When the daemon had no table for this process.
+    refused_at: AtomicU64,
+    /// 0 for nobody's telling, so that a line that was never used is all zero.
     patience_ms: AtomicU32,
     pub(super) offered: Offered,
+    /// Memory that was passed to this process, by the descriptor that holds it.
+    pub(super) held: Offered,
+    pub(super) marks: Marks,
 }
 
 impl Link {
@@ -61,8 +68,11 @@ impl Link {
             function: AtomicU32::new(0),
             tag: AtomicU32::new(0),
             failed_at: AtomicU64::new(0),
-            patience_ms: AtomicU32::new(PATIENCE_MS),
+            refused_at: AtomicU64::new(0),
+            patience_ms: AtomicU32::new(0),
             offered: Offered::new(),
+            held: Offered::new(),
+            marks: Marks::new(),
         }
     }
 
@@ -80,7 +90,8 @@ impl Link {
     }
 
     fn patience_ns(&self) -> u64 {
-        u64::from(self.patience_ms.load(Relaxed)) * 1_000_000
+        let told = self.patience_ms.load(Relaxed);
+        u64::from(if told == 0 { PATIENCE_MS } else { told }) * 1_000_000
     }
 
     /// The fabric to be on, before the first use; 0 for whichever the daemon gives.
@@ -93,10 +104,27 @@ impl Link {
     /// none that lets this process take part; MAX_DMB; MEM.
     pub fn place(&self) -> Result<Place, Reason> {
         let _turn = self.turn.take().ok_or(Reason::SYNCERR)?;
+        self.connected_to_who_lives().map(|_| self.known())
+    }
+
+    /// As [`place`](Self::place), with a table of marks of this process's own. Reason: NOSMCDDEV also where
+    /// the daemon marks nothing.
+    pub(super) fn marked(&self) -> Result<(), Reason> {
+        let _turn = self.turn.take().ok_or(Reason::SYNCERR)?;
+        let line = self.connected_to_who_lives()?;
+        let refused_at = Cycles::load(&self.refused_at);
+        let was_refused = refused_at != Cycles::NONE && Cycles::now().since(refused_at) < PAUSE;
+        if !self.marks.is_own() && !was_refused {
+            self.register(line);
+        }
+        if self.marks.is_own() { Ok(()) } else { Err(Reason::NOSMCDDEV) }
+    }
+
+    fn connected_to_who_lives(&self) -> Result<i32, Reason> {
         if self.line().is_some_and(|line| poll::peek(line, 0) & bits::HUP != 0) {
             self.hang_up();
         }
-        self.connected().map(|_| self.known())
+        self.connected()
     }
 
     /// Each function that the daemon lets this process see. For a tool: no function is taken for it. Reason:
@@ -203,12 +231,29 @@ impl Link {
                 self.client.store(client, Relaxed);
                 self.function.store(u32::from(vchid) << 16 | u32::from(fid), Relaxed);
                 self.offered.tell(|message, fd| answer(self.exchange(line, &message, Some(fd))).is_ok());
+                // (A new daemon is to know whose table goes when.)
+                if self.marks.is_own() {
+                    self.register(line);
+                }
                 self.line().ok_or(Reason::NOSMCDDEV)
             }
             refused => {
                 self.hang_up();
                 Err(refused.err().unwrap_or(Reason::NOSMCDDEV))
             }
+        }
+    }
+
+    /// Asks for a table of marks. (Without one this process is passed memory, and marks nothing.)
+    fn register(&self, line: i32) {
+        let has_table = self.marks.is_own();
+        match self.exchange(line, &Message::Register { has_table }, None) {
+            Ok((Message::Done, None)) => {}
+            Ok((Message::Passed { .. }, Some(table))) => {
+                self.marks.adopt(table);
+                fd::close(table);
+            }
+            _ => Cycles::now().store(&self.refused_at),
         }
     }
 

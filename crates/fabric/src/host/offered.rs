@@ -52,6 +52,12 @@ impl Offered {
         true
     }
 
+    /// Whether a descriptor is remembered, as memory.
+    pub(super) fn has_memory(&self, number: i32) -> bool {
+        number >= 0
+            && self.all().any(|thing| thing.number.load(Relaxed) == number && thing.memory.load(Relaxed) < 0)
+    }
+
     /// Forgets a descriptor, and the doorbells in it if it is memory's; whether it was known.
     pub(super) fn remove(&self, number: i32) -> bool {
         let mut was_known = false;

@@ -21,6 +21,18 @@ impl Drop for Opened {
     }
 }
 
+impl Opened {
+    pub(crate) fn number(&self) -> i32 {
+        self.0
+    }
+}
+
+/// Opens it anew so that it can only be read: nobody takes this process for one in which the owner's numbers
+/// mean what the owner says. -1 if that cannot be had.
+pub(crate) fn keep_to_read(number: i32) -> i32 {
+    pipe::reopen_memory_to_read(number).unwrap_or(-1)
+}
+
 impl ForeignMemory for Opened {
     fn size(&self) -> Result<usize, Reason> {
         mem::require_unshrinkable(self.0).map_err(|_| Reason::SYNCERR)?;
@@ -40,9 +52,7 @@ impl ForeignMemory for Opened {
     }
 
     fn keep(&self) -> i32 {
-        // It can only read: nobody takes this process for one in which the owner's numbers mean what the
-        // owner says.
-        pipe::reopen_memory_to_read(self.0).unwrap_or(-1)
+        keep_to_read(self.0)
     }
 }
 

@@ -22,6 +22,7 @@ use crate::door::Life;
 use crate::process::ProcessId;
 use asked::LastAsked;
 use member::Name;
+pub(crate) use memory::keep_to_read;
 pub use name::{PATH_LEN, unforeseen_number};
 use process::Seat;
 use registry::Registry;
