@@ -7,6 +7,7 @@
 mod advice;
 mod counters;
 mod databases;
+mod far;
 mod local_domain;
 mod login;
 mod native;

@@ -23,6 +23,13 @@ pub(crate) struct Arguments {
     /// Where to answer scrapes, whatever the policy says; empty for nowhere
     #[arg(long, value_name = "PATH")]
     pub(crate) metrics: Option<OsString>,
+    /// Folder of a BPF file system for the programs that mark connections, whatever the policy says; empty:
+    /// none are marked
+    #[arg(long, value_name = "PATH")]
+    pub(crate) pins: Option<OsString>,
+    /// Whose connections are marked: a cgroup (version 2), whatever the policy says
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Option<PathBuf>,
     /// How much to log, on standard error
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub(crate) log_level: tracing::Level,
@@ -50,7 +57,8 @@ mod tests {
         Arguments::command().debug_assert();
         assert!(Arguments::try_parse_from(["ismd", "--check", "a", "-c", "b"]).is_err());
         assert!(Arguments::try_parse_from(["ismd", "--log-level", "loud"]).is_err());
-        let nowhere = Arguments::try_parse_from(["ismd", "--metrics", ""]).expect("empty is nowhere");
+        let nowhere =
+            Arguments::try_parse_from(["ismd", "--metrics", "", "--pins", ""]).expect("empty is nowhere");
         assert!(nowhere.metrics.is_some_and(|path| path.is_empty()));
     }
 }

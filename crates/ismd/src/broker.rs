@@ -22,6 +22,8 @@ pub(crate) struct Broker<D> {
     pub(crate) accounts: Accounts,
     pub(crate) counts: Counts,
     clients: HashMap<u32, Client<D>>,
+    /// Numbers that processes have from an earlier daemon: marks that are under way say them.
+    known: HashMap<u32, u32>,
     next: u32,
     /// The GIDs of functions begin with it, as with a machine's serial number.
     gid_base: u32,
@@ -81,11 +83,23 @@ impl<D> Broker<D> {
             accounts: Accounts::default(),
             counts: Counts::default(),
             clients: HashMap::new(),
+            known: HashMap::new(),
             next: first,
             gid_base,
             held: 0,
             room,
         }
+    }
+
+    /// With processes that had these numbers from an earlier daemon, and get them again.
+    pub(crate) fn knowing(self, known: HashMap<u32, u32>) -> Self {
+        Broker { known, ..self }
+    }
+
+    /// The process of a client that has offered something with this nonce.
+    pub(crate) fn offerer(&self, client: u32, nonce: u64) -> Option<u32> {
+        let owner = self.clients.get(&client)?;
+        owner.offers.values().any(|offer| offer.nonce == nonce).then_some(owner.who.pid)
     }
 
     /// Another policy, from now on.
@@ -113,7 +127,8 @@ impl<D> Broker<D> {
                 self.accounts.give(&domain, Amount::FUNCTION);
             }
         })?;
-        let client = self.number();
+        let earlier = self.known.remove(&who.pid).filter(|number| !self.clients.contains_key(number));
+        let client = earlier.unwrap_or_else(|| self.number());
         let (vchid, fid) = function;
         let (uid, connections) =
             self.functions.get(function).map_or((0, 0), |function| (function.uid, function.limit));
@@ -128,7 +143,8 @@ impl<D> Broker<D> {
         loop {
             let number = self.next;
             self.next = self.next.wrapping_add(1);
-            if number != 0 && !self.clients.contains_key(&number) {
+            let is_known = self.known.values().any(|known| *known == number);
+            if number != 0 && !self.clients.contains_key(&number) && !is_known {
                 return number;
             }
         }

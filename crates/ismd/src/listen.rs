@@ -180,7 +180,13 @@ mod tests {
     fn of_two_sockets_only_the_one_that_was_made_here_is_kept_and_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let [given, path] = ["given", "metrics"].map(|name| folder.path().join(name));
-        let daemon = Daemon { socket: given.clone(), metrics: Some(path.clone()), clients: 1 };
+        let daemon = Daemon {
+            socket: given.clone(),
+            metrics: Some(path.clone()),
+            clients: 1,
+            pins: None,
+            cgroup: None,
+        };
         let socket = make(&given, SocketType::SEQPACKET, 0o600).expect("made");
         let sockets = Sockets { programs: Some(socket), metrics: None };
         let (_listening, made) = complete(sockets, &daemon).expect("complete");

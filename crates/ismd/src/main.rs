@@ -10,6 +10,7 @@ mod closer;
 mod fabrics;
 mod listen;
 mod manager;
+mod mark;
 mod metrics;
 mod passed;
 mod policy;
@@ -31,7 +32,7 @@ use signal_hook::{flag, low_level::pipe};
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +63,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let policy = load(path)?;
         let (fabrics, rules) = (policy.fabrics.len(), policy.rules.len());
         println!("{}: no faults (fabrics: {fabrics}, rules: {rules})", path.display());
+        if !cfg!(have_mark) {
+            println!("this daemon was built without clang: it marks no connections");
+        }
         return Ok(());
     }
     log(arguments);
@@ -102,7 +106,41 @@ fn policy(arguments: &Arguments) -> anyhow::Result<Policy> {
     if let Some(metrics) = &arguments.metrics {
         policy.daemon.metrics = (!metrics.is_empty()).then(|| metrics.into());
     }
+    if let Some(pins) = &arguments.pins {
+        policy.daemon.pins = (!pins.is_empty()).then(|| pins.into());
+    }
+    if let Some(cgroup) = &arguments.cgroup {
+        policy.daemon.cgroup = Some(cgroup.clone());
+    }
     Ok(policy)
+}
+
+/// The root of the cgroups of version 2, also where version 1 is mounted beside it.
+fn root_cgroup() -> PathBuf {
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
+    let is_root = |path: &&Path| path.join("cgroup.procs").exists();
+    roots.into_iter().find(is_root).unwrap_or(roots[0]).into()
+}
+
+/// Lets connections be marked; what the service manager is told of it.
+fn start_mark(daemon: &policy::Daemon) -> (Option<mark::Mark>, String) {
+    let Some(pins) = &daemon.pins else {
+        return (None, "connections are not marked: so it was asked for".into());
+    };
+    let cgroup = daemon.cgroup.clone().unwrap_or_else(root_cgroup);
+    match mark::Mark::start(pins, &cgroup) {
+        Ok(mark) => {
+            info!(pins = %pins.display(), cgroup = %cgroup.display(), "connections are marked");
+            (Some(mark), format!("marks connections of {}", cgroup.display()))
+        }
+        Err(error) => {
+            warn!(
+                error = format!("{error:#}"),
+                "connections are not marked: between containers they stay on TCP"
+            );
+            (None, format!("passes memory; connections are not marked: {error:#}"))
+        }
+    }
 }
 
 /// What signals have asked for.
@@ -153,11 +191,13 @@ fn serve(arguments: &Arguments) -> anyhow::Result<()> {
     let random = os::process::random_u64();
     info!(socket = %policy.daemon.socket.display(), fabrics = policy.fabrics.len(), "serves");
     // (Half of them for what clients pass, half for the clients.)
-    let broker = Broker::new(policy, random as u32, (random >> 32) as u32, descriptors / 2);
-    let sockets = Sockets { programs, metrics, most: descriptors / 2 - descriptors / 16 };
+    let (mark, status) = start_mark(&policy.daemon);
+    let known = mark.as_ref().map(|mark| mark.known.clone()).unwrap_or_default();
+    let broker = Broker::new(policy, random as u32, (random >> 32) as u32, descriptors / 2).knowing(known);
+    let sockets = Sockets { programs, metrics, most: descriptors / 2 - descriptors / 16, mark };
     let mut server = Server::new(broker, sockets, asked.wake.as_fd())?;
     let mut watchdog = manager::Watchdog::new();
-    manager::ready("passing memory; connections are not marked, so programs do not ask for it by themselves");
+    manager::ready(&status);
     while !asked.end.load(Ordering::Relaxed) {
         if let Wake::Signal = server.round(watchdog.limit())? {
             asked.drain();

@@ -5,6 +5,7 @@
 
 use crate::broker::{Answer, Broker};
 use crate::closer::Closer;
+use crate::mark::{Asker, Mark};
 use crate::scrape::Scrapes;
 use crate::who::{self, Credentials, User};
 use crate::{metrics, passed};
@@ -49,6 +50,9 @@ pub(crate) struct Server {
     most: usize,
     scrapes: Scrapes,
     closer: Closer,
+    mark: Option<Mark>,
+    /// Whose connection a process has its table by.
+    registered: HashMap<u32, u64>,
     /// Nobody is accepted until then.
     paused: Option<Instant>,
     next: u64,
@@ -63,6 +67,8 @@ pub(crate) struct Sockets {
     pub(crate) metrics: Option<OwnedFd>,
     /// At one time, by so many.
     pub(crate) most: usize,
+    /// And what marks their connections.
+    pub(crate) mark: Option<Mark>,
 }
 
 /// One connection to the socket.
@@ -93,7 +99,7 @@ impl Server {
         sockets: Sockets,
         signals: BorrowedFd<'_>,
     ) -> anyhow::Result<Self> {
-        let Sockets { programs: listener, metrics, most } = sockets;
+        let Sockets { programs: listener, metrics, most, mark } = sockets;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let watch = |fd: BorrowedFd<'_>, id| {
             rustix::io::ioctl_fionbio(fd, true)?;
@@ -116,6 +122,8 @@ impl Server {
             most,
             scrapes: Scrapes::default(),
             closer: Closer::new(),
+            mark,
+            registered: HashMap::new(),
             paused: None,
             next: FIRST,
             daemon: who::daemon()?,
@@ -285,6 +293,14 @@ impl Server {
         let Some(client) = client else {
             return self.hello(id, message, reply);
         };
+        match message {
+            Message::Register { has_table } => return self.register(id, client, has_table, reply),
+            Message::Decline { owner, cookie, nonce } => {
+                self.decline(connection.peer.uid, owner, cookie, nonce);
+                return reply.send(Message::Done, None);
+            }
+            _ => {}
+        }
         match answer(&mut self.broker, client, message, passed) {
             Ok(Answer::Say(message)) => reply.send(message, None),
             Ok(Answer::Memory(message, memory)) => reply.send(message, Some(memory)),
@@ -293,6 +309,30 @@ impl Server {
                 Err(_) => reply.send(Message::Refused(Reason::MEM), None),
             },
             Err(reason) => self.refuse(id, client, reason, &message, reply),
+        }
+    }
+
+    /// The thread that makes tables answers.
+    fn register(&mut self, id: u64, client: u32, has_table: bool, reply: Reply) -> Result<(), ThrowOut> {
+        let connection = self.connections.get(&id).ok_or(ThrowOut("unknown"))?;
+        let Credentials { pid, uid, .. } = connection.peer;
+        if !has_table && self.registered.get(&pid) == Some(&id) {
+            return Err(ThrowOut("a second table"));
+        }
+        let copy = connection.socket.try_clone();
+        let (Some(mark), Ok(socket)) = (&self.mark, copy) else {
+            return reply.send(Message::Refused(Reason::NOSMCDDEV), None);
+        };
+        match mark.register(Asker { pid, uid, client, socket, tag: reply.tag, has_table }) {
+            Ok(()) => _ = self.registered.insert(pid, id),
+            Err(reason) => return reply.send(Message::Refused(reason), None),
+        }
+        Ok(())
+    }
+
+    fn decline(&self, uid: u32, owner: u32, cookie: u64, nonce: u64) {
+        if let (Some(mark), Some(pid)) = (&self.mark, self.broker.offerer(owner, nonce)) {
+            mark.decline(uid, pid, cookie);
         }
     }
 
@@ -381,6 +421,10 @@ impl Server {
         debug!(client, peer.pid, peer.uid, why, "gone");
         if let Some(client) = client {
             self.broker.gone(client);
+        }
+        if self.registered.get(&peer.pid) == Some(&id) {
+            self.registered.remove(&peer.pid);
+            self.mark.iter().for_each(|mark| mark.forget(peer.pid));
         }
         self.broker.accounts.dismiss(peer.uid);
         Some((socket, peer.uid))

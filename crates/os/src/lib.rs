@@ -7,6 +7,7 @@
 #![cfg_attr(not(any(test, feature = "sim")), no_std)]
 
 pub mod apart;
+pub mod bpf;
 pub mod confined;
 mod decimal;
 pub mod diag;

@@ -15,6 +15,7 @@ const FABRICS: usize = 32;
 const FUNCTIONS: u16 = 255;
 /// Connections of a function.
 const CONNECTIONS: u32 = 1920;
+const PINS: &str = "/sys/fs/bpf";
 const METRICS: &str = "/run/isthmus/metrics.sock";
 
 #[derive(Deserialize, Default)]
@@ -33,6 +34,8 @@ struct DaemonTable {
     socket: Option<Spanned<PathBuf>>,
     metrics: Option<Spanned<String>>,
     clients: Option<Spanned<u32>>,
+    pins: Option<String>,
+    cgroup: Option<PathBuf>,
 }
 
 #[derive(Deserialize, Default)]
@@ -186,7 +189,9 @@ impl Reading<'_> {
             Some(clients) => self.within(&clients, 1, 1 << 20)?,
             None => 8192,
         };
-        Ok(Daemon { socket, metrics: (!metrics.is_empty()).then(|| metrics.into()), clients })
+        let path = |text: String| (!text.is_empty()).then(|| PathBuf::from(text));
+        let pins = path(table.pins.unwrap_or_else(|| PINS.into()));
+        Ok(Daemon { socket, metrics: path(metrics), clients, pins, cgroup: table.cgroup })
     }
 
     fn within<N: Copy + PartialOrd + std::fmt::Display>(

@@ -28,6 +28,10 @@ pub(crate) struct Daemon {
     pub(crate) metrics: Option<PathBuf>,
     /// Connections to its socket at one time.
     pub(crate) clients: u32,
+    /// Folder of a BPF file system; none: connections are not marked.
+    pub(crate) pins: Option<PathBuf>,
+    /// Whose sockets' connections are; none: the root of the hierarchy.
+    pub(crate) cgroup: Option<PathBuf>,
 }
 
 /// An ISM device's channel: only who is on the same one can talk.

@@ -52,7 +52,8 @@ impl Daemon {
         let mut command = Command::new(PROGRAM);
         let at = |name| folder.path().join(name);
         command.arg("--config").arg(at("ismd.toml")).arg("--socket").arg(at("s"));
-        command.arg("--metrics").arg(at("m")).args(["--log-level", "debug"]);
+        // (Those of a test are told where.)
+        command.args(["--pins", ""]).arg("--metrics").arg(at("m")).args(["--log-level", "debug"]);
         command.env_remove("NOTIFY_SOCKET");
         command
     }

@@ -1,0 +1,374 @@
+// The mark: the TCP option of RFC 7609 on SYN and SYN-ACK, with a token that leads to the client's intent, and the
+// proof by both initial sequence numbers that two sockets are one connection of this kernel.
+//
+// No program stands at setsockopt or getsockopt, so that nobody else's calls cost more. Each process that takes part
+// has a table of its own, which it has mapped and which is found here by its process id: there it says what it
+// wants with a socket, by the socket's cookie, and there it is told what came of it. Who it is stands in `clients`,
+// which only the daemon writes: nothing that a process says of itself is believed.
+//
+// The layout of an entry is crates/fabric/src/host/marks.rs's; a change of any layout takes another folder of pins.
+#include <linux/bpf.h>
+
+// Helpers, by their numbers in <linux/bpf.h>.
+static void *(*map_lookup)(void *map, const void *key) = (void *)1;
+static long (*map_update)(void *map, const void *key, const void *value, __u64 flags) = (void *)2;
+static long (*map_delete)(void *map, const void *key) = (void *)3;
+static __u32 (*prandom)(void) = (void *)7;
+static __u64 (*current_pid_tgid)(void) = (void *)14;
+static __u64 (*socket_cookie)(void *ctx) = (void *)46;
+static long (*set_option)(void *ctx, int level, int name, void *value, int len) = (void *)49;
+static long (*set_flags)(struct bpf_sock_ops *ctx, int flags) = (void *)59;
+static void *(*storage_of)(void *map, void *sk, void *value, __u64 flags) = (void *)107;
+static long (*load_option)(struct bpf_sock_ops *ctx, void *into, __u32 len, __u64 flags) = (void *)142;
+static long (*store_option)(struct bpf_sock_ops *ctx, const void *from, __u32 len, __u64 flags) = (void *)143;
+static long (*reserve_option)(struct bpf_sock_ops *ctx, __u32 len, __u64 flags) = (void *)144;
+
+#define ALWAYS static inline __attribute__((always_inline))
+#define SEC(name) __attribute__((section(name), used))
+#define UINT(name, value) int(*name)[value]
+#define TYPE(name, type) type *name
+
+#define ENTRIES 1024 /* of a table */
+#define PROBES 8
+#define MAGIC 0xE2D4C3D9u /* "SMCR" in EBCDIC, RFC 7609 appendix A */
+#define KIND 254
+#define LENGTH 16
+#define TCP_SAVE_SYN 27
+#define SOL_TCP 6
+#define SYN 0x02
+#define ACK 0x10
+#define CLOSED 7 /* of net/tcp_states.h */
+
+enum { ASKED_CONNECT = 1, ASKED_LISTEN = 2, NO = 3, YES = 4 };
+
+struct entry { /* of a process's table */
+	__u64 cookie; /* 0: free */
+	__u32 state;
+	__u32 peer; /* the client's number, for a server */
+	__u64 intent[4]; /* the process's own, or its peer's */
+	__u64 unused[2];
+};
+struct mark { /* of a token */
+	__u64 cookie;
+	__u64 intent[4];
+	__u32 tgid, client, c_nxt, s_nxt, seen, client_ok, taken, unused;
+};
+struct kept { /* of a socket */
+	__u64 token;
+	__u32 tgid, is_active;
+};
+struct option {
+	__u8 kind, len;
+	__u32 magic;
+	__u16 flags;
+	__u64 token;
+} __attribute__((packed));
+
+struct table {
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(map_flags, BPF_F_MMAPABLE);
+	UINT(max_entries, ENTRIES);
+	UINT(key_size, 4);
+	UINT(value_size, sizeof(struct entry));
+};
+struct {
+	UINT(type, BPF_MAP_TYPE_HASH_OF_MAPS);
+	UINT(max_entries, 8192);
+	TYPE(key, __u32);
+	UINT(value_size, 4);
+	UINT(pinning, 1);
+	struct table *values[];
+} tables SEC(".maps");
+struct {
+	UINT(type, BPF_MAP_TYPE_HASH);
+	UINT(max_entries, 8192);
+	TYPE(key, __u32);
+	TYPE(value, __u32);
+	UINT(pinning, 1);
+} clients SEC(".maps");
+struct {
+	UINT(type, BPF_MAP_TYPE_LRU_HASH);
+	UINT(max_entries, 65536);
+	TYPE(key, __u64);
+	TYPE(value, struct mark);
+	UINT(pinning, 1);
+} marks SEC(".maps");
+struct {
+	UINT(type, BPF_MAP_TYPE_SK_STORAGE);
+	UINT(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	TYPE(key, int);
+	TYPE(value, struct kept);
+	UINT(pinning, 1);
+} sockets SEC(".maps");
+
+ALWAYS struct entry *entry_at(void *table, __u64 at)
+{
+	__u32 index = at & (ENTRIES - 1);
+
+	return map_lookup(table, &index);
+}
+
+ALWAYS struct entry *entry_of(__u32 tgid, __u64 cookie)
+{
+	void *table = map_lookup(&tables, &tgid);
+	struct entry *entry;
+
+	if (!table)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < PROBES; i++) {
+		entry = entry_at(table, cookie + i);
+		if (entry && entry->cookie == cookie)
+			return entry;
+	}
+	return 0;
+}
+
+/* An entry that was free; the process gives it back. */
+ALWAYS struct entry *take_entry(__u32 tgid, __u64 cookie)
+{
+	void *table = map_lookup(&tables, &tgid);
+	struct entry *entry;
+
+	if (!table)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < PROBES; i++) {
+		entry = entry_at(table, cookie + i);
+		if (entry && !__sync_val_compare_and_swap(&entry->cookie, 0, cookie))
+			return entry;
+	}
+	return 0;
+}
+
+ALWAYS void answer(struct entry *entry, __u32 state)
+{
+	if (entry)
+		*(volatile __u32 *)&entry->state = state;
+}
+
+ALWAYS struct kept *kept_of(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+
+	return sk ? storage_of(&sockets, sk, 0, 0) : 0;
+}
+
+ALWAYS void on_connect(struct bpf_sock_ops *ctx)
+{
+	__u32 tgid = current_pid_tgid() >> 32;
+	__u32 *client = map_lookup(&clients, &tgid);
+	struct bpf_sock *sk = ctx->sk;
+	struct mark mark = {};
+	struct entry *entry;
+	struct kept *kept;
+	__u64 token;
+
+	if (!client || !sk)
+		return;
+	mark.cookie = socket_cookie(ctx);
+	entry = entry_of(tgid, mark.cookie);
+	if (!entry || entry->state != ASKED_CONNECT)
+		return;
+	token = (__u64)prandom() << 32 | prandom();
+	mark.tgid = tgid;
+	mark.client = *client;
+	mark.intent[0] = entry->intent[0];
+	mark.intent[1] = entry->intent[1];
+	mark.intent[2] = entry->intent[2];
+	mark.intent[3] = entry->intent[3];
+	kept = storage_of(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!kept || !token || map_update(&marks, &token, &mark, BPF_NOEXIST)) {
+		answer(entry, NO);
+		return;
+	}
+	kept->token = token;
+	kept->tgid = tgid;
+	kept->is_active = 1;
+	set_flags(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG);
+}
+
+ALWAYS void on_listen(struct bpf_sock_ops *ctx)
+{
+	__u32 tgid = current_pid_tgid() >> 32;
+	struct bpf_sock *sk = ctx->sk;
+	struct entry *entry;
+	struct kept *kept;
+	int save = 2;
+
+	if (!sk || !map_lookup(&clients, &tgid))
+		return;
+	entry = entry_of(tgid, socket_cookie(ctx));
+	if (!entry || entry->state != ASKED_LISTEN)
+		return;
+	kept = storage_of(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!kept || set_option(ctx, SOL_TCP, TCP_SAVE_SYN, &save, sizeof(save)))
+		return;
+	kept->tgid = tgid;
+	kept->is_active = 0;
+	set_flags(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	answer(entry, YES);
+}
+
+ALWAYS int find_option(struct bpf_sock_ops *ctx, struct option *option, __u64 from)
+{
+	option->kind = KIND;
+	option->len = 6;
+	option->magic = __builtin_bswap32(MAGIC);
+	return load_option(ctx, option, sizeof(*option), from) == LENGTH ? 0 : -1;
+}
+
+ALWAYS int wants_option(struct bpf_sock_ops *ctx, struct option *option)
+{
+	struct kept *kept;
+
+	if (ctx->skb_tcp_flags == SYN) {
+		kept = kept_of(ctx);
+		option->token = kept && kept->is_active ? kept->token : 0;
+		return option->token ? 0 : -1;
+	}
+	/* A syncookie remembers no option. */
+	if ((ctx->skb_tcp_flags & (SYN | ACK)) != (SYN | ACK) || ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE)
+		return -1;
+	return find_option(ctx, option, BPF_LOAD_HDR_OPT_TCP_SYN);
+}
+
+ALWAYS void on_length(struct bpf_sock_ops *ctx)
+{
+	struct option option = {};
+
+	if (!wants_option(ctx, &option))
+		reserve_option(ctx, LENGTH, 0);
+}
+
+ALWAYS void on_write(struct bpf_sock_ops *ctx)
+{
+	struct option option = {};
+	struct mark *mark;
+	__u64 token;
+
+	if (wants_option(ctx, &option))
+		return;
+	token = option.token;
+	if (ctx->skb_tcp_flags & ACK) {
+		mark = map_lookup(&marks, &token);
+		if (mark)
+			mark->seen = 1;
+	}
+	option.kind = KIND;
+	option.len = LENGTH;
+	option.magic = __builtin_bswap32(MAGIC);
+	option.flags = 0;
+	store_option(ctx, &option, sizeof(option), 0);
+}
+
+ALWAYS void on_active(struct bpf_sock_ops *ctx)
+{
+	struct kept *kept = kept_of(ctx);
+	struct option option = {};
+	struct mark *mark;
+	__u32 state = NO;
+	__u64 token;
+
+	if (!kept || !kept->is_active)
+		return;
+	set_flags(ctx, ctx->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	token = kept->token;
+	mark = map_lookup(&marks, &token);
+	if (mark && mark->seen && !find_option(ctx, &option, 0) && option.token == token) {
+		mark->c_nxt = ctx->snd_una;
+		mark->s_nxt = ctx->rcv_nxt;
+		*(volatile __u32 *)&mark->client_ok = 1;
+		state = YES;
+	}
+	answer(entry_of(kept->tgid, socket_cookie(ctx)), state);
+}
+
+ALWAYS void on_passive(struct bpf_sock_ops *ctx)
+{
+	struct kept *kept = kept_of(ctx);
+	struct option option = {};
+	struct entry *entry;
+	struct mark *mark;
+	__u64 token;
+
+	if (!kept)
+		return;
+	set_flags(ctx, ctx->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	if (kept->is_active) {
+		/* Simultaneous open, or a connection to itself. */
+		answer(entry_of(kept->tgid, socket_cookie(ctx)), NO);
+		return;
+	}
+	if (find_option(ctx, &option, BPF_LOAD_HDR_OPT_TCP_SYN))
+		return;
+	token = option.token;
+	mark = map_lookup(&marks, &token);
+	if (!mark || !mark->client_ok || mark->c_nxt != ctx->rcv_nxt || mark->s_nxt != ctx->snd_una ||
+	    __sync_val_compare_and_swap(&mark->taken, 0, 1))
+		return;
+	entry = take_entry(kept->tgid, socket_cookie(ctx));
+	if (!entry) {
+		/* Nobody is there to take it up: the client is not to wait. */
+		answer(entry_of(mark->tgid, mark->cookie), NO);
+		return;
+	}
+	entry->peer = mark->client;
+	entry->intent[0] = mark->intent[0];
+	entry->intent[1] = mark->intent[1];
+	entry->intent[2] = mark->intent[2];
+	entry->intent[3] = mark->intent[3];
+	answer(entry, YES);
+	set_flags(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
+}
+
+/* The socket is gone: so is what was said of it, whoever forgot to give it back. */
+ALWAYS void on_closed(struct bpf_sock_ops *ctx)
+{
+	struct kept *kept = kept_of(ctx);
+	struct entry *entry;
+	__u64 token;
+
+	if (!kept)
+		return;
+	token = kept->token;
+	if (kept->is_active)
+		map_delete(&marks, &token);
+	entry = entry_of(kept->tgid, socket_cookie(ctx));
+	if (entry) {
+		*(volatile __u32 *)&entry->state = 0;
+		*(volatile __u64 *)&entry->cookie = 0;
+	}
+}
+
+SEC("sockops")
+int isthmus_mark(struct bpf_sock_ops *ctx)
+{
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		on_connect(ctx);
+		break;
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		on_listen(ctx);
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		on_length(ctx);
+		break;
+	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
+		on_write(ctx);
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+		on_active(ctx);
+		break;
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		on_passive(ctx);
+		break;
+	case BPF_SOCK_OPS_STATE_CB:
+		if (ctx->args[1] == CLOSED)
+			on_closed(ctx);
+		break;
+	}
+	return 1;
+}
+
+char _license[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,122 @@
+//! bpf(2), as far as a loader library does not do it: tables for processes, links that are pinned, and what
+//! lies in maps. For the host daemon; programs never make these calls. Owns: the layout of the arguments, and
+//! that no buffer is shorter than the kernel takes it to be.
+
+use crate::raw::{nr, syscall};
+use crate::{Result, check};
+use core::ffi::CStr;
+
+const MAP_CREATE: u32 = 0;
+const MAP_LOOKUP: u32 = 1;
+const MAP_UPDATE: u32 = 2;
+const MAP_DELETE: u32 = 3;
+const MAP_NEXT: u32 = 4;
+const OBJ_PIN: u32 = 6;
+const OBJ_GET: u32 = 7;
+const LINK_CREATE: u32 = 28;
+const LINK_UPDATE: u32 = 29;
+const ARRAY: u32 = 2;
+const MMAPABLE: u32 = 1 << 10;
+const SOCK_OPS: u32 = 3;
+
+/// `union bpf_attr` of `linux/bpf.h`, long enough for all of these.
+type Arguments = [u32; 32];
+
+fn address(of: *const u8) -> [u32; 2] {
+    let address = of as u64;
+    [address as u32, (address >> 32) as u32]
+}
+
+/// # Safety
+/// Addresses in `arguments` are those of buffers that the call may use as it says.
+unsafe fn call(command: u32, arguments: &mut Arguments) -> Result<usize> {
+    // SAFETY: `arguments` is readable for its size; the rest is the caller's promise.
+    check(unsafe { syscall!(nr::__NR_bpf, command, arguments.as_mut_ptr(), size_of::<Arguments>()) })
+}
+
+/// An array of `entries` values that a process can map; its descriptor.
+pub fn new_table(entries: u32, value: u32) -> Result<i32> {
+    let mut arguments = [0; 32];
+    arguments[..5].copy_from_slice(&[ARRAY, 4, value, entries, MMAPABLE]);
+    // SAFETY: no addresses.
+    unsafe { call(MAP_CREATE, &mut arguments) }.map(|fd| fd as i32)
+}
+
+fn element(map: i32, key: &u32, value: *const u8) -> Arguments {
+    let mut arguments = [0; 32];
+    arguments[0] = map as u32;
+    arguments[2..4].copy_from_slice(&address((&raw const *key).cast()));
+    arguments[4..6].copy_from_slice(&address(value));
+    arguments
+}
+
+/// Sets the value of `key` in a map from numbers to numbers, or to maps (whose value is a descriptor).
+pub fn set(map: i32, key: u32, value: u32) -> Result<()> {
+    let mut arguments = element(map, &key, (&raw const value).cast());
+    // SAFETY: key and value are four bytes, as in the maps that this is for; a map with longer ones would
+    // read beyond, into this frame, and harm nothing.
+    unsafe { call(MAP_UPDATE, &mut arguments) }.map(drop)
+}
+
+/// The value of `key` in such a map. Error: ENOENT.
+pub fn get(map: i32, key: u32) -> Result<u32> {
+    // (Room for a value of another map's.)
+    let mut value = [0u32; 64];
+    let mut arguments = element(map, &key, value.as_mut_ptr().cast());
+    // SAFETY: `value` is writable, and longer than the values of the maps that this is for.
+    unsafe { call(MAP_LOOKUP, &mut arguments) }?;
+    Ok(value[0])
+}
+
+/// Removes `key`. Error: ENOENT.
+pub fn remove(map: i32, key: u32) -> Result<()> {
+    let mut arguments = element(map, &key, core::ptr::null());
+    // SAFETY: the key is four bytes, as in the maps that this is for.
+    unsafe { call(MAP_DELETE, &mut arguments) }.map(drop)
+}
+
+/// The key behind `after`, or the first. Error: ENOENT behind the last.
+pub fn next_key(map: i32, after: Option<u32>) -> Result<u32> {
+    let (key, mut next) = (after.unwrap_or(0), [0u32; 16]);
+    let mut arguments = element(map, &key, next.as_mut_ptr().cast());
+    if after.is_none() {
+        arguments[2..4].fill(0);
+    }
+    // SAFETY: `next` is writable, and longer than the keys of the maps that this is for.
+    unsafe { call(MAP_NEXT, &mut arguments) }.map(|_| next[0])
+}
+
+/// What is pinned at `path`. Error: ENOENT.
+pub fn pinned(path: &CStr) -> Result<i32> {
+    let mut arguments = [0; 32];
+    arguments[..2].copy_from_slice(&address(path.as_ptr().cast()));
+    // SAFETY: the path is a string that outlives the call.
+    unsafe { call(OBJ_GET, &mut arguments) }.map(|fd| fd as i32)
+}
+
+/// Runs a sockops program for the sockets of a cgroup as long as the link lives, which is pinned at `path`.
+pub fn link_sock_ops(program: i32, cgroup: i32, path: &CStr) -> Result<()> {
+    let mut arguments = [0; 32];
+    arguments[..3].copy_from_slice(&[program as u32, cgroup as u32, SOCK_OPS]);
+    // SAFETY: no addresses.
+    let link = unsafe { call(LINK_CREATE, &mut arguments) }? as i32;
+    let mut arguments = [0; 32];
+    arguments[..2].copy_from_slice(&address(path.as_ptr().cast()));
+    arguments[2] = link as u32;
+    // SAFETY: the path is a string that outlives the call.
+    let pinned = unsafe { call(OBJ_PIN, &mut arguments) };
+    crate::fd::close(link);
+    pinned.map(drop)
+}
+
+/// Lets a pinned link run another program, without a moment in which none runs. Errors: ENOENT; ENOLINK,
+/// EINVAL where its cgroup is gone.
+pub fn relink(path: &CStr, program: i32) -> Result<()> {
+    let link = pinned(path)?;
+    let mut arguments = [0; 32];
+    arguments[..2].copy_from_slice(&[link as u32, program as u32]);
+    // SAFETY: no addresses.
+    let done = unsafe { call(LINK_UPDATE, &mut arguments) };
+    crate::fd::close(link);
+    done.map(drop)
+}

@@ -1,0 +1,74 @@
+"""Two ends of connections, and what TCP saw of their bytes: (server | client) ADDRESS PORT COUNT NAME.
+
+Each message says who is meant, and is answered with who got it and a hash of all of it."""
+import hashlib, os, socket, struct, sys
+
+def family(address):
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+def by_memory(end):
+    """Whether TCP received none of the bytes (tcpi_bytes_received)."""
+    return struct.unpack_from("Q", end.getsockopt(socket.IPPROTO_TCP, 11, 192), 128)[0] <= 1
+
+def take(end, length):
+    parts = []
+    while length:
+        part = end.recv(min(length, 65536))
+        if not part:
+            raise EOFError("the stream ended early")
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+def serve(end, name, counts):
+    length, = struct.unpack("!I", take(end, 4))
+    said = take(end, length)
+    meant = said[:32].rstrip(b".").decode()
+    end.sendall(name.ljust(32, ".").encode() + hashlib.sha256(said).digest())
+    took = end.recv(1) == b""
+    counts[0 if by_memory(end) else 1] += 1
+    counts[2] += meant != name or not took
+    end.close()
+
+def server(address, port, count, name):
+    listener = socket.socket(family(address))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((address, port))
+    listener.listen(128)
+    print("listens", flush=True)
+    counts = [0, 0, 0]
+    if role == "forking":
+        # A child for each connection, which serves what its parent has accepted.
+        for _ in range(count):
+            end = listener.accept()[0]
+            child = os.fork()
+            if child == 0:
+                own = [0, 0, 0]
+                serve(end, name, own)
+                os._exit(own[0] + 2 * own[1] + 4 * own[2])
+            end.close()
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            counts = [so_far + (code >> at & 1) for at, so_far in enumerate(counts)]
+        count = 0
+    for _ in range(count):
+        serve(listener.accept()[0], name, counts)
+    print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
+
+def client(address, port, count, name):
+    counts = [0, 0, 0]
+    for turn in range(count):
+        end = socket.socket(family(address))
+        end.settimeout(60)
+        end.connect((address, port))
+        length = 32 + (turn * 7919) % (200000 if turn % 8 == 0 else 2000)
+        said = name.ljust(32, ".").encode() + bytes((turn + at) % 251 for at in range(length - 32))
+        end.sendall(struct.pack("!I", length) + said)
+        heard = take(end, 64)
+        wrong = heard[:32].rstrip(b".").decode() != name or heard[32:] != hashlib.sha256(said).digest()
+        counts[0 if by_memory(end) else 1] += 1
+        counts[2] += wrong
+        end.close()
+    print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
+
+role, address, port, count, name = sys.argv[1:6]
+{"server": server, "forking": server, "client": client}[role](address, int(port), int(count), name)
