@@ -6,6 +6,7 @@ use crate::end::End;
 use crate::held::{connections, hold};
 use crate::phase::Phase;
 use crate::{decide, far, flag, home, ready, release, settle, watch};
+use fabric::Reason;
 use sync::Ordering as Shared;
 
 /// Before `fd` is passed to another process: it will not be this one's alone any more.
@@ -61,7 +62,7 @@ pub(crate) fn take_home(conn: &Conn, fd: i32) {
         return;
     }
     let Some(end) = End::still_of(conn).filter(|_| conn.phase() == Phase::Smc) else { return };
-    home::send(conn, &end);
+    home::send(conn, &end, Reason::OPTUNSUPP);
     if !end.is_drained() && !release::has_other_holders(conn, &end) {
         ready::break_off(conn, &end, fd);
     }
