@@ -16,11 +16,18 @@ use shm::layout::{MAIL_LEN, Mail};
 use sync::{AtomicU32, Ordering};
 
 /// The one user EID of the local tier.
-const EID: &str = "ISTHMUS.LOCAL";
+const EID: Eid = constant("ISTHMUS.LOCAL");
 
 /// That of the host tier, whose ends have no registry in common, and the number of its one device.
-const FAR_EID: &str = "ISTHMUS.HOST";
+const FAR_EID: Eid = constant("ISTHMUS.HOST");
 const FAR_GID: u64 = 0x4953_4D44 << 32;
+
+const fn constant(text: &str) -> Eid {
+    match Eid::user(text) {
+        Ok(eid) => eid,
+        Err(_) => panic!("not a user EID"),
+    }
+}
 
 /// Places in the mailbox.
 #[derive(Clone, Copy)]
@@ -32,22 +39,14 @@ enum Letter {
 
 fn local() -> Result<Local, Reason> {
     let map = fabric().tier().mapped().ok_or(Reason::NOSMCDDEV)?;
-    let eid = Eid::user(EID).map_err(|_| Reason::CNFERR)?;
     let gid = [&map.gid[0], &map.gid[1]].map(|half| half.load(Ordering::Relaxed));
-    Ok(Local::loopback(gid, eid, ""))
+    Ok(Local::loopback(gid, EID, ""))
 }
 
 /// What this process is to the other end of a slot's connection.
 #[inline(always)]
 fn local_for(view: &SlotView) -> Result<Local, Reason> {
-    if view.is_far() { far() } else { local() }
-}
-
-#[cold]
-#[inline(never)]
-fn far() -> Result<Local, Reason> {
-    let eid = Eid::user(FAR_EID).map_err(|_| Reason::CNFERR)?;
-    Ok(Local::loopback([FAR_GID, 0], eid, ""))
+    if view.is_far() { Ok(Local::loopback([FAR_GID, 0], FAR_EID, "")) } else { local() }
 }
 
 /// What `side` offers: its incoming ring, named by its socket's cookie.

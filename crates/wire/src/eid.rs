@@ -26,11 +26,16 @@ impl Eid {
     pub const NONE: Self = Self([0; NAME]);
 
     /// A user EID after the rules of smcd(8); trailing blanks are accepted, the rest is padded.
-    pub fn user(text: &str) -> Result<Self, EidError> {
-        let text = text.trim_end_matches(' ').as_bytes();
-        check_user(text)?;
+    pub const fn user(text: &str) -> Result<Self, EidError> {
+        let mut text = text.as_bytes();
+        while let [rest @ .., b' '] = text {
+            text = rest;
+        }
+        if let Err(error) = check_user(text) {
+            return Err(error);
+        }
         let mut padded = [b' '; NAME];
-        padded.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+        padded.split_at_mut(text.len()).0.copy_from_slice(text);
         Ok(Self(padded))
     }
 
@@ -41,19 +46,32 @@ impl Eid {
     }
 }
 
-fn check_user(text: &[u8]) -> Result<(), EidError> {
-    let first = *text.first().ok_or(EidError::Empty)?;
-    let upper_or_digit = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit();
+const fn check_user(text: &[u8]) -> Result<(), EidError> {
+    let Some(first) = text.first() else { return Err(EidError::Empty) };
     if text.len() > NAME {
         return Err(EidError::TooLong);
     }
-    if !upper_or_digit(first) {
-        return Err(EidError::BadFirst(first));
+    if !is_upper_or_digit(*first) {
+        return Err(EidError::BadFirst(*first));
     }
-    if let Some(c) = text.iter().find(|c| !upper_or_digit(**c) && **c != b'.' && **c != b'-') {
-        return Err(EidError::BadCharacter(*c));
+    check_characters(text)
+}
+
+/// (A constant EID is made by the compiler, which has no iterators then.)
+const fn check_characters(text: &[u8]) -> Result<(), EidError> {
+    let (mut rest, mut has_dots) = (text, false);
+    while let [c, behind @ ..] = rest {
+        if !is_upper_or_digit(*c) && *c != b'.' && *c != b'-' {
+            return Err(EidError::BadCharacter(*c));
+        }
+        has_dots |= matches!(rest, [b'.', b'.', ..]);
+        rest = behind;
     }
-    if text.windows(2).any(|pair| pair == b"..") { Err(EidError::ConsecutiveDots) } else { Ok(()) }
+    if has_dots { Err(EidError::ConsecutiveDots) } else { Ok(()) }
+}
+
+const fn is_upper_or_digit(c: u8) -> bool {
+    c.is_ascii_uppercase() || c.is_ascii_digit()
 }
 
 impl core::fmt::Debug for Eid {
