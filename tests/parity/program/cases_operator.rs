@@ -3,7 +3,7 @@
 
 use crate::context::{Case, Cx, Pair, digest, pattern, read_all, say, settle, until, write_all};
 use isthmus_tests::sys::{self, Fd, poll1, show};
-use libc::{EPOLLET, EPOLLIN, MSG_DONTWAIT, POLLIN, POLLOUT};
+use libc::{EPOLLET, EPOLLIN, EPOLLOUT, MSG_DONTWAIT, POLLIN, POLLOUT};
 use std::process::Command;
 use std::thread;
 
@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     case("operator.while_reading", while_reading),
     case("operator.while_writing", while_writing),
     case("operator.while_in_sets", while_in_sets),
+    case("operator.before_a_wait_for_room", before_a_wait_for_room),
     case("operator.while_polling", while_polling),
     case("operator.while_stopped", while_stopped),
     case("operator.while_streaming", while_streaming),
@@ -131,6 +132,31 @@ fn while_in_sets(cx: &mut Cx) {
         say!("epoll -> {}", sys::ep_show(set, 5000));
         say!("{}", read_all(p.fd, 5));
         say!("epoll -> {}", sys::ep_show(set, 0));
+        let _ = sys::close(set);
+        end(cx, p);
+    }
+}
+
+/// Between the write that found no room and the wait for it, there is no call in which that could be found out.
+fn before_a_wait_for_room(cx: &mut Cx) {
+    undisturbed();
+    for events in [EPOLLOUT, EPOLLOUT | EPOLLET] {
+        let p = cx.warm();
+        let set = sys::epoll();
+        sys::ep_add(set, p.fd, events, 7).expect("add");
+        say!("epoll -> {}", sys::ep_show(set, 0));
+        let bytes = [7; 10_000];
+        let mut count = 0;
+        while let Ok(sent) = sys::send(p.fd, &bytes, MSG_DONTWAIT) {
+            count += sent as usize;
+        }
+        send_home(somebody(cx));
+        cx.tell(&format!("recvn {} {count}", p.id));
+        let _ = cx.answer();
+        say!("epoll -> {}", sys::ep_show(set, 5000));
+        say!("send -> {}", show(sys::send(p.fd, b"more", MSG_DONTWAIT)));
+        cx.peer(&format!("recvn {} 4", p.id));
+        is_on_tcp(cx, p);
         let _ = sys::close(set);
         end(cx, p);
     }

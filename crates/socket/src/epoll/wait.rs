@@ -92,10 +92,18 @@ struct Answer<'a> {
     events: &'a mut [Event],
     kept: usize,
     batch: u64,
-    /// What turned out to have nothing to tell and is silent now: the next look finds less.
-    hushed: u32,
+    notes: Notes,
     /// As how many sleepers of the set its thread counts now.
     asleep: u32,
+}
+
+/// What came up while an answer was made.
+#[derive(Default)]
+struct Notes {
+    /// What turned out to have nothing to tell and is silent now: the next look finds less.
+    hushed: u32,
+    /// A member went back to TCP and was told of: the kernel may tell of it in the same answer.
+    has_gone: bool,
 }
 
 /// Whether waits on `epfd` are for [`wait`].
@@ -355,7 +363,7 @@ fn sleep(
     let end = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
     let (mut patience, mut sharers) = (Patience::default(), Sharers::new());
     let slept_from = Cycles::now();
-    let mut hushed = answer.hushed;
+    let mut hushed = answer.notes.hushed;
     loop {
         let left = end.map(|end| end.saturating_sub(os::time::monotonic_ns()));
         set.begin_sleep();
@@ -390,10 +398,10 @@ fn sleep(
         if is_empty && !is_there {
             tick(set);
             sharers.look_after();
-        } else if answer.hushed > hushed && answer.hushed < HUSHED_MAX {
+        } else if answer.notes.hushed > hushed && answer.notes.hushed < HUSHED_MAX {
             // After a burst many doorbells and edges may stand for what has long been read; each tells it
             // once.
-            hushed = answer.hushed;
+            hushed = answer.notes.hushed;
         } else {
             // Rung, but not for us: somebody else's level keeps the doorbell loud.
             pause(&mut patience, left);
@@ -530,7 +538,7 @@ pub fn prepare_to_be_polled(epfd: i32) {
 
 impl<'a> Answer<'a> {
     fn new(events: &'a mut [Event]) -> Self {
-        Answer { events, kept: 0, batch: Batches::next(), hushed: 0, asleep: 0 }
+        Answer { events, kept: 0, batch: Batches::next(), notes: Notes::default(), asleep: 0 }
     }
 }
 
@@ -570,7 +578,7 @@ impl Answer<'_> {
             match meant(data, index) {
                 None => {
                     set.asked_kernel.store(0, Ordering::Relaxed);
-                    self.put(raised, data);
+                    self.put_plain(raised, data);
                 }
                 Some(Some(told)) => {
                     if told.source == Source::Tcp {
@@ -589,9 +597,18 @@ impl Answer<'_> {
         self.kept += 1;
     }
 
+    /// The same of a record that is the kernel's. No answer tells of a descriptor twice.
+    fn put_plain(&mut self, events: u32, data: u64) {
+        let told = if self.notes.has_gone { self.kept } else { 0 };
+        match self.events[..told].iter_mut().find(|seen| ({ seen.data }) == data) {
+            Some(seen) => seen.events |= events,
+            None => self.put(events, data),
+        }
+    }
+
     /// Enters what the program is to see of `registration`, once.
     fn take(&mut self, told: Told) {
-        let Some((level, data)) = effective(told, &mut self.hushed, self.asleep) else { return };
+        let Some((level, data)) = effective(told, &mut self.notes, self.asleep) else { return };
         let registration = told.registration;
         // Another thread may be reporting the same registration: its mark is checked before it is believed.
         if registration.batch.load(Ordering::Relaxed) == self.batch {
@@ -610,7 +627,7 @@ impl Answer<'_> {
 }
 
 /// What the program is to see of one record, if anything. Counts what was made silent.
-fn effective(told: Told, hushed: &mut u32, asleep: u32) -> Option<(u32, u64)> {
+fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u32, u64)> {
     let registration = told.registration;
     let conn = told.conn()?;
     if records::is_changed_elsewhere(&conn, registration) {
@@ -630,7 +647,7 @@ fn effective(told: Told, hushed: &mut u32, asleep: u32) -> Option<(u32, u64)> {
         if answer::refresh(&conn, number_of(&conn, registration)) == Phase::Plain {
             // Converted to a registration of the bare TCP socket: the kernel will report what is left to
             // report.
-            return plain_now(fd, events, data);
+            return plain_now(fd, events, data, notes);
         }
     }
     loop {
@@ -641,7 +658,7 @@ fn effective(told: Told, hushed: &mut u32, asleep: u32) -> Option<(u32, u64)> {
             && ready::is_on_tcp_for_good(end)
             && home::notice(&conn, end)
         {
-            return plain_now(fd, seen.events(), data);
+            return plain_now(fd, seen.events(), data, notes);
         }
         let found = level(&conn, end.as_ref(), told, seen.events());
         if let Some(level) = found
@@ -656,7 +673,7 @@ fn effective(told: Told, hushed: &mut u32, asleep: u32) -> Option<(u32, u64)> {
             continue;
         }
         if found.is_none() {
-            *hushed += u32::from(fall_silent(&conn, end.as_ref(), told, asleep));
+            notes.hushed += u32::from(fall_silent(&conn, end.as_ref(), told, asleep));
         }
         if seen.events() & bits::ONESHOT == 0 {
             return None;
@@ -751,10 +768,11 @@ fn end_of_stream(fd: i32, raised: u32, events: u32) -> u32 {
     if is_bare_in && net::tcp_input(fd) == net::TcpInput::Ended { raised | bits::RDHUP } else { raised }
 }
 
-fn plain_now(fd: i32, events: u32, data: u64) -> Option<(u32, u64)> {
+fn plain_now(fd: i32, events: u32, data: u64, notes: &mut Notes) -> Option<(u32, u64)> {
+    notes.has_gone = true;
     let ready = u32::from(os::poll::peek(fd, (events & 0xffff) as i16) as u16);
     let level = ready & (events | bits::ERR | bits::HUP);
-    // An edge reported here and by the kernel again is one edge too many, which edge-triggered programs
-    // tolerate.
+    // An edge reported here and by the kernel's next answer again is one edge too many, which edge-triggered
+    // programs tolerate.
     (level != 0 && events & bits::ONESHOT == 0).then_some((level, data))
 }

@@ -224,16 +224,18 @@ impl Registration {
             // Another process waits on the same set: who gets an edge is the kernel's to say.
             return false;
         }
-        if events & bits::ET != 0 {
-            return self.has_news(conn, end);
-        }
         // After a move back to TCP the kernel's record of the socket tells.
+        let is_to_be_told =
+            || events & WRITE_SIDE != 0 && ready::is_on_tcp_for_good(end) && !conn.has(flag::TOLD_OUTSIDE);
+        if events & bits::ET != 0 {
+            return self.has_news(conn, end) || is_to_be_told();
+        }
         let has_data = || ready::has_data(conn, end) && !end.incoming.is_at_end();
         let has_ended = || conn.has(flag::TCP_ENDED | flag::RESET);
-        let is_to_be_told = || ready::is_on_tcp_for_good(end) && !conn.has(flag::TOLD_OUTSIDE);
         (events & READ_SIDE != 0 && has_ended())
             || (events & (bits::IN | bits::RDNORM) != 0 && has_data())
-            || (events & (bits::OUT | bits::WRNORM) != 0 && (ready::may_write(conn, end) || is_to_be_told()))
+            || (events & (bits::OUT | bits::WRNORM) != 0 && ready::may_write(conn, end))
+            || is_to_be_told()
     }
 
     /// EPOLLET: whether something has come since the last report.
