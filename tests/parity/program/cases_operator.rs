@@ -137,7 +137,8 @@ fn while_in_sets(cx: &mut Cx) {
     }
 }
 
-/// Between the write that found no room and the wait for it, there is no call in which that could be found out.
+/// Between the write that found no room and the wait for it there is no call in which that could be found
+/// out.
 fn before_a_wait_for_room(cx: &mut Cx) {
     undisturbed();
     for events in [EPOLLOUT, EPOLLOUT | EPOLLET] {
@@ -148,7 +149,7 @@ fn before_a_wait_for_room(cx: &mut Cx) {
         let bytes = [7; 10_000];
         let mut count = 0;
         while let Ok(sent) = sys::send(p.fd, &bytes, MSG_DONTWAIT) {
-            count += sent as usize;
+            count += sent;
         }
         send_home(somebody(cx));
         cx.tell(&format!("recvn {} {count}", p.id));

@@ -419,6 +419,46 @@ pub(super) const MENDS: &[Mend] = &[
             "a_socket_that_was_dissolved_and_connected_again_is_its_new_connection_after_exec",
         ),
     },
+    Mend {
+        name: "port-given-back",
+        without: "a socket that the kernel is just closing is taken for none, and its bytes are not found",
+        edits: &[edit(
+            "crates/os/src/diag.rs",
+            "[0, 0] => answer.id.dport_be == request.id.dport_be,",
+            "[0, 0] => false,",
+        )],
+        test: Test::Unit("os", "a_socket_that_is_being_closed_is_itself_or_none"),
+    },
+    Mend {
+        name: "home-stays-home",
+        without: "who gets the descriptor of a connection that is back on TCP meets EPIPE",
+        edits: &[edit(
+            "crates/fabric/src/rows.rs",
+            "        let bit = 1 << side as u32;\n",
+            "        let bit = (1 | DISSOLVED) << side as u32;\n",
+        )],
+        test: Test::Parity("operator.passed_on_afterwards"),
+    },
+    Mend {
+        name: "latecomers-of-a-fork",
+        without: "a child's new pipe reads bytes of a connection that its parent's other thread accepted",
+        edits: &[edit(
+            "crates/socket/src/fork.rs",
+            "inherited::may_have_latecomers() && !os::confined::is_confined()",
+            "inherited::may_have_latecomers() && false",
+        )],
+        test: Test::Parity("fork.beside_one_who_duplicates"),
+    },
+    Mend {
+        name: "single-buffer-is-cut",
+        without: "a list of one buffer that ends beyond the address space is EFAULT, where TCP moves bytes",
+        edits: &[edit(
+            "crates/preload/src/data.rs",
+            "let is_cut = (MOST..=isize::MAX as usize).contains(&len);",
+            "let is_cut = (MOST..=isize::MAX as usize).contains(&len) && false;",
+        )],
+        test: Test::Parity("pointers.longer_than_the_address_space"),
+    },
 ];
 
 #[cfg(test)]
