@@ -8,7 +8,7 @@ use std::fs;
 
 use anyhow::{Context, bail};
 use object::read::elf::{Dyn, ElfFile64, FileHeader};
-use object::{Endianness, Object, ObjectSymbol, elf};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, elf};
 
 use crate::dist::LIBRARY;
 use crate::tidy::hooks;
@@ -26,6 +26,7 @@ pub(crate) fn symbols(ws: &Workspace) -> anyhow::Result<()> {
     let file = ElfFile64::<Endianness>::parse(&bytes[..])
         .with_context(|| format!("{} is no ELF file", path.display()))?;
     no_needed_library(&file)?;
+    tables_are_zero(&file)?;
     let foreign = undefined(&file);
     if !foreign.is_empty() {
         bail!(
@@ -64,6 +65,19 @@ fn no_needed_library(file: &ElfFile64<'_, Endianness>) -> anyhow::Result<()> {
     }
     if has(elf::DT_TEXTREL) {
         bail!("{LIBRARY} relocates its text.\n   How to fix it: compile position independent code only");
+    }
+    Ok(())
+}
+
+/// Tables that are zero at first take no room in the file, and of a program only what is used.
+fn tables_are_zero(file: &ElfFile64<'_, Endianness>) -> anyhow::Result<()> {
+    const MOST: u64 = 16 << 10;
+    let len = file.section_by_name(".data").map_or(0, |data| data.size());
+    if len > MOST {
+        bail!(
+            "{LIBRARY} has {len} bytes of .data, of {MOST}.\n   How to fix it: `nm -S --size-sort` names the static; let zero \
+             stand for what it begins with"
+        );
     }
     Ok(())
 }

@@ -18,10 +18,21 @@ impl Internal {
     pub(crate) const fn new() -> Self {
         Internal([const { AtomicU64::new(0) }; NUMBERS / 64], AtomicI32::new(NONE), AtomicU32::new(0))
     }
+
+    /// In a child after fork: nobody here is in the middle of anything.
+    pub(crate) fn forget_reserved(&self) {
+        self.1.store(NONE, Ordering::Relaxed);
+        self.2.store(0, Ordering::Relaxed);
+    }
 }
 
-/// No number is reserved.
-const NONE: i32 = -1;
+/// No number is reserved. (What is, stands here one higher: all of a process's state is zero at first.)
+const NONE: i32 = 0;
+
+/// In a child after fork, where nobody else makes numbers or wants one.
+pub fn after_fork() {
+    Internal::here().forget_reserved();
+}
 
 /// A number that none of ours gets while this lives.
 pub struct Reserved(());
@@ -32,7 +43,7 @@ pub struct Reserved(());
 pub fn reserve(number: i32) -> Option<Reserved> {
     const YIELDS: u32 = 1000;
     let Internal(_, reserved, makers) = Internal::here();
-    reserved.compare_exchange(NONE, number, Ordering::SeqCst, Ordering::Relaxed).ok()?;
+    reserved.compare_exchange(NONE, number + 1, Ordering::SeqCst, Ordering::Relaxed).ok()?;
     for _ in 0..YIELDS {
         if makers.load(Ordering::SeqCst) == 0 {
             break;
@@ -52,8 +63,8 @@ impl Drop for Reserved {
 fn duplicate_above(fd: i32, floor: i32) -> Result<usize> {
     let Internal(_, reserved, makers) = Internal::here();
     makers.fetch_add(1, Ordering::SeqCst);
-    let kept_free = reserved.load(Ordering::SeqCst);
-    let floor = if kept_free >= floor { kept_free + 1 } else { floor };
+    // (The number above the reserved one, or 0.)
+    let floor = reserved.load(Ordering::SeqCst).max(floor);
     let made = fcntl(fd, nr::F_DUPFD_CLOEXEC, floor as usize);
     makers.fetch_sub(1, Ordering::SeqCst);
     made

@@ -42,6 +42,7 @@ pub fn after_failed_fork() {
 
 /// In the child after fork().
 pub fn after_fork_in_child() {
+    os::fd::after_fork();
     inherited::take_over(conns(), true);
     if inherited::may_have_latecomers() && !os::confined::is_confined() {
         held::let_go_of_latecomers();
