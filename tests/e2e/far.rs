@@ -71,7 +71,10 @@ impl Field {
             println!("skipped: the host tier needs root, and a kernel and a daemon that mark connections");
             return None;
         }
-        field.add_pair(&own);
+        if !field.add_pair(&own) {
+            println!("skipped: the host tier needs `ip netns`, veth, bridges and nftables");
+            return None;
+        }
         Some(field)
     }
 
@@ -94,16 +97,29 @@ impl Field {
         marks
     }
 
-    /// Two namespaces with the same addresses as any other two, joined by a bridge in the server's.
-    fn add_pair(&mut self, name: &str) {
+    /// Two namespaces with the same addresses as any other two, joined by a bridge in the server's. Whether
+    /// the kernel has what that takes.
+    fn add_pair(&mut self, name: &str) -> bool {
         let (a, b, n) = (format!("{name}a"), format!("{name}b"), self.namespaces.len());
         for namespace in [&a, &b] {
-            must(&format!("ip netns add {namespace} && ip -n {namespace} link set lo up"));
+            if !does(&format!("ip netns add {namespace} && ip -n {namespace} link set lo up")) {
+                return false;
+            }
             self.namespaces.push(namespace.clone());
         }
         let (va, vb) = (format!("va{}{n}", std::process::id()), format!("vb{}{n}", std::process::id()));
-        must(&format!("ip link add {va} netns {a} type veth peer name {vb} netns {b}"));
-        must(&format!("ip -n {a} link add br0 type bridge && ip -n {a} link set {va} master br0"));
+        let rules = "add table ip n; add chain ip n p { type nat hook prerouting priority -100; }; \
+                     add chain ip n o { type nat hook output priority -100; }; \
+                     add rule ip n p tcp dport 9000 dnat to 10.5.0.1:7000; \
+                     add rule ip n o tcp dport 9001 dnat to 10.5.0.1:7000";
+        let has_all = [
+            format!("ip link add {va} netns {a} type veth peer name {vb} netns {b}"),
+            format!("ip -n {a} link add br0 type bridge && ip -n {a} link set {va} master br0"),
+            format!("ip netns exec {a} nft '{rules}'"),
+        ];
+        if !has_all.iter().all(|line| does(line)) {
+            return false;
+        }
         must(&format!(
             "ip -n {a} link set {va} up && ip -n {a} link set br0 up && ip -n {b} link set {vb} up"
         ));
@@ -111,11 +127,7 @@ impl Field {
             must(&format!("ip -n {namespace} addr add 10.5.0.{at}/24 dev {device}"));
             must(&format!("ip -n {namespace} addr add fd05::{at}/64 dev {device} nodad"));
         }
-        let rules = "add table ip n; add chain ip n p { type nat hook prerouting priority -100; }; \
-                     add chain ip n o { type nat hook output priority -100; }; \
-                     add rule ip n p tcp dport 9000 dnat to 10.5.0.1:7000; \
-                     add rule ip n o tcp dport 9001 dnat to 10.5.0.1:7000";
-        must(&format!("ip netns exec {a} nft '{rules}'"));
+        true
     }
 
     /// One end, in a namespace; `is_enabled`: it has the library, and looks for the daemon.
@@ -253,7 +265,7 @@ fn a_daemon_that_is_killed_again_and_again_breaks_nothing() {
 fn containers_with_the_same_addresses_never_get_each_others_connections() {
     let Some(mut field) = Field::new("far-same", "") else { return };
     let base = field.namespaces[0].clone();
-    (1..4).for_each(|more| field.add_pair(&format!("{base}{more}")));
+    (1..4).for_each(|more| assert!(field.add_pair(&format!("{base}{more}")), "a pair more"));
     let count = 80;
     let text = count.to_string();
     let start = |role: &str, namespace: usize| {
