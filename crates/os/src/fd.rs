@@ -244,6 +244,10 @@ mod tests {
         let others = [(); 3].map(|()| crate::pipe::create().unwrap());
         assert!(others.iter().all(|other| *other > wanted), "{others:?} beside {wanted}");
         drop(reserved);
+        // What another thread had reserved at a fork nobody in the child would let go of.
+        std::mem::forget(reserve(wanted).unwrap());
+        assert!(reserve(wanted).is_none());
+        after_fork();
         assert!(reserve(wanted).is_some());
         others.into_iter().for_each(close);
     }
