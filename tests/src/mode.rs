@@ -43,20 +43,27 @@ impl Mode {
     /// only.
     pub fn wanted_of(test: &str) -> Vec<Mode> {
         let mut modes = Mode::wanted();
-        if let Some(part) = part(&std::env::var("ISTHMUS_PART").unwrap_or_default()) {
+        if let Some(part) = shared() {
             modes.retain(|mode| mode.is_in(part, test));
+        }
+        modes
+    }
+
+    /// The modes in which this run compares the test of this name with plain TCP, in its `nth` variant. Where
+    /// several runs share the work, one of them has a variant, in all modes, and another has the next one.
+    /// Plain once more is in none then: whatever differs from itself differs from the other modes, too.
+    pub fn compared(test: &str, nth: u64) -> Vec<Mode> {
+        let mut modes = Mode::wanted();
+        if let Some(part) = shared() {
+            modes.retain(|mode| *mode != Mode::Plain && is_in_turn(part, test, nth));
         }
         modes
     }
 
     /// Smc, which is what the tests are about, is in every part. Which one has another mode follows from the
     /// name.
-    fn is_in(self, (part, parts): (u64, u64), test: &str) -> bool {
-        // (FNV-1a: the same in every run and on every machine.)
-        let hash = test.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        });
-        self == Mode::Smc || ((hash >> 32) + self as u64) % parts == part - 1
+    fn is_in(self, part: (u64, u64), test: &str) -> bool {
+        self == Mode::Smc || is_in_turn(part, test, self as u64)
     }
 
     fn named(name: &str) -> Mode {
@@ -68,6 +75,21 @@ impl Mode {
             other => panic!("ISTHMUS_MODES: no mode named {other}"),
         }
     }
+}
+
+/// The part of this run, where several share the work.
+fn shared() -> Option<(u64, u64)> {
+    part(&std::env::var("ISTHMUS_PART").unwrap_or_default())
+}
+
+/// Whether a part has the `nth` of something that is done for a test: the parts have them in turns, and which
+/// one begins follows from the name.
+fn is_in_turn((part, parts): (u64, u64), test: &str, nth: u64) -> bool {
+    // (FNV-1a: the same in every run and on every machine.)
+    let hash = test.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    ((hash >> 32) + nth) % parts == part - 1
 }
 
 /// "1/2" as numbers; nothing is all of it.
@@ -84,7 +106,7 @@ fn part(text: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mode, part};
+    use super::{Mode, is_in_turn, part};
 
     #[test]
     fn the_parts_together_have_every_mode_and_each_has_smc() {
@@ -97,6 +119,17 @@ mod tests {
             }
             let share = first.iter().filter(|is_in| **is_in).count();
             assert!(mode == Mode::Smc || (30..70).contains(&share), "{mode:?}: {share} of 100");
+        }
+    }
+
+    #[test]
+    fn each_part_has_every_test_in_one_of_two_variants() {
+        for name in (0..100).map(|n| format!("epoll.case_{n}")) {
+            for part in [(1, 2), (2, 2)] {
+                let variants = [0, 1].map(|nth| is_in_turn(part, &name, nth));
+                assert_ne!(variants[0], variants[1], "{name}");
+                assert_eq!(variants.map(|has| !has), [0, 1].map(|nth| is_in_turn((3 - part.0, 2), &name, nth)));
+            }
         }
     }
 
