@@ -94,7 +94,7 @@ fn cases() -> Vec<Case> {
 /// Several cases at a time: most of them wait.
 fn run_all(cases: &[Case]) -> Vec<String> {
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let width = std::env::var("PARITY_THREADS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    let width = std::env::var("PARITY_THREADS").ok().and_then(|n| n.parse().ok()).unwrap_or(5);
     std::thread::scope(|s| {
         for _ in 0..width {
             s.spawn(|| {
