@@ -2,7 +2,7 @@
 //! calls that learn of it. Invariant: a row is one connection with a puppet of its own, and rows say only
 //! what TCP decides: no sizes, no times.
 
-use crate::context::{Case, Cx, Pair, Role, fill, say, settle};
+use crate::context::{Case, Cx, Pair, Role, fill, say, settle, until};
 use isthmus_tests::sys::{self, Errno, Fd, Ret, poll1, show, so_error};
 use libc::{
     EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT, EPOLLRDHUP, MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, POLLRDHUP,
@@ -85,7 +85,7 @@ fn row(role: Role, end: &[String], state: &str, call: &str) -> String {
     if does_wait && state != "full" && call != "in_recv" {
         fill(pair.fd);
     }
-    let told = if does_wait { during(&mut cx, pair, end, call) } else { after(&mut cx, pair, end, call) };
+    let told = if does_wait { during(&mut cx, pair, end, (state, call)) } else { after(&mut cx, pair, end, call) };
     cx.end_quietly();
     let _ = sys::close(pair.fd);
     format!("{state} {call}: {told}")
@@ -106,6 +106,7 @@ fn prepare(cx: &mut Cx, pair: Pair, state: &str) {
 
 /// The other end goes. ("unread" is our doing: bytes that it has not read by then.)
 fn go(cx: &mut Cx, fd: Fd, end: &[String]) {
+    let mut copy = None;
     for step in end {
         match step.as_str() {
             "unread" => {
@@ -113,14 +114,20 @@ fn go(cx: &mut Cx, fd: Fd, end: &[String]) {
                 settle();
             }
             "die" | "exit" => cx.end_by(step),
+            "copy 0" => copy = Some(cx.ask(step)),
             step => drop(cx.ask(step)),
         }
     }
-    if end.iter().any(|step| step.starts_with("copy")) {
-        // Until the child that held a copy is gone as well.
-        std::thread::sleep(Duration::from_millis(400));
+    if let Some(child) = copy {
+        until("end of the copy", || has_ended(&child));
     }
     settle();
+}
+
+/// Whether a process has ended, even if nobody has reaped it.
+fn has_ended(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
 }
 
 fn after(cx: &mut Cx, pair: Pair, end: &[String], call: &str) -> String {
@@ -136,8 +143,9 @@ fn after(cx: &mut Cx, pair: Pair, end: &[String], call: &str) -> String {
     }
 }
 
-/// The end comes while a call waits.
-fn during(cx: &mut Cx, pair: Pair, end: &[String], call: &str) -> String {
+/// The end comes while a call waits; or after it, where what this end has done before answers it.
+fn during(cx: &mut Cx, pair: Pair, end: &[String], (state, call): (&str, &str)) -> String {
+    let is_answered_at_once = (state == "shut_wr" && call != "in_recv") || (state, call) == ("shut_rd", "in_recv");
     let (fd, call) = (pair.fd, call.to_string());
     let waiting = std::thread::spawn(move || match call.as_str() {
         "in_send" => write_on(fd),
@@ -146,6 +154,9 @@ fn during(cx: &mut Cx, pair: Pair, end: &[String], call: &str) -> String {
         "in_epoll_exclusive" => epoll_on(fd, EPOLLOUT | EPOLLEXCLUSIVE),
         _ => [read_waiting(fd), read_waiting(fd)].join(", "),
     });
+    if is_answered_at_once {
+        until("answer", || waiting.is_finished());
+    }
     settle();
     go(cx, fd, end);
     waiting.join().expect("a waiting call")
