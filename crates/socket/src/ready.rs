@@ -253,6 +253,8 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     }
     if closed & ClosedBy::READ != 0 || conn.has(flag::TCP_ENDED) {
         level |= bits::IN | bits::RDNORM | bits::RDHUP;
+        // The end of both directions. (TCP's report of it may be spent, or was for another question.)
+        level |= if closed & ClosedBy::WRITE != 0 { bits::HUP } else { 0 };
     } else if has_input(conn, end, fd) {
         level |= bits::IN | bits::RDNORM;
     }

@@ -85,7 +85,8 @@ fn row(role: Role, end: &[String], state: &str, call: &str) -> String {
     if does_wait && state != "full" && call != "in_recv" {
         fill(pair.fd);
     }
-    let told = if does_wait { during(&mut cx, pair, end, (state, call)) } else { after(&mut cx, pair, end, call) };
+    let told =
+        if does_wait { during(&mut cx, pair, end, (state, call)) } else { after(&mut cx, pair, end, call) };
     cx.end_quietly();
     let _ = sys::close(pair.fd);
     format!("{state} {call}: {told}")
@@ -145,7 +146,8 @@ fn after(cx: &mut Cx, pair: Pair, end: &[String], call: &str) -> String {
 
 /// The end comes while a call waits; or after it, where what this end has done before answers it.
 fn during(cx: &mut Cx, pair: Pair, end: &[String], (state, call): (&str, &str)) -> String {
-    let is_answered_at_once = (state == "shut_wr" && call != "in_recv") || (state, call) == ("shut_rd", "in_recv");
+    let is_answered_at_once =
+        (state == "shut_wr" && call != "in_recv") || (state, call) == ("shut_rd", "in_recv");
     let (fd, call) = (pair.fd, call.to_string());
     let waiting = std::thread::spawn(move || match call.as_str() {
         "in_send" => write_on(fd),

@@ -3,7 +3,7 @@
 
 use crate::context::{Case, Cx, say, settle, until_queued, until_ready};
 use isthmus_tests::sys::{self, Fd, ep_add, ep_del, ep_mod, ep_show, ep_wait, show};
-use libc::{EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP};
+use libc::{EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP, SHUT_RD, SHUT_WR};
 
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
     Case { name, shm: true, run }
@@ -21,9 +21,30 @@ pub(crate) const CASES: &[Case] = &[
     case("interest.mod_wakes_sleeper", mod_wakes_sleeper),
     case("interest.add_back_wakes_sleeper", add_back_wakes_sleeper),
     case("interest.mod_of_a_polled_set", mod_of_a_polled_set),
+    case("interest.once_after_shutting_both_ways", once_after_shutting_both_ways),
     case("interest.two_sets", two_sets),
     case("interest.blocked_reader_beside", blocked_reader_beside),
 ];
+
+/// Whoever has shut both ways himself is told of the end of both, whenever he asks.
+fn once_after_shutting_both_ways(cx: &mut Cx) {
+    let p = cx.warm();
+    let (ep, other) = (sys::epoll(), sys::epoll());
+    let _ = ep_add(ep, p.fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, 1);
+    cx.ask("send 0 unread");
+    until_queued(p.fd, 6);
+    for how in [SHUT_RD, SHUT_WR] {
+        say!("shut {}", show(sys::shutdown(p.fd, how)));
+        say!("once {}", ep_show(ep, 1000));
+        say!("again {}", ep_show(ep, 0));
+        say!("asked {} {}", show(ep_mod(ep, p.fd, EPOLLIN | EPOLLONESHOT, 2)), ep_show(ep, 1000));
+        let _ = ep_mod(ep, p.fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, 3);
+        say!("late {} {}", show(ep_add(other, p.fd, EPOLLIN | EPOLLONESHOT, 4)), ep_show(other, 1000));
+        let _ = ep_del(other, p.fd);
+    }
+    say!("read {}", show(sys::recv(p.fd, &mut [0; 16], 0)));
+    say!("after {}", ep_show(ep, 1000));
+}
 
 /// An echo client as redis-benchmark is one: for every message the socket is put in for output, then for
 /// input.
