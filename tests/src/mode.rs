@@ -86,9 +86,9 @@ fn shared() -> Option<(u64, u64)> {
 /// one begins follows from the name.
 fn is_in_turn((part, parts): (u64, u64), test: &str, nth: u64) -> bool {
     // (FNV-1a: the same in every run and on every machine.)
-    let hash = test.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
+    let hash = test
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     ((hash >> 32) + nth) % parts == part - 1
 }
 
@@ -128,7 +128,10 @@ mod tests {
             for part in [(1, 2), (2, 2)] {
                 let variants = [0, 1].map(|nth| is_in_turn(part, &name, nth));
                 assert_ne!(variants[0], variants[1], "{name}");
-                assert_eq!(variants.map(|has| !has), [0, 1].map(|nth| is_in_turn((3 - part.0, 2), &name, nth)));
+                assert_eq!(
+                    variants.map(|has| !has),
+                    [0, 1].map(|nth| is_in_turn((3 - part.0, 2), &name, nth))
+                );
             }
         }
     }

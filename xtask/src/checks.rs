@@ -188,6 +188,21 @@ pub(crate) fn hostile(ws: &Workspace, seconds: u64, seed: Option<u64>) -> anyhow
         .go()
 }
 
+/// So many scripts of random socket calls, over TCP and over the library.
+pub(crate) fn calls(ws: &Workspace, seeds: u64, first: Option<u64>) -> anyhow::Result<()> {
+    crate::dist::dist(ws)?;
+    let by_clock = || std::time::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs() % 1_000_000);
+    Run::cargo("run one script alone: `cargo test -p isthmus-tests --test calls -- SEED`")
+        .args(["test", "--package", "isthmus-tests", "--test", "calls"])
+        .limit(Duration::from_secs(15 * 60 + seeds))
+        .with(|c| {
+            c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist()).env("ISTHMUS_MODES", "smc");
+            c.env("CALLS_SEEDS", seeds.to_string());
+            c.env("CALLS_FIRST", first.unwrap_or_else(by_clock).to_string());
+        })
+        .go()
+}
+
 /// So many random schedules over the simulated kernel; a failure names its seed.
 pub(crate) fn sim(ws: &Workspace, seeds: u64) -> anyhow::Result<()> {
     Run::cargo("run one schedule alone: `SIM_SEED=1 cargo test --release -p sim random -- --nocapture`")

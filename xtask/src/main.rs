@@ -97,6 +97,16 @@ enum Task {
         #[arg(long)]
         way: Option<String>,
     },
+    /// Random socket calls by two processes, over TCP and over the library: every result is equal; no part of
+    /// ci at length
+    Calls {
+        /// How many scripts
+        #[arg(long, default_value_t = 10_000)]
+        seeds: u64,
+        /// Seed of the first one; by the clock if none is given
+        #[arg(long)]
+        first: Option<u64>,
+    },
     /// Random schedules of processes over a simulated kernel, at length; no part of ci, where a short run is
     /// among the tests
     Sim {
@@ -174,6 +184,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Bars => checks::bars(ws),
         Task::Torture { seconds, seeds, plain } => checks::torture(ws, seconds, &seeds, plain),
         Task::Parity { names, way } => parity::parity(ws, &names, way.as_deref()),
+        Task::Calls { seeds, first } => checks::calls(ws, seeds, first),
         Task::Sim { seeds } => checks::sim(ws, seeds),
         Task::Suites { names, short, part } => suites::suites(ws, &suites::Wanted { names, short, part }),
         Task::Soak { minutes } => checks::soak(ws, minutes),

@@ -4,7 +4,7 @@
 //! everybody may read, since a root's checkout often stands where nobody else may look, and tests carry the
 //! paths they were built in.
 //!
-//! In ci, where both users test, each mode but smc of a case runs as one of them: see [`USERS_PART`].
+//! In ci, where both users test, they share the work: see [`USERS_PART`].
 
 use std::ffi::OsString;
 use std::fs;
@@ -31,12 +31,14 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 const ONCE: [&str; 2] = ["counts", "soak"];
 /// Which part of the work a run of the tests has, where several share it (tests/src/mode.rs).
 pub(crate) const PART: &str = "ISTHMUS_PART";
-/// The ordinary user's in ci, and what is root's then.
+/// The ordinary user's in ci, and what is root's then. Of a parity case either has one end, in all modes; of
+/// other tests both have those with both ends enabled, and one of them any other mode.
 const USERS_PART: &str = "1/2";
 const ROOTS_PART: &str = "2/2";
 /// In ci what is random goes on for half as long here as in `test`, liars by other seeds. Plain torture,
 /// which tells of the torture alone, is left to `test`.
-const SHORTER: [(&str, &str); 6] = [
+const SHORTER: [(&str, &str); 7] = [
+    ("CALLS_FIRST", "1001"),
     ("TORTURE_SECONDS", "10"),
     ("TORTURE_ROUNDS", "spin,nospin"),
     ("FUZZ_SECONDS", "12"),

@@ -114,7 +114,7 @@ impl<'a> Scratch<'a> {
                 self.cargo(&label, |c| _ = c.args(["test", "--no-run", "--lib", "--package", package]))
             }
             Test::Loom(_) => self.cargo(&label, |c| loom(c.arg("test").arg("--no-run"))),
-            Test::Parity(_) | Test::Bars(_) => {
+            Test::Parity(_) | Test::Calls(_) | Test::Bars(_) => {
                 let args = ["build", "--package", PRELOAD, "--profile", "dist"];
                 let is_built = self.cargo(&label, |c| _ = c.args(args))?;
                 if is_built {
@@ -139,6 +139,7 @@ impl<'a> Scratch<'a> {
             }
             Test::Loom(name) => self.cargo(&label, |c| loom(c.args(["test", name]))),
             Test::Parity(name) => self.black_box(&label, "parity", &[name]),
+            Test::Calls(seeds) => self.black_box(&label, "calls", &[seeds]),
             Test::Bars(name) => self.black_box(&label, "bars", &[name, "--nocapture"]),
         }?;
         if how == "with" && passes {

@@ -11,6 +11,8 @@ use anyhow::{Context, bail};
 pub(super) enum Test {
     /// Cases whose titles contain this.
     Parity(&'static str),
+    /// Scripts of random calls: seeds, as `tests/calls` takes them.
+    Calls(&'static str),
     /// A test of `tests/bars`.
     Bars(&'static str),
     /// A unit test of a package.
@@ -23,6 +25,7 @@ impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Test::Parity(name) => write!(f, "parity {name}"),
+            Test::Calls(seeds) => write!(f, "calls {seeds}"),
             Test::Bars(name) => write!(f, "bars {name}"),
             Test::Unit(package, name) => write!(f, "{package} {name}"),
             Test::Loom(name) => write!(f, "loom {name}"),
@@ -459,6 +462,16 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("pointers.longer_than_the_address_space"),
     },
+    Mend {
+        name: "both-ends-hang-up",
+        without: "a set that asks once is not told EPOLLHUP by who has shut both ways himself",
+        edits: &[edit(
+            READY,
+            "level |= if closed & ClosedBy::WRITE != 0 { bits::HUP } else { 0 };",
+            "level |= 0;",
+        )],
+        test: Test::Calls("1..200"),
+    },
 ];
 
 #[cfg(test)]
@@ -499,6 +512,7 @@ mod tests {
                     let text = texts(&format!("crates/{package}/src"));
                     text.contains(&format!("fn {name}(")) || text.contains(&format!("mod {name};"))
                 }
+                Test::Calls(seeds) => seeds.split("..").all(|seed| seed.parse::<u64>().is_ok()),
                 Test::Loom(name) => texts("crates/shm/src").contains(&format!("mod {name};")),
             };
             assert!(exists, "{}: no {}", mend.name, mend.test);
