@@ -72,7 +72,7 @@ impl<T: Tier> Fabric<T> {
         }
         if !is_new {
             // A side that was killed has told nobody what it moved.
-            self.totals().settle(view.header());
+            self.totals().settle(view, Side::Client);
         }
         view.note_far(peer.is_far());
         view.header().reset(cookie);

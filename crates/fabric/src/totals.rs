@@ -3,6 +3,7 @@
 
 use crate::door::Tier;
 use crate::fabric::Fabric;
+use crate::slot::SlotView;
 use shm::layout::{Settled, Traffic};
 use shm::registry::{RegistryMap, TrafficTotals};
 use shm::{Side, SlotHeader};
@@ -46,15 +47,24 @@ impl Totals {
     }
 
     /// Adds what both sides have moved and the totals do not have yet. Whoever lets a slot go or takes it
-    /// again says so for both: a side whose process was killed cannot.
-    pub fn settle(self, header: &SlotHeader) {
+    /// again says so for both: a side whose process was killed cannot. Where the ends share no registry each
+    /// says so for its own.
+    #[inline]
+    pub fn settle(self, view: &SlotView, own: Side) {
         let Some(map) = self.0 else { return };
-        for (side, block) in header.sides.iter().enumerate() {
-            let [received, sent] = &header.settled[side];
-            add(&map.totals.tx, &block.tx.0, header.rings[side].producer.0.prod.load(Relaxed), sent);
-            add(&map.totals.rx, &block.rx.0, header.rings[1 - side].consumer.0.cons.load(Relaxed), received);
+        settle_side(map, view.header(), own);
+        if !view.is_far() {
+            settle_side(map, view.header(), own.peer());
         }
     }
+}
+
+fn settle_side(map: &RegistryMap, header: &SlotHeader, side: Side) {
+    let (block, [received, sent]) = (&header.sides[side as usize], &header.settled[side as usize]);
+    let written = header.rings[side as usize].producer.0.prod.load(Relaxed);
+    let read = header.rings[side.peer() as usize].consumer.0.cons.load(Relaxed);
+    add(&map.totals.tx, &block.tx.0, written, sent);
+    add(&map.totals.rx, &block.rx.0, read, received);
 }
 
 fn add(into: &TrafficTotals, from: &Traffic, bytes: u64, settled: &Settled) {

@@ -13,7 +13,7 @@ use crate::process::ProcessId;
 use crate::slot::SlotView;
 use shm::segment::{Geometry, Segment};
 use shm::slab::Index;
-use shm::{SideBlock, SlotHeader};
+use shm::{Side, SideBlock, SlotHeader};
 use sync::Ordering::Acquire;
 use sync::Ordering::Relaxed;
 
@@ -99,7 +99,7 @@ impl<T: Tier> Fabric<T> {
             for (_, view) in offered.used_views(&self.views) {
                 if is_own {
                     // A side that was killed has told nobody what it moved.
-                    self.totals().settle(view.header());
+                    self.totals().settle(view, Side::Client);
                 }
                 bells::drop_all(view, &self.tier);
             }

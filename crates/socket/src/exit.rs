@@ -66,6 +66,6 @@ fn end_shared(conn: &Conn, end: &End, fd: i32) {
     }
     if due.counts {
         conn.mark(flag::COUNTED);
-        fabric().totals().settle(end.view.header());
+        fabric().totals().settle(end.view, end.side);
     }
 }

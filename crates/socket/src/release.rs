@@ -137,7 +137,7 @@ pub(crate) fn let_go(conn: &Conn) {
         return;
     }
     if closing::counts_at_last_use(was, conn.flags()) {
-        fabric().totals().settle(end.view.header());
+        fabric().totals().settle(end.view, end.side);
     }
     let is_last = closing::drops_hold(conn.flags()) && drop_holder(&end);
     if is_last && was == Phase::Intent {
