@@ -14,27 +14,27 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Two containers' worth of network, and a daemon. All of it ends with the value.
-struct Field {
-    scratch: Scratch,
-    dist: Dist,
+pub(crate) struct Field {
+    pub(crate) scratch: Scratch,
+    pub(crate) dist: Dist,
     python: PathBuf,
     cgroup: PathBuf,
     /// Network namespaces, by pairs: a server's and a client's.
-    namespaces: Vec<String>,
+    pub(crate) namespaces: Vec<String>,
     policy: &'static str,
-    daemon: Option<Running>,
+    pub(crate) daemon: Option<Running>,
 }
 
 /// Counts of one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counts {
-    memory: u32,
-    tcp: u32,
-    wrong: u32,
+pub(crate) struct Counts {
+    pub(crate) memory: u32,
+    pub(crate) tcp: u32,
+    pub(crate) wrong: u32,
 }
 
-const ALL_BY_MEMORY: fn(u32) -> Counts = |memory| Counts { memory, tcp: 0, wrong: 0 };
-const ALL_BY_TCP: fn(u32) -> Counts = |tcp| Counts { memory: 0, tcp, wrong: 0 };
+pub(crate) const ALL_BY_MEMORY: fn(u32) -> Counts = |memory| Counts { memory, tcp: 0, wrong: 0 };
+pub(crate) const ALL_BY_TCP: fn(u32) -> Counts = |tcp| Counts { memory: 0, tcp, wrong: 0 };
 
 fn does(line: &str) -> bool {
     let sh = Command::new("sh").args(["-c", line]).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -52,7 +52,7 @@ fn unified() -> Option<PathBuf> {
 
 impl Field {
     /// `None`, and a word, where something is missing.
-    fn new(name: &str, policy: &'static str) -> Option<Field> {
+    pub(crate) fn new(name: &str, policy: &'static str) -> Option<Field> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let dist = Dist::find().unwrap_or_else(|error| panic!("{error}"));
         let tools = ["ip", "nft"].iter().all(|tool| installed(&[tool]).is_some());
@@ -78,7 +78,7 @@ impl Field {
         Some(field)
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
@@ -130,12 +130,17 @@ impl Field {
         true
     }
 
+    /// The registry of an end.
+    pub(crate) fn registry(&self, namespace: usize, role: &str) -> PathBuf {
+        self.scratch.dir(&format!("registry{namespace}{role}"))
+    }
+
     /// One end, in a namespace; `is_enabled`: it has the library, and looks for the daemon.
-    fn end(&self, namespace: usize, is_enabled: bool, arguments: &[&str]) -> Running {
+    pub(crate) fn end(&self, namespace: usize, is_enabled: bool, arguments: &[&str]) -> Running {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("end{}", NEXT.fetch_add(1, Ordering::Relaxed));
         // (In a container, and for another user, it is another one, too.)
-        let registry = self.scratch.dir(&format!("registry{namespace}{}", arguments[0]));
+        let registry = self.registry(namespace, arguments[0]);
         let socket = self.at("s");
         let library = if is_enabled { self.dist.library() } else { PathBuf::new() };
         let enter = "echo $$ > \"$1\" && shift && exec ip netns exec \"$@\"";
@@ -184,7 +189,7 @@ fn assigned(name: &str, value: &Path) -> String {
     format!("{name}={}", value.display())
 }
 
-fn counts(end: Running, what: &str) -> Counts {
+pub(crate) fn counts(end: Running, what: &str) -> Counts {
     let outcome = end.finish(LIMIT).must(what);
     let line = outcome.out.lines().rev().find(|line| line.starts_with("memory ")).expect("counts");
     let numbers: Vec<u32> = line.split(' ').filter_map(|word| word.parse().ok()).collect();

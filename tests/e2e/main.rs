@@ -8,6 +8,7 @@ mod advice;
 mod counters;
 mod databases;
 mod far;
+mod far_shown;
 mod local_domain;
 mod login;
 mod native;

@@ -308,6 +308,45 @@ pub fn slot(memory: Shared, connection: &Connection) -> Option<Slot> {
     })
 }
 
+/// Connections of the host tier in a mapped segment: their rows lie in their slots. Who is at their ends is
+/// not said there: a cookie and an inode are all that an end is known by. Those that ended stay until their
+/// slot is lent again.
+pub fn in_slots(memory: Shared) -> impl Iterator<Item = (Connection, Slot)> {
+    let segment = shm::Segment::attach_as_it_is(memory).ok();
+    let slots = segment.map_or(0, |segment| segment.geometry().slots);
+    (0..slots).filter_map(move |number| {
+        let connection = in_slot(&segment?, number)?;
+        Some((connection, slot(memory, &connection)?))
+    })
+}
+
+fn in_slot(segment: &shm::Segment, number: u32) -> Option<Connection> {
+    let header = segment.slot(number)?;
+    let (row, generation) = (&header.row, header.generation.load(Acquire));
+    let open = row.open.load(Relaxed);
+    // (A segment of the local tier has its rows elsewhere, and a slot that was never lent has none.)
+    if open == 0 || row.nonce.load(Relaxed) != segment.nonce() || row.slot.load(Relaxed) != number {
+        return None;
+    }
+    let cookies = [header.client_cookie.load(Relaxed), header.server_cookie.load(Relaxed)];
+    let end = |side: usize| End {
+        cookie: cookies[side],
+        at: endpoint(&row.sides[side].at),
+        inode: row.sides[side].inode.load(Relaxed),
+        is_open: open >> side & 1 != 0,
+        process: None,
+    };
+    let connection = Connection {
+        verdict: verdict::said_by(Word::from_bits(row.verdict.load(Acquire))),
+        nonce: segment.nonce(),
+        owner_pid: 0,
+        memfd: row.memfd.load(Relaxed),
+        slot: number,
+        ends: [end(0), end(1)],
+    };
+    (header.generation.load(Acquire) == generation && cookies[0] != 0).then_some(connection)
+}
+
 fn home(segment: &shm::Segment, slot: u32, header: &shm::SlotHeader) -> Option<Reason> {
     let has_ended = |side| segment.outgoing(slot, side).is_some_and(|ring| ring.has_ended_for_good());
     let reason = Some(Reason(header.home.load(Relaxed))).filter(|reason| *reason != Reason(0));
@@ -494,6 +533,30 @@ mod tests {
         assert_eq!(super::slot(memory, &connection), None);
         assert_eq!(super::slot(memory, &Connection { nonce: 43, ..connection }), None);
         assert_eq!(super::slot(memory, &Connection { slot: 2, ..connection }), None);
+    }
+
+    #[test]
+    fn a_row_in_a_slot_is_read_where_it_was_published() {
+        let geometry = Geometry { slots: 2, ring_size: 16384 };
+        let memory = os::mem::map_private(geometry.len()).expect("memory");
+        let header = Segment::format(memory, geometry, 42).and_then(|made| made.slot(1)).expect("slot 1");
+        header.reset(77);
+        assert_eq!(in_slots(memory).count(), 0, "lent by the local tier");
+        let row = &header.row;
+        row.nonce.store(42, Relaxed);
+        row.slot.store(1, Relaxed);
+        row.open.store(3, Relaxed);
+        row.sides[0].inode.store(5, Relaxed);
+        row.sides[1].inode.store(6, Relaxed);
+        let generation = verdict::begin(&row.verdict);
+        assert_eq!(in_slots(memory).next().map(|(found, _)| found.verdict), Some(None));
+        assert_eq!(verdict::decide(&row.verdict, generation, Side::Server, Verdict::Smc), Ok(Verdict::Smc));
+        let (found, slot) = in_slots(memory).next().expect("one connection");
+        assert_eq!((found.verdict, found.slot, slot.ring_size), (Some(Verdict::Smc), 1, 16384));
+        assert_eq!(found.ends.map(|end| (end.inode, end.is_open)), [(5, true), (6, true)]);
+        row.slot.store(0, Relaxed);
+        assert_eq!(in_slots(memory).count(), 0, "it says that it is another's");
+        assert_eq!(in_slots(&memory[..9]).count(), 0, "no segment");
     }
 
     #[test]

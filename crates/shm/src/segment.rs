@@ -118,6 +118,13 @@ impl Segment {
         Ok(segment)
     }
 
+    /// The same for an observer, who was told no nonce: the one that stands there is taken.
+    pub fn attach_as_it_is(memory: &'static [AtomicU64]) -> Result<Self, Refused> {
+        const NONCE_AT: usize = core::mem::offset_of!(SegmentHeader, nonce) / size_of::<AtomicU64>();
+        let nonce = memory.get(NONCE_AT).ok_or(Refused::Geometry)?.load(Ordering::Relaxed);
+        Self::attach(memory, nonce)
+    }
+
     fn header(&self) -> &'static SegmentHeader {
         // SAFETY: the constructors checked for a page of memory that is never unmapped; the header is atomics
         // only.

@@ -18,6 +18,8 @@ pub(crate) struct Live {
     pub(crate) slot: Option<Slot>,
     /// Which ends live: client, server.
     pub(crate) lives: [bool; 2],
+    /// Which of them are within sight: of two containers each sees its own.
+    pub(crate) seen: [bool; 2],
     /// Cookies of the sockets, 0 if unknown.
     pub(crate) tokens: [u64; 2],
     /// Names of the processes on the ISM device, 0 if unknown.
@@ -67,6 +69,7 @@ fn live(connection: Connection, uid: u32, segments: &mut Segments, ask: Ask<'_>)
         connection,
         slot,
         lives,
+        seen: lives,
         tokens: [client.cookie, server_token],
         gids: [client, server].map(|end| end.process.map_or(0, |process| gid(uid, &process))),
     })
@@ -97,7 +100,7 @@ fn gid(uid: u32, process: &Process) -> u64 {
 }
 
 /// One step of splitmix64: a bijection, so different inputs stay different.
-fn mix(seed: u64) -> u64 {
+pub(crate) fn mix(seed: u64) -> u64 {
     let seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let seed = (seed ^ seed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let seed = (seed ^ seed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod completion;
+mod far;
 mod getopt;
 mod host;
 mod inherited;

@@ -58,19 +58,28 @@ fn segments_of(pid: u32, uid: u32) -> Vec<Shared> {
 }
 
 fn open(pid: u32, memfd: u32, uid: u32) -> Option<Shared> {
-    let process = format!("/proc/{pid}");
-    let link = format!("{process}/fd/{memfd}");
+    let is_users = std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|about| about.uid() == uid);
+    if is_users { open_any(pid, memfd) } else { None }
+}
+
+/// The same, whoever's it is.
+pub(crate) fn open_any(pid: u32, memfd: u32) -> Option<Shared> {
+    let link = format!("/proc/{pid}/fd/{memfd}");
     // Opening may have effects (devices, pipes): look before.
     let is_memfd =
         std::fs::read_link(&link).is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:"));
-    let is_users = std::fs::metadata(process).is_ok_and(|about| about.uid() == uid);
-    if !is_memfd || !is_users {
+    if !is_memfd {
         return None;
     }
     let fd = os::file::open(&CString::new(link).ok()?, READ).ok()?;
     let memory = map(fd);
     os::fd::close(fd);
     memory
+}
+
+/// Lets go of it.
+pub(crate) fn close(memory: Shared) {
+    let _ = os::mem::retire(memory);
 }
 
 fn map(fd: i32) -> Option<Shared> {

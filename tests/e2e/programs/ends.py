@@ -1,7 +1,11 @@
-"""Two ends of connections, and what TCP saw of their bytes: (server | client) ADDRESS PORT COUNT NAME.
+"""Two ends of connections, and what TCP saw of their bytes: ROLE ADDRESS PORT COUNT NAME.
 
-Each message says who is meant, and is answered with who got it and a hash of all of it."""
-import hashlib, os, socket, struct, sys
+Each message says who is meant, and is answered with who got it and a hash of all of it. Roles: a server that
+serves COUNT connections, in turn or (forking) in children, with a client that makes them; and a server (answering)
+that serves COUNT connections at a time, with a client (talking) that goes on talking on all of them. That one says
+`talks` when each has been answered, stops when there is a file of the name in its sixth argument, and says what is
+in shared memory then."""
+import hashlib, os, socket, struct, sys, threading, time
 
 def family(address):
     return socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -70,5 +74,52 @@ def client(address, port, count, name):
         end.close()
     print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
 
+def answering(address, port, count, name):
+    listener = socket.socket(family(address))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((address, port))
+    listener.listen(128)
+    print("listens", flush=True)
+    counts = [0, 0, 0]
+    def answer(end):
+        while True:
+            head = end.recv(4, socket.MSG_WAITALL)
+            if not head:
+                break
+            said = take(end, struct.unpack("!I", head)[0])
+            counts[2] += said[:32].rstrip(b".").decode() != name
+            end.sendall(name.ljust(32, ".").encode() + hashlib.sha256(said).digest())
+        counts[0 if by_memory(end) else 1] += 1
+        end.close()
+    threads = [threading.Thread(target=answer, args=(listener.accept()[0],)) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
+
+def talking(address, port, count, name):
+    counts = [0, 0, 0]
+    turn = 0
+    ends = [socket.socket(family(address)) for _ in range(count)]
+    for end in ends:
+        end.settimeout(60)
+        end.connect((address, port))
+    while not os.path.exists(sys.argv[6]):
+        for end in ends:
+            turn += 1
+            length = 32 + (turn * 7919) % (200000 if turn % 8 == 0 else 2000)
+            said = name.ljust(32, ".").encode() + bytes((turn + at) % 251 for at in range(length - 32))
+            end.sendall(struct.pack("!I", length) + said)
+            heard = take(end, 64)
+            counts[2] += heard[:32].rstrip(b".").decode() != name or heard[32:] != hashlib.sha256(said).digest()
+        if turn == count:
+            print("talks", flush=True)
+    for end in ends:
+        counts[0 if by_memory(end) else 1] += 1
+        end.close()
+    print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
+
 role, address, port, count, name = sys.argv[1:6]
-{"server": server, "forking": server, "client": client}[role](address, int(port), int(count), name)
+roles = {"server": server, "forking": server, "client": client, "answering": answering, "talking": talking}
+roles[role](address, int(port), int(count), name)

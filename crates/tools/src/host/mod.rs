@@ -140,6 +140,16 @@ impl Host {
         self.holders.get(&inode).into_iter().flatten().map(|at| &self.processes[*at])
     }
 
+    /// Processes with descriptors of what may be segments.
+    pub(crate) fn with_memory(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().filter(|process| !process.memories.is_empty())
+    }
+
+    /// The socket with this inode.
+    pub(crate) fn socket(&self, inode: u64) -> Option<&Socket> {
+        self.by_inode.get(&inode).map(|at| &self.sockets[*at])
+    }
+
     /// Whether every process showed us its descriptors.
     pub(crate) fn is_complete(&self) -> bool {
         self.hidden.is_empty()

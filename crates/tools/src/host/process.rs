@@ -20,6 +20,8 @@ pub(crate) struct Process {
     pub(crate) name: String,
     /// Descriptors and inodes of its sockets.
     pub(crate) sockets: Vec<(u32, u64)>,
+    /// Descriptors of what may be segments.
+    pub(crate) memories: Vec<u32>,
     /// If the library is in it and looks for registries where we do: the user whose registry it uses.
     pub(crate) enabled_as: Option<u32>,
     /// Whether it has a registry mapped.
@@ -37,6 +39,8 @@ pub(super) struct Descriptors {
     pub(super) sockets: Vec<(u32, u64)>,
     /// Descriptors of registries, and whose their names say they are.
     registries: Vec<(u32, u32)>,
+    /// Descriptors of what may be segments.
+    memories: Vec<u32>,
     /// How many there are.
     count: usize,
 }
@@ -78,9 +82,16 @@ pub(super) fn descriptors(pid: u32) -> io::Result<Descriptors> {
             found.sockets.push((fd, inode));
         } else if let Some(uid) = registry_of(&target) {
             found.registries.push((fd, uid));
+        } else if is_segment(&target) {
+            found.memories.push(fd);
         }
     }
     Ok(found)
+}
+
+/// By the name that the library gives its memory. (Whether it is a segment, that memory says.)
+fn is_segment(target: &Path) -> bool {
+    target.to_str().is_some_and(|name| name.starts_with("/memfd:isthmus-dmb"))
 }
 
 fn inode(target: &Path) -> Option<u64> {
@@ -114,6 +125,7 @@ pub(super) fn describe(pid: u32, descriptors: Descriptors, folder: &Path) -> Pro
         name: live::printable(name.trim_end_matches('\n')),
         lacks_descriptors: enabled_as.is_some() && !has_registry && is_full(),
         sockets: descriptors.sockets,
+        memories: descriptors.memories,
         enabled_as,
         has_registry,
         is_between_users: users(pid).is_some_and(|[real, effective, saved]| [real, saved] != [effective; 2]),

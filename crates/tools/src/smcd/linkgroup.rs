@@ -3,8 +3,10 @@
 
 use super::eid::UEID;
 use super::info;
+use crate::far;
+use crate::host::Host;
 use crate::live::{self, Live};
-use crate::registry::Registry;
+use crate::registry::{self, Registry};
 use fabric::observe::Verdict;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -27,7 +29,9 @@ pub(super) struct LinkGroup {
 /// The link groups of all registries by id.
 pub(super) fn read(registries: &[Registry]) -> Vec<LinkGroup> {
     let host = info::hostname();
-    let connections = registries.iter().flat_map(live::connections);
+    let look = Host::look(&registry::folder());
+    let far = far::connections(&look).into_iter().map(|far| far.live);
+    let connections = registries.iter().flat_map(live::connections).chain(far);
     group(connections.filter(|live| live.connection.verdict == Some(Verdict::Smc)), &host)
 }
 

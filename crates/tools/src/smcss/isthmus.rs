@@ -2,6 +2,7 @@
 //! for rings.
 
 use super::row::{Address, Cursor, Details, Dmb, Mode, Program, Row, State};
+use crate::far::{End, Far};
 use crate::live::{self, Live};
 use crate::registry::Registry;
 use fabric::observe::layouts::ClosedBy;
@@ -14,8 +15,26 @@ pub(super) fn rows(registry: &Registry) -> Vec<Row> {
     let listeners = live::listeners(registry);
     let connections = live::connections(registry);
     let of_listeners = listeners.iter().map(|one| listener(one, registry.uid));
-    let of_connections = connections.iter().flat_map(|live| sides(live, registry.uid));
+    let of_connections = connections.iter().flat_map(|live| sides(live, registry.uid).map(|(_, row)| row));
     of_listeners.chain(of_connections).collect()
+}
+
+/// Rows of connections that no registry has, as far as their ends are within sight.
+pub(super) fn far_rows(all: &[Far<'_>]) -> Vec<Row> {
+    all.iter().flat_map(|far| sides(&far.live, 0).map(|(side, row)| far_row(far, side, row))).collect()
+}
+
+/// (Between the two there may be a translation of addresses: each end has its own view of them.)
+fn far_row(far: &Far<'_>, side: usize, row: Row) -> Row {
+    let Some(End { socket, process }) = far.ends[side] else { return row };
+    Row {
+        uid: socket.uid,
+        interface: socket.interface,
+        local: Address { ip: socket.local.ip(), port: socket.local.port() },
+        peer: Address { ip: socket.remote.ip(), port: socket.remote.port() },
+        program: Some(Program { pid: process.pid, name: process.name.clone() }),
+        ..row
+    }
 }
 
 fn listener(from: &Listener, uid: u32) -> Row {
@@ -48,11 +67,11 @@ pub(super) fn blank(uid: u32) -> Row {
     }
 }
 
-fn sides(live: &Live, uid: u32) -> impl Iterator<Item = Row> + '_ {
+fn sides(live: &Live, uid: u32) -> impl Iterator<Item = (usize, Row)> + '_ {
     (0..2)
-        .filter(|side| live.lives[*side])
-        .map(move |side| self::side(live, side, uid))
-        .filter(|row| row.state != State::CLOSED)
+        .filter(|side| live.seen[*side])
+        .map(move |side| (side, self::side(live, side, uid)))
+        .filter(|(_, row)| row.state != State::CLOSED)
 }
 
 fn side(live: &Live, side: usize, uid: u32) -> Row {

@@ -12,7 +12,7 @@ mod text;
 mod users;
 
 use crate::host::Host;
-use crate::{output, registry};
+use crate::{far, output, registry};
 pub(crate) use options::TOOL;
 use options::{Action, Wanted};
 use row::Row;
@@ -34,23 +34,25 @@ pub(crate) fn main(args: &[OsString]) -> u8 {
 }
 
 fn list(wanted: &Wanted) -> u8 {
-    // First the sockets, then the registries: see `host`. Of other modes than SMC-D and SMC-R only.
+    // First the sockets, then the registries: see `host`.
     let folder = registry::folder();
     let is_plain_wanted = !wanted.smcd && !wanted.smcr;
-    let host = (is_plain_wanted || wanted.processes).then(|| Host::look(&folder));
+    let host = Host::look(&folder);
     let (registries, mut complaints) = registry::all();
+    let far = far::connections(&host);
     let mut rows: Vec<Row> = registries.iter().flat_map(isthmus::rows).collect();
-    if let Some(host) = host.as_ref().filter(|_| is_plain_wanted) {
-        rows.extend(plain::rows(host, &registries, &folder, &rows));
+    rows.extend(isthmus::far_rows(&far));
+    if is_plain_wanted {
+        rows.extend(plain::rows(&host, (&registries, &far), &folder, &rows));
         // Nothing failed, so it is no complaint, and only told to those who look into details.
-        output::complain(&if wanted.details { plain::hidden(host, &registries) } else { String::new() });
+        output::complain(&if wanted.details { plain::hidden(&host, &registries) } else { String::new() });
     }
     match kernel::rows() {
         Ok(of_kernel) => rows.extend(of_kernel),
         Err(why) => complaints.push(why),
     }
     rows.retain(|row| wanted.takes(row));
-    let users = |row: &Row| users::of(row, host.as_ref());
+    let users = |row: &Row| users::of(row, Some(&host));
     output::print(&match wanted.json {
         true => json::list(&rows, wanted, &users),
         false => text::list(&rows, wanted, &users),

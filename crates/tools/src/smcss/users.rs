@@ -60,6 +60,7 @@ mod tests {
                 has_registry: false,
                 lacks_descriptors: false,
                 is_between_users: false,
+                memories: vec![],
             });
         }
         let row = |inode| Row { inode, program: Some(Program { pid: 1, name: "x".into() }), ..blank(0) };

@@ -1,6 +1,8 @@
 //! Numbers out of registries: the totals of closed connections and what living ones have moved so far.
 //! Owns: what our counters mean in SMC's words.
 
+use crate::far::{self, End, Far};
+use crate::host::Host;
 use crate::live::{self, Live};
 use crate::registry::Registry;
 use crate::smcd::counts::{Direction, Stats};
@@ -36,7 +38,22 @@ fn all(registries: &[Registry]) -> Stats {
             add_live(&mut stats, live);
         }
     }
+    let host = Host::look(&crate::registry::folder());
+    for far in far::connections(&host).iter().filter(|far| far.live.connection.verdict == Some(Verdict::Smc))
+    {
+        add_far(&mut stats, far);
+    }
     stats
+}
+
+/// An end counts where what it moves will stand in the totals: if its program uses a registry that is read.
+fn add_far(stats: &mut Stats, far: &Far<'_>) {
+    let Some(slot) = far.live.slot else { return };
+    let is_counted = |end: &Option<End<'_>>| end.is_some_and(|end| end.process.enabled_as.is_some());
+    for side in (0..2).filter(|side| is_counted(&far.ends[*side])) {
+        add_traffic(stats, &slot, side);
+        add_buffers(stats, &slot);
+    }
 }
 
 pub(super) fn add_totals(stats: &mut Stats, totals: &Totals) {

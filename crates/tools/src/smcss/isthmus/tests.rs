@@ -34,7 +34,8 @@ fn live(verdict: impl Into<Option<Verdict>>) -> Live {
     let verdict = verdict.into();
     let ends = [end(40000), end(80)];
     let connection = Connection { verdict, nonce: 1, owner_pid: 1, memfd: 1, slot: 0, ends };
-    Live { connection, slot: None, lives: [true; 2], tokens: ends.map(|end| end.cookie), gids: [11, 22] }
+    let lives = [true; 2];
+    Live { connection, slot: None, lives, seen: lives, tokens: ends.map(|end| end.cookie), gids: [11, 22] }
 }
 
 fn moved(sent: u64, received: u64) -> SlotSide {
@@ -48,7 +49,7 @@ fn slot() -> Slot {
 }
 
 fn rows(live: &Live) -> Vec<Row> {
-    sides(live, 1000).collect()
+    sides(live, 1000).map(|(_, row)| row).collect()
 }
 
 #[test]
@@ -116,7 +117,7 @@ fn states_follow_from_what_was_closed() {
 
 #[test]
 fn a_killed_peer_has_closed() {
-    let rows = rows(&Live { lives: [false, true], ..live(Verdict::Smc) });
+    let rows = rows(&Live { lives: [false, true], seen: [false, true], ..live(Verdict::Smc) });
     assert_eq!((rows.len(), rows[0].state, rows[0].shutdown), (1, State(22), 1));
 }
 
@@ -126,12 +127,12 @@ fn dead_and_closed_sides_are_not_shown() {
     slot.sides[0].state = 7;
     let half = Live { slot: Some(slot), ..live(Verdict::Smc) };
     assert_eq!(rows(&half).len(), 1);
-    assert_eq!(rows(&Live { lives: [true, false], ..half }).len(), 0);
+    assert_eq!(rows(&Live { lives: [true, false], seen: [true, false], ..half }).len(), 0);
 }
 
 #[test]
 fn undecided_and_plain_connections_say_so() {
-    let intent = rows(&Live { lives: [true, false], ..live(None) });
+    let intent = rows(&Live { lives: [true, false], seen: [true, false], ..live(None) });
     assert_eq!(intent.iter().map(|row| row.state).collect::<Vec<_>>(), [State::INIT]);
     let plain = rows(&live(Verdict::Plain(Reason::MAX_DMB)));
     assert_eq!(plain[0].mode, Mode::Tcp { reason: 0x030d_0000, peer: 0 });

@@ -6,6 +6,7 @@ mod reason;
 
 use super::isthmus::blank;
 use super::row::{Address, Mode, Program, Row, State};
+use crate::far::Far;
 use crate::host::table::state;
 use crate::host::{Held, Host, Process};
 use crate::registry::{self, Registry};
@@ -72,8 +73,17 @@ impl Known {
 
 /// Rows for the sockets of `host` that `shown` does not have yet: listeners by port, then connections by age.
 /// `host` must be older than `registries`, which lie in `folder`.
-pub(super) fn rows(host: &Host, registries: &[Registry], folder: &Path, shown: &[Row]) -> Vec<Row> {
-    let known = Known::of(registries, host.users().collect(), folder);
+pub(super) fn rows(
+    host: &Host,
+    (registries, far): (&[Registry], &[Far<'_>]),
+    folder: &Path,
+    shown: &[Row],
+) -> Vec<Row> {
+    let mut known = Known::of(registries, host.users().collect(), folder);
+    for Far { live, ends } in far {
+        let seen = ends.iter().flatten().map(|end| (end.socket.inode, live.connection.verdict));
+        known.verdicts.extend(seen);
+    }
     let mut rows = rows_by(host, &known, shown);
     // What was closed since lost its row in the registry first: only what is still open was without.
     rows.retain(|(held, _)| held.is_still_open());

@@ -39,6 +39,7 @@ fn process(pid: u32, enabled_as: Option<u32>, inodes: &[u64]) -> Process {
     let name = format!("prog{pid}");
     let is_between_users = false;
     Process {
+        memories: vec![],
         pid,
         name,
         sockets,
