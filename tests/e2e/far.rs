@@ -158,7 +158,13 @@ impl Field {
     }
 
     /// Both ends' counts of `count` connections, the server's first.
-    fn pair(&self, way: &Way, (server, client): (bool, bool), count: u32, role: &str) -> [Counts; 2] {
+    pub(crate) fn pair(
+        &self,
+        way: &Way,
+        (server, client): (bool, bool),
+        count: u32,
+        role: &str,
+    ) -> [Counts; 2] {
         let (count, listen, connect) =
             (count.to_string(), way.listen.1.to_string(), way.connect.1.to_string());
         let server = self.end(0, server, &[role, way.listen.0, &listen, &count, "n"]);
@@ -169,14 +175,14 @@ impl Field {
 }
 
 /// From where to where.
-struct Way {
-    name: &'static str,
+pub(crate) struct Way {
+    pub(crate) name: &'static str,
     client: usize,
     listen: (&'static str, u16),
     connect: (&'static str, u16),
 }
 
-const WAYS: [Way; 6] = [
+pub(crate) const WAYS: [Way; 6] = [
     Way { name: "loopback", client: 0, listen: ("127.0.0.1", 7100), connect: ("127.0.0.1", 7100) },
     Way { name: "loopback v6", client: 0, listen: ("::1", 7101), connect: ("::1", 7101) },
     Way { name: "bridge", client: 1, listen: ("10.5.0.1", 7102), connect: ("10.5.0.1", 7102) },

@@ -1,36 +1,43 @@
 //! What the tools on the host show of connections between network namespaces that met through the host
 //! daemon: both ends, each with the addresses that it has itself.
 
-use crate::far::{ALL_BY_MEMORY, Field, counts};
+use crate::far::{ALL_BY_MEMORY, Counts, Field, counts};
 use crate::support::LIMIT;
 use isthmus_tests::{Running, within};
 use std::path::Path;
 use std::process::Command;
 
 /// What a tool prints; with `folder`, as a user of these registries asks.
-fn told(field: &Field, tool: &str, arguments: &[&str], folder: Option<&Path>) -> String {
+pub(crate) fn told(field: &Field, tool: &str, arguments: &[&str], folder: Option<&Path>) -> String {
     let mut command = Command::new(field.dist.tool(tool));
     command.args(arguments).env_remove("SMC_REGISTRY_DIR").env_remove("LD_PRELOAD");
+    command.env("ISMD_SOCKET", field.at("s"));
     folder.map(|folder| command.env("SMC_REGISTRY_DIR", folder));
     let output = command.output().expect("it starts");
     assert!(output.status.success(), "{tool} {arguments:?}: {output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Two connections that stay, behind DNAT.
-fn talk(field: &Field) -> [Running; 2] {
-    let server = field.end(0, true, &["answering", "10.5.0.1", "7000", "2", "n"]);
+/// Connections that go on, behind DNAT, until there is a file of the name `stop`.
+pub(crate) fn talk(field: &Field, count: u32, stop: &str) -> [Running; 2] {
+    let (count, stop) = (count.to_string(), field.at(stop).display().to_string());
+    let server = field.end(0, true, &["answering", "10.5.0.1", "7000", &count, "n"]);
     assert!(within(LIMIT, || server.output().out.contains("listens")), "{}", server.output());
-    let stop = field.at("stop").display().to_string();
-    let client = field.end(1, true, &["talking", "10.5.0.1", "9000", "2", "n", &stop]);
+    let client = field.end(1, true, &["talking", "10.5.0.1", "9000", &count, "n", &stop]);
     assert!(within(LIMIT, || client.output().out.contains("talks")), "{}", client.output());
     [server, client]
+}
+
+/// Their counts, the server's first.
+pub(crate) fn stop(field: &Field, stop: &str, ends: [Running; 2]) -> [Counts; 2] {
+    std::fs::write(field.at(stop), "").expect("a file");
+    ends.map(|end| counts(end, stop))
 }
 
 #[test]
 fn smcss_shows_both_ends_of_a_connection_between_containers() {
     let Some(field) = Field::new("far-shown", "") else { return };
-    let ends = talk(&field);
+    let ends = talk(&field, 2, "stop");
     let [server, client] = [field.registry(0, "answering"), field.registry(1, "talking")];
     // (Everybody else's of this machine are there, too, unless it is said whose are meant.)
     for folder in [None, Some(&*server), Some(&*client)] {
@@ -58,10 +65,7 @@ fn smcss_shows_both_ends_of_a_connection_between_containers() {
         processes.lines().filter(|line| line.contains("SMCD") && line.contains("python")).count() >= 4,
         "{processes}"
     );
-    std::fs::write(field.at("stop"), "").expect("a file");
-    for end in ends {
-        assert_eq!(counts(end, "shown"), ALL_BY_MEMORY(2));
-    }
+    assert_eq!(stop(&field, "stop", ends), [ALL_BY_MEMORY(2); 2]);
     let after = told(&field, "smcss", &["-a"], Some(&server));
     assert!(!after.contains("10.5.0."), "they have ended: {after}");
 }
@@ -69,7 +73,7 @@ fn smcss_shows_both_ends_of_a_connection_between_containers() {
 #[test]
 fn smcd_counts_connections_between_containers() {
     let Some(field) = Field::new("far-counted", "") else { return };
-    let ends = talk(&field);
+    let ends = talk(&field, 2, "stop");
     let server = field.registry(0, "answering");
     let groups = told(&field, "smcd", &["linkgroup"], Some(&server));
     let connections =
@@ -84,9 +88,6 @@ fn smcd_counts_connections_between_containers() {
     };
     let live = received(&server);
     assert!(live > 0, "what they have moved so far counts");
-    std::fs::write(field.at("stop"), "").expect("a file");
-    for end in ends {
-        assert_eq!(counts(end, "counted"), ALL_BY_MEMORY(2));
-    }
+    assert_eq!(stop(&field, "stop", ends), [ALL_BY_MEMORY(2); 2]);
     assert!(received(&server) >= live, "and goes on counting when they have ended");
 }

@@ -9,6 +9,7 @@ mod counters;
 mod databases;
 mod far;
 mod far_shown;
+mod far_taken;
 mod local_domain;
 mod login;
 mod native;

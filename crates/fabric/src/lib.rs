@@ -45,6 +45,7 @@ pub mod observe;
 pub mod offer;
 mod pay;
 pub mod process;
+pub mod revoke;
 pub mod rows;
 pub mod slot;
 mod spare;

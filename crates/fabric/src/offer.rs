@@ -65,6 +65,11 @@ impl<T: Tier> Fabric<T> {
             group.closing.push_back(&self.views, index, view);
             return Err(Reason::MEM);
         }
+        if peer.is_far() && is_taken_back(view) {
+            group.closing.push_back(&self.views, index, view);
+            self.tier.note_revoked();
+            return Err(Reason::NOSMCDDEV);
+        }
         let home = self.offers.home_of(view);
         if !home.is_some_and(|home| bells::hang(view, home.number.load(Relaxed), &self.tier)) {
             group.free.push_front(index, view);
@@ -195,6 +200,10 @@ impl<T: Tier> Fabric<T> {
         let ring_size = group.ring_size.load(Relaxed);
         let make = |slots: u32| self.make_segment(index, Geometry { slots, ring_size });
         make(SLOTS[step]).or_else(|refused| {
+            // (Who has no function gets no room by asking for less, and by no rest.)
+            if refused == Reason::NOSMCDDEV {
+                return Err(refused);
+            }
             self.dissolve_dead_groups(GROUPS as u32, Some(index));
             // A smaller one may find room yet.
             let smaller = SLOTS[..=step].iter().rev().find_map(|slots| make(*slots).ok());
@@ -383,4 +392,10 @@ impl<T: Tier> Fabric<T> {
         }
         self.disown_offers();
     }
+}
+
+/// Whether the daemon has taken the memory back, for who is about to lend the slot: see [`crate::revoke`].
+fn is_taken_back(view: &SlotView) -> bool {
+    crate::verdict::free(&view.header().row.verdict);
+    view.segment().is_revoked()
 }

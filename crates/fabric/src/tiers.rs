@@ -234,6 +234,10 @@ impl Memory for Tiers {
         self.host.is_held_by_maker(kept)
     }
 
+    fn note_revoked(&self) {
+        self.host.begin_anew();
+    }
+
     fn open<R>(
         &self,
         place: &Whereabouts,

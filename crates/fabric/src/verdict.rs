@@ -21,6 +21,11 @@ pub fn begin(word: &AtomicU64) -> Generation {
     next
 }
 
+/// The row is nobody's until it is opened again.
+pub(crate) fn free(word: &AtomicU64) {
+    word.store(Word::from_bits(word.load(Ordering::Relaxed)).freed().to_bits(), Ordering::SeqCst);
+}
+
 /// Which use of its row a word speaks about.
 #[inline]
 pub fn generation(word: &AtomicU64) -> Generation {

@@ -88,7 +88,7 @@ pub fn send_home(connection: &Connection, memory: &Memory, reason: Reason) -> Op
     header.note_home(reason.0);
     // (Both at any rate: what can go home, does.)
     let has_ended = [Side::Client, Side::Server].map(|side| end(header, side, rings[side as usize]));
-    tell(rings, &bells);
+    tell(rings, bells.0.each_ref().map(|bell| bell.0));
     Some(if has_ended == [true; 2] { Visit::Home } else { Visit::Busy })
 }
 
@@ -99,7 +99,7 @@ fn serves(header: &SlotHeader, connection: &Connection) -> bool {
     is_held && header.client_cookie.load(SeqCst) == connection.ends[0].cookie
 }
 
-fn end(header: &SlotHeader, side: Side, ring: &Ring) -> bool {
+pub(crate) fn end(header: &SlotHeader, side: Side, ring: &Ring) -> bool {
     // (A copy takes microseconds; who has lost his core over it gets it back within some milliseconds.)
     const ATTEMPTS: u32 = shm::lock::YIELDS + 100;
     (0..ATTEMPTS).any(|times| {
@@ -112,11 +112,11 @@ fn end(header: &SlotHeader, side: Side, ring: &Ring) -> bool {
 }
 
 /// Whoever waits at either end, for bytes or for room, looks again.
-fn tell(rings: [&Ring; 2], bells: &Bells) {
+pub(crate) fn tell(rings: [&Ring; 2], bells: [i32; 2]) {
     for side in [Side::Client, Side::Server] {
         let (out, back) = (rings[side as usize].words(), rings[side.peer() as usize].words());
         for word in [&back.data_wait.0, &out.space_wait.0] {
-            ring(word, bells.0[side as usize].0);
+            ring(word, bells[side as usize]);
         }
     }
 }

@@ -52,11 +52,11 @@ struct Client<D> {
 }
 
 /// Memory that can be claimed.
-struct Offer<D> {
+pub(crate) struct Offer<D> {
     size: u64,
     nonce: u64,
-    memory: D,
-    doorbells: BTreeMap<u32, D>,
+    pub(crate) memory: D,
+    pub(crate) doorbells: BTreeMap<u32, D>,
     /// The domain that has it.
     bound_to: Option<Domain>,
     claimants: BTreeSet<u32>,
@@ -282,17 +282,44 @@ impl<D> Broker<D> {
 
     /// The memory is offered no more; who has it keeps it.
     pub(crate) fn withdraw(&mut self, client: u32, number: u32) -> Message {
-        if let Some(own) = self.clients.get_mut(&client)
-            && let Some(offer) = own.offers.remove(&number)
-        {
-            let bells = offer.doorbells.len() as u32;
-            self.held -= 1 + offer.doorbells.len();
-            if let Some(function) = self.functions.get_mut(own.function) {
-                function.doorbells = function.doorbells.saturating_sub(bells);
-            }
-            self.accounts.give(&own.domain, Amount { doorbells: bells, ..Amount::segment(offer.size) });
-        }
+        drop(self.remove(client, number));
         Message::Done
+    }
+
+    fn remove(&mut self, client: u32, number: u32) -> Option<Offer<D>> {
+        let own = self.clients.get_mut(&client)?;
+        let offer = own.offers.remove(&number)?;
+        let bells = offer.doorbells.len() as u32;
+        self.held -= 1 + offer.doorbells.len();
+        if let Some(function) = self.functions.get_mut(own.function) {
+            function.doorbells = function.doorbells.saturating_sub(bells);
+        }
+        self.accounts.give(&own.domain, Amount { doorbells: bells, ..Amount::segment(offer.size) });
+        Some(offer)
+    }
+
+    /// After a change: memory between two that may not share it any more. It is offered no more.
+    pub(crate) fn take_back(&mut self) -> Vec<Offer<D>> {
+        let places = |(client, own): (&u32, &Client<D>)| {
+            let numbers = own.offers.iter().filter(|(_, offer)| !self.may_stay(*client, own, offer));
+            numbers.map(|(number, _)| (*client, *number)).collect::<Vec<_>>()
+        };
+        let all: Vec<(u32, u32)> = self.clients.iter().flat_map(places).collect();
+        all.into_iter().filter_map(|(client, number)| self.remove(client, number)).collect()
+    }
+
+    /// (A claimant that has ended, or takes part no more, is not known; its domain is.)
+    fn may_stay(&self, owner: u32, own: &Client<D>, offer: &Offer<D>) -> bool {
+        let vchid = own.function.0;
+        let is_taken = |domain: &Domain| self.functions.is_taken(vchid, domain);
+        let may = |claimant: &u32| {
+            self.clients.get(claimant).is_none_or(|other| {
+                self.is_enabled(*claimant) && self.policy.lets_talk(&own.who, &other.who, vchid)
+            })
+        };
+        self.is_enabled(owner)
+            && !offer.bound_to.as_ref().is_some_and(is_taken)
+            && offer.claimants.iter().all(may)
     }
 
     /// The next function after so many: any of them, or of `only` this user's.

@@ -170,3 +170,34 @@ fn nobody_takes_all_functions_of_a_fabric() {
     broker.gone(first);
     assert!(broker.hello(in_namespace(3), 0).is_ok());
 }
+
+#[test]
+fn after_a_change_memory_is_taken_back_from_those_who_may_not_share_it_any_more() {
+    let mut broker = broker("[[rule]]\nallow = true\n");
+    let [client, second, third] = [1, 2, 3].map(|uid| enter(&mut broker, uid, "/"));
+    for (number, memory, claimant) in [(5, "second's", second), (6, "third's", third), (7, "nobody's", 0)] {
+        broker.offer(client, (number, 4096, 42), memory).expect("room");
+        broker.hang(client, (number, 1), "bell").expect("room");
+        let _ = broker.claim(claimant, (client, number, 42));
+    }
+    let taken = |broker: &mut Named| {
+        let mut all: Vec<_> = broker.take_back().iter().map(|offer| offer.memory).collect();
+        all.sort_unstable();
+        all
+    };
+    assert!(taken(&mut broker).is_empty(), "nothing has changed");
+    let rules = "[[rule]]\nallow = false\nserver = { uid = 3 }\n[[rule]]\nallow = true\n";
+    broker.adopt(parse("test", rules).unwrap_or_else(|fault| panic!("{fault}")));
+    assert_eq!(taken(&mut broker), ["third's"]);
+    assert_eq!(reason(broker.claim(third, (client, 6, 42))), Some(Reason::SYNCERR), "it is offered no more");
+    broker.gone(second);
+    let of_second = |broker: &Named| broker.functions.all().find(|(id, _)| id.1 == 2).map(|(_, f)| f.uid);
+    enter(&mut broker, 2, "/");
+    let uid = of_second(&broker).expect("a function");
+    assert!(broker.functions.enable(uid, false));
+    assert_eq!(taken(&mut broker), ["second's"], "whose process has gone, and whose domain has it");
+    assert!(broker.functions.enable(1, false));
+    assert_eq!(taken(&mut broker), ["nobody's"], "the client's own function");
+    assert_eq!(broker.offer(client, (8, 4096, 42), "more"), Err(Reason::NOSMCDDEV));
+    assert_eq!((broker.held, broker.offered()), (0, (0, 0)));
+}

@@ -4,7 +4,7 @@
 
 use crate::policy::{Fabric, Policy};
 use crate::who::User;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::Reason;
 
 /// Whoever may reach into each other anyway: the processes of a user in one place, or of a project's.
@@ -34,6 +34,8 @@ pub(crate) struct Function {
 #[derive(Default)]
 pub(crate) struct Functions {
     by_id: BTreeMap<FunctionId, Function>,
+    /// Taken away by an operator, whoever of the domain comes and goes.
+    taken: BTreeSet<(u16, Domain)>,
     last_uid: u32,
 }
 
@@ -56,10 +58,29 @@ impl Functions {
             doorbells: 0,
             limit: fabric.connections,
             pnet_id: fabric.pnet_id.clone(),
-            is_disabled: false,
+            is_disabled: self.is_taken(fabric.vchid, domain),
         };
         self.by_id.insert(id, function);
         Ok(id)
+    }
+
+    /// An operator takes a function away, by its UID, or gives it back. `false` if there is none such.
+    pub(crate) fn enable(&mut self, uid: u32, is_enabled: bool) -> bool {
+        let Some((id, function)) = self.by_id.iter_mut().find(|(_, function)| function.uid == uid) else {
+            return false;
+        };
+        let name = (id.0, function.domain.clone());
+        function.is_disabled = !is_enabled;
+        match is_enabled {
+            true => _ = self.taken.remove(&name),
+            false => _ = self.taken.insert(name),
+        }
+        true
+    }
+
+    /// Whether an operator has taken a domain's function on a fabric away.
+    pub(crate) fn is_taken(&self, vchid: u16, domain: &Domain) -> bool {
+        self.taken.iter().any(|(at, whose)| *at == vchid && whose == domain)
     }
 
     /// Whether `domain` has a function on a fabric.
@@ -101,9 +122,11 @@ impl Functions {
 
     /// After a change of the policy: functions of fabrics that are gone are disabled.
     pub(crate) fn review(&mut self, policy: &Policy) {
+        let is_taken =
+            |vchid, domain: &Domain| self.taken.iter().any(|(at, whose)| *at == vchid && whose == domain);
         for ((vchid, _), function) in &mut self.by_id {
             let fabric = policy.fabrics.iter().find(|fabric| fabric.vchid == *vchid);
-            function.is_disabled = fabric.is_none();
+            function.is_disabled = fabric.is_none() || is_taken(*vchid, &function.domain);
             if let Some(fabric) = fabric {
                 function.limit = fabric.connections;
                 function.pnet_id.clone_from(&fabric.pnet_id);
@@ -168,5 +191,22 @@ mod tests {
         assert!(functions.get(id).is_some_and(|function| function.is_disabled));
         functions.review(&policy("[[fabric]]\nvchid = 0xFF00\nname = \"x\"\nconnections = 3\n"));
         assert!(functions.get(id).is_some_and(|function| !function.is_disabled && function.limit == 3));
+    }
+
+    #[test]
+    fn what_an_operator_has_taken_away_stays_so_until_it_is_given_back() {
+        let policy = policy("");
+        let mut functions = Functions::default();
+        let id = functions.join(&policy.fabrics[0], &domain(1)).expect("room");
+        assert!(!functions.enable(77, false), "no such function");
+        assert!(functions.enable(1, false));
+        functions.review(&policy);
+        assert!(functions.get(id).is_some_and(|function| function.is_disabled), "whatever the policy says");
+        functions.leave(id);
+        let again = functions.join(&policy.fabrics[0], &domain(1)).expect("room");
+        let uid = functions.get(again).map_or(0, |function| function.uid);
+        assert!(functions.get(again).is_some_and(|function| function.is_disabled), "whoever comes and goes");
+        assert!(functions.enable(uid, true));
+        assert!(functions.get(again).is_some_and(|function| !function.is_disabled));
     }
 }

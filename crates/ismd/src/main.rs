@@ -8,6 +8,7 @@ mod arguments;
 mod broker;
 mod closer;
 mod fabrics;
+mod homing;
 mod listen;
 mod manager;
 mod mark;
@@ -224,7 +225,7 @@ fn reload(arguments: &Arguments, server: &mut Server) {
                 warn!("the sockets stay where they are until the daemon is started anew");
             }
             info!(fabrics = policy.fabrics.len(), rules = policy.rules.len(), "has a new policy");
-            server.broker.adopt(policy);
+            server.adopt(policy);
             manager::ready("has a new policy");
         }
         Err(error) => {

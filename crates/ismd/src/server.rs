@@ -5,7 +5,9 @@
 
 use crate::broker::{Answer, Broker};
 use crate::closer::Closer;
+use crate::homing::Homing;
 use crate::mark::{Asker, Mark};
+use crate::policy::Policy;
 use crate::scrape::Scrapes;
 use crate::who::{self, Credentials, User};
 use crate::{metrics, passed};
@@ -51,6 +53,7 @@ pub(crate) struct Server {
     scrapes: Scrapes,
     closer: Closer,
     mark: Option<Mark>,
+    homing: Homing,
     /// Whose connection a process has its table by.
     registered: HashMap<u32, u64>,
     /// Nobody is accepted until then.
@@ -123,6 +126,7 @@ impl Server {
             scrapes: Scrapes::default(),
             closer: Closer::new(),
             mark,
+            homing: Homing::new(),
             registered: HashMap::new(),
             paused: None,
             next: FIRST,
@@ -287,8 +291,10 @@ impl Server {
         }
         require_sender(&connection.peer, sender, matches!(message, Message::Hello { .. }))?;
         let (client, reply) = (connection.client, Reply { socket: connection.socket.as_raw_fd(), tag });
-        if let Message::List { after } = message {
-            return self.list(id, after, reply);
+        match message {
+            Message::List { after } => return self.list(id, after, reply),
+            Message::Enable { uid, is_enabled } => return self.enable(id, uid, is_enabled, reply),
+            _ => {}
         }
         let Some(client) = client else {
             return self.hello(id, message, reply);
@@ -339,16 +345,50 @@ impl Server {
     /// Root and the daemon's own user see all functions, if they are where it is; others see their own.
     /// Nobody needs one to ask.
     fn list(&mut self, id: u64, after: u32, reply: Reply) -> Result<(), ThrowOut> {
-        let connection = self.connections.get_mut(&id).ok_or(ThrowOut("unknown"))?;
-        let user = match connection.user {
-            Some(user) => user,
-            None => match who::ask(&connection.socket, connection.peer) {
-                Ok(who) => *connection.user.insert(who.user),
-                Err(_) => return reply.send(Message::Refused(Reason::CNFERR), None),
-            },
+        let Some(user) = self.user_of(id)? else {
+            return reply.send(Message::Refused(Reason::CNFERR), None);
         };
-        let sees_all = user == self.daemon || user == User { uid: 0, ..self.daemon };
-        reply.send(self.broker.list((!sees_all).then_some(user), after), None)
+        let only = (!self.is_operator(user)).then_some(user);
+        reply.send(self.broker.list(only, after), None)
+    }
+
+    fn user_of(&mut self, id: u64) -> Result<Option<User>, ThrowOut> {
+        let connection = self.connections.get_mut(&id).ok_or(ThrowOut("unknown"))?;
+        if connection.user.is_none() {
+            connection.user = who::ask(&connection.socket, connection.peer).ok().map(|who| who.user);
+        }
+        Ok(connection.user)
+    }
+
+    fn is_operator(&self, user: User) -> bool {
+        user == self.daemon || user == User { uid: 0, ..self.daemon }
+    }
+
+    /// Takes a function away, or gives it back. Nobody needs one to ask, but must be who sees all.
+    fn enable(&mut self, id: u64, uid: u32, is_enabled: bool, reply: Reply) -> Result<(), ThrowOut> {
+        if !self.user_of(id)?.is_some_and(|user| self.is_operator(user)) {
+            return reply.send(Message::Refused(Reason::CNFERR), None);
+        }
+        if !self.broker.functions.enable(uid, is_enabled) {
+            return reply.send(Message::Refused(Reason::SYNCERR), None);
+        }
+        info!(uid, is_enabled, "an operator's word on a function");
+        self.take_back();
+        reply.send(Message::Done, None)
+    }
+
+    /// Another policy, from now on, for what there is as well.
+    pub(crate) fn adopt(&mut self, policy: Policy) {
+        self.broker.adopt(policy);
+        self.take_back();
+    }
+
+    fn take_back(&mut self) {
+        let all = self.broker.take_back();
+        if !all.is_empty() {
+            info!(segments = all.len(), "takes memory back: its connections go to TCP");
+        }
+        all.into_iter().for_each(|offer| self.homing.send(offer));
     }
 
     fn hello(&mut self, id: u64, message: Message, reply: Reply) -> Result<(), ThrowOut> {

@@ -51,8 +51,8 @@ pub struct SegmentHeader {
     pub slots: AtomicU32,
     /// Bytes of one ring's data area, a power of two.
     pub ring_size: AtomicU32,
-    /// Unused, keeps the nonce aligned.
-    pub reserved: AtomicU32,
+    /// Not 0: whoever passed the memory on has taken it back, and no connection begins in it any more.
+    pub revoked: AtomicU32,
     /// Random; the same number stands in the registry, so a reused pid or descriptor cannot be mistaken for
     /// this segment.
     pub nonce: AtomicU64,

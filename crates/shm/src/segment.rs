@@ -141,6 +141,18 @@ impl Segment {
         self.nonce
     }
 
+    /// No connection begins in it from now on. Who looks before it publishes one, or takes one up, and has
+    /// not seen this has done so before the call returns.
+    pub fn revoke(&self) {
+        self.header().revoked.store(1, Ordering::SeqCst);
+        sync::fence(Ordering::SeqCst);
+    }
+
+    /// Whether somebody has.
+    pub fn is_revoked(&self) -> bool {
+        self.header().revoked.load(Ordering::SeqCst) != 0
+    }
+
     fn slot_at(&self, slot: u32) -> Option<NonNull<u8>> {
         if slot >= self.geometry.slots {
             return None;

@@ -147,9 +147,14 @@ fn claim_carried(conn: &Conn, fd: i32, carried: &Carried) -> Result<Event, Reaso
     let at = Addresses::of(fd).ok_or(Reason::PEERNOSMC)?;
     let (index, view) = fabric().attach_carried(carried)?;
     let row = fabric().rows().in_slot(index, view);
-    if view.generation() != carried.generation {
+    // (What was taken back stays so; what is another connection's by now never was ours.)
+    let refused = match view.generation() == carried.generation {
+        true => view.segment().is_revoked().then_some(Reason::NOSMCDDEV),
+        false => Some(Reason::SYNCERR),
+    };
+    if let Some(reason) = refused {
         fabric().detach(view);
-        return Err(Reason::SYNCERR);
+        return Err(reason);
     }
     let found = Found { row, cookie: carried.cookie, side: Side::Server, at };
     take_up(conn, fd, &found, (index, view))

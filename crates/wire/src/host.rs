@@ -16,6 +16,7 @@
 //! | 7 | List | entries to leave out 4, zero 4 | |
 //! | 8 | Register | has a table 4 (0 or 1), zero 4 | |
 //! | 9 | Decline | owner 4, zero 4, its socket's cookie 8, nonce 8 | |
+//! | 10 | Enable | UID 4, 1 or 0: disable 4 | |
 //! | 128 | Refused | reason code 4, zero 4 | |
 //! | 129 | Welcome | client 4, VCHID 2, FID 2, UID 4, connections 4, GID 8 | |
 //! | 130 | Done | | |
@@ -128,6 +129,13 @@ pub enum Message {
         /// What was said with the offer.
         nonce: u64,
     },
+    /// An operator takes a function away, or gives it back.
+    Enable {
+        /// Its number on the host.
+        uid: u32,
+        /// Whether it is to have connections.
+        is_enabled: bool,
+    },
     /// No.
     Refused(Reason),
     /// The function that the process has.
@@ -168,6 +176,7 @@ impl Message {
             Message::List { .. } => 7,
             Message::Register { .. } => 8,
             Message::Decline { .. } => 9,
+            Message::Enable { .. } => 10,
             Message::Refused(_) => 128,
             Message::Welcome { .. } => 129,
             Message::Done => 130,
@@ -190,6 +199,7 @@ impl Message {
             | Message::Withdraw { .. }
             | Message::List { .. }
             | Message::Register { .. }
+            | Message::Enable { .. }
             | Message::Refused(_)
             | Message::Passed { .. } => 8,
             Message::Claim { .. } | Message::Open { .. } => 16,
@@ -236,6 +246,9 @@ impl Message {
             }
             Message::Register { has_table } => {
                 [u32::from(has_table), 0].into_iter().try_for_each(|word| to.u32(word))
+            }
+            Message::Enable { uid, is_enabled } => {
+                [uid, u32::from(is_enabled)].into_iter().try_for_each(|word| to.u32(word))
             }
             Message::Decline { owner, cookie, nonce } => {
                 [owner, 0].into_iter().try_for_each(|word| to.u32(word))?;
@@ -297,6 +310,13 @@ impl Message {
                 let owner = with_zero32(from)?;
                 Message::Decline { owner, cookie: from.u64()?, nonce: from.u64()? }
             }
+            10 => {
+                let uid = from.u32()?;
+                match from.u32()? {
+                    is_enabled @ 0..=1 => Message::Enable { uid, is_enabled: is_enabled == 1 },
+                    _ => return Err(Error::Reserved),
+                }
+            }
             128 => Message::Refused(Reason(with_zero32(from)?)),
             129 => Message::Welcome {
                 client: from.u32()?,
@@ -356,6 +376,7 @@ mod tests {
             Message::List { after: 11 },
             Message::Register { has_table: true },
             Message::Decline { owner: 18, cookie: 19, nonce: 20 },
+            Message::Enable { uid: 21, is_enabled: true },
             Message::Refused(Reason::MAX_DMB),
             Message::Welcome { client: 12, vchid: 13, fid: 14, uid: 15, connections: 1920, gid: 16 },
             Message::Done,

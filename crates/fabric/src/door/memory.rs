@@ -73,6 +73,9 @@ pub trait Memory {
         true
     }
 
+    /// Memory that this process made was taken back by whoever passed it on: peers are to be offered another.
+    fn note_revoked(&self) {}
+
     /// Brings the memory at `place` before `attach`: whatever may be it, one after the other, until it is.
     /// Reasons: OPTUNSUPP where the peer is closed to others, NOSMCDDEV where it cannot be found, MEM; or the
     /// last of `attach`'s.

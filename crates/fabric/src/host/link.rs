@@ -144,6 +144,17 @@ impl Link {
         Ok(())
     }
 
+    /// Takes a function away, or gives it back: for root and the daemon's own user. Reasons: NOSMCDDEV where
+    /// there is no daemon, CNFERR for others, SYNCERR if there is no such function.
+    pub fn enable_function(&self, uid: u32, is_enabled: bool) -> Result<(), Reason> {
+        let _turn = self.turn.take().ok_or(Reason::SYNCERR)?;
+        let line = match self.line() {
+            Some(line) => line,
+            None => self.dial()?,
+        };
+        answer(self.exchange(line, &Message::Enable { uid, is_enabled }, None)).map(drop)
+    }
+
     /// Hangs up: what this process offered is offered no more. (Who has it keeps it.)
     pub fn leave(&self) {
         let Some(_turn) = self.turn.take() else { return };

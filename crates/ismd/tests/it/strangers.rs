@@ -31,6 +31,13 @@ fn stranger() {
             host.link().set_patience(20_000);
             claim(&host, number(2) as u32, number(3) as i32, number(4), number(5) as i32)
         }
+        "disable" => {
+            let host = Host::new();
+            host.link().set_socket(words[1].as_bytes());
+            host.link().set_patience(20_000);
+            let done = host.link().enable_function(number(2) as u32, false);
+            done.map_or_else(|reason| reason.to_string(), |()| "disabled".into())
+        }
         "speak" => speak(),
         other => panic!("{other}"),
     };
@@ -110,6 +117,28 @@ fn is_root() -> bool {
         println!("skipped: other users and namespaces need root");
     }
     is_root
+}
+
+#[test]
+fn a_function_is_an_operators_to_take_away() {
+    if !is_root() {
+        return;
+    }
+    let daemon = Daemon::start("");
+    let client = daemon.client();
+    let uid = {
+        let mut uids = vec![];
+        client.link().place().expect("a function");
+        client.link().each_function(|function| uids.push(function.uid)).expect("listed");
+        uids[0]
+    };
+    let task = |uid: u32| format!("disable {} {uid}", daemon.socket().display());
+    assert_eq!(send_out(&[], Some(NOBODY), None, &task(uid)), "0x03000000");
+    assert_eq!(send_out(&["unshare", "--user", "--map-root-user"], None, None, &task(uid)), "0x03000000");
+    client.make(LEN, 42).expect("it has its function");
+    assert_eq!(send_out(&[], None, None, &task(uid + 1)), "0x04000000");
+    assert_eq!(send_out(&[], None, None, &task(uid)), "disabled");
+    assert_eq!(client.make(LEN, 43).err(), Some(fabric::Reason::NOSMCDDEV));
 }
 
 /// Where a container would be: namespaces of its own.

@@ -2,6 +2,7 @@
 
 use super::linkgroup::LinkGroup;
 use fabric::host::Host;
+use wire::Reason;
 use wire::host::Function;
 use wire::limits::LOOPBACK_CHID;
 
@@ -14,20 +15,34 @@ struct Device {
     fid: u16,
     name: String,
     pchid: u16,
-    is_in_use: bool,
+    in_use: &'static str,
     link_groups: usize,
     pnet_id: String,
 }
 
 /// Functions that the daemon lets us see; none if there is no daemon. (ISMD_SOCKET: where it listens.)
 pub(super) fn functions() -> Vec<Function> {
-    let (host, mut functions) = (Host::new(), vec![]);
-    if let Some(path) = std::env::var_os("ISMD_SOCKET") {
-        host.link().set_socket(path.as_encoded_bytes());
-    }
+    let (host, mut functions) = (daemon(), vec![]);
     // (No daemon is no fault.)
     let _ = host.link().each_function(|function| functions.push(function));
     functions
+}
+
+fn daemon() -> Host {
+    let host = Host::new();
+    if let Some(path) = std::env::var_os("ISMD_SOCKET") {
+        host.link().set_socket(path.as_encoded_bytes());
+    }
+    host
+}
+
+/// Takes a function of the daemon's away, or gives it back; or a sentence why not.
+pub(super) fn enable(uid: u32, is_enabled: bool) -> Result<(), String> {
+    daemon().link().enable_function(uid, is_enabled).map_err(|reason| match reason {
+        Reason::CNFERR => "Error: only root, or the user of the daemon, may do that\n".to_string(),
+        Reason::SYNCERR => format!("Error: there is no function {uid:04x}:00:00.0\n"),
+        _ => format!("Error: the daemon cannot be reached: {}\n", reason.text()),
+    })
 }
 
 /// Header and devices.
@@ -36,7 +51,7 @@ pub(super) fn text(groups: &[LinkGroup], functions: &[Function]) -> String {
         fid: 0,
         name: NAME.into(),
         pchid: LOOPBACK_CHID,
-        is_in_use: !groups.is_empty(),
+        in_use: if groups.is_empty() { "No" } else { "Yes" },
         link_groups: groups.len(),
         pnet_id: String::new(),
     };
@@ -51,7 +66,11 @@ fn device(function: &Function) -> Device {
         fid: function.fid,
         name: format!("{:04x}:00:00.0", function.uid),
         pchid: function.vchid,
-        is_in_use: function.connections > 0,
+        in_use: match (function.flags & Function::DISABLED, function.connections) {
+            (0, 0) => "No",
+            (0, _) => "Yes",
+            _ => "Off",
+        },
         link_groups: function.processes as usize,
         pnet_id: String::from_utf8_lossy(pnet_id).into_owned(),
     }
@@ -59,8 +78,7 @@ fn device(function: &Function) -> Device {
 
 impl Device {
     fn line(&self) -> String {
-        let Device { fid, name, pchid, link_groups, pnet_id, .. } = self;
-        let in_use = if self.is_in_use { "Yes" } else { "No" };
+        let Device { fid, name, pchid, link_groups, pnet_id, in_use } = self;
         format!(
             "{fid:04x} {:<4}  {name:<12}  {pchid:04x}   {in_use:<4}  {link_groups:>5}  {pnet_id:<16} \n",
             "ISM"
@@ -99,5 +117,10 @@ mod tests {
         let shown = text(&[], &[one]);
         let last = shown.lines().last();
         assert_eq!(last, Some("0003 ISM   001a:00:00.0  ff01   Yes       2  NET1             "));
+        let shown = text(&[], &[Function { flags: Function::DISABLED, ..one }]);
+        assert_eq!(
+            shown.lines().last(),
+            Some("0003 ISM   001a:00:00.0  ff01   Off       2  NET1             ")
+        );
     }
 }

@@ -36,6 +36,15 @@ fn answer(request: &Request) -> u8 {
         output::complain(refusal);
         return MINUS_ONE;
     }
+    if let Command::Enable(uid, is_enabled) = request.command {
+        return match device::enable(uid, is_enabled) {
+            Ok(()) => 0,
+            Err(why) => {
+                output::complain(&why);
+                1
+            }
+        };
+    }
     let (registries, complaints) = registry::all();
     if !complaints.is_empty() {
         output::complain(&complaints.concat());
@@ -64,7 +73,7 @@ fn text(request: &Request, registries: &[Registry]) -> String {
         Command::Stats(action) => stats::text(registries, *action, request),
         Command::ShowUeid => eid::ueid_text(),
         Command::ShowSeid => eid::seid_text(),
-        // Refused before.
-        Command::ChangeUeid | Command::ChangeSeid => String::new(),
+        // Refused, or done, before.
+        Command::Enable(..) | Command::ChangeUeid | Command::ChangeSeid => String::new(),
     }
 }

@@ -11,6 +11,8 @@ pub(super) enum Command {
     /// All, or the one with this id.
     LinkGroups(Option<u32>),
     Devices,
+    /// The function with this UID is to have connections, or none.
+    Enable(u32, bool),
     Stats(Stats),
     ShowUeid,
     ChangeUeid,
@@ -58,7 +60,12 @@ pub(crate) const TOOL: Tool = Tool {
         Opt::both(b'h', "help", "show the usage", "Show the usage and exit."),
     ],
     objects: &[
-        Object { name: "device", about: "devices", usage: "[show] [all]", commands: &["show", "all"] },
+        Object {
+            name: "device",
+            about: "devices",
+            usage: "[show] [all] | enable PCI-ID | disable PCI-ID",
+            commands: &["show", "all", "enable", "disable"],
+        },
         Object {
             name: "linkgroup",
             about: "link groups",
@@ -166,6 +173,8 @@ fn command(object: &str, args: &[String]) -> Option<Command> {
         ("device", []) => Some(Command::Devices),
         ("device", [all]) if is(all, "show") || is(all, "all") => Some(Command::Devices),
         ("device", [show, all]) if is(show, "show") && is(all, "all") => Some(Command::Devices),
+        ("device", [change, id]) if is(change, "enable") => Some(Command::Enable(uid(id)?, true)),
+        ("device", [change, id]) if is(change, "disable") => Some(Command::Enable(uid(id)?, false)),
         ("stats", []) => Some(Command::Stats(Stats::Show)),
         ("stats", [show]) if is(show, "show") => Some(Command::Stats(Stats::Show)),
         ("stats", [reset]) if is(reset, "reset") => Some(Command::Stats(Stats::Reset)),
@@ -179,6 +188,12 @@ fn command(object: &str, args: &[String]) -> Option<Command> {
         ("seid", [change]) if is(change, "enable") || is(change, "disable") => Some(Command::ChangeSeid),
         _ => None,
     }
+}
+
+/// The PCI domain of a function's address is its UID.
+fn uid(id: &str) -> Option<u32> {
+    let domain = id.strip_suffix(":00:00.0").unwrap_or(id);
+    (domain.len() <= 4).then(|| u32::from_str_radix(domain, 16).ok())?
 }
 
 fn link_groups(words: &[&str]) -> Option<Command> {
@@ -235,10 +250,24 @@ mod tests {
         for object in TOOL.objects {
             assert!(ORDER.contains(&object.name) && ORDER.len() == TOOL.objects.len(), "{}", object.name);
             for word in object.commands {
-                let takes_eid = object.usage.contains(&format!("{word} <eid>"));
-                let line = format!("{} {word}{}", object.name, if takes_eid { " X" } else { "" });
+                let takes = |what: &str| object.usage.contains(&format!("{word} {what}"));
+                let of_it = if takes("<eid>") || takes("PCI-ID") { " 1a" } else { "" };
+                let line = format!("{} {word}{of_it}", object.name);
                 assert!(command(&line).is_some() && object.usage.contains(word), "{line}");
             }
+        }
+    }
+
+    #[test]
+    fn a_function_is_named_by_its_address_or_its_uid() {
+        for (line, wanted) in [
+            ("device disable 001a:00:00.0", Some(Command::Enable(0x1a, false))),
+            ("device en 1A", Some(Command::Enable(0x1a, true))),
+            ("device enable 10000", None),
+            ("device enable 001a:00:00.1", None),
+            ("device disable", None),
+        ] {
+            assert_eq!(command(line), wanted, "{line}");
         }
     }
 

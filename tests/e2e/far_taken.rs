@@ -1,0 +1,117 @@
+//! What an operator takes away while it is used: connections between containers go to TCP with not a byte
+//! wrong, no new one is shared, and the codes say why; until it is given back.
+
+use crate::far::{ALL_BY_MEMORY, ALL_BY_TCP, Counts, Field, WAYS, counts};
+use crate::far_shown::{stop, talk, told};
+use crate::support::LIMIT;
+use isthmus_tests::within;
+
+const OPERATOR: &str = "TCP 0x03000001";
+const NO_DEVICE: &str = "TCP 0x03030001";
+const HUP: i32 = 1;
+/// Connections under way.
+const COUNT: u32 = 8;
+
+/// How many rows of the pair have such a mode, as root sees them.
+fn rows(field: &Field, mode: &str) -> usize {
+    let (server, client) = (field.registry(0, "answering"), field.registry(1, "talking"));
+    let count = |folder| {
+        let text = told(field, "smcss", &["-a"], Some(folder));
+        let of_mode = text.lines().filter(|line| line.starts_with("ACTIVE") && line.contains(mode));
+        of_mode.map(String::from).collect::<Vec<_>>()
+    };
+    let mut all = [count(&server), count(&client)].concat();
+    all.sort();
+    all.dedup();
+    all.len()
+}
+
+/// The address of the one function that there is, and whether it is in use.
+fn function(field: &Field) -> (String, String) {
+    let text = told(field, "smcd", &["device"], None);
+    let line = text.lines().nth(2).unwrap_or_else(|| panic!("no function: {text}"));
+    let words: Vec<&str> = line.split_whitespace().collect();
+    (words[2].into(), words[4].into())
+}
+
+#[test]
+fn a_function_that_is_disabled_under_load_leaves_its_connections_on_tcp_and_gets_no_new_ones() {
+    let Some(field) = Field::new("far-disabled", "") else { return };
+    let ends = talk(&field, COUNT, "stop");
+    assert_eq!(rows(&field, "SMCD"), 2 * COUNT as usize);
+    let (name, in_use) = function(&field);
+    assert_eq!(in_use, "Yes");
+    told(&field, "smcd", &["device", "disable", &name], None);
+    assert!(within(LIMIT, || rows(&field, OPERATOR) == 2 * COUNT as usize), "all of them are on TCP");
+    assert_eq!(function(&field), (name.clone(), "Off".into()));
+    assert_eq!(stop(&field, "stop", ends), [ALL_BY_TCP(COUNT); 2], "0 wrong");
+    let ends = talk(&field, 2, "stop-again");
+    assert!(
+        within(LIMIT, || rows(&field, NO_DEVICE) == 2),
+        "{}",
+        told(&field, "smcss", &["-a"], Some(&field.registry(1, "talking")))
+    );
+    assert_eq!(stop(&field, "stop-again", ends), [ALL_BY_TCP(2); 2]);
+}
+
+#[test]
+fn a_function_that_is_given_back_serves_programs_that_ran_all_the_time() {
+    let Some(field) = Field::new("far-enabled", "") else { return };
+    let server = field.end(0, true, &["server", "10.5.0.1", "7501", "18", "n"]);
+    assert!(within(LIMIT, || server.output().out.contains("listens")));
+    let connect = || counts(field.end(1, true, &["client", "10.5.0.1", "7501", "6", "n"]), "a client");
+    let switch = |command| told(&field, "smcd", &["device", command, &function(&field).0], None);
+    assert_eq!(connect(), ALL_BY_MEMORY(6));
+    switch("disable");
+    assert_eq!(connect(), ALL_BY_TCP(6));
+    switch("enable");
+    assert_eq!(connect(), ALL_BY_MEMORY(6));
+    assert_eq!(counts(server, "the server"), Counts { memory: 12, tcp: 6, wrong: 0 });
+}
+
+#[test]
+fn a_policy_that_forbids_what_is_under_way_ends_it_without_a_wrong_byte() {
+    let Some(field) = Field::new("far-forbidden", "") else { return };
+    let ends = talk(&field, COUNT, "stop");
+    let reload = |policy: &str| {
+        field.scratch.file("ismd.toml", policy);
+        field.daemon.as_ref().expect("it runs").signal(HUP);
+    };
+    reload("[[rule]]\nallow = true\n");
+    reload("[[rule]]\nallow = maybe\n");
+    assert_eq!(
+        rows(&field, "SMCD"),
+        2 * COUNT as usize,
+        "what allows the same, or is faulty, changes nothing"
+    );
+    reload("[[rule]]\nallow = false\n");
+    assert!(within(LIMIT, || rows(&field, OPERATOR) == 2 * COUNT as usize), "all of them are on TCP");
+    assert_eq!(stop(&field, "stop", ends), [ALL_BY_TCP(COUNT); 2]);
+    assert_eq!(field.pair(&WAYS[2], (true, true), 6, "server"), [ALL_BY_TCP(6); 2]);
+    reload("");
+    let by_memory = || field.pair(&WAYS[3], (true, true), 6, "server") == [ALL_BY_MEMORY(6); 2];
+    assert!(within(LIMIT, by_memory), "and back");
+}
+
+/// A client that connects again and again while the function comes and goes: some of its connections are
+/// shared, some are not, each of them is right.
+#[test]
+fn connections_that_are_made_while_a_function_comes_and_goes_are_right() {
+    let Some(field) = Field::new("far-coming", "") else { return };
+    let count = 400;
+    let text = count.to_string();
+    let server = field.end(0, true, &["server", "10.5.0.1", "7500", &text, "n"]);
+    assert!(within(LIMIT, || server.output().out.contains("listens")));
+    let mut client = field.end(1, true, &["client", "10.5.0.1", "7500", &text, "n"]);
+    assert!(within(LIMIT, || told(&field, "smcd", &["device"], None).lines().count() > 2));
+    let (name, mut turns) = (function(&field).0, 0);
+    while client.alive() && turns < 100 {
+        told(&field, "smcd", &["device", if turns % 2 == 0 { "disable" } else { "enable" }, &name], None);
+        turns += 1;
+    }
+    for end in [server, client] {
+        let Counts { memory, tcp, wrong } = counts(end, "while a function comes and goes");
+        assert_eq!((memory + tcp, wrong), (count, 0), "after {turns} turns");
+        assert!(turns < 4 || (memory > 0 && tcp > 0), "{memory} shared and {tcp} not, after {turns} turns");
+    }
+}
