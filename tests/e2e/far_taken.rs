@@ -115,3 +115,23 @@ fn connections_that_are_made_while_a_function_comes_and_goes_are_right() {
         assert!(turns < 4 || (memory > 0 && tcp > 0), "{memory} shared and {tcp} not, after {turns} turns");
     }
 }
+
+/// A program that undoes in its memory what says that this was taken back: the kernel marks nothing of it.
+#[test]
+fn who_lies_about_memory_that_was_taken_back_gains_nothing() {
+    let Some(field) = Field::new("far-lies", "") else { return };
+    let server = field.end(0, true, &["server", "10.5.0.1", "7502", "12", "n"]);
+    assert!(within(LIMIT, || server.output().out.contains("listens")));
+    let stop = field.at("stop").display().to_string();
+    let client = field.end(1, true, &["lying", "10.5.0.1", "7502", "6", "n", &stop]);
+    assert!(within(LIMIT, || client.output().out.contains("memory 6 tcp 0 wrong 0")), "{}", client.output());
+    told(&field, "smcd", &["device", "disable", &function(&field).0], None);
+    assert!(within(LIMIT, || field
+        .daemon
+        .as_ref()
+        .is_some_and(|it| it.output().err.contains("takes memory back"))));
+    std::fs::write(field.at("stop"), "").expect("a file");
+    assert!(within(LIMIT, || client.output().out.contains("undone 1")), "{}", client.output());
+    assert_eq!(counts(client, "a liar"), ALL_BY_TCP(6));
+    assert_eq!(counts(server, "its server"), Counts { memory: 6, tcp: 6, wrong: 0 });
+}

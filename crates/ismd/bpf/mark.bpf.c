@@ -290,6 +290,7 @@ ALWAYS void on_passive(struct bpf_sock_ops *ctx)
 	struct option option = {};
 	struct entry *entry;
 	struct mark *mark;
+	__u32 tgid;
 	__u64 token;
 
 	if (!kept)
@@ -303,13 +304,14 @@ ALWAYS void on_passive(struct bpf_sock_ops *ctx)
 	if (find_option(ctx, &option, BPF_LOAD_HDR_OPT_TCP_SYN))
 		return;
 	token = option.token;
+	tgid = kept->tgid;
 	mark = map_lookup(&marks, &token);
 	if (!mark || !mark->client_ok || mark->c_nxt != ctx->rcv_nxt || mark->s_nxt != ctx->snd_una ||
 	    __sync_val_compare_and_swap(&mark->taken, 0, 1))
 		return;
-	entry = take_entry(kept->tgid, socket_cookie(ctx));
+	entry = map_lookup(&clients, &tgid) ? take_entry(tgid, socket_cookie(ctx)) : 0;
 	if (!entry) {
-		/* Nobody is there to take it up: the client is not to wait. */
+		/* Nobody is there, or may be, to take it up: the client is not to wait. */
 		answer(entry_of(mark->tgid, mark->cookie), NO);
 		return;
 	}

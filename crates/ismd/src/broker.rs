@@ -246,7 +246,7 @@ impl<D> Broker<D> {
     }
 
     /// Whether a client's function still works, by the policy as it is now.
-    fn is_enabled(&self, client: u32) -> bool {
+    pub(crate) fn is_enabled(&self, client: u32) -> bool {
         self.clients.get(&client).is_some_and(|client| {
             let function = self.functions.get(client.function);
             function.is_some_and(|function| !function.is_disabled)

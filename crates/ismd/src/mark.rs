@@ -55,6 +55,8 @@ enum Job {
     Register(Asker),
     Decline(u32, u64),
     Forget(u32),
+    /// A process that has a table is known by this number, or may take no part for now.
+    Allow(u32, Option<u32>),
 }
 
 /// The two maps that the daemon writes.
@@ -122,6 +124,11 @@ impl Mark {
         let _ = self.jobs.send((None, Job::Forget(pid)));
     }
 
+    /// Whether connections of a process that has a table are marked: by the kernel, whatever it does.
+    pub(crate) fn allow(&self, pid: u32, client: Option<u32>) {
+        let _ = self.jobs.send((None, Job::Allow(pid, client)));
+    }
+
     fn enqueue(&self, uid: u32, job: Job) -> Result<(), Reason> {
         let is_room = |of_user: u32, of_all: u32| of_user < WAITING && of_all < WAITING_OF_ALL;
         let mut fits = false;
@@ -157,6 +164,14 @@ impl Maps {
                 _ => dead.push(pid),
             }
         }
+        // (Who was not allowed to take part has a table and no number.)
+        last = None;
+        while let Ok(pid) = bpf::next_key(self.tables, last) {
+            last = Some(pid);
+            if !os::process::exists(pid) {
+                dead.push(pid);
+            }
+        }
         dead.into_iter().for_each(|pid| self.forget(pid));
         living
     }
@@ -175,6 +190,11 @@ impl Maps {
     fn perform(&mut self, job: Job) {
         match job {
             Job::Forget(pid) => self.forget(pid),
+            Job::Allow(pid, None) => _ = bpf::remove(self.clients, pid),
+            Job::Allow(pid, Some(client)) if self.given.contains_key(&pid) => {
+                _ = bpf::set(self.clients, pid, client);
+            }
+            Job::Allow(..) => {}
             Job::Decline(pid, cookie) => {
                 if let Some(table) = self.given.get(&pid) {
                     marks::decline(table, cookie);

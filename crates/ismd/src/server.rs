@@ -16,7 +16,7 @@ use os::passing;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
@@ -56,6 +56,8 @@ pub(crate) struct Server {
     homing: Homing,
     /// Whose connection a process has its table by.
     registered: HashMap<u32, u64>,
+    /// Processes of those that may take no part for now.
+    suspended: HashSet<u32>,
     /// Nobody is accepted until then.
     paused: Option<Instant>,
     next: u64,
@@ -128,6 +130,7 @@ impl Server {
             mark,
             homing: Homing::new(),
             registered: HashMap::new(),
+            suspended: HashSet::new(),
             paused: None,
             next: FIRST,
             daemon: who::daemon()?,
@@ -333,6 +336,10 @@ impl Server {
             Ok(()) => _ = self.registered.insert(pid, id),
             Err(reason) => return reply.send(Message::Refused(reason), None),
         }
+        self.suspended.remove(&pid);
+        if !self.broker.is_enabled(client) {
+            self.allow_or_suspend();
+        }
         Ok(())
     }
 
@@ -383,7 +390,23 @@ impl Server {
         self.take_back();
     }
 
+    /// The kernel marks connections only of processes whose function works.
+    fn allow_or_suspend(&mut self) {
+        let Some(mark) = &self.mark else { return };
+        for (pid, id) in &self.registered {
+            let Some(client) = self.connections.get(id).and_then(|connection| connection.client) else {
+                continue;
+            };
+            match self.broker.is_enabled(client) {
+                true if self.suspended.remove(pid) => mark.allow(*pid, Some(client)),
+                false if self.suspended.insert(*pid) => mark.allow(*pid, None),
+                _ => {}
+            }
+        }
+    }
+
     fn take_back(&mut self) {
+        self.allow_or_suspend();
         let all = self.broker.take_back();
         if !all.is_empty() {
             info!(segments = all.len(), "takes memory back: its connections go to TCP");
@@ -464,6 +487,7 @@ impl Server {
         }
         if self.registered.get(&peer.pid) == Some(&id) {
             self.registered.remove(&peer.pid);
+            self.suspended.remove(&peer.pid);
             self.mark.iter().for_each(|mark| mark.forget(peer.pid));
         }
         self.broker.accounts.dismiss(peer.uid);

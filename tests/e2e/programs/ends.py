@@ -120,6 +120,25 @@ def talking(address, port, count, name):
         end.close()
     print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
 
+def lying(address, port, count, name):
+    """Connects, and when there is the file, undoes what was written into its memory, and connects again."""
+    client(address, port, count, name)
+    while not os.path.exists(sys.argv[6]):
+        time.sleep(0.01)
+    undone = 0
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink("/proc/self/fd/" + fd).startswith("/memfd:isthmus-dmb"):
+                with open("/proc/self/fd/" + fd, "r+b", 0) as memory:
+                    memory.seek(20)
+                    undone += memory.read(4) == b"\1\0\0\0"
+                    memory.seek(20)
+                    memory.write(bytes(4))
+        except OSError:
+            pass
+    print("undone", undone, flush=True)
+    client(address, port, count, name)
+
 role, address, port, count, name = sys.argv[1:6]
-roles = {"server": server, "forking": server, "client": client, "answering": answering, "talking": talking}
+roles = {"server": server, "forking": server, "client": client, "answering": answering, "talking": talking, "lying": lying}
 roles[role](address, int(port), int(count), name)
