@@ -18,7 +18,7 @@ pub(crate) struct Field {
     pub(crate) scratch: Scratch,
     pub(crate) dist: Dist,
     python: PathBuf,
-    cgroup: PathBuf,
+    pub(crate) cgroup: PathBuf,
     /// Network namespaces, by pairs: a server's and a client's.
     pub(crate) namespaces: Vec<String>,
     policy: &'static str,
@@ -36,12 +36,12 @@ pub(crate) struct Counts {
 pub(crate) const ALL_BY_MEMORY: fn(u32) -> Counts = |memory| Counts { memory, tcp: 0, wrong: 0 };
 pub(crate) const ALL_BY_TCP: fn(u32) -> Counts = |tcp| Counts { memory: 0, tcp, wrong: 0 };
 
-fn does(line: &str) -> bool {
+pub(crate) fn does(line: &str) -> bool {
     let sh = Command::new("sh").args(["-c", line]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     sh.is_ok_and(|status| status.success())
 }
 
-fn must(line: &str) {
+pub(crate) fn must(line: &str) {
     assert!(does(line), "failed: {line}");
 }
 
@@ -63,6 +63,7 @@ impl Field {
         let own = format!("far{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let (scratch, cgroup) = (Scratch::new(name), root.join(format!("isthmus-{own}")));
         let pins = scratch.dir("pins");
+        scratch.dir("run");
         let is_ready = isthmus_tests::sys::euid() == 0
             && does(&format!("mount -t bpf bpf {}", pins.display()))
             && std::fs::create_dir(&cgroup).is_ok();
@@ -82,17 +83,22 @@ impl Field {
         self.scratch.path().join(name)
     }
 
+    /// The daemon's socket, in a folder of its own.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.at("run").join("s")
+    }
+
     /// Whether it marks connections.
     fn start_daemon(&mut self) -> bool {
         let policy = self.scratch.file("ismd.toml", self.policy);
         let mut command = Command::new(self.dist.tool("ismd"));
-        command.arg("--config").arg(policy).arg("--socket").arg(self.at("s")).args(["--metrics", ""]);
+        command.arg("--config").arg(policy).arg("--socket").arg(self.socket()).args(["--metrics", ""]);
         command.arg("--pins").arg(self.at("pins")).arg("--cgroup").arg(&self.cgroup);
         let mut daemon = Running::start(command.env_remove("NOTIFY_SOCKET"), self.scratch.path(), "ismd");
         let says = |daemon: &Running, what: &str| daemon.output().err.contains(what);
         within(LIMIT, || !daemon.alive() || says(&daemon, "are marked") || says(&daemon, "not marked"));
         let marks = says(&daemon, "connections are marked");
-        within(LIMIT, || !daemon.alive() || self.at("s").exists());
+        within(LIMIT, || !daemon.alive() || self.socket().exists());
         self.daemon = Some(daemon);
         marks
     }
@@ -141,7 +147,7 @@ impl Field {
         let name = format!("end{}", NEXT.fetch_add(1, Ordering::Relaxed));
         // (In a container, and for another user, it is another one, too.)
         let registry = self.registry(namespace, arguments[0]);
-        let socket = self.at("s");
+        let socket = self.socket();
         let library = if is_enabled { self.dist.library() } else { PathBuf::new() };
         let enter = "echo $$ > \"$1\" && shift && exec ip netns exec \"$@\"";
         let mut command = Command::new("sh");

@@ -11,7 +11,7 @@ use std::process::Command;
 pub(crate) fn told(field: &Field, tool: &str, arguments: &[&str], folder: Option<&Path>) -> String {
     let mut command = Command::new(field.dist.tool(tool));
     command.args(arguments).env_remove("SMC_REGISTRY_DIR").env_remove("LD_PRELOAD");
-    command.env("ISMD_SOCKET", field.at("s"));
+    command.env("ISMD_SOCKET", field.socket());
     folder.map(|folder| command.env("SMC_REGISTRY_DIR", folder));
     let output = command.output().expect("it starts");
     assert!(output.status.success(), "{tool} {arguments:?}: {output:?}");

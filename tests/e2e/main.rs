@@ -8,6 +8,7 @@ mod advice;
 mod counters;
 mod databases;
 mod far;
+mod far_guide;
 mod far_shown;
 mod far_taken;
 mod local_domain;

@@ -12,7 +12,7 @@ use crate::exec::{self, Run};
 use crate::workspace::Workspace;
 
 /// A program that tests look for, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 22] = [
+const PROGRAMS: [(&str, &str); 24] = [
     ("redis-server", "redis-server"),
     ("redis-benchmark", "redis-tools"),
     ("nginx", "nginx-light"),
@@ -35,6 +35,8 @@ const PROGRAMS: [(&str, &str); 22] = [
     ("javac", "default-jdk-headless"),
     ("ssh", "openssh-client"),
     ("/usr/sbin/sshd", "openssh-server"),
+    ("runc", "runc"),
+    ("jq", "jq"),
 ];
 
 /// Set to keep a root's CI from installing anything.

@@ -17,6 +17,12 @@ pub(crate) struct Arguments {
     /// Read a policy file, say what is wrong with it, and end
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub(crate) check: Option<PathBuf>,
+    /// Print what a container needs, for engines that know the Container Device Interface, and end
+    #[arg(long)]
+    pub(crate) print_cdi: bool,
+    /// The library that containers get; without this option ../lib/libsmc-preload.so, as this program sees it
+    #[arg(long, value_name = "FILE", requires = "print_cdi")]
+    pub(crate) library: Option<PathBuf>,
     /// Where to listen, whatever the policy says
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod broker;
+mod cdi;
 mod closer;
 mod fabrics;
 mod homing;
@@ -67,6 +68,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         if !cfg!(have_mark) {
             println!("this daemon was built without clang: it marks no connections");
         }
+        return Ok(());
+    }
+    if arguments.print_cdi {
+        let socket = policy(arguments)?.daemon.socket;
+        print!("{}", cdi::text(&socket, arguments.library.as_deref())?);
         return Ok(());
     }
     log(arguments);
