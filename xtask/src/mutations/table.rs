@@ -297,6 +297,29 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Unit("fabric", "a_late_swap_does_not_hit_the_next_connection"),
     },
     Mend {
+        name: "undecided-when-memory-is-taken-back",
+        without: "a server that answers a moment later shares what was just taken away",
+        edits: &[edit(
+            "crates/fabric/src/revoke.rs",
+            "    let made = verdict::decide(&row.verdict, generation, Side::Server, Verdict::Plain(reason));\n",
+            "    let made = Ok(verdict::read(&row.verdict, generation).unwrap_or(Verdict::Plain(reason)));\n",
+        )],
+        test: Test::Unit("fabric", "what_is_shared_goes_home_and_what_is_undecided_never_is_shared"),
+    },
+    Mend {
+        name: "memory-of-a-domain-whose-process-has-gone",
+        without: "a function is taken away, and what a claimant without a line has of it is not",
+        edits: &[edit(
+            "crates/ismd/src/broker.rs",
+            "            && !offer.bound_to.as_ref().is_some_and(is_taken)\n",
+            "            && (true || !offer.bound_to.as_ref().is_some_and(is_taken))\n",
+        )],
+        test: Test::Unit(
+            "ismd",
+            "after_a_change_memory_is_taken_back_from_those_who_may_not_share_it_any_more",
+        ),
+    },
+    Mend {
         name: "numbers-of-doorbells",
         without: "a number that a peer wrote leads to a pipe of the program's own",
         edits: &[edit(
