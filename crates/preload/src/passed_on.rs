@@ -30,13 +30,6 @@ fn ends() {
     }
 }
 
-/// abort raises a signal, which ends the process without a word unless its handler does otherwise.
-fn aborts() {
-    if is_active() && !is_borrowed() {
-        socket::exit::at_abort();
-    }
-}
-
 /// Another program starts, and gets what is not closed on exec.
 fn spawns() {
     if is_active() && !is_borrowed() {
@@ -170,7 +163,6 @@ pass_on! {
     posix_spawn, POSIX_SPAWN, before_posix_spawn, |_first, _second| spawns();
     posix_spawnp, POSIX_SPAWNP, before_posix_spawnp, |_first, _second| spawns();
     quick_exit, QUICK_EXIT, before_quick_exit, |_first, _second| ends();
-    abort, ABORT, before_abort, |_first, _second| aborts();
     posix_spawn_file_actions_adddup2, ADDDUP2, before_adddup2, |_actions, fd| lends(fd);
     system, SYSTEM, before_system, |_first, _second| spawns();
     popen, POPEN, before_popen, |_first, _second| spawns();

@@ -105,10 +105,7 @@ unsafe extern "C-unwind" fn begin(begun: Buf) -> c_int {
     // SAFETY: it lies in the frame of `clone`, of which this child has a copy.
     let Begun { start, arg } = unsafe { begun.cast::<Begun>().read() };
     // SAFETY: the program's own function and argument.
-    let status = unsafe { start(arg) };
-    // (libc ends the thread by the system call itself.)
-    exit::before_thread_ends();
-    status
+    unsafe { start(arg) }
 }
 
 /// Whether a child made with these flags has a copy of its parent's memory, and so of the parent's sockets.
@@ -277,16 +274,7 @@ fn leave(status: c_int) -> ! {
     }
 }
 
-/// exit(2), which ends the calling thread.
-pub(crate) fn exit_thread(status: c_int) -> isize {
-    if crate::lifecycle::is_active() && !is_borrowed() {
-        exit::before_thread_ends();
-    }
-    // SAFETY: the program's own call, which does not return.
-    unsafe { os::raw::call(os::raw::nr::__NR_exit, &[status as usize]) }
-}
-
-/// _exit skips destructors, but bytes written before the server answered must still go out.
+/// _exit skips destructors, but what was left unread must be answered by a reset.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn _exit(status: c_int) -> ! {
     leave(status)

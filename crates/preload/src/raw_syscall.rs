@@ -66,8 +66,6 @@ pub unsafe extern "C-unwind" fn syscall(
             nr::__NR_execve => process::execve(a as _, b as _, c as _) as isize,
             nr::__NR_execveat => process::execveat(fd, b as _, c as _, d as _, e as c_int) as isize,
             nr::__NR_clone | nr::__NR_clone3 => process::clone_by_number(number, [a, b, c, d, e, f]),
-            // `exit` ends one thread only.
-            nr::__NR_exit => process::exit_thread(fd),
             // It never returns.
             nr::__NR_exit_group => process::_exit(fd),
             // Rings of the kernel's know nothing of ours; libuv and friends fall back to epoll.

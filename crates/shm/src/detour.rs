@@ -13,6 +13,9 @@
 //! `end` away first and looks at `taken` again (store-buffering, a full fence on both sides): one of them
 //! sees the other. Checked with loom in `loom_detour`.
 //!
+//! A client's direction begins with a stretch, at cursor 0: it writes before the server has answered, and no
+//! byte of it may lie where a server that speaks TCP does not look.
+//!
 //! Whoever reads without counting (another program, a call that is libc's), or dies over a read, leaves
 //! `taken` behind: the producer stays on TCP then, which is right.
 
@@ -59,6 +62,24 @@ impl Ring {
         let words = &self.words().consumer.0;
         let taken = words.taken.load(Ordering::Relaxed) & !UNDER_WAY;
         words.cons.load(Ordering::Relaxed).wrapping_add(taken)
+    }
+
+    /// In the stretch that the direction begins with: how much of what a ring takes has not been put there.
+    pub fn left_to_begin_with(&self) -> usize {
+        let words = &self.words().producer.0;
+        let sent = words.sent.load(Ordering::Relaxed);
+        if words.end.load(Ordering::Relaxed) != 0 || sent == FOR_GOOD {
+            return 0;
+        }
+        self.size().saturating_sub((sent & !UNDER_WAY) as usize)
+    }
+
+    /// How much was put there that the consumer has not read.
+    pub fn begun_with(&self) -> usize {
+        let words = self.words();
+        let [sent, taken] = [&words.producer.0.sent, &words.consumer.0.taken]
+            .map(|word| word.load(Ordering::Relaxed) & !UNDER_WAY);
+        if words.producer.0.end.load(Ordering::Relaxed) == 0 { sent.wrapping_sub(taken) as usize } else { 0 }
     }
 
     /// Whether the consumer has read all that was put into TCP.

@@ -63,6 +63,24 @@ fn the_ring_is_read_first_then_the_stretch_and_then_the_ring_again() {
 }
 
 #[test]
+fn a_direction_that_begins_on_tcp_has_as_much_there_as_a_ring_takes() {
+    let ring = ring();
+    assert_eq!((ring.left_to_begin_with(), ring.begun_with()), (0, 0), "it has not");
+    ring.words().begin_on_tcp();
+    assert_eq!((ring.left_to_begin_with(), ring.begun_with()), (64, 0));
+    send(&ring, 40);
+    assert_eq!((ring.left_to_begin_with(), ring.begun_with()), (24, 40));
+    assert_eq!(take(&ring, 30), Some(Ok(30)));
+    send(&ring, 40);
+    assert_eq!((ring.left_to_begin_with(), ring.begun_with()), (0, 50));
+    assert_eq!(take(&ring, 50), Some(Ok(50)));
+    assert!(is_back(&ring));
+    write(&ring, b"a");
+    with_producer(&ring, |producer| producer.open_detour());
+    assert_eq!((ring.left_to_begin_with(), ring.begun_with()), (0, 0), "another stretch");
+}
+
+#[test]
 fn a_stretch_without_bytes_ends_although_the_ring_is_full() {
     let ring = ring();
     write(&ring, &[1; 16]);

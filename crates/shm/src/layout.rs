@@ -342,6 +342,7 @@ impl SlotHeader {
         for ring in &self.rings {
             ring.reset();
         }
+        self.rings[Side::Client as usize].begin_on_tcp();
         for mail in &self.mail {
             mail.len.store(0, Ordering::Relaxed);
         }

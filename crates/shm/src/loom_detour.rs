@@ -95,6 +95,34 @@ fn bytes_keep_their_order_over_both_ways() {
     });
 }
 
+/// A client writes before its server looks, which may be while it learns of the answer.
+#[test]
+fn a_direction_that_begins_on_tcp_comes_into_the_ring_behind_its_first_bytes() {
+    loom::model(|| {
+        let (ring, tcp) = (ring(), Tcp::default());
+        ring.words().begin_on_tcp();
+        let writer = {
+            let tcp = tcp.clone();
+            thread::spawn(move || {
+                detour(&ring, &tcp, 1);
+                if is_back(&ring) { put(&ring, 2) } else { detour(&ring, &tcp, 2) }
+            })
+        };
+        let (mut known, mut expected) = (RxCache::new(), 1);
+        for _ in 0..2 {
+            if let Some(byte) = take(&ring, &mut known, &tcp) {
+                assert_eq!(byte, expected);
+                expected += 1;
+            }
+        }
+        writer.join().unwrap();
+        while expected <= 2 {
+            assert_eq!(take(&ring, &mut known, &tcp), Some(expected), "lost");
+            expected += 1;
+        }
+    });
+}
+
 /// The reader has read the stretch, and raises its bit while the writer goes back.
 #[test]
 fn a_read_of_tcp_never_meets_the_bytes_of_a_later_stretch() {

@@ -124,6 +124,11 @@ impl RingWords {
         self.data_wait.0.reset();
         self.space_wait.0.reset();
     }
+
+    /// The direction begins on TCP: nobody knows yet whether the other end will ever look into the ring.
+    pub(crate) fn begin_on_tcp(&self) {
+        self.producer.0.end.store(0, Ordering::Relaxed);
+    }
 }
 
 impl Default for RingWords {

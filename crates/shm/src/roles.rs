@@ -72,12 +72,6 @@ impl Sending<'_> {
     pub fn producer<'t>(&'t mut self, ring: &'t Ring, known: &'t TxCache) -> Producer<'t> {
         Producer::of(ring, known, Loaded(&ring.words().consumer.0.cons))
     }
-
-    /// A consumer of the side's own outgoing ring, once the other side has said that it will never be one.
-    #[inline]
-    pub fn take_back<'t>(&'t mut self, ring: &'t Ring, known: &'t mut RxCache) -> Consumer<'t> {
-        Consumer::alone(ring, known)
-    }
 }
 
 impl Receiving<'_> {

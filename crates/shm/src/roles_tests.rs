@@ -101,7 +101,7 @@ fn a_turn_is_one_at_a_time_and_each_direction_has_its_own() {
     sending.count(3);
     let mut bytes = [0; 3];
     let mut known = RxCache::new();
-    assert_eq!(sending.take_back(&ring, &mut known).read(bytes.as_mut_slice().into()), Ok(3));
+    assert_eq!(Consumer::alone(&ring, &mut known).read(bytes.as_mut_slice().into()), Ok(3));
     drop((sending, receiving));
     assert!(Sending::try_take(side, other).is_some() && Receiving::try_take(side, me).is_some());
     assert_eq!(side.tx.0.requests.load(Ordering::Relaxed), 1);

@@ -1,5 +1,5 @@
-//! The answer to an intent: looked for, taken note of, or made PLAIN by giving the intent up. Owns: the flush
-//! of early bytes: what the ring holds when the verdict is PLAIN goes out over TCP, in order, first.
+//! The answer to an intent: looked for, taken note of, or made PLAIN by giving the intent up. Owns: how long
+//! it is waited for. What was written meanwhile is on TCP (`shm::detour`), where either answer finds it.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -94,7 +94,7 @@ pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
     }
     match fabric().rows().verdict(conn.row()) {
         Some(Verdict::Smc) => became_smc(conn, fd),
-        Some(Verdict::Plain(_)) => become_plain(conn, fd),
+        Some(Verdict::Plain(_)) => become_plain(conn),
         None => {
             let looks = conn.role.looks.fetch_add(1, Ordering::Relaxed);
             refresh_unanswered(conn, fd, is_late(conn) && looks >= PATIENCE_LOOKS)
@@ -118,11 +118,6 @@ pub(crate) fn glance(conn: &Conn, fd: i32) -> Phase {
     }
 }
 
-/// Whether the answer is TCP, also if this process has not taken note of it.
-pub(crate) fn is_refused(conn: &Conn) -> bool {
-    matches!(fabric().rows().verdict(conn.row()), Some(Verdict::Plain(_)))
-}
-
 fn is_late(conn: &Conn) -> bool {
     is_late_by(conn, Cycles::NONE)
 }
@@ -134,7 +129,7 @@ fn is_late_by(conn: &Conn, by: Cycles) -> bool {
 fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
     // TCP bytes from the server: it speaks TCP (a program without the library inherited the connection).
     if is_late && is_established(conn, fd) {
-        if !is_in_need(conn) && waits_to_be_accepted(fd) {
+        if waits_to_be_accepted(fd) {
             begin_to_wait(conn);
             return conn.phase();
         }
@@ -198,12 +193,6 @@ fn forget_server(conn: &Conn, end: &End) -> bool {
     is_news
 }
 
-/// Whether the program waits to write more than is written early: TCP would take it, accepted or not.
-fn is_in_need(conn: &Conn) -> bool {
-    conn.interest.tx_waiters.load(Ordering::Acquire) > 0
-        || End::of(conn).is_none_or(|end| !ready::has_space(conn, &end))
-}
-
 /// Whether no program has the server's socket yet: its process is busy, and answers when it comes to it. (It
 /// has no inode.)
 fn waits_to_be_accepted(fd: i32) -> bool {
@@ -258,60 +247,35 @@ fn registration_turn(conn: &Conn) -> Result<fabric::turn::Guard<'_>, Errno> {
 pub(crate) fn retract(conn: &Conn, fd: i32, reason: Reason) -> Phase {
     match fabric().rows().decide(conn.row(), Side::Client, Verdict::Plain(reason)) {
         Verdict::Smc => became_smc(conn, fd),
-        Verdict::Plain(_) => become_plain(conn, fd),
+        Verdict::Plain(_) => become_plain(conn),
     }
 }
 
-/// The verdict is PLAIN: early bytes go out first, then the socket is libc's.
-fn become_plain(conn: &Conn, fd: i32) -> Phase {
-    let Some(end) = End::of(conn) else { return conn.phase() };
-    if give_up(conn, &end, fd) {
-        if let Ok(_turn) = registration_turn(conn) {
+/// The verdict is PLAIN: the socket is libc's.
+fn become_plain(conn: &Conn) -> Phase {
+    let is_news = {
+        // Several threads may see the answer at once; one of them does the work.
+        let Ok(_turn) = registration_turn(conn) else { return conn.phase() };
+        let is_news = conn.phase() == Phase::Intent;
+        if is_news {
+            conn.transition(Event::Refused);
+            watch::intent_ended();
+            far::forget(conn.row(), conn.cookie());
             records::convert(conn);
         }
-        // Sleepers of this process look again and go to libc.
-        if conn.interest.has_blocked(Ordering::Acquire) {
-            doorbell::kick(conn, &end);
-        }
+        is_news
+    };
+    if is_news && let Some(Verdict::Plain(reason)) = fabric().rows().verdict(conn.row()) {
+        fabric().stays_by_verdict(Side::Client, reason);
+    }
+    // Sleepers of this process look again and go to libc.
+    if is_news
+        && conn.interest.has_blocked(Ordering::Acquire)
+        && let Some(end) = End::of(conn)
+    {
+        doorbell::kick(conn, &end);
     }
     conn.phase()
-}
-
-/// Moves to TCP; whether that was news, of which registrations and sleepers are to be told.
-fn give_up(conn: &Conn, end: &End, fd: i32) -> bool {
-    // Writers of other threads wait here until the early bytes are out, and find the new phase then.
-    let Ok(mut turn) = end.send_turn(conn, true) else { return false };
-    let is_news = conn.phase() == Phase::Intent;
-    if is_news {
-        flush(&mut turn, end, fd);
-        conn.transition(Event::Refused);
-        watch::intent_ended();
-        far::forget(conn.row(), conn.cookie());
-        if let Some(Verdict::Plain(reason)) = fabric().rows().verdict(conn.row()) {
-            fabric().stays_by_verdict(Side::Client, reason);
-        }
-    }
-    is_news
-}
-
-/// Sends what the ring holds over TCP. At most [`ready::EARLY_MAX`] bytes, into a send buffer nobody has
-/// used.
-fn flush(turn: &mut shm::Sending<'_>, end: &End, fd: i32) {
-    end.outgoing.let_out();
-    let mut known = shm::RxCache::new();
-    let mut early = turn.take_back(end.outgoing, &mut known);
-    // (On the stack of whatever call finds out.)
-    let mut bytes = [0u8; 1024];
-    let mut left = 2 * ready::EARLY_MAX;
-    while left > 0
-        && let Ok(count @ 1..) = early.peek(0, bytes.as_mut_slice().into())
-    {
-        if !send_all(fd, &bytes[..count]) {
-            return;
-        }
-        let _ = early.discard(count);
-        left = left.saturating_sub(count);
-    }
 }
 
 pub(crate) fn send_all(fd: i32, mut bytes: &[u8]) -> bool {

@@ -241,7 +241,7 @@ fn welcome(view: &SlotView, own_cookie: u64, answer: Option<handshake::Answer>) 
         answer.send(view);
     }
     view.header().server_cookie.store(own_cookie, Release);
-    // A client that waits for the answer with a full early ring sleeps on its doorbell.
+    // A client that waits for the answer, since TCP takes no more, sleeps on its doorbell.
     if view.incoming(Side::Server).words().space_wait.0.take_ring().bell() {
         os::pipe::ring(view.bell(Side::Client));
     }

@@ -92,9 +92,13 @@ pub(crate) fn glance(fd: i32, sink: Sink<'_>, flags: i32) -> usize {
 }
 
 /// The stream has ended behind the bytes on TCP.
-pub(crate) fn note_end(conn: &Conn, end: &End) {
+pub(crate) fn note_end(conn: &Conn, end: &End, fd: i32) {
     if end.mine().closed.load(Shared::Relaxed) & ClosedBy::READ == 0 {
         ready::note_end(conn, end);
+    } else {
+        // (It may be by our own shutdown alone. Of a reset he is told as well.)
+        let told = poll::peek(fd, poll::bits::RDHUP);
+        ready::note_tcp(conn, end, fd, u32::from(told as u16));
     }
 }
 
@@ -143,6 +147,18 @@ pub(crate) fn is_back(end: &End, producer: &mut Producer<'_>) -> bool {
     }
 }
 
+/// The direction of a call that does not write goes back to the ring, if all that is on TCP was read. Whether
+/// it runs there now.
+#[cold]
+pub(crate) fn come_back(conn: &Conn, end: &End) -> bool {
+    if !conn.is(Phase::Smc) || !end.outgoing.is_caught_up() {
+        return false;
+    }
+    let Some(mut turn) = Sending::try_take(end.mine(), me()) else { return false };
+    let mut producer = turn.producer(end.outgoing, &conn.stream.tx_cache);
+    !end.outgoing.has_ended() || is_back(end, &mut producer)
+}
+
 /// From here on the bytes are on TCP. A reader that naps is woken, and looks there.
 pub(crate) fn open(end: &End, producer: &Producer<'_>) {
     if !end.outgoing.has_ended() {
@@ -184,7 +200,7 @@ pub(crate) fn look_after(conn: &Conn, end: &End) -> bool {
         watch::go_on(conn);
         return false;
     }
-    if ready::writes_outside(end) {
+    if ready::writes_outside(conn, end) {
         watch::go_on(conn);
         return true;
     }

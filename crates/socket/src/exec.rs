@@ -37,7 +37,7 @@ pub fn after_borrower_failed_to_exec() {
 }
 
 /// Before exec: a connection of which a descriptor goes on into the next program must be found there,
-/// whichever number it has then; one whose descriptors all end here is left to others. Early bytes go out;
+/// whichever number it has then; one whose descriptors all end here is left to others. Intents are given up;
 /// memory that is ours stays open. (What the server's side needs is the client's to keep.)
 pub fn before_exec() {
     settle::settle_everything();

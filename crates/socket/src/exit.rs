@@ -2,7 +2,7 @@
 
 use crate::conn::Conn;
 use crate::end::End;
-use crate::held::{connections, hold_index};
+use crate::held::hold_index;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::release::{has_other_holders, is_copy, leave_to_others};
@@ -11,28 +11,8 @@ use crate::{answer, closing, flag, push};
 use os::net;
 use sync::Ordering as Shared;
 
-/// Before abort(), which may yet return to the program by its handler: early bytes go out, and nothing else
-/// is given up.
-pub fn at_abort() {
-    for (fd, held) in connections() {
-        if held.phase() == Phase::Intent && !is_copy(&held) {
-            answer::retract(&held, fd, fabric::Reason::PEERDECL);
-        }
-    }
-}
-
-/// A thread ends by the system call itself, perhaps the last one, of which nobody else will hear: early bytes
-/// go out.
-pub fn before_thread_ends() {
-    for (fd, held) in connections() {
-        if held.phase() == Phase::Intent && !is_copy(&held) {
-            answer::retract(&held, fd, fabric::Reason::PEERDECL);
-        }
-    }
-}
-
-/// When the process ends on its own: early bytes go out, unread bytes are answered by RST. The kernel does
-/// the rest.
+/// When the process ends on its own: its intents are given up, unread bytes are answered by RST. The kernel
+/// does the rest.
 pub fn at_exit() {
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };

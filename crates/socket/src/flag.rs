@@ -127,6 +127,8 @@ flags! {
     LIMITED = 29;
     /// This process has changed what a set that others have as well asks of it.
     CHANGED_SETS = 30;
+    /// What it put into TCP last is held back there (MSG_MORE, TCP_CORK).
+    HELD_OUTSIDE = 31;
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ pub enum Phase {
     Listening = 1,
     /// The server's end, not used yet: the decision falls at its first use.
     Accepted = 2,
-    /// The client's end, offered and not answered: writes go into the ring, nothing goes to TCP.
+    /// The client's end, offered and not answered: writes go to TCP, and what comes there is the server's
+    /// refusal.
     Intent = 3,
     /// Shared memory.
     Smc = 4,

@@ -128,7 +128,7 @@ fn is_the_rings_business(entry: &PollFd) -> bool {
         conn.phase() == Phase::Smc
             && closed == [0, 0]
             && !conn.has(flag::TCP_ENDED | flag::RESET)
-            && !end.outgoing.has_ended()
+            && (!end.outgoing.has_ended() || detour::come_back(conn, end))
             && !end.incoming.has_ended()
     };
     let is_ours = || resolve(entry.fd).is_some_and(|(conn, end)| is_open(&conn, &end));
@@ -317,15 +317,14 @@ fn look_after(conn: &Conn, end: &End, slice_ms: i32) -> i32 {
 fn tcp_events(conn: &Conn, end: &End, events: i16) -> i16 {
     let mut wanted = events & bits::PRI;
     if conn.phase() == Phase::Intent {
-        // Until the answer TCP tells about the connect, and about a server that speaks TCP.
-        wanted |= events & (READ_SIDE | if conn.has(flag::ESTABLISHED) { 0 } else { WRITE_SIDE });
-        return wanted;
+        // Until the answer TCP tells about the connect, of room, and of a server that speaks TCP.
+        return wanted | events & (READ_SIDE | WRITE_SIDE);
     }
     // TCP bytes come after a move back to TCP, or from a peer that lies; the level tells which.
     if events & READ_SIDE != 0 {
         wanted |= bits::IN;
     }
-    if ready::writes_outside(end) {
+    if ready::writes_outside(conn, end) {
         wanted |= events & WRITE_SIDE;
     }
     // Also who asks for nothing is told of a reset, and a killed peer shows as FIN first.

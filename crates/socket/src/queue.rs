@@ -24,7 +24,13 @@ pub fn unacknowledged(fd: i32) -> Option<usize> {
     let taken = ring.size() - ring.size() / 3;
     let held = ring.unread().ok()?.saturating_sub(ring.used().ok()?);
     let outside = if ring.has_ended() { net::queued_bytes(fd) } else { 0 };
-    Some(ring.used().ok()?.saturating_sub(taken) + held + outside)
+    // (A writer that waits until what it began with on TCP was read, too, has something in the queue.)
+    let is_stopped = ring.has_ended()
+        && !ring.has_ended_for_good()
+        && ring.left_to_begin_with() == 0
+        && !ring.is_caught_up();
+    let begun = if is_stopped { ring.begun_with().min(ring.size()) } else { 0 };
+    Some((ring.used().ok()? + begun).saturating_sub(taken) + held + outside)
 }
 
 /// TCP_INQ was set on some socket.

@@ -13,10 +13,6 @@ use shm::{ClosedBy, Side};
 use sync::Ordering;
 use sync::Ordering as Shared;
 
-/// Most bytes written before the server has answered: what a fresh TCP send buffer surely takes if it never
-/// does.
-pub(crate) const EARLY_MAX: usize = 16 * 1024;
-
 /// Whether the ring has `wanted` bytes for a reader, or the next ones are libc's to read. (Others on TCP the
 /// kernel tells of.) The reader's cache is left alone: it belongs to whoever has the turn.
 #[inline]
@@ -71,7 +67,7 @@ pub(crate) fn is_on_tcp_for_good(end: &End) -> bool {
 #[inline]
 pub(crate) fn has_space(conn: &Conn, end: &End) -> bool {
     let Ok(free) = end.outgoing.free() else { return true };
-    if conn.is(Phase::Intent) || conn.has(flag::LIMITED) || end.outgoing.has_ended() {
+    if conn.has(flag::LIMITED) || end.outgoing.has_ended() {
         return has_special_space(conn, end, free);
     }
     free >= end.outgoing.size() / 3
@@ -85,8 +81,6 @@ fn has_special_space(conn: &Conn, end: &End, free: usize) -> bool {
     } else if conn.has(flag::LIMITED) {
         let limit = limit(end);
         free >= size / 3 && (size - free).saturating_add(limit / 3) <= limit
-    } else if conn.is(Phase::Intent) {
-        free + EARLY_MAX > size
     } else {
         free >= size / 3
     }
@@ -133,15 +127,26 @@ pub(crate) fn limit(end: &End) -> usize {
     }
 }
 
-/// Whether a writer gets on where the kernel tells of room: its direction is on TCP, and the reader rests.
-pub(crate) fn writes_outside(end: &End) -> bool {
-    end.outgoing.has_ended() && (end.outgoing.has_ended_for_good() || resting::is_known(end))
+/// Whether a writer gets on where the kernel tells of room: its direction is on TCP, and the reader rests, or
+/// has hardly begun.
+#[inline]
+pub(crate) fn writes_outside(conn: &Conn, end: &End) -> bool {
+    end.outgoing.has_ended() && goes_on_outside(conn, end)
+}
+
+#[cold]
+fn goes_on_outside(conn: &Conn, end: &End) -> bool {
+    conn.is(Phase::Intent)
+        || conn.has(flag::HELD_OUTSIDE)
+        || end.outgoing.left_to_begin_with() > 0
+        || end.outgoing.has_ended_for_good()
+        || resting::is_known(end)
 }
 
 /// Whether a writer gets on: there is space, or an error to be told.
 #[inline]
 pub(crate) fn may_write(conn: &Conn, end: &End) -> bool {
-    has_space(conn, end) || (is_peer_gone(conn, end) && !writes_outside(end))
+    has_space(conn, end) || (is_peer_gone(conn, end) && !writes_outside(conn, end))
 }
 
 /// What lies in the ring will never be read. TCP's answer to such bytes is a reset, and one byte on the TCP
@@ -258,7 +263,7 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     } else if has_input(conn, end, fd) {
         level |= bits::IN | bits::RDNORM;
     }
-    if closed & ClosedBy::WRITE != 0 || may_write(conn, end) || has_space_outside(end, fd) {
+    if closed & ClosedBy::WRITE != 0 || may_write(conn, end) || has_space_outside(conn, end, fd) {
         level |= bits::OUT | bits::WRNORM;
     }
     level |= told_of_gone_peer(conn, end, fd);
@@ -269,8 +274,8 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
 }
 
 /// Whether what is written goes to TCP, and that has room.
-fn has_space_outside(end: &End, fd: i32) -> bool {
-    writes_outside(end) && os::poll::peek(fd, os::poll::bits::OUT) & os::poll::bits::OUT != 0
+fn has_space_outside(conn: &Conn, end: &End, fd: i32) -> bool {
+    writes_outside(conn, end) && os::poll::peek(fd, os::poll::bits::OUT) & os::poll::bits::OUT != 0
 }
 
 /// What the kernel says of a connection whose peer is gone with bytes of ours unread: an error, and that it

@@ -22,7 +22,7 @@ use sync::Ordering as Shared;
 #[inline(always)]
 pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
     if !conn.is(Phase::Smc) {
-        return if is_full_early(conn, events) { events & !WRITE_SIDE } else { events };
+        return events;
     }
     let hangup = match events {
         _ if events & (READ_SIDE | WRITE_SIDE) == 0 => 0,
@@ -49,17 +49,8 @@ fn room_outside(conn: &Conn, events: u32) -> u32 {
 
 #[cold]
 fn told_outside(conn: &Conn, events: u32) -> u32 {
-    let has_room = End::of(conn).is_some_and(|end| ready::writes_outside(&end));
+    let has_room = End::of(conn).is_some_and(|end| ready::writes_outside(conn, &end));
     if has_room { events & WRITE_SIDE } else { 0 }
-}
-
-/// Whether TCP's readiness to write says nothing: a client has written all that it may before the answer.
-/// What becomes of it, the verdict tells, with which records are made anew.
-fn is_full_early(conn: &Conn, events: u32) -> bool {
-    conn.is(Phase::Intent)
-        && events & FLAGS == 0
-        && conn.has(flag::ESTABLISHED)
-        && End::of(conn).is_some_and(|end| !ready::has_space(conn, &end))
 }
 
 fn bell_events(events: u32) -> u32 {

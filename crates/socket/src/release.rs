@@ -54,7 +54,7 @@ pub(crate) fn are_others_dead(conn: &Conn, end: &End) -> bool {
     !conn.has(flag::UNCOUNTED) && others > 0 && fabric().members().were_others(end.mine(), others)
 }
 
-/// Whether another process published the intent: it will answer for the early bytes, and may have use for
+/// Whether another process published the intent: it will see the answer, and may have use for
 /// shared memory yet. (Counting holders would not do: children that were killed are counted for ever.)
 pub(crate) fn is_copy(conn: &Conn) -> bool {
     let Some(row) = fabric().rows().row(conn.row()) else { return false };

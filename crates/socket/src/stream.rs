@@ -26,7 +26,7 @@ use crate::detour;
 use crate::end::{End, ON_TCP};
 use crate::held::Held;
 use crate::phase::Phase;
-use crate::ready::{self, EARLY_MAX};
+use crate::ready;
 use crate::rest::Rest;
 use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
@@ -265,9 +265,13 @@ impl Receive<'_> {
                 .min(sink.len());
             self.got += seen;
             let is_behind = seen < sink.len() && self.end.incoming.has_ended();
-            if is_behind && self.end.incoming.used() == Ok(from + seen) {
-                // TCP shows its first bytes only, so they go into one buffer.
-                return self.peek_outside(&mut consumer, sink.after(seen), from + seen);
+            if is_behind
+                && let Ok(in_ring) = self.end.incoming.used()
+                && (in_ring == 0 || in_ring == from + seen)
+            {
+                // TCP shows its first bytes only, so they go into one buffer. (From SO_PEEK_OFF on, which is
+                // the kernel's to count where the ring has nothing.)
+                return self.peek_outside(&mut consumer, sink.after(seen), in_ring);
             }
         }
         Ok(())
@@ -310,10 +314,14 @@ impl Receive<'_> {
         if !may_wait {
             return self.leave(Outcome::Fail(Errno::EAGAIN));
         }
-        // (A look at the ring says nothing of TCP, and one at TCP is a system call, as a sleep is.)
         let wish =
             if self.flags & msg::PEEK != 0 { Wish::Peek(self.wanted()) } else { Wish::Data(self.wanted()) };
-        if !is_outside && wait::spin(self.conn, &self.end, wish) {
+        if self.end.outgoing.has_ended() {
+            // (Who waits here wakes sooner where nothing is on TCP.)
+            detour::come_back(self.conn, &self.end);
+        }
+        // (What is on TCP and cannot be read yet is the kernel's to tell of.)
+        if (!is_outside || self.end.incoming.is_caught_up()) && wait::spin(self.conn, &self.end, wish) {
             return Step::Retry;
         }
         let fd = self.fd;
@@ -624,7 +632,8 @@ impl<'c> Transmit<'c> {
         rest: &mut Rest<S, impl Iterator<Item = S>>,
         total: usize,
     ) -> Result<bool, Outcome> {
-        if self.conn.phase() == Phase::Intent && !answer::is_established(self.conn, self.fd) {
+        let is_early = self.conn.phase() == Phase::Intent;
+        if is_early && !answer::is_established(self.conn, self.fd) {
             return Ok(false);
         }
         let is_behind = afterwards::any() && self.is_behind();
@@ -640,25 +649,20 @@ impl<'c> Transmit<'c> {
                     return Err(self.leave_for_afterwards(next, refused));
                 }
             };
-        // Asked again with the turn taken: the flush of early bytes takes it too, and ends the phase.
+        // Asked again with the turn taken: whoever had it may have ended the phase.
         if !matches!(self.conn.phase(), Phase::Smc | Phase::Intent) {
-            return Err(Outcome::Forward);
-        }
-        if self.conn.phase() == Phase::Intent && answer::is_refused(self.conn) {
-            // By another process that has a copy, and flushed what was early: what came later would be
-            // flushed by nobody.
-            drop(turn);
-            answer::refresh(self.conn, self.fd);
             return Err(Outcome::Forward);
         }
         let has_listened = straight::has_listened(self.conn, &self.end);
         straight::note_listened(self.conn, &self.end);
-        if !has_listened || self.conn.has(flag::TCP_ENDED) {
+        // (Before the answer TCP says itself what is wrong.)
+        if !is_early && (!has_listened || self.conn.has(flag::TCP_ENDED)) {
             ready::ask_for_peer(self.conn, &self.end, self.fd);
         }
         self.check_open()?;
         let mut producer = turn.producer(self.end.outgoing, &self.conn.stream.tx_cache);
-        let is_outside = self.end.outgoing.has_ended() && !detour::is_back(&self.end, &mut producer);
+        let is_outside =
+            self.end.outgoing.has_ended() && (is_early || !detour::is_back(&self.end, &mut producer));
         if is_outside || !self.fits_as_one(&mut producer, total)? {
             return self.overflow(&mut turn, &mut *rest, total);
         }
@@ -707,10 +711,6 @@ impl<'c> Transmit<'c> {
         if self.sent > 0 || self.end.is_nonblocking() || self.flags & msg::DONTWAIT != 0 {
             return Ok(true);
         }
-        if self.conn.phase() == Phase::Intent {
-            // Whole or not at all: should the answer be TCP, the call goes to libc as it came.
-            return Ok(total <= self.allowance()?);
-        }
         if total > self.end.outgoing.size() / 3 {
             return Ok(true);
         }
@@ -720,15 +720,13 @@ impl<'c> Transmit<'c> {
         producer.has_room(total).map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
     }
 
-    /// How much may be written now: early bytes are few, so that they fit a TCP send buffer if it comes to
-    /// that.
+    /// How much may be written now.
     #[inline]
     fn allowance(&self) -> Result<usize, Outcome> {
-        let most = match self.conn.phase() {
-            Phase::Intent => EARLY_MAX,
-            _ if self.conn.has(flag::LIMITED) => ready::limit(&self.end),
-            _ => return Ok(usize::MAX),
-        };
+        if !self.conn.has(flag::LIMITED) {
+            return Ok(usize::MAX);
+        }
+        let most = ready::limit(&self.end);
         let used = self.end.outgoing.unread();
         used.map(|used| most.saturating_sub(used))
             .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
@@ -740,9 +738,8 @@ impl<'c> Transmit<'c> {
         let may_wait = self.may_wait();
         if self.conn.phase() == Phase::Intent {
             match answer::refresh(self.conn, self.fd) {
-                Phase::Smc => return Step::Retry,
-                Phase::Plain => return self.leave(Outcome::Forward),
-                _ => {}
+                Phase::Intent => {}
+                _ => return Step::Retry,
             }
             if may_wait && !self.conn.has(flag::ESTABLISHED) {
                 return self.await_connect();

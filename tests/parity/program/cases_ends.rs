@@ -78,7 +78,7 @@ fn table(cx: &mut Cx, ends: &[&[&str]], calls: &[&'static str]) {
 }
 
 fn row(role: Role, end: &[String], state: &str, call: &str) -> String {
-    let mut cx = Cx::start(role);
+    let mut cx = Cx::start(role, false);
     let pair = cx.warm();
     prepare(&mut cx, pair, state);
     let does_wait = call.starts_with("in_");

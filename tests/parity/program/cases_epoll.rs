@@ -406,6 +406,7 @@ fn level_before_connect(cx: &mut Cx) {
     cx.peer("close 9");
     say!("end {}", ep_show(ep, 3000));
     cx.watch(fd);
+    cx.wrote_early(16);
 }
 
 /// A socket that goes into a set first and becomes a listener.

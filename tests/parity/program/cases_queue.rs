@@ -109,6 +109,7 @@ fn accepted_late(cx: &mut Cx) {
     std::thread::sleep(Duration::from_millis(3500));
     let s = sys::accept(l).expect("accept") as Fd;
     cx.watch(s);
+    cx.wrote_early(5);
     let mut buf = [0u8; 9];
     let r = sys::recv(s, &mut buf[..5], libc::MSG_WAITALL);
     say!("read -> {}", got(r, &buf));
@@ -126,6 +127,7 @@ fn listener_reopened(cx: &mut Cx) {
         cx.ask(&format!("connect {id} {port}"));
         let s = sys::accept(l).expect("accept") as Fd;
         cx.watch(s);
+        cx.wrote_early(5);
         cx.peer(&format!("send {id} hello"));
         let mut buf = [0u8; 5];
         let r = sys::recv(s, &mut buf, libc::MSG_WAITALL);

@@ -85,6 +85,7 @@ fn first_uses(cx: &mut Cx) {
         cx.ask(&format!("send {id} answer"));
         within("read of the answer", LARGE, fd, |fd| _ = sys::read(fd, &mut [0; 9]));
         cx.watch(fd);
+        cx.wrote_early(5);
     }
     let l = sys::tcp_listener(0);
     sys::bind(l, 0).expect("bind");
@@ -96,6 +97,7 @@ fn first_uses(cx: &mut Cx) {
         within("accept", LARGE, l, |fd| s.set(sys::accept(fd).map_or(-1, |fd| fd as Fd)));
         within("first read", HANDSHAKE, s.get(), |fd| _ = sys::read(fd, &mut [0; 9]));
         cx.watch(s.get());
+        cx.wrote_early(5);
         sys::write(s.get(), b"answer").expect("write");
         cx.ask(&format!("recv {id} 9"));
     }

@@ -56,6 +56,7 @@ fn accepted(cx: &mut Cx, l: Fd) -> Fd {
 
 fn exchange(cx: &mut Cx, fd: Fd) {
     cx.watch(fd);
+    cx.wrote_early(5);
     say!("write -> {}", show(sys::write(fd, b"hello")));
     cx.peer("recv 7 9");
     cx.peer("send 7 answer");

@@ -39,6 +39,10 @@ pub(crate) struct Cx {
     peer_port: Option<u16>,
     next: u32,
     watched: Option<Fd>,
+    /// The server's end looks at a connection before the client writes: that goes by TCP.
+    is_looked_at: bool,
+    /// What the watched connection's client wrote before the server's end looked.
+    early: usize,
 }
 
 /// A line of the transcript.
@@ -48,7 +52,7 @@ macro_rules! say {
 pub(crate) use say;
 
 impl Cx {
-    pub(crate) fn start(role: Role) -> Cx {
+    pub(crate) fn start(role: Role, is_looked_at: bool) -> Cx {
         let mut command = Command::new("/proc/self/exe");
         command.arg("--peer").stdin(Stdio::piped()).stdout(Stdio::piped());
         match std::env::var("PARITY_PEER_PRELOAD") {
@@ -59,7 +63,18 @@ impl Cx {
         let mut child = command.spawn().expect("start the peer");
         let to = child.stdin.take().expect("peer stdin");
         let from = BufReader::new(child.stdout.take().expect("peer stdout"));
-        Cx { role, child, to, from, listener: None, peer_port: None, next: 0, watched: None }
+        Cx {
+            role,
+            child,
+            to,
+            from,
+            listener: None,
+            peer_port: None,
+            next: 0,
+            watched: None,
+            is_looked_at,
+            early: 0,
+        }
     }
 
     /// Has the puppet do something; its answer is not part of the transcript.
@@ -104,6 +119,11 @@ impl Cx {
             }
         };
         self.watched = Some(fd);
+        match self.role {
+            _ if !self.is_looked_at => {}
+            Role::Client => drop(self.ask(&format!("poll {id} {} 0", libc::POLLIN))),
+            Role::Server => drop(sys::poll1(fd, libc::POLLIN, 0)),
+        }
         Pair { fd, id }
     }
 
@@ -144,10 +164,15 @@ impl Cx {
         self.watched = Some(fd);
     }
 
+    /// The client of the watched connection has written so much before the server's end looked.
+    pub(crate) fn wrote_early(&mut self, bytes: usize) {
+        self.early = bytes;
+    }
+
     /// Ends the puppet and reports, as a remark, what the kernel's TCP carried.
     pub(crate) fn finish(self) {
         if let Some((received, acked)) = self.watched.and_then(sys::tcp_bytes) {
-            println!("#tcp received={received} acked={acked}");
+            println!("#tcp received={received} acked={acked} early={}", self.early);
         }
         println!("done");
         self.end_quietly();

@@ -12,6 +12,7 @@ mod cases_close;
 mod cases_control;
 mod cases_data;
 mod cases_dissolve;
+mod cases_early;
 mod cases_end;
 mod cases_ends;
 mod cases_epoll;
@@ -89,6 +90,7 @@ fn all() -> Vec<Case> {
         cases_filter::CASES,
         cases_options::CASES,
         cases_overflow::CASES,
+        cases_early::CASES,
         cases_values::CASES,
         cases_pointers::CASES,
         cases_locks::CASES,
@@ -129,7 +131,7 @@ fn run(name: &str, role: Role) {
         eprintln!("parity-case: no case named {name}");
         std::process::exit(2);
     };
-    let mut cx = Cx::start(role);
+    let mut cx = Cx::start(role, case.shm);
     (case.run)(&mut cx);
     cx.finish();
 }

@@ -105,6 +105,8 @@ fn act(verb: &str, fd: Fd, rest: &[&str]) -> String {
         }
         ("poll", [events, ms]) => sys::poll1(fd, number(events) as i16, number(ms) as i32),
         ("copy", []) => leave_a_copy(),
+        ("plain", [n]) => crate::cases_early::read_by_plain_program(fd, number(n)),
+        ("starved", [n]) => crate::cases_early::read_without_descriptors(fd, number(n)),
         ("queued", []) => sys::queued(fd).to_string(),
         ("close", []) => show(sys::close(fd)),
         _ => format!("what is '{verb} {rest:?}'"),

@@ -216,10 +216,14 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("stall."),
     },
     Mend {
-        name: "early-bytes-at-abort",
-        without: "what a client wrote before the server's first look is lost by abort()",
-        edits: &[edit("crates/preload/src/passed_on.rs", "        socket::exit::at_abort();\n", "")],
-        test: Test::Parity("end.early_abort"),
+        name: "a-client-begins-on-tcp",
+        without: "what a client writes before the server's first look waits for that look",
+        edits: &[edit(
+            "crates/shm/src/layout.rs",
+            "        self.rings[Side::Client as usize].begin_on_tcp();\n",
+            "",
+        )],
+        test: Test::Parity("early.a_write_that_may_not_wait"),
     },
     Mend {
         name: "handler-within-a-write",

@@ -347,7 +347,7 @@ fn arm(registration: &Registration) -> bool {
 fn watch_reader(conn: &Conn, end: &End, registration: &Registration, awaits_space: bool) {
     let is_level = registration.events() & bits::ET == 0;
     let is_full = (awaits_space || is_level) && !ready::may_write(conn, end);
-    if is_full && detour::may_overflow(conn) && !ready::writes_outside(end) {
+    if is_full && detour::may_overflow(conn) && !ready::writes_outside(conn, end) {
         resting::note_full(end);
         watch::stall(conn);
     }

@@ -37,8 +37,10 @@ pub fn space(fd: i32, wanted: usize) -> usize {
     let Some(conn) = in_use(fd) else { return 0 };
     let Some(end) = End::of(&conn) else { return 0 };
     let space = match conn.phase() {
-        Phase::Intent => end.outgoing.unread().map_or(0, |used| ready::EARLY_MAX.saturating_sub(used)),
-        _ if end.outgoing.has_ended() && !end.outgoing.is_caught_up() => super::overflow::room(&end, fd),
+        Phase::Intent => super::overflow::room(&conn, &end, fd),
+        _ if end.outgoing.has_ended() && !end.outgoing.is_caught_up() => {
+            super::overflow::room(&conn, &end, fd)
+        }
         _ if conn.has(flag::LIMITED) => {
             end.outgoing.unread().map_or(0, |used| ready::limit(&end).saturating_sub(used))
         }

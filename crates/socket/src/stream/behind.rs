@@ -26,7 +26,7 @@ impl Transmit<'_> {
         outcome == Outcome::Forward
             && self.sent > 0
             && self.may_wait()
-            && self.end.outgoing.has_ended_for_good()
+            && (self.end.outgoing.has_ended_for_good() || self.conn.phase() == Phase::Plain)
     }
 
     /// Sends the rest over TCP. (A signal, an error and the end of its time leave it at what was sent.)

@@ -51,12 +51,16 @@ impl Receive<'_> {
         match detour::read(&self.end, consumer, self.fd, sink, self.flags, self.got == 0) {
             Found::Nothing => Ok(0),
             Found::Bytes(count) => {
+                self.conn.note_quiet_tcp();
                 self.got += count;
                 Ok(count)
             }
             Found::End => {
-                detour::note_end(self.conn, &self.end);
-                Err(self.ended())
+                detour::note_end(self.conn, &self.end, self.fd);
+                Err(match self.ended() {
+                    Outcome::Forward => Outcome::Done(0),
+                    outcome => outcome,
+                })
             }
             Found::Failed(errno) => {
                 detour::note_error(self.conn, errno);

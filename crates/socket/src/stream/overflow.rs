@@ -4,6 +4,7 @@
 use super::{Step, Transmit};
 use crate::conn::Conn;
 use crate::end::End;
+use crate::phase::Phase;
 use crate::rest::Rest;
 use crate::wait::spin_until;
 use crate::{Outcome, detour, doorbell, flag, home, ready, records, resting, watch};
@@ -26,23 +27,39 @@ impl Transmit<'_> {
         rest: &mut Rest<S, impl Iterator<Item = S>>,
         total: usize,
     ) -> Result<bool, Outcome> {
-        if !self.overflows {
+        let most = self.allowed_outside();
+        if most == 0 {
             return Ok(false);
         }
         let producer = turn.producer(self.end.outgoing, &self.conn.stream.tx_cache);
         detour::open(&self.end, &producer);
-        self.push_outside(&producer, rest, total)
+        self.push_outside(&producer, rest, total.min(self.sent.saturating_add(most)))?;
+        Ok(self.sent == total)
+    }
+
+    /// How many bytes may go to TCP now: any number before the answer, where the reader rests, or behind what
+    /// is held back there; as many as the ring would have taken while the reader has not read the first.
+    fn allowed_outside(&self) -> usize {
+        let is_there = self.end.outgoing.has_ended();
+        match self.conn.phase() {
+            _ if self.overflows => usize::MAX,
+            Phase::Intent if is_there => usize::MAX,
+            _ if is_there && self.conn.has(flag::HELD_OUTSIDE) => usize::MAX,
+            _ if is_there => self.end.outgoing.left_to_begin_with(),
+            _ => 0,
+        }
     }
 
     fn push_outside<S: Supply>(
         &mut self,
         producer: &Producer<'_>,
         rest: &mut Rest<S, impl Iterator<Item = S>>,
-        total: usize,
-    ) -> Result<bool, Outcome> {
-        while self.sent < total {
-            let Some(source) = rest.next_part() else { return Ok(true) };
-            match detour::send(producer, self.fd, source, self.flags) {
+        until: usize,
+    ) -> Result<(), Outcome> {
+        self.note_held_outside();
+        while self.sent < until {
+            let Some(source) = rest.next_part() else { break };
+            match detour::send(producer, self.fd, source.first(until - self.sent), self.flags) {
                 Ok(0) => return Err(Outcome::Done(self.sent)),
                 Ok(count) => {
                     rest.done(source, count);
@@ -50,13 +67,24 @@ impl Transmit<'_> {
                 }
                 Err(Errno::EAGAIN | Errno::EINTR) => {
                     self.is_tcp_full = true;
-                    resting::note_tcp_full(&self.end);
-                    return Ok(false);
+                    if self.overflows {
+                        resting::note_tcp_full(&self.end);
+                    }
+                    break;
                 }
                 Err(errno) => return Err(self.failed_outside(errno)),
             }
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// What TCP holds back comes out with what follows it there, or late.
+    fn note_held_outside(&self) {
+        if self.holds {
+            self.conn.mark(flag::HELD_OUTSIDE);
+        } else if self.conn.has(flag::HELD_OUTSIDE) {
+            self.conn.unmark(flag::HELD_OUTSIDE);
+        }
     }
 
     /// TCP refuses. An error that comes after bytes were taken is the next call's to tell.
@@ -112,7 +140,7 @@ impl Transmit<'_> {
     /// Polls and sets that wait until this socket can be written to: the kernel tells of room on TCP, and a
     /// tick of a reader that rests.
     fn note_for_waits(&self) {
-        if ready::writes_outside(&self.end) {
+        if ready::writes_outside(self.conn, &self.end) {
             records::tell_outside(self.conn);
         } else if detour::may_overflow(self.conn) && !ready::may_write(self.conn, &self.end) {
             resting::note_full(&self.end);
@@ -134,8 +162,8 @@ pub(super) fn note_stall(conn: &Conn, end: &End) {
 }
 
 /// What TCP surely takes where it says that it has room.
-pub(super) fn room(end: &End, fd: i32) -> usize {
+pub(super) fn room(conn: &Conn, end: &End, fd: i32) -> usize {
     const SURE: usize = 4096;
-    let has_room = ready::writes_outside(end) && os::poll::peek(fd, os::poll::bits::OUT) != 0;
+    let has_room = ready::writes_outside(conn, end) && os::poll::peek(fd, os::poll::bits::OUT) != 0;
     if has_room { SURE } else { 0 }
 }

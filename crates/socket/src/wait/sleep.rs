@@ -88,7 +88,7 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
             push::note_held(end);
             end.incoming.used().map_or(true, |used| used >= wanted) || end.is_read_by_libc()
         }
-        // Before the server's answer nobody makes space: the answer itself is what a writer waits for.
+        // Before the server's answer TCP alone tells of room.
         Wish::Space | Wish::Outside => {
             conn.phase() != Phase::Intent
                 && (ready::may_write(conn, end)
@@ -208,7 +208,11 @@ pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
         None => false,
     };
     let is_answered = || conn.phase() == Phase::Intent && is_answered();
-    spin_for(conn, 1, || (is_granted(conn, end, wish) || is_answered()).then_some(())).is_some()
+    // (The peer says what it puts there.)
+    let is_outside = !wish.is_to_write() && end.incoming.is_at_end();
+    let has_come_outside = || is_outside && !end.incoming.is_caught_up();
+    spin_for(conn, 1, || (is_granted(conn, end, wish) || is_answered() || has_come_outside()).then_some(()))
+        .is_some()
 }
 
 /// One sleep on a doorbell and a TCP socket, or on the doorbell alone where the socket has an error to tell

@@ -1,0 +1,184 @@
+//! What a client writes before the server's end has looked at the connection: over TCP it is the server's
+//! kernel's by then, whoever reads it, and whenever the client makes its next call.
+
+use crate::context::{Case, Cx, Pair, Role, digest, fill, got, pattern, read_all, say, settle, write_all};
+use isthmus_tests::sys::{self, Fd, ep_add, ep_show, poll1, show};
+use libc::{EPOLLET, EPOLLOUT, MSG_DONTWAIT, MSG_MORE, MSG_PEEK, MSG_WAITALL, POLLIN, POLLOUT};
+use std::process::Command;
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("early.a_plain_program_reads", a_plain_program_reads),
+    case("early.server_without_descriptors", server_without_descriptors),
+    case("early.a_write_that_may_not_wait", a_write_that_may_not_wait),
+    case("early.a_write_that_nobody_reads", a_write_that_nobody_reads),
+    case("early.pieces", pieces),
+    case("early.edge_writer", edge_writer),
+    case("early.held_back", held_back),
+    case("early.shown_and_counted", shown_and_counted),
+    case("early.half_close", half_close),
+    case("early.one_thread_has_both_ends", one_thread_has_both_ends),
+];
+
+/// What a program without the library reads from `fd`, if that is there within three seconds.
+pub(crate) fn read_by_plain_program(fd: Fd, bytes: usize) -> String {
+    let stdin = sys::owned(sys::dup(fd).expect("dup") as Fd);
+    let mut command = Command::new("/usr/bin/timeout");
+    command
+        .args(["3", "head", "-c", &bytes.to_string()])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(stdin);
+    command.output().map_or_else(|why| why.to_string(), |read| digest(&read.stdout))
+}
+
+/// What a process reads from `fd` that can open nothing more, if that is there within three seconds.
+pub(crate) fn read_without_descriptors(fd: Fd, bytes: usize) -> String {
+    let (out, into) = sys::pipe(libc::O_CLOEXEC);
+    let pid = sys::fork(|| {
+        sys::limit_fds_for_good(0);
+        sys::set_timeout(fd, libc::SO_RCVTIMEO, 3000).expect("a time limit");
+        let mut buf = vec![0; bytes];
+        let read = got(sys::recv(fd, &mut buf, MSG_WAITALL), &buf);
+        let _ = sys::write(into, read.as_bytes());
+        0
+    });
+    let mut buf = [0; 99];
+    sys::wait(pid);
+    let read = sys::read(out, &mut buf)
+        .map_or("nothing".into(), |count| String::from_utf8_lossy(&buf[..count]).into());
+    for end in [out, into] {
+        sys::close(end).expect("close");
+    }
+    read
+}
+
+/// The client writes, and then makes no call on any socket; the server's end does something.
+fn server_reads(cx: &mut Cx, verb: &str, reads: fn(Fd, usize) -> String) {
+    let p = cx.pair();
+    if cx.role == Role::Client {
+        say!("write -> {}", show(sys::write(p.fd, b"hello")));
+        cx.peer(&format!("{verb} {} 5", p.id));
+    } else {
+        cx.peer(&format!("send {} hello", p.id));
+        say!("{verb}: {}", reads(p.fd, 5));
+    }
+}
+
+fn a_plain_program_reads(cx: &mut Cx) {
+    server_reads(cx, "plain", read_by_plain_program);
+}
+
+fn server_without_descriptors(cx: &mut Cx) {
+    server_reads(cx, "starved", read_without_descriptors);
+}
+
+fn exchange(cx: &mut Cx, p: &Pair) {
+    cx.peer(&format!("send {} answer", p.id));
+    say!("read {}", read_all(p.fd, 6));
+    say!("write -> {}", show(sys::write(p.fd, b"and back")));
+    cx.peer(&format!("recvn {} 8", p.id));
+}
+
+fn a_write_that_may_not_wait(cx: &mut Cx) {
+    const MUCH: usize = 1_000_000;
+    let p = cx.pair();
+    let taken = sys::send(p.fd, &pattern(MUCH), MSG_DONTWAIT).expect("room");
+    say!("more than a fresh send buffer: {}", taken > 100_000);
+    say!("more, in the end: {}", fill(p.fd) > 0 || taken == MUCH);
+}
+
+fn a_write_that_nobody_reads(cx: &mut Cx) {
+    const MUCH: usize = 1_000_000;
+    let p = cx.pair();
+    sys::set_timeout(p.fd, libc::SO_SNDTIMEO, 500).expect("a time limit");
+    say!("write -> {}", show(sys::write(p.fd, &pattern(MUCH))));
+    cx.peer(&format!("recvn {} {MUCH}", p.id));
+    exchange(cx, &p);
+}
+
+/// Small ones, none of which may wait, before the server's end has looked, and after it has: nobody has read
+/// the first yet.
+fn pieces(cx: &mut Cx) {
+    let p = cx.pair();
+    let send = |bytes: &[u8]| show(sys::send(p.fd, bytes, MSG_DONTWAIT));
+    say!("{} {}", send(b"one"), send(b"two"));
+    cx.peer(&format!("poll {} {POLLIN} 1000", p.id));
+    say!("{} {}", send(b"three"), poll1(p.fd, POLLOUT, 0));
+    say!("{} {}", send(b"four"), send(&[b'x'; 60_000]));
+    cx.peer(&format!("recvn {} 15", p.id));
+    cx.peer(&format!("recvn {} 60000", p.id));
+    exchange(cx, &p);
+}
+
+/// No room before anybody has looked; the edge comes with it.
+fn edge_writer(cx: &mut Cx) {
+    let p = cx.pair();
+    sys::nonblocking(p.fd, true);
+    let ep = sys::epoll();
+    ep_add(ep, p.fd, EPOLLOUT | EPOLLET, 1).expect("add");
+    say!("room {}", ep_show(ep, 1000));
+    let sent = fill(p.fd);
+    say!("full {}", ep_show(ep, 20));
+    cx.tell(&format!("recvn {} {sent}", p.id));
+    say!("room {}", ep_show(ep, 3000));
+    let _ = cx.answer();
+    sys::nonblocking(p.fd, false);
+    exchange(cx, &p);
+}
+
+/// The answer comes between what is held back and what it waits for.
+fn held_back(cx: &mut Cx) {
+    let p = cx.pair();
+    for text in [b"one ", b"two "] {
+        say!("more -> {}", show(sys::send(p.fd, text, MSG_MORE)));
+        cx.ask(&format!("poll {} {POLLIN} 0", p.id));
+    }
+    say!("send -> {}", show(sys::send(p.fd, b"three", MSG_DONTWAIT)));
+    cx.peer(&format!("recvn {} 13", p.id));
+    exchange(cx, &p);
+}
+
+fn shown_and_counted(cx: &mut Cx) {
+    let p = cx.pair();
+    cx.peer(&format!("send {} early", p.id));
+    settle();
+    let mut buf = [0; 9];
+    say!("queued {} poll {}", sys::queued(p.fd), poll1(p.fd, POLLIN, 0));
+    let seen = sys::recv(p.fd, &mut buf[..5], MSG_PEEK | MSG_WAITALL);
+    say!("peek {}", got(seen, &buf));
+    cx.ask(&format!("later 50 send {} late", p.id));
+    let read = sys::recv(p.fd, &mut buf, MSG_WAITALL);
+    say!("all {}", got(read, &buf));
+    say!("queued {} poll {}", sys::queued(p.fd), poll1(p.fd, POLLIN, 0));
+    exchange(cx, &p);
+}
+
+/// The client has ended its stream before anybody looked; the answer goes back.
+fn half_close(cx: &mut Cx) {
+    let p = cx.pair();
+    say!("{}", write_all(p.fd, &pattern(50_000)));
+    say!("shut -> {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
+    cx.peer(&format!("drain {}", p.id));
+    cx.peer(&format!("send {} answer", p.id));
+    cx.peer(&format!("close {}", p.id));
+    say!("read {}", read_all(p.fd, 9));
+}
+
+/// Nobody reads while it writes.
+fn one_thread_has_both_ends(cx: &mut Cx) {
+    let (l, port) = cx.listen();
+    let client = sys::tcp(0);
+    sys::connect(client, port).expect("connect");
+    let server = sys::accept(l).expect("accept") as Fd;
+    for size in [1, 1, 100_000, 1, 100_000] {
+        sys::set_timeout(client, libc::SO_SNDTIMEO, 500).expect("a time limit");
+        say!("write -> {} poll {}", show(sys::write(client, &pattern(size))), poll1(server, POLLIN, 1000));
+    }
+    say!("read {}", read_all(server, 200_003));
+    say!("write -> {}", show(sys::write(server, b"answer")));
+    say!("read {}", read_all(client, 6));
+}
