@@ -142,55 +142,14 @@ fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
         far::was_declined();
         return give_up_target(conn, fd, Reason::PEERDECL);
     }
-    if !conn.has(flag::ESTABLISHED) {
-        return conn.phase();
-    }
-    match net::tcp_input(fd) {
+    match if conn.has(flag::ESTABLISHED) { net::tcp_input(fd) } else { TcpInput::Quiet } {
         TcpInput::Quiet => conn.phase(),
-        TcpInput::Ended if is_closed_unseen(conn, fd) => reset_unseen(conn, fd),
+        // It answers what was written early.
+        TcpInput::Data if End::of(conn).is_some_and(|end| end.outgoing.begun_with() > 0) => {
+            give_up_target(conn, fd, Reason::PEERNOSMC)
+        }
         _ => retract(conn, fd, Reason::PEERNOSMC),
     }
-}
-
-/// Whether the server's end is gone, and nobody ever looked at what lies in the ring: to TCP these would have
-/// been unread bytes at a close.
-fn is_closed_unseen(conn: &Conn, fd: i32) -> bool {
-    let has_written = End::of(conn).is_some_and(|end| end.outgoing.unread() != Ok(0));
-    has_written && ready::peer_socket_is_gone(conn, fd)
-}
-
-/// Such a close resets the connection. The kernel knows nothing of it: as after a peer that was killed, the
-/// socket stays ours, and tells it. Returns the phase that holds now.
-fn reset_unseen(conn: &Conn, fd: i32) -> Phase {
-    let plain = Verdict::Plain(Reason::PEERNOSMC);
-    if fabric().rows().decide(conn.row(), Side::Client, plain) == Verdict::Smc {
-        return became_smc(conn, fd);
-    }
-    let Some(end) = End::of(conn) else { return conn.phase() };
-    if forget_server(conn, &end) {
-        if let Ok(_turn) = registration_turn(conn) {
-            records::convert(conn);
-        }
-        if conn.interest.has_blocked(Ordering::Acquire) {
-            doorbell::kick(conn, &end);
-        }
-    }
-    conn.phase()
-}
-
-/// Takes note of a server that will never come; whether that was news.
-fn forget_server(conn: &Conn, end: &End) -> bool {
-    let Ok(_turn) = end.send_turn(conn, true) else { return false };
-    let is_news = conn.phase() == Phase::Intent;
-    if is_news {
-        conn.mark(flag::RESET | flag::TCP_ENDED | flag::TCP_GONE);
-        conn.transition(Event::Shared);
-        watch::intent_ended();
-        // (The hold that was kept for it goes, as with the last one of this side.)
-        end.theirs().holders.store(0, Shared::Release);
-        fabric().stays_by_verdict(Side::Client, Reason::PEERNOSMC);
-    }
-    is_news
 }
 
 /// Whether no program has the server's socket yet: its process is busy, and answers when it comes to it. (It
