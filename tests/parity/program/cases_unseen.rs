@@ -27,7 +27,7 @@ fn table(_: &mut Cx, end: &'static str) {
 }
 
 fn row(end: &str, call: &str) -> String {
-    let mut cx = Cx::start(Role::Client);
+    let mut cx = Cx::start(Role::Client, false);
     let fd = cx.pair().fd;
     let ep = sys::epoll();
     let _ = sys::ep_add(ep, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP, 1);
