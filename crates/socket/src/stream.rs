@@ -5,6 +5,7 @@
 //! carries lie behind those in the ring.
 
 mod asked;
+mod begin;
 mod behind;
 mod demotion;
 mod outside;
@@ -458,6 +459,8 @@ struct Transmit<'c> {
     overflows: bool,
     /// TCP took no more.
     is_tcp_full: bool,
+    /// Its direction begins on TCP, and it has much to write.
+    is_to_pause: bool,
     stay: Stay,
 }
 
@@ -476,6 +479,7 @@ impl<'c> Transmit<'c> {
             is_within: false,
             overflows: false,
             is_tcp_full: false,
+            is_to_pause: false,
             stay: Stay::default(),
         }
     }
@@ -708,16 +712,19 @@ impl<'c> Transmit<'c> {
     /// of it fits.
     #[inline]
     fn fits_as_one(&self, producer: &mut Producer<'_>, total: usize) -> Result<bool, Outcome> {
-        if self.sent > 0 || self.end.is_nonblocking() || self.flags & msg::DONTWAIT != 0 {
-            return Ok(true);
-        }
-        if total > self.end.outgoing.size() / 3 {
+        if !self.is_record(total) {
             return Ok(true);
         }
         if self.conn.has(flag::LIMITED) && total <= ready::limit(&self.end) / 3 {
             return Ok(total <= self.allowance()?);
         }
         producer.has_room(total).map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
+    }
+
+    /// Whether the call is to put all that it has in one place, at once.
+    #[inline]
+    fn is_record(&self, total: usize) -> bool {
+        self.sent == 0 && self.may_wait() && total <= self.end.outgoing.size() / 3
     }
 
     /// How much may be written now.
@@ -748,6 +755,9 @@ impl<'c> Transmit<'c> {
         if may_wait && !self.is_tcp_full && wait::spin(self.conn, &self.end, Wish::Space) {
             return Step::Retry;
         }
+        if self.is_to_pause {
+            return self.pause();
+        }
         if !self.is_tcp_full && self.turns_to_tcp(may_wait) {
             return Step::Retry;
         }
@@ -770,18 +780,6 @@ impl<'c> Transmit<'c> {
                 (self.overflows, self.is_tcp_full) = (false, false);
                 Step::Retry
             }
-            Err(errno) => self.leave(Outcome::Fail(errno)),
-        }
-    }
-
-    /// A blocking socket whose connect() was interrupted: the handshake goes on by itself.
-    fn await_connect(&mut self) -> Step {
-        let mut fds = [os::poll::PollFd { fd: self.fd, events: os::poll::bits::OUT, revents: 0 }];
-        let entry = address(self);
-        self.stay.begin(self.conn, self.fd, entry);
-        let told = os::poll::wait(&mut fds, wait::SLICE_MS);
-        match told {
-            Ok(_) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
     }

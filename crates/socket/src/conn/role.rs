@@ -1,7 +1,7 @@
 //! What a socket remembers of how it came to be: by connect(), by accept(), from another process, or by
 //! listen(). Owns: that no field means two things.
 
-use sync::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use sync::{AtomicU16, AtomicU64, Ordering};
 
 #[repr(C)]
 pub(crate) struct Role {
@@ -14,8 +14,10 @@ pub(crate) struct Role {
     pub(crate) inode: AtomicU64,
     /// Cookie of a listener's socket.
     pub(crate) listener: AtomicU64,
-    /// Looks for the answer since the intent.
-    pub(crate) looks: AtomicU32,
+    /// Looks for the answer since the intent. (Few count: who wraps it has looked in vain a little longer.)
+    pub(crate) looks: AtomicU16,
+    /// 1: a large write has paused where the direction begins on TCP. One does.
+    pub(crate) has_paused: AtomicU16,
     /// Of a listener.
     pub(crate) port: AtomicU16,
     /// Of a listener: TCP_DEFER_ACCEPT as the program set it, in seconds, which the kernel does not know.
@@ -29,7 +31,8 @@ impl Role {
             era: AtomicU64::new(0),
             inode: AtomicU64::new(0),
             listener: AtomicU64::new(0),
-            looks: AtomicU32::new(0),
+            looks: AtomicU16::new(0),
+            has_paused: AtomicU16::new(0),
             port: AtomicU16::new(0),
             deferral: AtomicU16::new(0),
         }
@@ -37,9 +40,10 @@ impl Role {
 
     /// For another socket. (An intent stores its deadline and its looks, a listener its cookie and its port.)
     pub(super) fn reset(&self) {
-        let Role { deadline: _, era, inode, listener: _, looks: _, port: _, deferral } = self;
+        let Role { deadline: _, era, inode, listener: _, looks: _, has_paused, port: _, deferral } = self;
         era.store(0, Ordering::Relaxed);
         inode.store(0, Ordering::Relaxed);
         deferral.store(0, Ordering::Relaxed);
+        has_paused.store(0, Ordering::Relaxed);
     }
 }

@@ -27,8 +27,8 @@ impl Transmit<'_> {
         rest: &mut Rest<S, impl Iterator<Item = S>>,
         total: usize,
     ) -> Result<bool, Outcome> {
-        let most = self.allowed_outside();
-        if most == 0 {
+        let most = self.allowed_outside().min(self.left_before_pause(total));
+        if most == 0 || most < total && self.is_record(total) {
             return Ok(false);
         }
         let producer = turn.producer(self.end.outgoing, &self.conn.stream.tx_cache);
