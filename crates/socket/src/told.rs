@@ -6,7 +6,7 @@ use crate::conn::Conn;
 use crate::decide::in_use;
 use crate::end::End;
 use crate::phase::Phase;
-use crate::{Outcome, answer, flag, ready};
+use crate::{Outcome, flag, ready};
 use os::{Errno, net};
 
 /// ECONNRESET, which a connection tells once: the kernel's own, should there be one, is told with it.
@@ -27,15 +27,8 @@ pub fn take_error(fd: i32) -> Option<Errno> {
 
 /// ECONNRESET, if it is due and the kernel's socket does not know: it was the ring's bytes that nobody read.
 pub fn take_reset(fd: i32) -> Option<Errno> {
-    let conn = in_use(fd)?;
+    let conn = in_use(fd).filter(|conn| conn.phase() == Phase::Smc)?;
     let end = End::of(&conn)?;
-    if conn.phase() == Phase::Intent && end.outgoing.unread() != Ok(0) {
-        // Written before the server's first look: it may have closed without one.
-        answer::refresh(&conn, fd);
-    }
-    if conn.phase() != Phase::Smc {
-        return None;
-    }
     if !conn.has(flag::TCP_ENDED | flag::RESET) {
         let told = os::poll::peek(fd, os::poll::bits::RDHUP);
         ready::note_tcp(&conn, &end, fd, u32::from(told as u16));
