@@ -98,7 +98,7 @@ impl Segment {
         let ring = u32::from_le_bytes(header[16..20].try_into().expect("four bytes"));
         let slots = u64::from(u32::from_le_bytes(header[12..16].try_into().expect("four bytes")));
         let segment = Segment { memory, slots, slot_len: PAGE + 2 * u64::from(ring) };
-        RINGS.iter().all(|at| segment.word(PAGE + at, 8) != 0).then_some(segment)
+        RINGS.iter().any(|at| segment.word(PAGE + at, 8) != 0).then_some(segment)
     }
 
     /// The segment of a client that is about to make its first connection.

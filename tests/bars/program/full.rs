@@ -57,6 +57,7 @@ pub(crate) fn ebb(port: u16, count: u64) -> Result<String, String> {
     let mut conns = Vec::new();
     for n in 0..count {
         let mut conn = connect(port)?;
+        greet(&mut conn).map_err(|e| format!("greet {n}: {e}"))?;
         conn.write_all(&[b'f'; EACH]).map_err(|e| format!("send {n}: {e}"))?;
         conn.read_exact(&mut [0; EACH]).map_err(|e| format!("receive {n}: {e}"))?;
         conns.push(conn);
@@ -65,10 +66,15 @@ pub(crate) fn ebb(port: u16, count: u64) -> Result<String, String> {
     drop(conns);
     for n in 0..count {
         let mut conn = connect(port)?;
-        conn.write_all(b"one").map_err(|e| format!("send {n}: {e}"))?;
-        conn.read_exact(&mut [0; 3]).map_err(|e| format!("receive {n}: {e}"))?;
+        greet(&mut conn).map_err(|e| format!("greet {n}: {e}"))?;
     }
     Ok(format!("flood {flood} ebb {}", own_memory()))
+}
+
+/// So the server has looked, and what follows goes into rings.
+fn greet(conn: &mut TcpStream) -> std::io::Result<()> {
+    conn.write_all(b"one")?;
+    conn.read_exact(&mut [0; 3])
 }
 
 /// What lies in the memory files that this process has open to write.

@@ -146,6 +146,8 @@ fn message(n: usize, round: usize) -> Vec<u8> {
     format!("connection {n} round {round} {}", "x".repeat(n % 900)).into_bytes()
 }
 
+/// Of how many the server's bytes came through memory. (The client's may have been there before the server
+/// looked, and are over TCP then.)
 fn in_shared_memory(conns: &[TcpStream]) -> usize {
-    conns.iter().filter(|c| sys::tcp_bytes(c.as_raw_fd()).is_some_and(|(r, a)| r + a <= 3)).count()
+    conns.iter().filter(|c| sys::tcp_bytes(c.as_raw_fd()).is_some_and(|(r, _)| r <= 1)).count()
 }

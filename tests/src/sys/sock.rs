@@ -217,27 +217,34 @@ pub fn so_error(fd: Fd) -> String {
     }
 }
 
-/// Payload bytes the kernel's TCP carried on this connection: (received, acknowledged by the peer).
-/// Near zero after megabytes have moved means shared memory carried them (`struct tcp_info`, linux/tcp.h).
-pub fn tcp_bytes(fd: Fd) -> Option<(u64, u64)> {
+/// `struct tcp_info` of linux/tcp.h, as far as the kernel has it.
+fn tcp_info(fd: Fd) -> Option<([u8; 256], usize)> {
     let mut info = [0u8; 256];
     let mut len = info.len() as socklen_t;
     let p = info.as_mut_ptr().cast();
     // SAFETY: buffer and length match and outlive the call.
     ret32(unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, p, &mut len) }).ok()?;
-    // tcpi_bytes_acked is at offset 120 and tcpi_bytes_received at 128 of struct tcp_info.
+    Some((info, len as usize))
+}
+
+/// Payload bytes the kernel's TCP carried on this connection: (received, acknowledged by the peer).
+/// Near zero after megabytes have moved means shared memory carried them.
+pub fn tcp_bytes(fd: Fd) -> Option<(u64, u64)> {
+    let (info, len) = tcp_info(fd)?;
+    // tcpi_bytes_acked is at offset 120 and tcpi_bytes_received at 128.
     let at = |o: usize| Some(u64::from_ne_bytes(info[o..o + 8].try_into().ok()?));
     if len < 136 { None } else { Some((at(128)?, at(120)?)) }
 }
 
+/// Whether the peer has acknowledged all that the kernel's TCP was given: tcpi_unacked is at offset 24,
+/// tcpi_notsent_bytes at 144.
+pub fn is_tcp_acked(fd: Fd) -> bool {
+    tcp_info(fd).is_none_or(|(info, _)| info[24..28] == [0; 4] && info[144..148] == [0; 4])
+}
+
 /// `tcpi_state` of TCP_INFO (1 is ESTABLISHED).
 pub fn tcp_state(fd: Fd) -> i32 {
-    let mut info = [0u8; 256];
-    let mut len = info.len() as socklen_t;
-    let p = info.as_mut_ptr().cast();
-    // SAFETY: buffer and length match and outlive the call.
-    let r = unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, p, &mut len) };
-    if r == 0 { i32::from(info[0]) } else { -1 }
+    tcp_info(fd).map_or(-1, |(info, _)| i32::from(info[0]))
 }
 
 /// `shutdown(2)`.

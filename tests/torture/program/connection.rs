@@ -89,11 +89,16 @@ impl Connection {
         fault(class, Some((self.script.number, self.side)), &detail);
     }
 
-    /// Says which way the bytes went, while the socket is there to be asked.
+    /// Says which way the bytes went, while the socket is there to be asked. (A client's may have been there
+    /// before its server looked: that they came over TCP says nothing.)
     pub(crate) fn note_carrier(&self) {
         let got = self.mine.received();
         let Some((carried, _)) = sys::tcp_bytes(self.fd()).filter(|_| got >= 2000) else { return };
-        self.mine.flag(if carried < got / 2 { SHARED } else { OVER_TCP });
+        if carried < got / 2 {
+            self.mine.flag(SHARED);
+        } else if self.side == Side::Client {
+            self.mine.flag(OVER_TCP);
+        }
     }
 
     /// Closes all descriptors of the socket.
