@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(20);
-/// What 100 requests of 1000 bytes and their echoes move, at both ends.
-const BYTES: u64 = 200_000;
+/// What a greeting of one byte, 100 requests of 1000 bytes and their echoes move, at both ends.
+const BYTES: u64 = 200_001;
 
 struct Pair {
     bed: Bed,

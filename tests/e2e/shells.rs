@@ -22,11 +22,13 @@ fn socat_fork() {
             let sums: Vec<u64> = (0..2)
                 .map(|n| {
                     let back = bed.scratch.path().join(format!("back{n}"));
+                    // (What is written before the server looks goes over TCP: one byte, until it is back.)
                     let line = format!(
-                        "{} -t 10 - TCP:127.0.0.1:{port} < {} > {}",
+                        "{{ head -c 1 {sent}; until test -s {back}; do sleep 0.01; done; tail -c +2 {sent}; }} \
+                         | {} -t 10 - TCP:127.0.0.1:{port} > {back}",
                         socat.display(),
-                        sent.display(),
-                        back.display()
+                        sent = sent.display(),
+                        back = back.display()
                     );
                     output(bed, bed.client(&sh).args(["-c", &line]), "client");
                     sum(&std::fs::read(back).expect("back"))

@@ -1,4 +1,4 @@
-"""An echo server that keeps its connections, and a client that talks to it: `traffic.py server PORT`, `traffic.py client PORT`."""
+"""An echo server that greets, and keeps its connections, and a client that talks to it: `traffic.py server PORT`, `traffic.py client PORT`."""
 import socket
 import sys
 import threading
@@ -22,9 +22,12 @@ if role == "server":
     while True:
         conn, _ = listener.accept()
         held.append(conn)
+        conn.sendall(b"!")
         threading.Thread(target=echo, args=(conn,), daemon=True).start()
 else:
     conn = socket.create_connection(("127.0.0.1", port))
+    # (What is written before the server has looked goes over TCP, and is not counted.)
+    conn.recv(1)
     for _ in range(100):
         conn.sendall(b"x" * 1000)
         got = 0
