@@ -10,9 +10,12 @@ import hashlib, os, socket, struct, sys, threading, time
 def family(address):
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
-def by_memory(end):
-    """Whether TCP received none of the bytes (tcpi_bytes_received)."""
-    return struct.unpack_from("Q", end.getsockopt(socket.IPPROTO_TCP, 11, 192), 128)[0] <= 1
+# Where struct tcp_info has tcpi_bytes_acked and tcpi_bytes_received.
+ACKED, RECEIVED = 120, 128
+
+def by_memory(end, counter):
+    """Whether the server's bytes went past TCP. (A client's may begin on TCP.)"""
+    return struct.unpack_from("Q", end.getsockopt(socket.IPPROTO_TCP, 11, 192), counter)[0] <= 1
 
 def take(end, length):
     parts = []
@@ -30,7 +33,7 @@ def serve(end, name, counts):
     meant = said[:32].rstrip(b".").decode()
     end.sendall(name.ljust(32, ".").encode() + hashlib.sha256(said).digest())
     took = end.recv(1) == b""
-    counts[0 if by_memory(end) else 1] += 1
+    counts[0 if by_memory(end, ACKED) else 1] += 1
     counts[2] += meant != name or not took
     end.close()
 
@@ -69,7 +72,7 @@ def client(address, port, count, name):
         end.sendall(struct.pack("!I", length) + said)
         heard = take(end, 64)
         wrong = heard[:32].rstrip(b".").decode() != name or heard[32:] != hashlib.sha256(said).digest()
-        counts[0 if by_memory(end) else 1] += 1
+        counts[0 if by_memory(end, RECEIVED) else 1] += 1
         counts[2] += wrong
         end.close()
     print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
