@@ -58,3 +58,10 @@ pub fn wait_raw(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
     // SAFETY: the slice and the timespec outlive the call; no signal mask is passed.
     check(unsafe { syscall!(nr::__NR_ppoll, fds.as_mut_ptr(), fds.len(), limit_ptr, 0, 8) })
 }
+
+/// Whether a read of `fd` would find nothing: no bytes, no end, no error. (Of a kernel that does not answer
+/// nothing is known.)
+pub(crate) fn is_still(fd: i32) -> bool {
+    let mut one = [PollFd { fd, events: bits::IN | bits::RDHUP, revents: 0 }];
+    wait_raw(&mut one, 0) == Ok(0)
+}

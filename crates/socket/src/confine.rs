@@ -9,7 +9,7 @@ use crate::held::hold_index;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::table::{self, Entry};
-use crate::{decide, flag, stream};
+use crate::{decide, detour, flag, stream};
 use fabric::door::{Directory as _, Life as _, Rendezvous as _};
 use os::confined::{self, Calls};
 use os::net;
@@ -30,7 +30,8 @@ pub fn before(calls: Calls) {
         }
         if held.phase() == Phase::Smc {
             held.note_what_calls_would_tell(fd);
-            let is_outside = End::of(&held).is_some_and(|end| end.outgoing.has_ended());
+            let is_outside = End::of(&held)
+                .is_some_and(|end| end.outgoing.has_ended() && !detour::come_back(&held, &end));
             if calls == Calls::Fewest || is_outside {
                 // What is written from here on needs no more than a write.
                 stream::demote(fd);

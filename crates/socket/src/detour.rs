@@ -5,8 +5,8 @@
 //! TCP socket, where the kernel holds and accounts for it, once the reader is seen to rest (`resting`). For
 //! one that moves a writer waits, as ever, and once all that is on TCP was read the ring is used again.
 //!
-//! The orderings stand in `shm::detour`. Every read of TCP by this process in a stretch is counted; one that
-//! cannot be is libc's, and then the peer's direction stays on TCP.
+//! The orderings stand in `shm::detour`. Every read of TCP by this process in a stretch is counted, behind a
+//! filter of system calls too; one that cannot be is libc's, and then the peer's direction stays on TCP.
 
 use crate::conn::Conn;
 use crate::end::End;

@@ -111,11 +111,11 @@ impl End {
         self.incoming.used() == Ok(0)
     }
 
-    /// Whether what comes next is on TCP and read by libc alone: nobody counts any more, or this process
-    /// makes only the calls that the program makes.
+    /// Whether what comes next is on TCP and read by libc alone: nobody counts any more, or this process may
+    /// hardly call anything.
     #[inline]
     pub(crate) fn is_read_by_libc(&self) -> bool {
-        self.incoming.is_at_end() && (os::confined::is_confined() || self.incoming.has_ended_for_good())
+        self.incoming.is_at_end() && (os::confined::is_strict() || self.incoming.has_ended_for_good())
     }
 
     /// Whether the slot serves this connection still.

@@ -15,6 +15,7 @@ const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
 pub(crate) const CASES: &[Case] = &[
     case("filter.inherited", |cx| inherited(cx, true)),
     case("filter.inherited_by_syscall", |cx| inherited(cx, false)),
+    case("filter.early_bytes", early_bytes),
     any("filter.own", own),
     any("filter.unused", unused),
     any("filter.limited", limited),
@@ -111,6 +112,28 @@ fn inherited(cx: &mut Cx, by_prctl: bool) {
     say!("child {}", sys::wait(pid));
     say!("write {}", show(sys::write(p.fd, b"parent")));
     cx.peer("recvn 0 6");
+}
+
+/// What the client wrote before anybody looked is there still when the filter comes: what follows goes
+/// through shared memory.
+fn early_bytes(cx: &mut Cx) {
+    const EARLY: usize = 20_000;
+    const ID: u32 = 7;
+    let (l, port) = cx.listen();
+    cx.ask(&format!("connect {ID} {port}"));
+    cx.peer(&format!("sendn {ID} {EARLY}"));
+    let fd = sys::accept(l).expect("accept") as Fd;
+    prepare(fd);
+    cx.watch(fd);
+    cx.wrote_early(EARLY);
+    say!("poll {}", sys::poll1(fd, libc::POLLIN, 5000));
+    let pid = sys::fork(|| {
+        sys::allow_only(ALLOWED, true).expect("filter");
+        say!("early {}", take(fd, EARLY));
+        converse(cx, fd, ID);
+        0
+    });
+    say!("child {}", sys::wait(pid));
 }
 
 fn own(cx: &mut Cx) {
