@@ -30,8 +30,8 @@ pub fn before(calls: Calls) {
         }
         if held.phase() == Phase::Smc {
             held.note_what_calls_would_tell(fd);
-            let is_outside = End::of(&held)
-                .is_some_and(|end| end.outgoing.has_ended() && !detour::come_back(&held, &end));
+            let is_outside =
+                End::of(&held).is_some_and(|end| end.outgoing.has_ended() && !detour::come_back(&held, &end));
             if calls == Calls::Fewest || is_outside {
                 // What is written from here on needs no more than a write.
                 stream::demote(fd);

@@ -30,7 +30,8 @@ pub fn unacknowledged(fd: i32) -> Option<usize> {
         && ring.left_to_begin_with() == 0
         && !ring.is_caught_up();
     let begun = if is_stopped { ring.begun_with().min(ring.size()) } else { 0 };
-    Some((ring.used().ok()? + begun).saturating_sub(taken) + held + outside)
+    // (Some of that the kernel may not have acknowledged: it counts once.)
+    Some(ring.used().ok()?.saturating_sub(taken) + held + outside.max(begun.saturating_sub(taken)))
 }
 
 /// TCP_INQ was set on some socket.

@@ -640,6 +640,10 @@ impl<'c> Transmit<'c> {
         if is_early && !answer::is_established(self.conn, self.fd) {
             return Ok(false);
         }
+        if is_early && self.conn.has(flag::TCP_ENDED) {
+            // (The server has answered by TCP, and shut its end down.)
+            answer::refresh(self.conn, self.fd);
+        }
         let is_behind = afterwards::any() && self.is_behind();
         let mut turn =
             match if is_behind { Err(Errno::EAGAIN) } else { self.end.send_turn(self.conn, self.may_wait()) }

@@ -1,7 +1,9 @@
 //! What a client writes before the server's end has looked at the connection: over TCP it is the server's
 //! kernel's by then, whoever reads it, and whenever the client makes its next call.
 
-use crate::context::{Case, Cx, Pair, Role, digest, fill, got, pattern, read_all, say, settle, write_all};
+use crate::context::{
+    Case, Cx, Pair, Role, digest, fill, got, pattern, read_all, say, settle, until, write_all,
+};
 use isthmus_tests::sys::{self, Fd, ep_add, ep_show, poll1, show};
 use libc::{EPOLLET, EPOLLOUT, MSG_DONTWAIT, MSG_MORE, MSG_PEEK, MSG_WAITALL, POLLIN, POLLOUT};
 use std::process::Command;
@@ -21,6 +23,9 @@ pub(crate) const CASES: &[Case] = &[
     case("early.shown_and_counted", shown_and_counted),
     case("early.half_close", half_close),
     case("early.one_thread_has_both_ends", one_thread_has_both_ends),
+    case("early.an_end_within_a_large_write", an_end_within_a_large_write),
+    case("early.no_byte_is_queued_twice", no_byte_is_queued_twice),
+    Case { name: "early.a_large_write_waits_for_a_look", shm: true, run: a_large_write_waits_for_a_look },
 ];
 
 /// What a program without the library reads from `fd`, if that is there within three seconds.
@@ -181,4 +186,64 @@ fn one_thread_has_both_ends(cx: &mut Cx) {
     say!("read {}", read_all(server, 200_003));
     say!("write -> {}", show(sys::write(server, b"answer")));
     say!("read {}", read_all(client, 6));
+}
+
+/// A server that is not under the library ends its own stream while the client writes: that is no end of what
+/// is written.
+fn an_end_within_a_large_write(cx: &mut Cx) {
+    const MUCH: usize = 300_000;
+    if cx.role == Role::Server {
+        return;
+    }
+    let bytes = pattern(MUCH);
+    for _ in 0..20 {
+        let p = cx.pair();
+        cx.ask(&format!("later 3 shut_unseen {}", p.id));
+        say!("write -> {}", show(sys::write(p.fd, &bytes)));
+        cx.peer(&format!("plain {} {MUCH}", p.id));
+        say!("read {}", read_all(p.fd, 1));
+    }
+}
+
+/// Until nothing more is taken, before anybody looked; the other kernel's end takes little.
+fn no_byte_is_queued_twice(cx: &mut Cx) {
+    let (l, port) = cx.listen();
+    sys::setopt(l, libc::SOL_SOCKET, libc::SO_RCVBUF, 4096).expect("a small buffer");
+    let fd = sys::tcp(libc::SOCK_CLOEXEC);
+    sys::connect(fd, port).expect("connect");
+    let (mut written, mut most) = (0, 0);
+    while written < 4_000_000
+        && let Ok(count) = sys::send(fd, &[b'x'; 3000], MSG_DONTWAIT)
+    {
+        written += count;
+        let queued = sys::ioctl_int(fd, libc::TIOCOUTQ, -1).1;
+        most = most.max((queued as usize).saturating_sub(written));
+    }
+    say!("written {} above {most}", written > 100_000);
+}
+
+/// A server that looks within a moment gets the most of it by the ring. (One of twenty looks in time, and not
+/// before the first byte, however busy the machine is.)
+fn a_large_write_waits_for_a_look(cx: &mut Cx) {
+    const MUCH: usize = 600_000;
+    const FIRST: usize = 32 * 1024;
+    if cx.role == Role::Server {
+        return;
+    }
+    let (port, bytes) = (cx.listening_peer(), pattern(MUCH));
+    let mut least = u64::MAX;
+    for id in 50..70 {
+        let fd = sys::tcp(libc::SOCK_CLOEXEC);
+        sys::connect(fd, port).expect("connect");
+        cx.ask(&format!("accept {id}"));
+        cx.ask(&format!("later 4 recvn {id} {MUCH}"));
+        say!("write -> {}", show(sys::write(fd, &bytes)));
+        until("all of TCP's was read", || sys::is_tcp_acked(fd));
+        let acked = sys::tcp_bytes(fd).map_or(0, |(_, acked)| acked);
+        if (FIRST as u64..least).contains(&acked) {
+            least = acked;
+            cx.watch(fd);
+        }
+    }
+    cx.wrote_early(FIRST);
 }

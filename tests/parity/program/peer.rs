@@ -106,6 +106,10 @@ fn act(verb: &str, fd: Fd, rest: &[&str]) -> String {
         ("poll", [events, ms]) => sys::poll1(fd, number(events) as i16, number(ms) as i32),
         ("copy", []) => leave_a_copy(),
         ("plain", [n]) => crate::cases_early::read_by_plain_program(fd, number(n)),
+        ("shut_unseen", []) => {
+            sys::shutdown_unseen(fd);
+            "ok".into()
+        }
         ("starved", [n]) => crate::cases_early::read_without_descriptors(fd, number(n)),
         ("queued", []) => sys::queued(fd).to_string(),
         ("close", []) => show(sys::close(fd)),

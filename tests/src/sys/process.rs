@@ -582,6 +582,18 @@ pub fn dup2_unseen(fd: Fd, new: Fd) {
     let _ = super::dup2(fd, new);
 }
 
+/// shutdown for writing by the system call instruction.
+pub fn shutdown_unseen(fd: Fd) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: shutdown touches no memory.
+    unsafe {
+        std::arch::asm!("syscall", inlateout("rax") libc::SYS_shutdown => _, in("rdi") fd, in("rsi") libc::SHUT_WR,
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = super::shutdown(fd, libc::SHUT_WR);
+}
+
 /// close by the system call instruction: whatever has the number, nobody is told.
 pub fn close_unseen(fd: Fd) {
     #[cfg(target_arch = "x86_64")]

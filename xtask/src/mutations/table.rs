@@ -226,6 +226,48 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("early.a_write_that_may_not_wait"),
     },
     Mend {
+        name: "large-writes-wait-for-a-look",
+        without: "all of a client's first large write goes over TCP, and the rest of it slowly",
+        edits: &[edit(
+            "crates/socket/src/stream/begin.rs",
+            "        self.is_to_pause = most < total - self.sent;
+        most",
+            "        let _ = most;
+        usize::MAX",
+        )],
+        test: Test::Parity("early.a_large_write_waits_for_a_look"),
+    },
+    Mend {
+        name: "an-end-is-none-of-ours",
+        without: "a blocking write is cut short when a server that speaks TCP shuts its own end down",
+        edits: &[edit(
+            "crates/socket/src/stream.rs",
+            "        if is_early && self.conn.has(flag::TCP_ENDED) {",
+            "        if false && self.conn.has(flag::TCP_ENDED) {",
+        )],
+        test: Test::Parity("early.an_end_within_a_large_write"),
+    },
+    Mend {
+        name: "confined-readers-count",
+        without: "a connection of which a confined process reads the first bytes stays on TCP",
+        edits: &[edit(
+            "crates/socket/src/end.rs",
+            "(os::confined::is_strict() || self.incoming.has_ended_for_good())",
+            "(os::confined::is_confined() || self.incoming.has_ended_for_good())",
+        )],
+        test: Test::Parity("filter.early_bytes"),
+    },
+    Mend {
+        name: "queued-once",
+        without: "SIOCOUTQ counts twice what is on TCP and not acknowledged",
+        edits: &[edit(
+            "crates/socket/src/queue.rs",
+            "held + outside.max(begun.saturating_sub(taken))",
+            "held + outside + begun.saturating_sub(taken)",
+        )],
+        test: Test::Parity("early.no_byte_is_queued_twice"),
+    },
+    Mend {
         name: "handler-within-a-write",
         without: "a signal handler that writes within its thread's write waits for itself",
         edits: &[edit(
