@@ -77,8 +77,9 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     };
     let row = published.inspect_err(|_| abandon(&offered))?;
     let seen = crate::table::get(fd);
-    // (Another thread may put it into an epoll set just now.)
-    let entered = fresh(fd).or_else(|| enter_over(fd, seen, Event::Offered)).or_else(|| fresh(fd));
+    // (Another thread may put it into an epoll set just now. Nobody takes it for an intent before it is tied:
+    // whoever looks at all of them would read another connection's row.)
+    let entered = fresh(fd).or_else(|| enter_over(fd, seen, Event::Watched)).or_else(|| fresh(fd));
     let Some(held) = entered else {
         fabric().rows().decide(row, Side::Client, Verdict::Plain(Reason::MEM));
         fabric().rows().close_side(row, cookie, Side::Client);
@@ -101,10 +102,8 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     }
     held.note_exclusive();
     answer::expect_answer(&held);
-    if held.phase() == Phase::Fresh {
-        held.transition(Event::Offered);
-        records::offered(&held);
-    }
+    held.transition(Event::Offered);
+    records::offered(&held);
     Ok(held)
 }
 
