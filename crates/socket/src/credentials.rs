@@ -6,7 +6,7 @@ use crate::held::{all, hold_index};
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
-use crate::{answer, decide, flag};
+use crate::{answer, decide};
 use fabric::Reason;
 use fabric::door::{Directory as _, Rendezvous as _};
 use os::net::Endpoint;
@@ -71,7 +71,8 @@ pub(crate) fn leave_for_a_while() -> bool {
                 fabric().rows().refuse_all(Reason::MEM, |_, target| is_its(target));
             }
             Phase::Accepted => decide::refuse(fd),
-            Phase::Intent if held.has(flag::ESTABLISHED) => {
+            // (One that is not established yet, too: who has left the rows hears of no answer any more.)
+            Phase::Intent => {
                 answer::retract(&held, fd, Reason::MEM);
             }
             _ => {}

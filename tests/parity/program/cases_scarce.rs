@@ -1,7 +1,7 @@
 //! A program that may have no more descriptors than it has, for good: every call that makes one finds those
 //! numbers that shared memory does not need, and they come back when it does.
 
-use crate::context::{Case, Cx, say};
+use crate::context::{Case, Cx, read_all, say};
 use isthmus_tests::sys::{self, Fd, int_by_name, show};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "scarce.shared_connections", shm: false, run: shared_connections },
     Case { name: "scarce.dup_onto_shared", shm: false, run: dup_onto_shared },
     Case { name: "scarce.few", shm: false, run: few },
+    Case { name: "scarce.connect_under_way", shm: false, run: connect_under_way },
 ];
 
 /// Some connections come, move bytes and go, so that there are slots that nobody uses.
@@ -117,6 +118,25 @@ fn accepts(cx: &mut Cx) {
         assert_eq!(sys::close(fd), Ok(0));
         cx.ask(&format!("close {id}"));
     }
+}
+
+/// The program takes every number between a connect() that does not wait and its first look at the socket.
+fn connect_under_way(cx: &mut Cx) {
+    const ID: u32 = 700;
+    sys::limit_fds_for_good(256);
+    let port = cx.listening_peer();
+    let fd = sys::tcp(libc::SOCK_CLOEXEC);
+    sys::nonblocking(fd, true);
+    say!("connect -> {}", show(sys::connect(fd, port)));
+    let (_, why) = fill(|_| int_by_name("dup", &[0]));
+    say!("then {why}");
+    sys::nonblocking(fd, false);
+    sys::set_timeout(fd, libc::SO_RCVTIMEO, 3000).expect("a time limit");
+    cx.ask(&format!("accept {ID}"));
+    cx.peer(&format!("send {ID} hello"));
+    say!("read {}", read_all(fd, 5));
+    say!("write -> {}", show(sys::write(fd, b"there")));
+    cx.peer(&format!("recvn {ID} 5"));
 }
 
 /// dup2 onto every number: those of unused slots make way.
