@@ -385,6 +385,20 @@ pub fn tcp_input(fd: i32) -> TcpInput {
     }
 }
 
+/// Has TCP send what it holds back, even where it is corked: what setting TCP_NODELAY does besides (tcp(7)).
+pub fn push(fd: i32) {
+    let was_set = matches!(int_option_of(fd, opt::IPPROTO_TCP, opt::TCP_NODELAY), Ok(1));
+    let _ = setsockopt(fd, opt::IPPROTO_TCP, opt::TCP_NODELAY, &1i32);
+    if !was_set {
+        let _ = setsockopt(fd, opt::IPPROTO_TCP, opt::TCP_NODELAY, &0i32);
+    }
+}
+
+fn int_option_of(fd: i32, level: i32, name: i32) -> Result<i32> {
+    let mut value = 0i32;
+    getsockopt(fd, level, name, &mut value).map(|_| value)
+}
+
 /// FIONREAD of the TCP socket itself.
 pub fn readable_bytes(fd: i32) -> usize {
     const FIONREAD: usize = 0x541B;

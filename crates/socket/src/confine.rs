@@ -9,7 +9,8 @@ use crate::held::hold_index;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::table::{self, Entry};
-use crate::{decide, detour, flag, stream};
+use crate::{decide, detour, flag, home, stream};
+use fabric::Reason;
 use fabric::door::{Directory as _, Life as _, Rendezvous as _};
 use os::confined::{self, Calls};
 use os::net;
@@ -35,6 +36,12 @@ pub fn before(calls: Calls) {
             if calls == Calls::Fewest || is_outside {
                 // What is written from here on needs no more than a write.
                 stream::demote(fd);
+            }
+            if calls == Calls::Fewest
+                && let Some(end) = End::of(&held)
+            {
+                // Nor what is read, and its end: only a read tells of that.
+                let _ = home::send(&held, &end, Reason::OPTUNSUPP);
             }
         }
     }

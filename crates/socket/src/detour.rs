@@ -192,6 +192,16 @@ fn send_copied(producer: &Producer<'_>, fd: i32, source: impl Supply, flags: i32
     producer.send_outside(|| net::send_bytes(fd, &bytes[..count], flags))
 }
 
+/// The writer stops where TCP holds back the end of what it has: a reader is to see all of that, or the ring
+/// is never gone back to.
+#[cold]
+pub(crate) fn push(conn: &Conn, fd: i32) {
+    if !os::confined::is_confined() {
+        conn.unmark(flag::HELD_OUTSIDE);
+        net::push(fd);
+    }
+}
+
 /// Somebody waits until `conn` can be written to, and the ring has no room. Looked after until its reader
 /// moves, or is seen to rest: then a stretch is opened, and TCP tells of room. Whether that is news, of which
 /// registrations are to be told.

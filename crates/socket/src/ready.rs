@@ -137,7 +137,7 @@ pub(crate) fn writes_outside(conn: &Conn, end: &End) -> bool {
 #[cold]
 fn goes_on_outside(conn: &Conn, end: &End) -> bool {
     conn.is(Phase::Intent)
-        || conn.has(flag::HELD_OUTSIDE)
+        || conn.has(flag::LIMITED)
         || end.outgoing.left_to_begin_with() > 0
         || end.outgoing.has_ended_for_good()
         || resting::is_known(end)

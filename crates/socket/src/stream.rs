@@ -746,6 +746,9 @@ impl<'c> Transmit<'c> {
     fn on_full(&mut self) -> Step {
         self.fd = kept::number(self.conn, self.conn.index(), self.fd);
         push::push(&self.end);
+        if self.conn.has(flag::HELD_OUTSIDE) {
+            detour::push(self.conn, self.fd);
+        }
         let may_wait = self.may_wait();
         if self.conn.phase() == Phase::Intent {
             match answer::refresh(self.conn, self.fd) {

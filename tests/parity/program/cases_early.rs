@@ -25,7 +25,9 @@ pub(crate) const CASES: &[Case] = &[
     case("early.one_thread_has_both_ends", one_thread_has_both_ends),
     case("early.an_end_within_a_large_write", an_end_within_a_large_write),
     case("early.no_byte_is_queued_twice", no_byte_is_queued_twice),
-    Case { name: "early.a_large_write_waits_for_a_look", shm: true, run: a_large_write_waits_for_a_look },
+    case("early.low_water_and_a_small_buffer", low_water_and_a_small_buffer),
+    Case { name: "early.a_large_write_waits_for_a_look", shm: true, run: |cx| waits_for_a_look(cx, false) },
+    Case { name: "early.a_corked_write_waits_for_a_look", shm: true, run: |cx| waits_for_a_look(cx, true) },
 ];
 
 /// What a program without the library reads from `fd`, if that is there within three seconds.
@@ -224,7 +226,7 @@ fn no_byte_is_queued_twice(cx: &mut Cx) {
 
 /// A server that looks within a moment gets the most of it by the ring. (One of twenty looks in time, and not
 /// before the first byte, however busy the machine is.)
-fn a_large_write_waits_for_a_look(cx: &mut Cx) {
+fn waits_for_a_look(cx: &mut Cx, is_corked: bool) {
     const MUCH: usize = 600_000;
     const FIRST: usize = 32 * 1024;
     if cx.role == Role::Server {
@@ -235,9 +237,11 @@ fn a_large_write_waits_for_a_look(cx: &mut Cx) {
     for id in 50..70 {
         let fd = sys::tcp(libc::SOCK_CLOEXEC);
         sys::connect(fd, port).expect("connect");
+        sys::setopt(fd, libc::IPPROTO_TCP, libc::TCP_CORK, is_corked.into()).expect("cork");
         cx.ask(&format!("accept {id}"));
         cx.ask(&format!("later 4 recvn {id} {MUCH}"));
         say!("write -> {}", show(sys::write(fd, &bytes)));
+        sys::setopt(fd, libc::IPPROTO_TCP, libc::TCP_CORK, 0).expect("no cork");
         until("all of TCP's was read", || sys::is_tcp_acked(fd));
         let acked = sys::tcp_bytes(fd).map_or(0, |(_, acked)| acked);
         if (FIRST as u64..least).contains(&acked) {
@@ -246,4 +250,37 @@ fn a_large_write_waits_for_a_look(cx: &mut Cx) {
         }
     }
     cx.wrote_early(FIRST);
+}
+
+/// A server that waits for more than is left of what came first, and a client whose kernel takes little.
+fn low_water_and_a_small_buffer(cx: &mut Cx) {
+    (0..4).for_each(|_| low_water(cx));
+}
+
+fn low_water(cx: &mut Cx) {
+    const MUCH: usize = 1_000_000;
+    const PIECE: usize = 30_000;
+    let (l, port) = cx.listen();
+    let writer = sys::fork(|| {
+        let client = sys::tcp(libc::SOCK_CLOEXEC);
+        sys::connect(client, port).expect("connect");
+        sys::setopt(client, libc::SOL_SOCKET, libc::SO_SNDBUF, 8192).expect("a small buffer");
+        sys::set_timeout(client, libc::SO_SNDTIMEO, 5000).expect("a time limit");
+        u8::from(write_all(client, &vec![b'x'; MUCH]) != format!("{MUCH} written"))
+    });
+    let server = sys::accept(l).expect("accept") as Fd;
+    say!("look {}", poll1(server, POLLIN, 5000));
+    settle();
+    let (mut buf, mut read) = (vec![0; PIECE], 0);
+    while read < MUCH {
+        let wanted = PIECE.min(MUCH - read);
+        sys::setopt(server, libc::SOL_SOCKET, libc::SO_RCVLOWAT, wanted as i32).expect("low water");
+        if poll1(server, POLLIN, 4000) != "IN" {
+            break;
+        }
+        sys::setopt(server, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1).expect("low water");
+        read += sys::recv(server, &mut buf[..wanted], 0).expect("bytes");
+    }
+    sys::close(server).expect("close");
+    say!("read {read}, writer {}", sys::wait(writer));
 }

@@ -21,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     any("filter.limited", limited),
     case("filter.refused", refused),
     any("filter.strict", strict),
+    any("filter.strict_end", strict_end),
 ];
 
 /// What the plain program here needs, and no call more.
@@ -198,5 +199,25 @@ fn strict(cx: &mut Cx) {
         cx.peer("send 0 ping");
         cx.peer("recvn 0 4");
     }
+    say!("child {}", sys::wait(pid));
+}
+
+/// The client has ended its stream, and waits for an answer: a process that may only read and write hears of
+/// the end by a read.
+fn strict_end(cx: &mut Cx) {
+    const MUCH: usize = 33_000;
+    let p = cx.warm();
+    cx.tell(&format!("sendn {} {MUCH}", p.id));
+    say!("poll {}", sys::poll1(p.fd, libc::POLLIN, 5000));
+    say!("sent {}", cx.answer());
+    let pid = sys::fork(|| {
+        sys::allow_read_and_write().expect("filter");
+        let mut buf = [0; 4096];
+        while matches!(sys::read(p.fd, &mut buf), Ok(1..)) {}
+        let _ = sys::write(p.fd, b"end");
+        sys::end_thread()
+    });
+    cx.ask(&format!("later 50 shut {} 1", p.id));
+    cx.peer(&format!("recvn {} 3", p.id));
     say!("child {}", sys::wait(pid));
 }

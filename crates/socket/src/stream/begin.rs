@@ -2,10 +2,10 @@
 //! putting bytes there, for the ring is faster.
 
 use super::{Step, Transmit};
+use crate::Outcome;
 use crate::abandoned::address;
 use crate::phase::Phase;
 use crate::wait::{self, Limit, Wish};
-use crate::{Outcome, flag};
 use os::Errno;
 use sync::Ordering as Shared;
 
@@ -33,7 +33,7 @@ impl Transmit<'_> {
         self.is_to_pause = false;
         let is_early = self.conn.is(Phase::Intent);
         let (size, left) = (self.end.outgoing.size(), self.end.outgoing.left_to_begin_with());
-        let goes_on = self.overflows || !self.may_wait() || self.conn.has(flag::HELD_OUTSIDE);
+        let goes_on = self.overflows || !self.may_wait();
         let is_over = self.conn.role.has_paused.load(Shared::Relaxed) != 0 || !is_early && left == 0;
         if goes_on || is_over || os::confined::is_confined() {
             return usize::MAX;

@@ -37,14 +37,14 @@ impl Transmit<'_> {
         Ok(self.sent == total)
     }
 
-    /// How many bytes may go to TCP now: any number before the answer, where the reader rests, or behind what
-    /// is held back there; as many as the ring would have taken while the reader has not read the first.
+    /// How many bytes may go to TCP now: any number before the answer, where the reader rests, or where a small
+    /// SO_SNDBUF bounds them; as many as the ring would have taken while the reader has not read the first.
     fn allowed_outside(&self) -> usize {
         let is_there = self.end.outgoing.has_ended();
         match self.conn.phase() {
             _ if self.overflows => usize::MAX,
             Phase::Intent if is_there => usize::MAX,
-            _ if is_there && self.conn.has(flag::HELD_OUTSIDE) => usize::MAX,
+            _ if is_there && self.conn.has(flag::LIMITED) => usize::MAX,
             _ if is_there => self.end.outgoing.left_to_begin_with(),
             _ => 0,
         }
