@@ -37,8 +37,9 @@ impl Transmit<'_> {
         Ok(self.sent == total)
     }
 
-    /// How many bytes may go to TCP now: any number before the answer, where the reader rests, or where a small
-    /// SO_SNDBUF bounds them; as many as the ring would have taken while the reader has not read the first.
+    /// How many bytes may go to TCP now: any number before the answer, where the reader rests, or where a
+    /// small SO_SNDBUF bounds them; as many as the ring would have taken while the reader has not read the
+    /// first.
     fn allowed_outside(&self) -> usize {
         let is_there = self.end.outgoing.has_ended();
         match self.conn.phase() {
