@@ -39,6 +39,11 @@ impl HandOver {
         HandOver { core, long, at: now }
     }
 
+    /// How long the core was away, which is back at `now`.
+    pub(super) fn lasted(&self, now: Cycles) -> Cycles {
+        now.since(self.at)
+    }
+
     /// Whether the core came back so late at `now` because somebody computed.
     fn was_to_a_long_slice<R: Rules>(&self, slices: Option<&Slices>, now: Cycles) -> bool {
         let lasted = now.since(self.at);

@@ -33,6 +33,9 @@ pub(crate) trait Rules {
     const LONG_SLICE: Cycles = Cycles::from_ms(1);
     /// A yield that lasts longer is long whoever had the core.
     const TOO_LONG_YIELD: Cycles = Cycles::from_ms(200);
+    /// Who has yielded for so long in one wait sleeps, whatever he has learned: on a machine with dozens of
+    /// threads for each core a round takes a tenth of a second, and a blocked read looked for 3.5 s.
+    const MOST_YIELDING: Cycles = Cycles::from_ms(100);
     /// One long yield says little: each counts so much, each short one takes one off, and at
     /// [`Rules::TOO_MANY`] nobody yields for a while. (When every long yield counted, 50 connections on a
     /// quiet machine of two CPUs lost half their rate.)

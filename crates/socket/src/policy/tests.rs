@@ -225,6 +225,21 @@ fn who_yields_to_the_peer_again_and_again_sleeps_once_and_then_less_often() {
 }
 
 #[test]
+fn who_waits_on_a_machine_where_each_yield_takes_long_sleeps_soon() {
+    let lone = Lone::new();
+    let window = Window::new(MOST);
+    let crowd = Cycles::from_ms(40);
+    let mut waiter = Waiter::on_set(&window, &lone.habits, MOST);
+    let steps = lone.steps(&mut waiter, |lone| {
+        lone.yields(crowd, || {
+            lone.slices.end(CORE, lone.now.get().word() + 1, Measured::LONG_SLICE.word());
+        })
+    });
+    assert_eq!(count(&steps, Step::Yield), 3);
+    assert_eq!(steps.last(), Some(&Step::Sleep));
+}
+
+#[test]
 fn a_yield_to_nobody_ends_the_count_of_those_to_the_peer() {
     let lone = Lone::new();
     lone.learned.window.set(1);

@@ -66,6 +66,8 @@ pub(crate) struct Waiter<'a, R = Measured> {
     round: u32,
     /// Looks of this round that are left; [`LAST_LOOK`] after the rounds.
     looks: u32,
+    /// How long its yields have taken.
+    yielded: Cycles,
     /// When the nap or sleep began.
     since: Cycles,
 }
@@ -108,6 +110,7 @@ impl<'a, R: Rules> Waiter<'a, R> {
             rounds: 0,
             round: 0,
             looks: 0,
+            yielded: Cycles::NONE,
             since: Cycles::NONE,
         }
     }
@@ -185,6 +188,7 @@ impl<'a, R: Rules> Waiter<'a, R> {
 
     #[inline]
     fn after_yield(&mut self, given: HandOver, slices: Option<&Slices>, now: Cycles) -> Step {
+        self.yielded = self.yielded.plus(given.lasted(now));
         let was_shared = self.habits.note_yield(given, slices, now);
         if let Some(learned) = self.learned {
             learned.note_yield(was_shared);
@@ -194,7 +198,11 @@ impl<'a, R: Rules> Waiter<'a, R> {
             return self.look_once_more();
         }
         self.round += 1;
-        if self.round < self.rounds.min(self.most) { self.begin_round() } else { self.look_once_more() }
+        if self.round < self.rounds.min(self.most) && self.yielded <= R::MOST_YIELDING {
+            self.begin_round()
+        } else {
+            self.look_once_more()
+        }
     }
 
     /// A look found it.
