@@ -376,6 +376,10 @@ pub fn tcp_input(fd: i32) -> TcpInput {
     if crate::confined::is_confined() {
         return if one[0].revents & bits::RDHUP != 0 { TcpInput::Ended } else { TcpInput::Data };
     }
+    // (A look at an ended stream would take the error of a reset that comes in this moment.)
+    if one[0].revents & bits::RDHUP != 0 {
+        return if readable_bytes(fd) > 0 { TcpInput::Data } else { TcpInput::Ended };
+    }
     let mut byte = 0u8;
     // SAFETY: one writable byte.
     match unsafe { recv(fd, &raw mut byte, 1, msg::PEEK | msg::DONTWAIT) } {
