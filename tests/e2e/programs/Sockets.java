@@ -65,9 +65,9 @@ public class Sockets {
             }
         }
         try (Socket s = new Socket("127.0.0.1", port)) {
-            s.setSoTimeout(100);
             s.getOutputStream().write(data(10));
             new DataInputStream(s.getInputStream()).readFully(new byte[10]);
+            s.setSoTimeout(100);
             try {
                 s.getInputStream().read();
             } catch (SocketTimeoutException e) {

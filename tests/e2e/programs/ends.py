@@ -92,7 +92,7 @@ def answering(address, port, count, name):
             said = take(end, struct.unpack("!I", head)[0])
             counts[2] += said[:32].rstrip(b".").decode() != name
             end.sendall(name.ljust(32, ".").encode() + hashlib.sha256(said).digest())
-        counts[0 if by_memory(end) else 1] += 1
+        counts[0 if by_memory(end, ACKED) else 1] += 1
         end.close()
     threads = [threading.Thread(target=answer, args=(listener.accept()[0],)) for _ in range(count)]
     for thread in threads:
@@ -119,7 +119,7 @@ def talking(address, port, count, name):
         if turn == count:
             print("talks", flush=True)
     for end in ends:
-        counts[0 if by_memory(end) else 1] += 1
+        counts[0 if by_memory(end, RECEIVED) else 1] += 1
         end.close()
     print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
 
