@@ -53,7 +53,7 @@ pub(crate) fn read(
         let _ = consumer.leave_outside();
         return if is_first { Found::Libcs } else { Found::Nothing };
     }
-    if !is_first && !has_bytes_alone(fd) {
+    if !is_first && !has_bytes(fd) {
         return Found::Nothing;
     }
     let flags = flags & (msg::PEEK | msg::TRUNC) | msg::DONTWAIT;
@@ -73,14 +73,18 @@ pub(crate) fn read(
     }
 }
 
-/// Whether TCP has bytes, or the end, and no error: that the kernel tells once, to a look too.
-fn has_bytes_alone(fd: i32) -> bool {
-    poll::peek(fd, poll::bits::IN) & (poll::bits::IN | poll::bits::ERR) == poll::bits::IN
+/// Whether TCP has bytes, which come before an error: without any the kernel would tell that, once, to a look
+/// too. (Behind a filter poll alone may be asked, which tells of no bytes beside an error.)
+fn has_bytes(fd: i32) -> bool {
+    match os::confined::is_confined() {
+        true => poll::peek(fd, poll::bits::IN) & (poll::bits::IN | poll::bits::ERR) == poll::bits::IN,
+        false => net::readable_bytes(fd) > 0,
+    }
 }
 
 /// Looks at what TCP has behind what lies in the ring; how much there was.
 pub(crate) fn glance(fd: i32, sink: Sink<'_>, flags: i32) -> usize {
-    if !has_bytes_alone(fd) {
+    if !has_bytes(fd) {
         return 0;
     }
     let flags = msg::PEEK | msg::DONTWAIT | flags & msg::TRUNC;
