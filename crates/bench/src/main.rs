@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         uperf::say(format_args!("{error:#}"));
         match error.downcast_ref() {
             Some(Refusal::Usage(_)) => ExitCode::from(USAGE),
+            _ if paths::abort::asked() => ExitCode::from(commands::run::INTERRUPTED),
             _ => ExitCode::FAILURE,
         }
     })

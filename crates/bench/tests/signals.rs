@@ -79,9 +79,51 @@ fn interrupted(arguments: &[&str], word: &str, signals: &[Signal]) -> usize {
     saved["study"]["samples"].as_array().expect("samples").len()
 }
 
-const ONCE: [&[Signal]; 3] = [&[Signal::SIGINT], &[Signal::SIGTERM], &[Signal::SIGHUP]];
-const AT_ONCE: [&[Signal]; 3] =
-    [&[Signal::SIGINT, Signal::SIGINT], &[Signal::SIGTERM, Signal::SIGINT], &[Signal::SIGHUP]];
+const ONCE: [&[Signal]; 4] = [&[Signal::SIGINT], &[Signal::SIGTERM], &[Signal::SIGHUP], &[Signal::SIGQUIT]];
+const AT_ONCE: [&[Signal]; 4] = [
+    &[Signal::SIGINT, Signal::SIGINT],
+    &[Signal::SIGTERM, Signal::SIGINT],
+    &[Signal::SIGHUP],
+    &[Signal::SIGQUIT],
+];
+
+/// Waits until it is so.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < SOON, "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn while_it_looks_which_ways_there_are() {
+    for signal in ONCE.concat() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut child = start(folder.path(), "--default-signal", &["compare", "--rounds", "1000"]);
+        let errors = child.stderr.take().expect("a pipe");
+        let children = format!("/proc/{0}/task/{0}/children", child.id());
+        until("a way is tried", || std::fs::read_to_string(&children).is_ok_and(|all| !all.is_empty()));
+        send(&child, signal);
+        saved(child, errors, folder.path(), signal.as_str());
+    }
+}
+
+#[test]
+fn while_it_writes_nothing_ends_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("study.json");
+    assert!(Command::new("mkfifo").arg(&file).status().is_ok_and(|made| made.success()));
+    let mut child = start(folder.path(), "--default-signal", &rounds("1", "0.05"));
+    let shown = || std::fs::read_to_string(folder.path().join("text")).unwrap_or_default();
+    until("the text is there, and a reader is waited for", || shown().contains("machine: "));
+    for signal in ONCE.concat() {
+        send(&child, signal);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let text = std::fs::read_to_string(file).expect("all of it");
+    assert!(serde_json::from_str::<Value>(&text).is_ok() && child.wait().expect("it is our child").success());
+}
 
 #[test]
 fn in_the_first_run_a_second_signal_ends_it() {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -29,7 +29,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
         return File::create(place)?.write_all(text.as_bytes());
     }
     let mut beside = beside(&place, old.map_or(Permissions::from_mode(MODE), |old| old.permissions()))?;
-    beside.write_all(text.as_bytes())?;
+    beside.as_file_mut().write_all(text.as_bytes())?;
     beside.as_file().sync_all()?;
     beside.persist(place).map(drop).map_err(|error| error.error)
 }
@@ -46,6 +46,8 @@ pub fn check(path: &Path) -> io::Result<()> {
             OpenOptions::new().append(true).open(path)?;
             beside(path, old.permissions()).map(drop)
         }
+        // To open a pipe would wait for its reader, and to close it would send him away.
+        Ok(other) if other.file_type().is_fifo() => Ok(()),
         Ok(_) => OpenOptions::new().append(true).open(path).map(drop),
         Err(_) => beside(path, Permissions::from_mode(MODE)).map(drop),
     }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 /// Says one sentence. That nobody reads it, or that the disk is full, is no reason to end.
 pub fn say(sentence: impl Display) {
@@ -14,5 +14,5 @@ pub fn say(sentence: impl Display) {
 pub fn ending_signals() -> Vec<i32> {
     let status = procfs::process::Process::myself().and_then(|process| process.status());
     let ignores = status.is_ok_and(|status| status.sigign & (1 << (SIGHUP - 1)) != 0);
-    [SIGINT, SIGTERM].into_iter().chain((!ignores).then_some(SIGHUP)).collect()
+    [SIGINT, SIGTERM, SIGQUIT].into_iter().chain((!ignores).then_some(SIGHUP)).collect()
 }

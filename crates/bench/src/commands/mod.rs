@@ -9,7 +9,7 @@ mod idle;
 mod inner;
 mod profile;
 mod report;
-mod run;
+pub(crate) mod run;
 mod shared;
 mod sweep;
 mod to;
@@ -21,7 +21,7 @@ use clap_complete::Shell;
 use uperf::{StrandArgs, UperfArgs, work};
 
 use self::inner::Inner;
-use crate::paths::Pairs;
+use crate::paths::{Pairs, abort};
 
 /// Of the commands that compare.
 const STATUSES: &str = "Exit status: 0 all was measured; 1 something could not be read, measured or written, or a goal is \
@@ -92,6 +92,9 @@ impl Cli {
 
 impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
+        if self.measures() {
+            abort::listen()?;
+        }
         match self {
             Command::Demo(options) => options.run(),
             Command::Compare(options) => options.run(&mut Pairs::new()?),
@@ -107,6 +110,14 @@ impl Command {
             Command::Strand(args) => work(&args).map(|()| ExitCode::SUCCESS),
             Command::Inner(inner) => inner.run(),
         }
+    }
+}
+
+impl Command {
+    /// Whether it has something to lose if a signal ends it.
+    fn measures(&self) -> bool {
+        use Command::{App, Buffers, Compare, Demo, Idle, Sweep};
+        matches!(self, Demo(_) | Compare(_) | Sweep(_) | Buffers(_) | App(_) | Idle(_))
     }
 }
 

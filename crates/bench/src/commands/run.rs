@@ -4,13 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
-
-use anyhow::Context;
-use signal_hook::consts::SIGHUP;
-use signal_hook::iterator::Signals;
 
 use super::shared::Shown;
 use crate::compare::goals::{self, Goal};
@@ -33,7 +27,7 @@ use crate::report;
 use uperf::say;
 
 /// The exit status of a program that Ctrl-C ended, as shells have it.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 /// Of this program; what was measured without the optimiser says so.
 const VERSION: &str = if cfg!(debug_assertions) {
     concat!(env!("CARGO_PKG_VERSION"), " (debug build)")
@@ -86,7 +80,6 @@ pub(crate) fn run(job: Job, shown: &Shown, world: &mut dyn World) -> anyhow::Res
 
 /// Measures, with news on stderr.
 pub(crate) fn measure(job: Job, shown: &Shown, world: &mut dyn World) -> anyhow::Result<Study> {
-    let stop = on_signals().context("cannot take signals")?;
     let (machine, started) =
         (Machine::read(), humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
     let (probes, duration) = (goals::probes(&job.goals), job.probing);
@@ -96,7 +89,7 @@ pub(crate) fn measure(job: Job, shown: &Shown, world: &mut dyn World) -> anyhow:
     let mut bench = Bench {
         world,
         host: &mut host,
-        stop: &|| stop.load(Ordering::Relaxed),
+        stop: &abort::asked,
         tell: &mut |news| progress.tell(news),
         wait: shown.wait(),
     };
@@ -164,23 +157,6 @@ pub(crate) fn status(study: &Study, is_shown: bool) -> ExitCode {
         _ if is_incomplete || !is_shown || is_broken => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     }
-}
-
-/// The first signal ends the measurement after the run that is under way, the second one that run, too; so does a terminal
-/// that closes. None ends this process: what was measured is shown and written.
-fn on_signals() -> std::io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let (mut signals, told) = (Signals::new(uperf::ending_signals())?, Arc::clone(&stop));
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            if told.swap(true, Ordering::Relaxed) || signal == SIGHUP {
-                abort::want();
-            } else {
-                say("ending after this run; once more ends it now");
-            }
-        }
-    })?;
-    Ok(stop)
 }
 
 /// As a shell would take it, the program by its bare name.

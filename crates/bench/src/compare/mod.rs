@@ -38,7 +38,7 @@ use crate::compare::quantity::Probe;
 use crate::compare::world::{Missing, Session, World};
 use crate::idle::{self, Idle};
 use crate::path::Path;
-use crate::paths::Pairs;
+use crate::paths::{Pairs, abort};
 use uperf::result::Run;
 
 /// In the order of a report; whatever does not work here is left out of a preset.
@@ -53,7 +53,8 @@ impl World for Pairs {
     }
 
     fn available(&mut self, path: Path) -> Result<(), String> {
-        Pairs::available(self, path)
+        // Who has been asked to end looks no further: nothing will run.
+        Pairs::available(self, path).or_else(|why| if abort::asked() { Ok(()) } else { Err(why) })
     }
 
     fn idle(&mut self, settings: &idle::Settings, paths: &[Path]) -> anyhow::Result<Idle> {
