@@ -1,8 +1,7 @@
 //! The cost of idle connections as a table of a report.
 
 use crate::compare::quiet::Interference;
-use crate::compare::study::Extra;
-
+use crate::compare::study::{Extra, Number};
 use crate::idle::{Idle, Line};
 
 const HEADER: [&str; 5] = ["over", "CPU while idle", "memory each", "resident each", "SMC-D"];
@@ -18,6 +17,7 @@ pub(crate) fn table(idle: &Idle, seen: Option<Interference>) -> Extra {
         header: HEADER.map(str::to_owned).into(),
         seen: vec![seen],
         rows: idle.lines.iter().map(|line| row(line).into()).collect(),
+        numbers: idle.lines.iter().flat_map(numbers).collect(),
     }
 }
 
@@ -30,6 +30,23 @@ fn row(line: &Line) -> [String; 5] {
         kib(line.resident_bytes),
         format!("{} of {}", line.seen.smcd, line.seen.total),
     ]
+}
+
+fn numbers(line: &Line) -> [Number; 6] {
+    let [_, cpu, memory, resident, smcd] = HEADER;
+    let number = |(column, unit, value): (&str, &str, f64)| {
+        let [row, column, unit] = [&line.path.to_string(), column, unit].map(str::to_owned);
+        Number { row, column, unit, value }
+    };
+    [
+        (cpu, "ms", line.cpu_ns as f64 / 1e6),
+        ("watched", "s", line.elapsed_ns as f64 / 1e9),
+        (memory, "bytes", line.memory_bytes as f64),
+        (resident, "bytes", line.resident_bytes as f64),
+        (smcd, "connections", f64::from(line.seen.smcd)),
+        ("all", "connections", f64::from(line.seen.total)),
+    ]
+    .map(number)
 }
 
 fn kib(bytes: i64) -> String {

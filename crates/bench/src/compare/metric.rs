@@ -83,6 +83,11 @@ impl Metric {
         &ALL[self as usize]
     }
 
+    /// For programs.
+    pub(crate) fn name(self) -> String {
+        serde_json::to_value(self).ok().and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
+    }
+
     /// Where in the distribution it stands; 1 is the longest pass.
     pub(crate) fn quantile(self) -> Option<f64> {
         match self {
@@ -133,7 +138,7 @@ fn read(run: &Run, metric: Metric) -> Option<f64> {
     let both_us = server_us.zip(run.client).map(|(server, client)| server + client.cpu_ns as f64 / 1e3);
     match metric {
         Metric::Rate => Some(transactions / seconds),
-        Metric::Throughput => Some(gigabits / seconds),
+        Metric::Throughput => (gigabits > 0.0).then_some(gigabits / seconds),
         Metric::TransactionTime => Some(seconds * 1e6 * f64::from(run.strands) / transactions),
         Metric::CpuPerGigabit => both_us.map(|us| us / gigabits),
         Metric::ServerCpuPerGigabit => server_us.map(|us| us / gigabits),

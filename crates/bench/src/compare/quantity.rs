@@ -60,6 +60,13 @@ pub(crate) enum Unit {
     Bytes,
 }
 
+impl Unit {
+    /// In words.
+    pub(crate) fn name(self) -> &'static str {
+        ["times", "% of a core", "bytes"][self as usize]
+    }
+}
+
 /// How a quantity is called and measured.
 pub(crate) struct About {
     /// Which one.

@@ -154,7 +154,23 @@ pub(crate) struct Extra {
     pub(crate) header: Vec<String>,
     /// As many cells each as the header.
     pub(crate) rows: Vec<Vec<String>>,
+    /// What stands in the cells, for programs.
+    #[serde(default)]
+    pub(crate) numbers: Vec<Number>,
     /// What others did while it was measured; None where nobody could tell.
     #[serde(default)]
     pub(crate) seen: Vec<Option<Interference>>,
+}
+
+/// A number of an [`Extra`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Number {
+    /// First cell of its row.
+    pub(crate) row: String,
+    /// Of its column, or what else is said in the cell.
+    pub(crate) column: String,
+    /// What it is counted in.
+    pub(crate) unit: String,
+    /// Not rounded.
+    pub(crate) value: f64,
 }

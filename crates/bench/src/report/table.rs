@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::compare::digits::{bytes, figure};
-use crate::compare::goals::{Bar, Goal, What};
-use crate::compare::judge::{Judged, Verdict};
+use crate::compare::goals::{Bar, Goal};
+use crate::compare::judge::{Judged, Verdict, unit};
 use crate::compare::metric::Metric;
 use crate::compare::plan::Contender;
 use crate::compare::quantity::Unit;
@@ -156,13 +156,6 @@ fn bar(goal: &Goal) -> [String; 2] {
         (Bar::AtMost { goal, floor }, Unit::Times) => [goal, floor].map(|bar| format!("<= {bar}")),
         (Bar::AtMost { goal, floor }, Unit::PercentOfCore) => [goal, floor].map(|bar| format!("<= {bar} %")),
         (Bar::AtMost { goal, floor }, Unit::Bytes) => [goal, floor].map(|bar| format!("<= {}", bytes(bar))),
-    }
-}
-
-fn unit(goal: &Goal) -> Unit {
-    match goal.what {
-        What::Turns { .. } => Unit::Times,
-        What::Quantity { quantity } => quantity.about().unit,
     }
 }
 

@@ -72,6 +72,14 @@ pub(crate) fn judge<'a>(reading: &Reading<'a>) -> Vec<Judged<'a>> {
     reading.study.goals.iter().map(judge_one).collect()
 }
 
+/// What a row is counted in.
+pub(crate) fn unit(goal: &Goal) -> Unit {
+    match goal.what {
+        What::Turns { .. } => Unit::Times,
+        What::Quantity { quantity } => quantity.about().unit,
+    }
+}
+
 fn judge_turns<'a>(reading: &Reading<'a>, goal: &'a Goal, turns: [Turn; 2], metric: Metric) -> Judged<'a> {
     let (study, [ours, theirs]) = (reading.study, turns);
     let pairs = reading.paired(ours, theirs, metric);

@@ -5,13 +5,15 @@ use std::time::Duration;
 use crate::app::Name;
 use crate::cell::Cell;
 use crate::compare::goals::{Pace, suite};
+use crate::compare::idle_table;
 use crate::compare::machine::Machine;
 use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study, study_on, suite_study};
 use crate::compare::presets::Choice;
 use crate::compare::quantity::{Pair, Probe, Quantity, Unit};
-use crate::compare::study::{Axis, Extra, Study};
+use crate::compare::study::{Axis, Study};
+use crate::idle::{Idle, Line};
 use crate::path::Path;
-use uperf::result::{Latency, Run};
+use uperf::result::{Connections, Latency, Run};
 
 const PATHS: [Path; 4] = [Path::TcpVeth, Path::TcpLoopback, Path::Unix, Path::Smc];
 
@@ -133,22 +135,31 @@ pub(crate) fn swept() -> Study {
         finished(run, cell)
     };
     let study = study(choice.sweep(&PATHS, Path::TcpVeth), &mut MockExecutor::new(model));
-    let extra = Extra {
-        title: "A thousand idle connections".into(),
-        header: ["over", "CPU", "memory each"].map(Into::into).into(),
-        rows: vec![
-            ["tcp-veth", "0.0 %", "4.1 KiB"].map(Into::into).into(),
-            ["smc", "0.0 %", "3.9 KiB"].map(Into::into).into(),
-        ],
-        seen: vec![],
-    };
     Study {
         title: "Sizes of messages".into(),
         axis: Axis::Size,
         machine: machine(),
-        extras: vec![extra],
+        extras: vec![idle_table::table(&idle(), None)],
         ..study
     }
+}
+
+/// What `sweep` and `idle` say of connections that do nothing.
+pub(crate) fn idle() -> Idle {
+    let line = |path, memory_bytes| Line {
+        path,
+        cpu_ns: 1_230_000,
+        elapsed_ns: 1_004_000_000,
+        memory_bytes,
+        resident_bytes: 2 * memory_bytes + 77,
+        seen: Connections {
+            total: 500,
+            smcd: if path == Path::Smc { 499 } else { 0 },
+            ..Connections::default()
+        },
+    };
+    let lines = vec![line(Path::TcpLoopback, 12), line(Path::Smc, 45_678)];
+    Idle { connections: 500, transactions: 100, lines, notes: vec![] }
 }
 
 /// As `buffers` would be.
@@ -178,5 +189,5 @@ pub(crate) fn judged() -> Study {
     executor.fail("crr-200x1000 1 smc", "the server went away");
     executor.lack(Probe::App(Name::Nginx), "wrk is not here: install the package wrk", true);
     let suite = suite(&pace, Path::TcpVeth);
-    Study { title: "Goals".into(), machine: machine(), ..suite_study(suite, &mut executor) }
+    Study { title: "What SMC has to reach".into(), machine: machine(), ..suite_study(suite, &mut executor) }
 }

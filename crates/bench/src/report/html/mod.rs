@@ -22,7 +22,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use self::paint::capital;
 use crate::compare::judge::{Judged, Verdict, judge};
 use crate::compare::quiet::refusal;
-use crate::compare::study::Study;
+use crate::compare::study::{Axis, Study};
 use crate::compare::summary::{Line, Reading};
 use crate::compare::verdict;
 use crate::path::Path;
@@ -84,10 +84,13 @@ fn tone(reading: &Reading<'_>, lines: &[Line<'_>], judged: &[Judged<'_>]) -> &'s
         let better = line.times_better(reading.main_metric(line.turn.group));
         line.contender.path == Path::Smc && better.is_some_and(|better| better < 1.0)
     };
-    match refusal(reading.study.seen()) {
+    let study = reading.study;
+    match refusal(study.seen()) {
         Some(_) => "warn",
         None if judged.iter().any(|row| row.verdict.is_failure()) => "bad",
         None if judged.iter().any(|row| row.verdict != Verdict::Pass) => "fair",
+        // Sizes of buffers are compared with SMC itself.
+        None if study.axis == Axis::Buffer => "",
         None if judged.is_empty() && lines.iter().any(is_slower) => "fair",
         None => "good",
     }

@@ -63,7 +63,7 @@ fn an_extra_table_stands_at_the_end() {
         title: "Idle connections".into(),
         header: owned(&["connections", "memory"]),
         rows: vec![owned(&["1000", "12 MiB"])],
-        seen: vec![],
+        ..Extra::default()
     };
     let study = Study { extras: vec![extra], ..study(example(), &mut MockExecutor::new(model)) };
     let text = text(&study, usize::MAX);
