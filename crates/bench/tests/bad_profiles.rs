@@ -53,6 +53,7 @@ fn who_has_the_port_is_not_guessed() {
     let taken = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = taken.local_addr().expect("bound").port().to_string();
     let said = said(folder.path(), &["-s", "-P", &port]);
-    let words = [format!("cannot listen on port {port}"), format!("`ss -ltnp sport = :{port}`"), "-P".into()];
+    let words =
+        [format!("cannot listen on port {port}"), format!("`ss -ltnp sport = :{port}`"), "--port".into()];
     assert!(words.iter().all(|word| said.contains(word)) && !said.contains("slave"), "{said}");
 }

@@ -87,7 +87,8 @@ fn nonsense_is_answered_with_one_sentence_and_status_2() {
         app nosuch|sweep --set size=4|sweep --rounds 0|compare --profile ping --set sise=4|compare --quick --full|\
         compare --only idle|compare --suite goals --conns 1|compare --suite dreams|compare --conns 0|\
         compare --conns 1,,2|compare --paths pigeon|compare --seconds 0|compare --seconds -1|compare --set size|\
-        compare --rounds 0";
+        compare --rounds 0|sweep --profile rr1c-200x1000|sweep --conns 1,2|compare --json - --csv -|\
+        report nosuch.json --html x --markdown x";
     for args in nonsense.split('|') {
         let output = run(&args.split_whitespace().collect::<Vec<_>>());
         assert_eq!(output.status.code(), Some(2), "{args}");
@@ -108,6 +109,18 @@ fn nonsense_is_answered_with_one_sentence_and_status_2() {
     // Said of each place where it stands, it would be said four times.
     let size = said(&["compare", "--profile", "ping", "--set", "size=abc"]);
     assert_eq!(size.lines().count(), 1, "{size}");
+}
+
+/// Not even the name under which it was to be written.
+#[test]
+fn a_file_that_may_not_grow_costs_one_sentence() {
+    let mut shell = Command::new("sh");
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = "trap '' XFSZ; ulimit -f 0; exec \"$0\" report \"$1\" --json x.json";
+    shell.args(["-c", line, env!("CARGO_BIN_EXE_smc_bench"), SAVED]).current_dir(folder.path());
+    let said = text(&shell.output().expect("a shell").stderr);
+    let told = "smc_bench: cannot write x.json: File too large (os error 27); the results are in the text all the same\n";
+    assert_eq!((said.as_str(), fs::read_dir(folder.path()).expect("it is there").count()), (told, 0));
 }
 
 /// A disk that is full takes neither what is said nor what is shown; the status tells.

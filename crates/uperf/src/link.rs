@@ -32,8 +32,9 @@ impl Link {
                 Err(error) => refused = error.into(),
             }
         }
-        Err(refused
-            .context(format!("no slave answers at {host} port {port}; is `smc_bench -s` running there?")))
+        Err(refused.context(format!(
+            "no slave answers at {host} port {port}; is `smc_bench -s` or `smc_bench serve` running there?"
+        )))
     }
 
     /// A connection that exists.

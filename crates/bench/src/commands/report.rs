@@ -21,6 +21,7 @@ pub(crate) struct Options {
 impl Options {
     /// Shows it.
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        self.files.refuse_clash()?;
         let mut study = match &self.saved[..] {
             [saved] => load(saved)?,
             [first, second] => beside(&load(first)?, &load(second)?),

@@ -72,6 +72,7 @@ impl Job {
 
 /// Measures and shows.
 pub(crate) fn run(job: Job, shown: &Shown, world: &mut dyn World) -> anyhow::Result<ExitCode> {
+    shown.files.refuse_clash()?;
     shown.files.doubts().iter().for_each(say);
     let study = measure(job, shown, world)?;
     let is_shown = report::show(&study, &shown.files);

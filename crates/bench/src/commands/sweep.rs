@@ -11,7 +11,7 @@ use crate::compare::study::Axis;
 use crate::compare::world::World;
 use crate::compare::{PathChoice, QUICK_PATHS, select};
 use crate::idle;
-use uperf::profile::Refusal;
+use uperf::profile::{Refusal, refuse_unused};
 
 /// The variable that a sweep sets.
 const SIZE: &str = "size";
@@ -40,6 +40,13 @@ impl Options {
             return Err(
                 Refusal::usage("`sweep` sets the variable `size` itself: leave --set size out").into()
             );
+        }
+        for profile in &choice.profiles {
+            refuse_unused(std::slice::from_ref(profile), &[(SIZE.into(), "1".into())].into())?;
+        }
+        if choice.connections.len() > 1 || choice.servers.len() > 1 {
+            let sentence = "`sweep` measures sizes, for one number of connections and one kind of server";
+            return Err(Refusal::usage(sentence).into());
         }
         let (paths, baseline, notes) = select(&self.paths, &QUICK_PATHS, world)?;
         let plan = choice.sweep(&paths, baseline);

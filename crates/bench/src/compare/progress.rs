@@ -22,10 +22,13 @@ impl Progress {
         let cells = plan.round(0).len();
         let rounds = if plan.rounds == 1 { "once".into() } else { format!("{} times", plan.rounds) };
         if cells > 0 {
-            say(format_args!("measuring {cells} cells, each {rounds}: about {}", time(plan.guess_all())));
+            let what =
+                if cells == 1 { "one combination".into() } else { format!("{cells} combinations, each") };
+            say(format_args!("measuring {what} {rounds}: about {}", time(plan.guess_all())));
         }
         if !probes.is_zero() {
-            say(format_args!("then what no cell tells: about {}", time(probes)));
+            let then = if cells > 0 { "then goals of another kind" } else { "measuring" };
+            say(format_args!("{then}: about {}", time(probes)));
         }
         let bar = ProgressBar::new(plan.runs() as u64);
         // The template is a constant; without it the bar looks plainer, no more.

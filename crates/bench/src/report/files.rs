@@ -2,6 +2,8 @@
 //!
 //! The invariant: a file that fails takes no other with it, and the results have been printed before.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,6 +11,7 @@ use clap::Args;
 use crate::compare::study::Study;
 use crate::report::{csv, html, json, markdown};
 use uperf::file::{self, STDOUT};
+use uperf::profile::Refusal;
 
 /// Where results go, besides the text.
 #[derive(Args, Clone, Debug, Default)]
@@ -48,6 +51,20 @@ impl Files {
         self.wanted().any(|(file, _)| file == Path::new(STDOUT))
     }
 
+    /// Refuses two forms in one place, where the second would overwrite the first.
+    pub(crate) fn refuse_clash(&self) -> Result<(), Refusal> {
+        let mut seen = BTreeSet::new();
+        match self
+            .wanted()
+            .find(|(file, _)| !seen.insert(fs::canonicalize(file).unwrap_or_else(|_| file.into())))
+        {
+            Some((file, _)) => {
+                Err(Refusal::usage(&format!("two forms of the report are to go to {}", file.display())))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// What will probably go wrong when results are to be written, before anything has been measured.
     pub(crate) fn doubts(&self) -> Vec<String> {
         let doubt = |file: &Path| {
@@ -70,8 +87,6 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::compare::mock::{MockExecutor, plan, study};
     use crate::path::Path as Way;

@@ -65,11 +65,11 @@ fn why(port: u16, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
             format!(
-                "somebody does already (`ss -ltnp sport = :{port}` says who); end it, or choose another with -P"
+                "somebody does already (`ss -ltnp sport = :{port}` says who); end it, or choose another with --port"
             )
         }
         io::ErrorKind::PermissionDenied => {
-            "only root may have ports below 1024; choose another with -P".into()
+            "only root may have ports below 1024; choose another with --port".into()
         }
         _ => error.to_string(),
     }
