@@ -709,6 +709,62 @@ pub(crate) fn every_code_of_the_table_is_provoked() {
     assert!(codes.iter().all(|code| provoked.contains(code)), "{codes:?}");
 }
 
+/// Its first accepted connection announces it: until then its clients find nobody, and no registry.
+#[test]
+fn a_listener_that_was_inherited() {
+    let Some((bed, python)) = bed("reasons-inherited") else { return };
+    let port = free_port();
+    let mut server = plain(&bed, &python, "server", port);
+    let smc_run = bed.tool_command("smc_run").expect("this bed has tools").get_program().to_owned();
+    server.arg("inherits").arg(smc_run).arg("-d").env("SMC_REGISTRY_DIR", bed.registry());
+    let server = serve(&bed, &mut server, port);
+    let now = || rows(&bed, port);
+    assert!(within(LONG, || now() == [format!("listener TCP {UNKNOWN}")]), "{:?} {}", now(), server.output());
+    let client = bed.start(&mut enabled(&bed, &python, "client", port, ""), "client");
+    let ends = Ends { server, client, port };
+    assert_says(&ends.client, "connect stays on TCP", NO_SMC);
+    assert_says(&ends.server, "accepted connection stays on TCP", NO_SMC);
+    // (What the client has found was true when it looked; nobody wrote it down.)
+    let rows = [format!("client TCP {UNKNOWN}"), format!("server TCP {NO_SMC}")];
+    assert_shown(&bed, &ends, &[&rows[0], "listener", &rows[1]]);
+    assert_counted(&bed, &[], &["PEER_NO_SMC 1"]);
+    let second = bed.start(&mut enabled(&bed, &python, "client", port, ""), "second");
+    assert!(within(LONG, || now().contains(&"client SMCD".to_string())), "{:?} {}", now(), second.output());
+}
+
+/// It makes no call that the plain program would not make, and so says nothing.
+#[test]
+fn a_peer_that_a_filter_confines() {
+    let Some((bed, python)) = bed("reasons-confined") else { return };
+    let [of_client, of_server] = ["client", "server"].map(|end| format!("{end} TCP {NO_SMC}"));
+    let ends = meet(&bed, &python, "confined", "");
+    assert_shown(&bed, &ends, &[&of_client, &format!("listener TCP {UNKNOWN}"), &of_server]);
+    assert_says(&ends.client, "connect stays on TCP", NO_SMC);
+    assert_counted(&bed, &["PEER_NO_SMC 1"], &[]);
+    let ends = meet(&bed, &python, "", "confined");
+    assert_shown(&bed, &ends, &[&format!("client TCP {UNKNOWN}"), "listener", &of_server]);
+    assert_says(&ends.server, "accepted connection stays on TCP", NO_SMC);
+    assert_counted(&bed, &["PEER_NO_SMC 1"], &["PEER_NO_SMC 1"]);
+}
+
+/// Which counts nowhere any more.
+#[test]
+fn a_peer_that_has_changed_its_user() {
+    let Some((bed, python)) = bed("reasons-changes") else { return };
+    if sys::euid() != 0 {
+        println!("skipped: switching users needs root");
+        return;
+    }
+    let [of_client, of_server] = ["client", "server"].map(|end| format!("{end} TCP {NO_SMC}"));
+    let ends = meet(&bed, &python, "changes", "");
+    assert_shown(&bed, &ends, &[&of_client, &format!("listener TCP {UNKNOWN}"), &of_server]);
+    assert_told(&ends, &[&of_client, &of_server]);
+    assert_counted(&bed, &["PEER_NO_SMC 1"], &[]);
+    let ends = meet(&bed, &python, "", "changes");
+    assert_rows(&bed, &ends, &[&of_client, "listener", &of_server]);
+    assert_counted(&bed, &["PEER_NO_SMC 1"], &["PEER_NO_SMC 1"]);
+}
+
 /// A client that has mapped no registry, and whose peer is gone: nobody can tell.
 #[test]
 fn a_peer_that_is_gone() {
