@@ -2,7 +2,6 @@
 //! said into a call of the part that does the work.
 
 mod app;
-mod buffers;
 mod compare;
 mod demo;
 mod idle;
@@ -51,7 +50,7 @@ enum Command {
     Sweep(sweep::Options),
     /// SMC with buffers of 16 KiB to 1 MiB
     #[command(after_help = STATUSES)]
-    Buffers(buffers::Options),
+    Buffers(sweep::Buffers),
     /// A real server with its own load generator, plain and under smc_run
     #[command(after_help = STATUSES)]
     App(app::Options),

@@ -1,4 +1,5 @@
-//! `smc_bench sweep`: messages from a byte to a mebibyte, and what connections cost that send none.
+//! `smc_bench sweep`: messages from a byte to a mebibyte, and what connections cost that send none; `smc_bench buffers`: SMC
+//! with buffers of several sizes.
 
 use std::process::ExitCode;
 
@@ -56,6 +57,25 @@ impl Options {
             idle: Some(idle::Settings::brief()),
             ..Job::new("Sizes of messages", plan)
         };
+        run(job, &self.common.shown, world)
+    }
+}
+
+/// What to measure with buffers of each size.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Buffers {
+    #[command(flatten)]
+    own: Own,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Buffers {
+    /// Measures and shows.
+    pub(crate) fn run(&self, world: &mut dyn World) -> anyhow::Result<ExitCode> {
+        let usual = Choice { profiles: vec!["str-readx30k".into()], ..Choice::usual() };
+        let plan = change(&self.own, &self.common, usual)?.buffers();
+        let job = Job { axis: Axis::Buffer, ..Job::new("Sizes of SMC's buffers", plan) };
         run(job, &self.common.shown, world)
     }
 }

@@ -72,16 +72,6 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_has_a_row_per_metric() {
-        let plan = plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]);
-        let text = emit(&study(plan, &mut MockExecutor::default())).expect("saved");
-        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        let first = &value["summary"][0];
-        let of = (first["metric"].as_str(), first["value"].as_f64());
-        assert_eq!(of, (Some("rate"), Some(1000.0)), "{first}");
-    }
-
-    #[test]
     fn other_files_are_refused_in_a_sentence() {
         let error = |text: &str| format!("{:#}", parse(text).expect_err("no study"));
         assert!(error("[1, 2]").starts_with("this is not what --json saves"));

@@ -141,6 +141,8 @@ mod tests {
                 "{more:?}"
             );
             assert_eq!(more.rows[0][1..], more.rows[1][1..]);
+            let csv = crate::report::csv::emit(&two).expect("tables of several widths");
+            assert_eq!(csv.split("\n\n").count(), two.extras.len());
         }
     }
 }

@@ -80,22 +80,6 @@ fn a_page_is_the_same_after_saving_and_loading() {
 }
 
 #[test]
-fn every_drawing_says_its_numbers_in_words() {
-    for (study, words) in [
-        (example::compared(), "1 connection: tcp-veth 1.00x (18.4), tcp-loopback 1.06x (20.3)"),
-        (example::swept(), "smc at 1 MiB: "),
-        (example::buffered(), "throughput: 33.1 % at 16 KiB, "),
-    ] {
-        let page = elements(&emit(&study).expect("a page"));
-        let drawings: Vec<&Element> = page.iter().filter(|one| one.name == "svg").collect();
-        let label = |one: &&Element| one.attribute("aria-label").expect("a text alternative").to_owned();
-        let labels: Vec<String> = drawings.iter().map(label).collect();
-        assert!(drawings.iter().all(|one| one.attribute("role") == Some("img")) && !labels.is_empty());
-        assert!(labels.iter().any(|label| label.contains(words)), "{words}: {labels:#?}");
-    }
-}
-
-#[test]
 fn every_mark_has_room_beside_its_axis_and_every_chapter_a_heading() {
     for study in examples() {
         let page = elements(&emit(&study).expect("a page"));

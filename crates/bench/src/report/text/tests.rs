@@ -4,7 +4,6 @@ use super::*;
 use crate::cell::Cell;
 use crate::compare::mock::{MockExecutor, connected, plan, run, stream, study};
 use crate::compare::plan::Plan;
-use crate::compare::study::Extra;
 use crate::path::Path;
 
 fn model(cell: &Cell, round: usize) -> uperf::result::Run {
@@ -21,10 +20,6 @@ fn model(cell: &Cell, round: usize) -> uperf::result::Run {
         run(20_000.0 * times, 40.0 * cost)
     };
     connected(run, cell.connections, if cell.path == Path::Smc { cell.connections } else { 0 }, &[])
-}
-
-fn owned(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 fn example() -> Plan {
@@ -55,19 +50,6 @@ fn nothing_measured_is_still_a_report() {
     let text = text(&study(plan(&["rr"], &[1], &[Path::Smc]), &mut executor), usize::MAX);
     assert!(text.starts_with("rr, 1 connection over smc could not be measured: no sockets\n"), "{text}");
     assert!(text.contains("machine: 2 x Example CPU"), "{text}");
-}
-
-#[test]
-fn an_extra_table_stands_at_the_end() {
-    let extra = Extra {
-        title: "Idle connections".into(),
-        header: owned(&["connections", "memory"]),
-        rows: vec![owned(&["1000", "12 MiB"])],
-        ..Extra::default()
-    };
-    let study = Study { extras: vec![extra], ..study(example(), &mut MockExecutor::new(model)) };
-    let text = text(&study, usize::MAX);
-    assert!(text.contains("Idle connections\n") && text.contains("12 MiB"), "{text}");
 }
 
 #[test]
