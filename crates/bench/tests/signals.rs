@@ -189,7 +189,9 @@ fn a_real_server_is_left_in_either_way() {
 fn while_it_waits_for_a_quiet_host() {
     let mut waiting = rounds("1000", "0.05");
     waiting.extend(["--wait", "600"]);
-    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
+    // It ends with this process, however that ends.
+    let mut busy =
+        Command::new("sh").args(["-c", "while kill -0 $PPID; do :; done"]).spawn().expect("a shell");
     for signals in ONCE {
         interrupted(&waiting, "round 1 of", signals);
     }
