@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use nix::unistd::User;
 
 use crate::paths::launch::Place;
 
@@ -99,12 +100,7 @@ fn at(port: u16) -> String {
 
 /// Debian's user for it, or else nobody.
 fn unprivileged() -> anyhow::Result<(u32, u32)> {
-    let users = std::fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
-    let of = |name: &str| {
-        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
-        let mut numbers = line.split(':').skip(2);
-        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-    };
+    let of = |name| User::from_name(name).ok().flatten().map(|user| (user.uid.as_raw(), user.gid.as_raw()));
     of("postgres")
         .or_else(|| of("nobody"))
         .context("PostgreSQL refuses root, and there is no user postgres or nobody")
