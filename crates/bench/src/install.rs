@@ -8,8 +8,10 @@ use anyhow::bail;
 /// What was found. Whatever is absent is said in one sentence by whoever needs it.
 pub(crate) struct Install {
     smc_run: Option<PathBuf>,
-    smcss: Option<PathBuf>,
-    smcd: Option<PathBuf>,
+    /// The lister of connections.
+    pub(crate) smcss: Option<PathBuf>,
+    /// Who knows the totals.
+    pub(crate) smcd: Option<PathBuf>,
     library: Option<PathBuf>,
 }
 
@@ -37,16 +39,6 @@ impl Install {
         }
         Ok(both)
     }
-
-    /// The lister of connections.
-    pub(crate) fn smcss(&self) -> Option<&Path> {
-        self.smcss.as_deref()
-    }
-
-    /// Who knows the totals.
-    pub(crate) fn smcd(&self) -> Option<&Path> {
-        self.smcd.as_deref()
-    }
 }
 
 /// Tops of installations: ours is `TOP/bin/smc_bench`, or `target/debug/smc_bench` with `target/isthmus`.
@@ -67,7 +59,7 @@ mod tests {
     #[test]
     fn an_absent_installation_is_one_sentence() {
         let install = Install::find_in(&[]);
-        assert!(install.smcss().is_none() && install.smcd().is_none());
+        assert!(install.smcss.is_none() && install.smcd.is_none());
         let error = install.with_smc().expect_err("nothing was found").to_string();
         assert!(error.contains("cargo xtask dist"), "{error}");
     }

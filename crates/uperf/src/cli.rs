@@ -120,7 +120,6 @@ impl UperfArgs {
             strands: all(self.strands),
             transactions: all(self.transactions),
             flowops: all(self.flowops || self.cpu),
-            packets: true,
         };
         let history = self.history.clone();
         let is_shown = !self.no_stats && self.json.as_deref().is_none_or(|path| path.as_os_str() != "-");

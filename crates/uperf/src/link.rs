@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 
-use crate::wire::{FromSlave, MAGIC_SIZE, Malformed, Message, Order};
+use crate::wire::{FromSlave, MAGIC_SIZE, Message, Order};
 
 /// How long an answer may take: uperf's own time for goodbyes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+/// What starting one strand may take, on a busy machine.
+pub(crate) const PER_STRAND: Duration = Duration::from_millis(20);
 
 /// What both ends put where uperf looks at nothing: [`super::wire::Hello::host`] and its answer's message.
 pub(crate) const MARK: &str = "smc_bench 1";
@@ -66,15 +68,15 @@ impl Link {
     /// The next message, which must come within `patience`, if there is a limit.
     pub(crate) fn receive<M: Message>(&mut self, patience: impl Into<Option<Duration>>) -> io::Result<M> {
         let bytes = self.receive_bytes(M::SIZE, patience.into())?;
-        M::decode(&bytes, self.order).map_err(malformed)
+        M::decode(&bytes, self.order).map_err(invalid)
     }
 
     /// Whatever a slave says next.
     pub(crate) fn wait_for_slave(&mut self) -> io::Result<FromSlave> {
         let mut bytes = self.receive_bytes(MAGIC_SIZE, None)?;
-        let size = FromSlave::size(&bytes).map_err(malformed)?;
+        let size = FromSlave::size(&bytes).map_err(invalid)?;
         bytes.extend(self.receive_bytes(size.saturating_sub(bytes.len()), Some(PATIENCE))?);
-        FromSlave::decode(&bytes).map_err(malformed)
+        FromSlave::decode(&bytes).map_err(invalid)
     }
 
     /// `size` bytes, all of which must come within `patience`.
@@ -109,8 +111,9 @@ fn left(end: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-fn malformed(error: Malformed) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
+/// Of what came and makes no sense.
+pub(crate) fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 /// Why a message did not come, for people.

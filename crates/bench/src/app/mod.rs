@@ -58,14 +58,17 @@ impl Name {
 
 /// An application whose data is there. Each slice has a fresh server.
 pub(crate) struct Session {
-    name: Name,
+    /// What it is.
+    pub(crate) name: Name,
     application: Box<dyn Application>,
     folder: TempDir,
     load: Load,
-    warm_up: u16,
+    /// Seconds that are not counted before each slice.
+    pub(crate) warm_up: u16,
     install: Install,
     ways: Vec<(Path, Place)>,
-    notes: Vec<String>,
+    /// Why the bytes cannot go another way, a sentence each.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Session {
@@ -91,11 +94,6 @@ impl Session {
         Ok(Self { name, application, folder, load, warm_up: 1, install, ways, notes })
     }
 
-    /// With so many seconds that are not counted before each slice.
-    pub(crate) fn warmed_up(self, warm_up: u16) -> Self {
-        Self { warm_up, ..self }
-    }
-
     /// What it says of itself.
     pub(crate) fn version(&self) -> String {
         self.application.about().version
@@ -116,16 +114,6 @@ impl Session {
         self.ways.iter().map(|(path, _)| *path).collect()
     }
 
-    /// Why they cannot go another way, a sentence each.
-    pub(crate) fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// What it is.
-    pub(crate) fn name(&self) -> Name {
-        self.name
-    }
-
     /// A slice of each of `tests` over `path`.
     ///
     /// # Errors
@@ -140,7 +128,7 @@ impl Session {
             load: self.load,
             tests,
             warm_up: self.warm_up,
-            smcss: self.install.smcss(),
+            smcss: self.install.smcss.as_deref(),
         };
         bench.slices(place)
     }

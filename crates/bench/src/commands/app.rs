@@ -37,13 +37,13 @@ impl Options {
         let choice = self.common.change(Choice { duration, warm_up, ..Choice::usual() });
         let whole = |duration| Duration::from_secs(whole_seconds(duration).into());
         let (duration, warm_up) = (whole(choice.duration), whole(choice.warm_up()));
-        let session = Session::open(self.name, self.name.find()?, self.conns, whole_seconds(duration))?;
-        let mut notes = session.notes().to_vec();
+        let mut session = Session::open(self.name, self.name.find()?, self.conns, whole_seconds(duration))?;
+        let mut notes = session.notes.clone();
         if duration != choice.duration || warm_up != choice.warm_up() {
             notes.push("load generators take whole seconds".into());
         }
-        let mut server =
-            Server { name: uperf::named(self.name), session: session.warmed_up(whole_seconds(warm_up)) };
+        session.warm_up = whole_seconds(warm_up);
+        let mut server = Server { name: uperf::named(self.name), session };
         let profiles = server.session.tests().iter().map(|test| format!("{} {test}", server.name)).collect();
         let connections = vec![server.session.connections()];
         let choice = Choice { profiles, connections, duration, warm_up: Some(warm_up), ..choice };
@@ -67,7 +67,7 @@ impl World for Server {
     }
 
     fn available(&mut self, path: Path) -> Result<(), String> {
-        if self.session.paths().contains(&path) { Ok(()) } else { Err(self.session.notes().join("; ")) }
+        if self.session.paths().contains(&path) { Ok(()) } else { Err(self.session.notes.join("; ")) }
     }
 
     fn idle(&mut self, _: &idle::Settings, _: &[Path]) -> anyhow::Result<Idle> {

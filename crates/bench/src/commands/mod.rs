@@ -110,9 +110,7 @@ impl Command {
             Command::Inner(inner) => inner.run(),
         }
     }
-}
 
-impl Command {
     /// Whether it has something to lose if a signal ends it.
     fn measures(&self) -> bool {
         use Command::{App, Buffers, Compare, Demo, Idle, Sweep};

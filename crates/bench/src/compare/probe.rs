@@ -140,14 +140,14 @@ impl Session for idle::Settings {
 impl Session for app::Session {
     fn round(&mut self, _: &mut dyn World, round: u16) -> anyhow::Result<Vec<Take>> {
         let path = |ours| if ours { Path::Smc } else { Path::TcpLoopback };
-        let count = Probe::App(self.name()).quantities().count();
+        let count = Probe::App(self.name).quantities().count();
         let tests = &self.tests()[..count];
         let (ours, theirs) = pair(round % 2 == 1, |ours| self.slices(path(ours), tests))?;
         let found = |(quantity, (ours, theirs)): (Quantity, (Slice, Slice))| {
             let pairs = vec![paired((ours.counted.rate, theirs.counted.rate))];
             Take::new(quantity, pairs, Some(ours.connections))
         };
-        let quantities = Probe::App(self.name()).quantities();
+        let quantities = Probe::App(self.name).quantities();
         Ok(quantities.zip(ours.into_iter().zip(theirs)).map(found).collect())
     }
 }

@@ -103,7 +103,7 @@ fn line(settings: &Settings, path: Path, place: &Place, install: &Install) -> an
     pair.still_runs()?;
     let memory = pair.memory().per_connection(before, settings.conns);
     let counted = Counted::TcpAt(pair.address.port());
-    let watch = Watch { counted, smcss: install.smcss(), namespaces: None };
+    let watch = Watch { counted, smcss: install.smcss.as_deref(), namespaces: None };
     Ok(Line {
         path,
         cpu_ns,

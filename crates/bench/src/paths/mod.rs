@@ -85,6 +85,17 @@ impl Pairs {
         let set_up = || set_up(path, install).map_err(|error| format!("{error:#}"));
         self.routes.entry(path).or_insert_with(set_up).clone()
     }
+
+    /// Measures `cell` once.
+    pub(crate) fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
+        if cell.path == Path::Bare {
+            return bare::run(cell, pair::warm_up(cell), self.engine.patience);
+        }
+        let route = self.route(cell.path).map_err(|reason| anyhow!("no {} here: {reason}", cell.path))?;
+        let smcss = self.install.smcss.as_deref().filter(|_| route.asks_smcss);
+        let smcd = self.install.smcd.as_deref().filter(|_| route.control.is_some());
+        pair::run(&self.engine, cell, &route, Witnesses { smcss, smcd }, self.listing.as_mut())
+    }
 }
 
 fn set_up(path: Path, install: &Install) -> anyhow::Result<Route> {
@@ -98,18 +109,5 @@ fn set_up(path: Path, install: &Install) -> anyhow::Result<Route> {
         Path::Sockmap => Route::sockmap(),
         // It needs no way to be set up.
         Path::Bare => Ok(Route::loopback()),
-    }
-}
-
-impl Pairs {
-    /// Measures `cell` once.
-    pub(crate) fn run(&mut self, cell: &Cell) -> anyhow::Result<Run> {
-        if cell.path == Path::Bare {
-            return bare::run(cell, pair::warm_up(cell), self.engine.patience);
-        }
-        let route = self.route(cell.path).map_err(|reason| anyhow!("no {} here: {reason}", cell.path))?;
-        let smcss = self.install.smcss().filter(|_| route.asks_smcss);
-        let smcd = self.install.smcd().filter(|_| route.control.is_some());
-        pair::run(&self.engine, cell, &route, Witnesses { smcss, smcd }, self.listing.as_mut())
     }
 }

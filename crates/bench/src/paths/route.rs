@@ -94,7 +94,7 @@ impl Route {
     /// TCP over loopback, redirected.
     pub(super) fn sockmap() -> anyhow::Result<Self> {
         let sockmap = Sockmap::new()?;
-        let place = Place { cgroup: Some(sockmap.cgroup().to_owned()), ..Place::default() };
+        let place = Place { cgroup: Some(sockmap.cgroup.clone()), ..Place::default() };
         let held: Option<Rc<dyn Any>> = Some(Rc::new(sockmap));
         Ok(Self { server: place.clone(), client: place, _held: held, ..Self::loopback() })
     }

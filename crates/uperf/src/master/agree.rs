@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow, bail};
 use super::Options;
 use super::groups::{Party, SlaveLink, accepts, hosts};
 use crate::convert::{WorkOrder, protocol_number, to_wire};
-use crate::link::{Link, MARK, PATIENCE, explain};
+use crate::link::{Link, MARK, PATIENCE, PER_STRAND, explain};
 use crate::profile::model::{Group, Profile, StrandKind, Until};
 use crate::profile::options::Protocol;
 use crate::say::say;
@@ -16,8 +16,6 @@ use crate::strand::workers::{Events, prepare};
 use crate::strand::{Peer, Plan, Ports, Role};
 use crate::wire::{Ack, Hello, Message, OrderAck, SlaveInfo, VERSION};
 
-/// What starting one strand may take, on a busy machine.
-const PER_STRAND: Duration = Duration::from_millis(20);
 /// uperf's slave looks at its own clock and stops up to a second early. It is told a later end, since it stops at our
 /// next command in any case.
 const LATER: Duration = Duration::from_secs(2);
@@ -149,11 +147,8 @@ fn order_from(party: &Party, slave: &mut SlaveLink) -> anyhow::Result<Vec<SlaveI
     slave.link.send(&hello).map_err(told)?;
     let order = to_wire(&for_slave(party), &slave.host);
     slave.link.send_bytes(&bytes(&order, &infos, &slave.link)).map_err(told)?;
-    let answer: anyhow::Result<OrderAck> = slave
-        .link
-        .receive(PATIENCE + PER_STRAND * strands)
-        .map_err(|error| anyhow!("does not say whether it will do it: {}", explain(&error)));
-    let answer = answer?;
+    let silent = |error| anyhow!("does not say whether it will do it: {}", explain(&error));
+    let answer: OrderAck = slave.link.receive(PATIENCE + PER_STRAND * strands).map_err(silent)?;
     if !answer.ack.is_ok() {
         bail!("will not do it: {}", answer.ack.message);
     }

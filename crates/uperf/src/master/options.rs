@@ -37,6 +37,4 @@ pub(crate) struct Tables {
     pub(crate) transactions: bool,
     /// `-f`
     pub(crate) flowops: bool,
-    /// `-k`
-    pub(crate) packets: bool,
 }

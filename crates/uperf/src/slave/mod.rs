@@ -111,7 +111,7 @@ impl Slave {
         };
         self.state().open += 1;
         if options.verbose {
-            say(format_args!("a master at {} is served", session.master()));
+            say(format_args!("a master at {} is served", session.master));
         }
         let outcome = session.serve();
         if let Some(failure) = &outcome.failure {

@@ -5,13 +5,12 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 
 use super::job::{Happening, Job, Outcome};
 use crate::convert::{WorkOrder, check_head, check_transaction, from_wire};
-use crate::link::{Link, MARK, PATIENCE, explain};
+use crate::link::{Link, MARK, PATIENCE, PER_STRAND, explain, invalid};
 use crate::master::{accepts, from_info, to_info};
 use crate::profile::model::Group;
 use crate::result::Run;
@@ -22,13 +21,11 @@ use crate::wire::{
     Ack, Command, GroupHead, Hello, Message, Order, OrderAck, RawFlowop, SlaveInfo, TransactionHead, VERSION,
 };
 
-/// What starting one strand may take, on a busy machine.
-const PER_STRAND: Duration = Duration::from_millis(20);
-
 /// A master that has been greeted.
 pub(super) struct Session {
     link: Link,
-    master: String,
+    /// Its address.
+    pub(super) master: String,
     server: Server,
 }
 
@@ -41,11 +38,6 @@ impl Session {
         let answer = check(&hello).map_or_else(|refusal| Ack::refuse(&refusal), |()| Ack::ok(MARK));
         link.send(&answer).map_err(|error| explain(&error))?;
         if answer.is_ok() { Ok(Self { link, master, server }) } else { Err(answer.message) }
-    }
-
-    /// Its address.
-    pub(super) fn master(&self) -> &str {
-        &self.master
     }
 
     /// Everything after the greeting.
@@ -201,8 +193,4 @@ fn order(link: &mut Link) -> io::Result<WorkOrder> {
         transactions.push((transaction, flowops?));
     }
     Ok(WorkOrder { head, transactions })
-}
-
-fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
 }

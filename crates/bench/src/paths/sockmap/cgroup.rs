@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Removed when dropped.
 pub(super) struct Cgroup {
     parent: PathBuf,
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 impl Cgroup {
@@ -25,10 +25,6 @@ impl Cgroup {
         let folder = parent.join(format!("smc_bench-{}", std::process::id()));
         fs::create_dir(&folder).context("this host lets us make no cgroup: run as root")?;
         Ok(Self { parent, folder })
-    }
-
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
     }
 
     /// Does `work` in the cgroup.

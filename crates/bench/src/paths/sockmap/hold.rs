@@ -16,7 +16,7 @@ use super::programs::{REDIRECT, REDIRECTED, REMEMBER, SOCKETS, assemble};
 
 /// Loads, says, waits.
 pub(crate) fn hold() -> anyhow::Result<()> {
-    holder::hold(Held::new(), |held| held.cgroup.folder().to_owned())
+    holder::hold(Held::new(), |held| held.cgroup.folder.clone())
 }
 
 /// Programs first: without them the rest of the processes in the cgroup talk TCP.
@@ -48,7 +48,7 @@ impl Held {
         redirect.attach(&sockets).context("this kernel refuses to watch a map of sockets")?;
         let remember: &mut SockOps = self.programs.program_mut(REMEMBER).context("no program")?.try_into()?;
         remember.load().context("this kernel refuses to watch connections")?;
-        let folder = File::open(self.cgroup.folder()).context("cannot open the cgroup")?;
+        let folder = File::open(&self.cgroup.folder).context("cannot open the cgroup")?;
         remember
             .attach(folder, CgroupAttachMode::default())
             .context("this kernel refuses to watch a cgroup")?;

@@ -8,7 +8,7 @@ mod cgroup;
 mod hold;
 mod programs;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub(crate) use hold::hold;
 
@@ -17,7 +17,8 @@ use super::holder::Holder;
 /// A cgroup whose processes' connections over 127.0.0.1 are redirected.
 pub(crate) struct Sockmap {
     _holder: Holder,
-    cgroup: PathBuf,
+    /// Folder of the cgroup.
+    pub(crate) cgroup: PathBuf,
 }
 
 impl Sockmap {
@@ -25,10 +26,5 @@ impl Sockmap {
     pub(crate) fn new() -> anyhow::Result<Self> {
         let (holder, cgroup) = Holder::start("sockmap")?;
         Ok(Self { _holder: holder, cgroup })
-    }
-
-    /// Folder of the cgroup.
-    pub(crate) fn cgroup(&self) -> &Path {
-        &self.cgroup
     }
 }

@@ -140,22 +140,17 @@ impl Printer {
         self.print_stats(&total);
         self.print_stats(if self.raw { "" } else { "\n" });
         let rule = self.ruler();
-        if self.tables.groups {
-            self.print_stats(&tables::groups(summary, &rule));
+        let all = [
+            (self.tables.groups, tables::groups as fn(&Summary, &str) -> String),
+            (self.tables.strands, tables::strands),
+            (self.tables.transactions, tables::transactions),
+            (self.tables.flowops, tables::flowops),
+        ];
+        for (_, table) in all.iter().filter(|(is_wanted, _)| *is_wanted) {
+            self.print_stats(&table(summary, &rule));
         }
-        if self.tables.strands {
-            self.print_stats(&tables::strands(summary, &rule));
-        }
-        if self.tables.transactions {
-            self.print_stats(&tables::transactions(summary, &rule));
-        }
-        if self.tables.flowops {
-            self.print_stats(&tables::flowops(summary, &rule));
-        }
-        if self.tables.packets {
-            let took = self.begin.elapsed().as_secs_f64();
-            self.print_stats(&tables::packets(&self.nics, &nics(), took, &rule));
-        }
+        let took = self.begin.elapsed().as_secs_f64();
+        self.print_stats(&tables::packets(&self.nics, &nics(), took, &rule));
         self.print_stats(&tables::goodbyes(summary, &rule));
         if summary.failure.is_some() {
             self.print("\nWARNING: 1 Errors detected during run\n");

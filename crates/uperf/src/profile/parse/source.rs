@@ -8,7 +8,8 @@ use crate::profile::model::Place;
 
 /// A profile's text.
 pub(super) struct Source<'a> {
-    text: &'a str,
+    /// All of it.
+    pub(super) text: &'a str,
     /// Offsets at which lines begin; the first is 0.
     lines: Vec<usize>,
     /// The offset that was asked for last and the characters before it in its line. Questions mostly go forward, and
@@ -30,11 +31,6 @@ impl<'a> Source<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let ends = text.match_indices('\n').map(|(offset, _)| offset + 1);
         Self { text, lines: std::iter::once(0).chain(ends).collect(), last: Cell::default() }
-    }
-
-    /// All of it.
-    pub(super) fn text(&self) -> &'a str {
-        self.text
     }
 
     /// The line and column of `offset`, which is the start of a character or the end.

@@ -188,7 +188,7 @@ impl<'a, 's> Tags<'a, 's> {
     }
 
     fn rest(&self) -> &'a str {
-        &self.source.text()[self.offset..]
+        &self.source.text[self.offset..]
     }
 
     fn error(&self, errors: &mut Errors, offset: usize, sentence: String) {

@@ -101,10 +101,12 @@ pub(crate) fn prepare(
 }
 
 /// Everything that a plan's strands accept at, each strand with ports of its own unless the profile fixes them.
-fn listen(plan: &Plan, shared: &mut Listeners) -> io::Result<Listeners> {
-    let mut own = Listeners::default();
-    accepting(plan).try_for_each(|opening| own.listen(opening, shared))?;
-    Ok(own)
+fn listen(plan: &Plan, strands: u32, shared: &mut Listeners) -> io::Result<Vec<Listeners>> {
+    let mut of_one = |_| {
+        let mut own = Listeners::default();
+        accepting(plan).try_for_each(|opening| own.listen(opening, shared)).map(|()| own)
+    };
+    (0..strands).map(&mut of_one).collect()
 }
 
 fn accepting(plan: &Plan) -> impl Iterator<Item = &Options> {

@@ -28,8 +28,7 @@ impl Threads {
         events: Events,
         shared: &mut Listeners,
     ) -> io::Result<Self> {
-        let listeners: io::Result<Vec<Listeners>> = (0..strands).map(|_| listen(&plan, shared)).collect();
-        let listeners = listeners?;
+        let listeners = listen(&plan, strands, shared)?;
         let ports = listeners.iter().map(Listeners::ports).collect();
         let controls = (0..strands).map(|_| Arc::default()).collect();
         Ok(Self { plan: Arc::new(plan), events, controls, listeners, ports })

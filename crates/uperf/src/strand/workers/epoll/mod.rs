@@ -52,10 +52,7 @@ impl Epoll {
             let why = format!("an epoll server does no {what} ({}): use threads or processes", flowop.place);
             return Err(io::Error::other(why));
         }
-        let mut shared = Listeners::default();
-        let listeners: io::Result<Vec<Listeners>> =
-            (0..strands).map(|_| listen(&plan, &mut shared)).collect();
-        let listeners = listeners?;
+        let listeners = listen(&plan, strands, &mut Listeners::default())?;
         let ports = listeners.iter().map(Listeners::ports).collect();
         let board = Board::new(Mutex::new(vec![Counts::default(); listeners.len()]));
         let (orders, taken) = channel();
