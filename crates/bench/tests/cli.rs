@@ -186,8 +186,11 @@ fn one_form_can_go_to_stdout_alone() {
 
 #[test]
 fn a_full_disk_costs_the_file_and_not_the_results() {
-    let shown = run(&["report", SAVED, "--html", "/dev/full"]);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let csv = file.path().to_str().expect("a name");
+    let shown = run(&["report", SAVED, "--json", "/dev/full", "--csv", csv]);
     assert_eq!(shown.status.code(), Some(1));
+    assert!(fs::read_to_string(csv).is_ok_and(|text| text.starts_with("profile,connections,")));
     let complaint = text(&shown.stderr);
     assert!(complaint.lines().count() == 1 && complaint.contains("cannot write /dev/full: No space left"));
     assert!(text(&shown.stdout).contains("10.0x"), "{}", text(&shown.stdout));
@@ -222,17 +225,7 @@ fn what_is_no_study_is_refused_in_a_sentence() {
 fn a_few_idle_connections_are_counted_and_gone() {
     let [folder, registry, results] = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_smc_bench"));
-    command.args([
-        "idle",
-        "--conns",
-        "20",
-        "--seconds",
-        "0.1",
-        "--json",
-        "study.json",
-        "--html",
-        "page.html",
-    ]);
+    command.args("idle --conns 20 --seconds 0.1 --json study.json --html page.html".split(' '));
     command.current_dir(results.path()).env("TMPDIR", folder.path()).env("SMC_REGISTRY_DIR", registry.path());
     let output = command.stdin(Stdio::null()).output().expect("the program starts");
     assert!(output.status.success(), "{}", text(&output.stderr));

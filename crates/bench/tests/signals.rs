@@ -43,6 +43,17 @@ fn reaches(errors: &mut impl BufRead, word: &str) {
     assert!(found, "it ended before it said {word:?}");
 }
 
+/// The file of results.
+fn read(folder: &Path) -> Value {
+    let text = std::fs::read_to_string(folder.join("study.json")).expect("a file");
+    serde_json::from_str(&text).expect("JSON, whole")
+}
+
+/// Runs in it.
+fn runs(saved: &Value) -> usize {
+    saved["study"]["samples"].as_array().expect("samples").len()
+}
+
 /// What it saved, if it ends soon with 130.
 fn saved(mut child: Child, mut errors: impl Read, folder: &Path, case: &str) -> Value {
     let began = Instant::now();
@@ -51,8 +62,7 @@ fn saved(mut child: Child, mut errors: impl Read, folder: &Path, case: &str) -> 
     let status = child.wait().expect("it is our child");
     assert!(began.elapsed() < SOON, "{case}: it went on");
     assert_eq!(status.code(), Some(130), "{case}: {said}");
-    let text = std::fs::read_to_string(folder.join("study.json")).expect("a file");
-    let saved: Value = serde_json::from_str(&text).expect("JSON, whole");
+    let saved = read(folder);
     assert_eq!(saved["study"]["ending"], "interrupted", "{case}");
     let shown = std::fs::read_to_string(folder.join("text")).expect("text");
     assert!(shown.contains("interrupted") && !shown.contains("0 of 0"), "{case}: {shown}");
@@ -75,8 +85,7 @@ fn interrupted(arguments: &[&str], word: &str, signals: &[Signal]) -> usize {
         std::thread::sleep(Duration::from_millis(300));
         send(&child, *signal);
     }
-    let saved = saved(child, errors, folder.path(), &case);
-    saved["study"]["samples"].as_array().expect("samples").len()
+    runs(&saved(child, errors, folder.path(), &case))
 }
 
 const ONCE: [&[Signal]; 4] = [&[Signal::SIGINT], &[Signal::SIGTERM], &[Signal::SIGHUP], &[Signal::SIGQUIT]];
@@ -211,9 +220,7 @@ fn where_nobody_reads_any_more_the_file_is_written() {
         .stdout(full.try_clone().expect("one more"))
         .stderr(full);
     assert_eq!(status.status().expect("it starts").code(), Some(1), "a full disk is a failure");
-    let text = std::fs::read_to_string(folder.path().join("study.json")).expect("a file");
-    let saved: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(saved["study"]["samples"].as_array().map(Vec::len), Some(2));
+    assert_eq!(runs(&read(folder.path())), 2);
 }
 
 #[test]
@@ -224,7 +231,5 @@ fn who_ignores_a_closed_terminal_goes_on() {
     reaches(&mut errors, "round 2 of");
     send(&child, Signal::SIGHUP);
     assert!(child.wait().expect("it is our child").success());
-    let text = std::fs::read_to_string(folder.path().join("study.json")).expect("a file");
-    let saved: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(saved["study"]["samples"].as_array().map(Vec::len), Some(4));
+    assert_eq!(runs(&read(folder.path())), 4);
 }

@@ -100,6 +100,7 @@ fn iterations_move_exactly_what_they_say() {
             }
             assert_eq!(number(&theirs, "/bytes_received"), 36_000, "{what}");
             assert_eq!(number(&theirs, "/bytes_sent"), 84_000, "{what}");
+            assert_eq!(number(&theirs, "/operations"), 240, "reads of 300 bytes: {what}");
             let later = &ours["groups"][0]["transactions"][2]["counts"];
             assert_eq!((number(later, "/sent"), number(later, "/operations")), (30, 12), "{what}");
         }
@@ -230,7 +231,10 @@ fn history_has_a_line_for_each_flowop() {
     let text = std::fs::read_to_string(path).expect("it was written");
     // Of each of 3 strands: connect, 20 x (write, recv), 2 x (send, nop), disconnect.
     assert_eq!(text.lines().count(), 3 * 46);
-    assert!(text.lines().all(|line| line.split_whitespace().count() == 5), "{text}");
+    for line in text.lines() {
+        let words: Vec<u64> = line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+        assert!(words.len() == 5 && &line[13..17] == "  0 " && words[3] > words[4], "{line}");
+    }
     let flowops = &run.json()["groups"][0]["transactions"][1]["flowops"];
     assert_eq!((number(&flowops[0], "/count"), number(&flowops[1], "/count")), (180, 120));
 }

@@ -91,6 +91,9 @@ mod tests {
         assert!(write(&absent, "new").is_err() && check(&absent).is_err());
         assert!(check(&folder.path().join("new")).is_ok());
         assert_eq!(names(folder.path()), [""; 0], "a look leaves nothing");
+        let old = folder.path().join("old");
+        fs::write(&old, "old").expect("written");
+        assert!(check(&old).is_ok() && fs::read_to_string(&old).is_ok_and(|text| text == "old"));
         let full = write(Path::new("/dev/full"), "new").expect_err("it is full");
         assert_eq!(full.kind(), io::ErrorKind::StorageFull);
     }

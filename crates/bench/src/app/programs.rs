@@ -65,10 +65,4 @@ mod tests {
         }
         assert_eq!(version_in("no number 7."), None);
     }
-
-    #[test]
-    fn a_missing_program_is_one_sentence_with_its_package() {
-        let error = find("no-such-server", "some-package").expect_err("not there").to_string();
-        assert!(error.contains("no-such-server") && error.contains("some-package"), "{error}");
-    }
 }

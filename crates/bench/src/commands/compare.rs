@@ -87,18 +87,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::compare::mock::Program;
     use clap::Parser;
     use uperf::Server;
 
-    #[derive(Parser)]
-    struct Program {
-        #[command(flatten)]
-        compare: Options,
-    }
-
     fn parse(args: &[&str]) -> Result<Options, clap::Error> {
-        let args = ["compare"].iter().chain(args);
-        Program::try_parse_from(args).map(|program| program.compare)
+        Program::try_parse_from(["compare"].iter().chain(args)).map(|program| program.options)
     }
 
     #[test]
@@ -109,13 +103,6 @@ mod tests {
         assert_eq!((choice.duration, choice.budget), (Duration::from_secs(2), None));
         assert_eq!(choice.variables.get("count").map(String::as_str), Some("4"));
         assert_eq!(choice.profiles, Choice::quick().profiles);
-    }
-
-    #[test]
-    fn a_variable_that_no_profile_has_is_refused() {
-        let choice = parse(&["--set", "cuont=4"]).expect("a command line").choice();
-        let sentence = choice.expect_err("nobody has it").to_string();
-        assert!(sentence.contains("`cuont`") && sentence.contains("did you mean `count`?"), "{sentence}");
     }
 
     #[test]

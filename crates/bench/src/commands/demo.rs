@@ -78,18 +78,14 @@ fn first_rows(printed: &str, rows: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::mock::Program;
     use crate::path::Path;
     use clap::Parser;
 
-    #[derive(Parser)]
-    struct Program {
-        #[command(flatten)]
-        demo: Options,
-    }
-
     #[test]
     fn it_is_planned_for_half_a_minute_and_ends_within_one() {
-        let plan = Program::parse_from(["demo"]).demo.choice().plan(&QUICK_PATHS, Path::TcpVeth);
+        let plan =
+            Program::<Options>::parse_from(["demo"]).options.choice().plan(&QUICK_PATHS, Path::TcpVeth);
         assert_eq!(plan.runs(), 2 * 2 * 4 * 3);
         assert!(plan.guess_all() < Duration::from_secs(35), "{:?}", plan.guess_all());
         assert!(BUDGET + PATIENCE < Duration::from_secs(60));

@@ -175,49 +175,47 @@ fn command_line(args: impl Iterator<Item = String>) -> String {
 mod tests {
     use super::*;
     use crate::app::Name;
-    use crate::compare::mock::{MockExecutor, plan, study, suite_study};
-    use crate::compare::quantity::{Pair, Probe, Unit};
+    use crate::cell::Cell;
+    use crate::compare::mock::{self, MockExecutor, plan, study, suite_study};
+    use crate::compare::quantity::{Pair, Probe, Quantity, Unit};
+
+    fn is(study: &Study, is_shown: bool, expected: ExitCode) {
+        assert_eq!(format!("{:?}", status(study, is_shown)), format!("{expected:?}"));
+    }
 
     #[test]
     fn the_exit_status_tells_how_it_went() {
         let plan = plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]);
         let good = study(plan.clone(), &mut MockExecutor::default());
-        let is =
-            |status: ExitCode, expected: ExitCode| assert_eq!(format!("{status:?}"), format!("{expected:?}"));
-        is(status(&good, true), ExitCode::SUCCESS);
-        is(status(&good, false), ExitCode::FAILURE);
-        is(status(&Study { ending: Ending::OutOfTime, ..good.clone() }, true), ExitCode::SUCCESS);
-        is(status(&Study { ending: Ending::Interrupted, ..good }, true), ExitCode::from(130));
+        is(&good, true, ExitCode::SUCCESS);
+        is(&good, false, ExitCode::FAILURE);
+        is(&Study { ending: Ending::OutOfTime, ..good.clone() }, true, ExitCode::SUCCESS);
+        is(&Study { ending: Ending::Interrupted, ..good }, true, ExitCode::from(130));
         let mut executor = MockExecutor::default();
         executor.fail("rr 1 smc", "no");
-        is(status(&study(plan, &mut executor), true), ExitCode::FAILURE);
+        is(&study(plan, &mut executor), true, ExitCode::FAILURE);
     }
 
     #[test]
-    fn a_row_below_its_floor_fails() {
-        let pace = goals::Pace { duration: Duration::from_secs(1), rounds: 1, ..Default::default() };
-        let study = suite_study(goals::suite(&pace, Path::TcpVeth), &mut MockExecutor::default());
-        assert_eq!(format!("{:?}", status(&study, true)), format!("{:?}", ExitCode::FAILURE));
-    }
-
-    #[test]
-    fn a_program_that_is_not_installed_fails_nothing() {
-        let pace = goals::Pace { duration: Duration::from_secs(1), rounds: 1, ..Default::default() };
-        let status_of = |is_absent| {
-            let model = |cell: &crate::cell::Cell, _: usize| match cell.path {
-                Path::Smc => crate::compare::mock::run(200_000.0, 0.1),
-                _ => crate::compare::mock::run(1000.0, 100.0),
-            };
-            let quantity = |quantity: crate::compare::quantity::Quantity, _| match quantity.about().unit {
-                Unit::Times => Pair { ours: 3.0, theirs: Some(1.0) },
-                _ => Pair { ours: 0.0, theirs: None },
-            };
-            let mut executor = MockExecutor::new(model).with_quantities(quantity);
-            executor.lack(Probe::App(Name::Redis), "redis-server is not here", is_absent);
-            format!("{:?}", status(&suite_study(goals::suite(&pace, Path::TcpVeth), &mut executor), true))
+    fn a_row_below_its_floor_fails_and_a_program_that_is_not_installed_fails_nothing() {
+        let model = |cell: &Cell, _: usize| match cell.path {
+            Path::Smc => mock::run(200_000.0, 0.1),
+            _ => mock::run(1000.0, 100.0),
         };
-        assert_eq!(status_of(true), format!("{:?}", ExitCode::SUCCESS));
-        assert_eq!(status_of(false), format!("{:?}", ExitCode::FAILURE));
+        let quantity = |quantity: Quantity, _| match quantity.about().unit {
+            Unit::Times => Pair { ours: 3.0, theirs: Some(1.0) },
+            _ => Pair { ours: 0.0, theirs: None },
+        };
+        let great = || MockExecutor::new(model).with_quantities(quantity);
+        let pace = goals::Pace { duration: Duration::from_secs(1), rounds: 1, ..Default::default() };
+        for (mut executor, is_absent, expected) in [
+            (MockExecutor::default(), true, ExitCode::FAILURE),
+            (great(), true, ExitCode::SUCCESS),
+            (great(), false, ExitCode::FAILURE),
+        ] {
+            executor.lack(Probe::App(Name::Redis), "redis-server is not here", is_absent);
+            is(&suite_study(goals::suite(&pace, Path::TcpVeth), &mut executor), true, expected);
+        }
     }
 
     #[test]

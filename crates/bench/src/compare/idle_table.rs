@@ -52,26 +52,3 @@ fn numbers(line: &Line) -> [Number; 6] {
 fn kib(bytes: i64) -> String {
     format!("{:.1} KiB", bytes as f64 / 1024.0)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::path::Path;
-    use uperf::result::Connections;
-
-    #[test]
-    fn every_number_has_its_unit() {
-        let seen = Connections { total: 3, smcd: 2, ..Connections::default() };
-        let line = Line {
-            path: Path::Smc,
-            cpu_ns: 1_500_000,
-            elapsed_ns: 2_000_000_000,
-            memory_bytes: 2560,
-            resident_bytes: -512,
-            seen,
-        };
-        let table = table(&Idle { lines: vec![line], ..Idle::default() }, None);
-        assert_eq!(table.rows, [["smc", "1.50 ms in 2.0 s", "2.5 KiB", "-0.5 KiB", "2 of 3"]]);
-        assert_eq!(table.header.len(), table.rows[0].len());
-    }
-}

@@ -21,6 +21,13 @@ use crate::path::Path;
 use uperf::Server;
 use uperf::result::{Connections, HostUsage, Latency, Run, Usage};
 
+/// A command line of these options alone.
+#[derive(clap::Parser)]
+pub(crate) struct Program<A: clap::Args> {
+    #[command(flatten)]
+    pub(crate) options: A,
+}
+
 /// Three rounds of a second.
 pub(crate) fn plan(profiles: &[&str], connections: &[u32], paths: &[Path]) -> Plan {
     let contenders: Vec<Contender> = paths.iter().copied().map(Contender::new).collect();

@@ -152,21 +152,19 @@ mod tests {
     use crate::compare::mock::{MockHost, glance};
 
     #[test]
-    fn own_work_is_no_interference() {
-        let all_ours = Interference::between(&Glance::default(), &glance(80, 80, 0)).expect("time passed");
-        assert_eq!((all_ours.others, all_ours.is_disturbing()), (0.0, false));
-        let half = Interference::between(&Glance::default(), &glance(80, 30, 0)).expect("time passed");
-        // 100 s are 10 000 ticks, whose error is 100 ticks.
-        assert_eq!((half.others, half.is_disturbing()), (0.49, true));
-    }
-
-    #[test]
-    fn the_hypervisor_and_visible_processes_count() {
-        let stolen = Interference::between(&Glance::default(), &glance(50, 50, 10)).expect("time passed");
-        assert_eq!((stolen.others, stolen.steal), (0.1, 0.1));
+    fn own_work_is_no_interference_that_of_the_hypervisor_and_of_visible_processes_is() {
         let hidden = Glance { foreign: Duration::from_secs(20), ..glance(50, 50, 0) };
-        let seen = Interference::between(&Glance::default(), &hidden).expect("time passed");
-        assert_eq!(seen.others, 0.2, "the processes say more than /proc/stat");
+        for (after, others, steal) in [
+            (glance(80, 80, 0), 0.0, 0.0),
+            // 100 s are 10 000 ticks, whose error is 100 ticks.
+            (glance(80, 30, 0), 0.49, 0.0),
+            (glance(50, 50, 10), 0.1, 0.1),
+            // The processes say more than /proc/stat.
+            (hidden, 0.2, 0.0),
+        ] {
+            let seen = Interference::between(&Glance::default(), &after).expect("time passed");
+            assert_eq!((seen.others, seen.steal, seen.is_disturbing()), (others, steal, others > 0.0));
+        }
     }
 
     #[test]
@@ -190,25 +188,20 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_with_quiet() {
-        let mut host = MockHost::default();
-        host.set_others([0.4, 0.4, 0.4, 0.4, 0.0]);
-        let mut limit = Duration::from_secs(60);
-        let (_, seen) = settle(&mut host, Duration::from_secs(1), &mut limit, &|| false).expect("seen");
-        assert!(!seen.is_disturbing());
-        assert_eq!(limit, Duration::from_secs(60 - 4), "twice a look and a pause");
-    }
-
-    #[test]
-    fn waiting_ends_with_the_limit_and_with_a_stop() {
-        let mut host = MockHost::default();
-        host.set_others([0.4; 100]);
-        let mut limit = Duration::from_secs(5);
-        let seen = settle(&mut host, Duration::from_secs(1), &mut limit, &|| false);
-        assert!(limit.is_zero() && seen.is_some_and(|(_, seen)| seen.is_disturbing()));
-        let mut limit = Duration::from_secs(60);
-        let seen = settle(&mut host, Duration::from_secs(1), &mut limit, &|| true);
-        assert!(limit == Duration::from_secs(60) && seen.is_some_and(|(_, seen)| seen.is_disturbing()));
+    fn waiting_ends_with_quiet_with_the_limit_and_with_a_stop() {
+        let busy = || vec![0.4; 100];
+        for (others, seconds, stops, left, is_disturbing) in [
+            // Twice a look and a pause.
+            (vec![0.4, 0.4, 0.4, 0.4, 0.0], 60, false, 60 - 4, false),
+            (busy(), 5, false, 0, true),
+            (busy(), 60, true, 60, true),
+        ] {
+            let mut host = MockHost::default();
+            host.set_others(others);
+            let mut limit = Duration::from_secs(seconds);
+            let (_, seen) = settle(&mut host, Duration::from_secs(1), &mut limit, &|| stops).expect("seen");
+            assert_eq!((limit, seen.is_disturbing()), (Duration::from_secs(left), is_disturbing));
+        }
     }
 
     #[test]

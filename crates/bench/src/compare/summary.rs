@@ -191,6 +191,11 @@ mod tests {
         let line = reading.line(Turn { group: 0, contender: 1 }).expect("measured");
         let ratio = line.values[&Metric::Rate].ratio.expect("two rounds have both");
         assert_eq!((ratio.rounds, ratio.median), (2, 2.0 * 6_f64.sqrt()), "of 2 and 12 the geometric mean");
+        let time = line.values[&Metric::TransactionTime].ratio.expect("the same rounds").median;
+        assert!(
+            (time * ratio.median - 1.0).abs() < 1e-9,
+            "read the other way round it is the inverse: {time}"
+        );
     }
 
     #[test]

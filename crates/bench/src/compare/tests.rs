@@ -1,21 +1,15 @@
 //! What is compared if the user does not say it, and if they do.
 
 use super::*;
-use crate::compare::mock::MockExecutor;
+use crate::compare::mock::{MockExecutor, Program};
 use clap::Parser;
-
-#[derive(Parser)]
-struct Program {
-    #[command(flatten)]
-    paths: PathChoice,
-}
 
 fn chosen(
     args: &[&str],
     has: fn(Path) -> Result<(), String>,
 ) -> anyhow::Result<(Vec<Path>, Path, Vec<String>)> {
-    let program = Program::parse_from(["compare"].iter().chain(args));
-    select(&program.paths, &QUICK_PATHS, &mut MockExecutor::default().with_paths(has))
+    let program = Program::<PathChoice>::parse_from(["compare"].iter().chain(args));
+    select(&program.options, &QUICK_PATHS, &mut MockExecutor::default().with_paths(has))
 }
 
 fn not_veth(path: Path) -> Result<(), String> {

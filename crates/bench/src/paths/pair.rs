@@ -294,21 +294,6 @@ mod tests {
     }
 
     #[test]
-    fn both_command_lines_are_the_engines() {
-        let (cell, route) = (cell(), Route::unix());
-        let pair = Pair {
-            engine: Path::new("e"),
-            patience: WARM_UP,
-            cell: &cell,
-            route: &route,
-            folder: Path::new("/f"),
-        };
-        let text = |words: Vec<OsString>| words.join(" ".as_ref()).into_string().expect("text");
-        assert_eq!(text(pair.for_slave()), "-s --once -P 0 --server epoll --json /f/slave");
-        assert!(text(pair.for_master(5)).starts_with("-m rr -P 5 --json /f/master --var "));
-    }
-
-    #[test]
     fn connections_of_one_request_are_counted_and_others_looked_at() {
         let (plain, mut smc, mut half) = (Route::unix(), Route::unix(), Route::unix());
         (smc.asks_smcss, smc.control, half.control) = (true, Some(1), Some(0));

@@ -154,38 +154,3 @@ fn written(write: impl FnOnce(&mut Writer<Vec<u8>>) -> ::csv::Result<()>) -> any
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     String::from_utf8(bytes).context("names are text, so the file is")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::compare::mock::{MockExecutor, plan, run, study};
-    use crate::compare::plan::Contender;
-    use crate::path::Path;
-
-    #[test]
-    fn what_is_written_can_be_read_back() {
-        let mut plan = plan(&["rr, with \"quotes\"\nand lines"], &[1, 50], &[Path::TcpVeth]);
-        plan.groups[0].setting.variables.insert("size".into(), "4".into());
-        plan.groups[1].contenders.push(Contender::new(Path::Smc).with("A", "b,c"));
-        let model =
-            |cell: &crate::cell::Cell, _| run(if cell.path == Path::Smc { 3000.0 } else { 1000.0 }, 1.0);
-        let study = study(plan, &mut MockExecutor::new(model));
-        let text = emit(&study).expect("CSV");
-        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
-        let read: Vec<Record> = reader.deserialize().collect::<Result<_, _>>().expect("a record per row");
-        assert_eq!(read, records(&study));
-        assert_eq!(read.len(), 3 * ALL.len());
-        let rate = read.iter().find(|one| one.over == "smc A=b,c" && one.metric == "rate").expect("a row");
-        assert_eq!((rate.value, rate.ratio, rate.unit.as_str()), (Some(3000.0), Some(3.0), "/s"));
-    }
-
-    #[test]
-    fn what_no_run_could_tell_has_no_row() {
-        let model =
-            |_: &crate::cell::Cell, _| uperf::result::Run { server: None, host: None, ..run(1000.0, 1.0) };
-        let study = study(plan(&["rr"], &[1], &[Path::Smc]), &mut MockExecutor::new(model));
-        let metrics: Vec<String> = records(&study).into_iter().map(|record| record.metric).collect();
-        let has = |metric: Metric| metrics.contains(&metric.name());
-        assert!(!has(Metric::CpuPerGigabit) && has(Metric::P999), "{metrics:?}");
-    }
-}

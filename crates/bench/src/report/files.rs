@@ -88,23 +88,6 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::mock::{MockExecutor, plan, study};
-    use crate::path::Path as Way;
-
-    fn example() -> Study {
-        study(plan(&["rr"], &[1], &[Way::TcpVeth, Way::Smc]), &mut MockExecutor::default())
-    }
-
-    #[test]
-    fn a_full_disk_is_one_sentence_and_spares_the_others() {
-        let folder = tempfile::tempdir().expect("a folder for tests");
-        let csv = folder.path().join("x.csv");
-        let files = Files { json: Some("/dev/full".into()), csv: Some(csv.clone()), ..Files::default() };
-        let errors = files.save(&example());
-        assert_eq!(errors.len(), 1);
-        assert!(errors[0].starts_with("cannot write /dev/full: No space left"), "{errors:?}");
-        assert!(fs::read_to_string(csv).is_ok_and(|text| text.starts_with("profile,connections,")));
-    }
 
     #[test]
     fn what_cannot_be_written_is_known_beforehand() {
@@ -115,15 +98,5 @@ mod tests {
         assert!(doubts.len() == 1 && doubts[0].contains("No such file or directory"), "{doubts:?}");
         assert!(!doubts[0].contains(".smc_bench-"), "no file that nobody asked for: {doubts:?}");
         assert_eq!(fs::read_dir(folder.path()).map(Iterator::count).ok(), Some(0), "nothing is left behind");
-    }
-
-    #[test]
-    fn an_old_file_survives_the_look_at_it() {
-        let folder = tempfile::tempdir().expect("a folder for tests");
-        let file = folder.path().join("x.csv");
-        fs::write(&file, "old").expect("written");
-        let files = Files { csv: Some(file.clone()), ..Files::default() };
-        assert!(files.doubts().is_empty());
-        assert_eq!(fs::read_to_string(file).ok().as_deref(), Some("old"));
     }
 }

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::ends::{self, Process, Profile, Slave, finish, number, start_master};
+use crate::ends::{self, Process, Profile, Slave, finish, number, program, start_master};
 
 fn uperf() -> Option<Command> {
     let name = std::env::var_os("UPERF").unwrap_or_else(|| "uperf".into());
@@ -17,36 +17,17 @@ fn uperf() -> Option<Command> {
     Some(command)
 }
 
-/// IBM's four, as they are run: without a warm-up, which uperf's slave does not survive.
+/// IBM's four as this program hands them to uperf: without a warm-up, which uperf's slave does not survive.
 fn profiles() -> Vec<(&'static str, Profile)> {
-    let rr = |request: &str, response: &str| {
-        format!(
-            "<flowop type=\"write\" options=\"size={request}\"/> <flowop type=\"read\" options=\"size={response}\"/>"
-        )
+    let values =
+        [("$h", "127.0.0.1"), ("$proto", "tcp"), ("$nprocs", "2"), ("$duration", "1s"), ("$count", "16")];
+    let profile = |name| {
+        let shown = program().args(["profile", "show", name, "--for-uperf"]).output();
+        let text = String::from_utf8(shown.expect("the program starts").stdout).expect("text");
+        let text = values.iter().fold(text, |text, (variable, value)| text.replace(variable, value));
+        ["nthreads=", "nprocs="].map(|kind| (name, Profile::new(&text.replace("nprocs=", kind))))
     };
-    let bodies = [
-        ("rr1c-200x1000", rr("200", "1000")),
-        ("rr1c-200x30k", rr("200", "30k")),
-        ("str-readx30k", "<flowop type=\"read\" options=\"count=16 size=30k\"/>".to_owned()),
-        ("str-writex30k", "<flowop type=\"write\" options=\"count=16 size=30k\"/>".to_owned()),
-    ];
-    let profile = |(name, body): (&'static str, String)| {
-        let text = format!(
-            r#"<?xml version="1.0"?>
-<profile name="{name}">
-  <group KIND="2">
-    <transaction iterations="1">
-      <flowop type="connect" options="remotehost=127.0.0.1 protocol=tcp tcp_nodelay"/>
-    </transaction>
-    <transaction duration="1s"> {body} </transaction>
-    <transaction iterations="1"> <flowop type="disconnect"/> </transaction>
-  </group>
-</profile>
-"#
-        );
-        ["nthreads", "nprocs"].map(|kind| (name, Profile::new(&text.replace("KIND", kind))))
-    };
-    bodies.into_iter().flat_map(profile).collect()
+    ["rr1c-200x1000", "rr1c-200x30k", "str-readx30k", "str-writex30k"].into_iter().flat_map(profile).collect()
 }
 
 #[test]

@@ -166,15 +166,6 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_the_profile_has_not_is_refused() {
-        let load = |name: &str| load("ping", &BTreeMap::from([(name.to_owned(), "9".to_owned())]));
-        assert!(load("size").is_ok() && load("SIZE").is_ok() && load("?count").is_ok());
-        let refusal = load("sise").unwrap_err();
-        assert_eq!(refusal.to_string(), "the profile ping has no variable `sise`: did you mean `size`?");
-        assert!(matches!(refusal, Refusal::Usage(_)));
-    }
-
-    #[test]
     fn several_profiles_share_their_variables() {
         let profiles = ["ping", "rate-200x1000"].map(str::to_owned);
         let refuse = |profiles: &[String], name: &str| {

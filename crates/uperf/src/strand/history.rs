@@ -50,22 +50,3 @@ impl History {
 fn append(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::History;
-
-    #[test]
-    fn lines_have_uperfs_columns() {
-        let path = std::env::temp_dir().join(format!("smc_bench-history-{}", std::process::id()));
-        let mut history = History::new(&path);
-        history.record(172_797);
-        assert_eq!(history.flush(), None);
-        let text = std::fs::read_to_string(&path).expect("it was written");
-        std::fs::remove_file(&path).expect("it is ours");
-        let words: Vec<&str> = text.split_whitespace().collect();
-        assert_eq!(words.len(), 5);
-        assert_eq!((words[0], words[2], words[4]), (std::process::id().to_string().as_str(), "0", "172797"));
-        assert_eq!(&text[13..17], "  0 ");
-    }
-}

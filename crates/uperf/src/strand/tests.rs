@@ -1,7 +1,8 @@
 //! Strands over pairs of sockets that a test gives them: what both ends move is what the plan says, however it ends.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
@@ -55,38 +56,22 @@ fn closing() -> Transaction {
     transaction(ONCE, vec![flowop(FlowopKind::Disconnect, 1, 1)])
 }
 
-/// Turns that were taken, gate by gate.
-#[derive(Clone, Default)]
-struct Gates(Arc<(Mutex<Vec<u64>>, Condvar)>);
-
-impl Gates {
-    fn pass(&self, turns: u64) {
-        self.0.0.lock().expect("no test panicked").push(turns);
-        self.0.1.notify_all();
-    }
-
-    /// Turns of the transaction before `gate`, once the strand is there.
-    fn wait(&self, gate: usize) -> u64 {
-        let gates = self.0.0.lock().expect("no test panicked");
-        self.0.1.wait_while(gates, |gates| gates.len() <= gate).expect("no test panicked")[gate]
-    }
-}
-
 /// A strand in a thread.
 struct Runner {
     control: Arc<Control>,
-    gates: Gates,
+    /// Turns that were taken, gate by gate.
+    gates: Receiver<u64>,
     thread: std::thread::JoinHandle<StrandReport>,
 }
 
 impl Runner {
     fn start(role: Role, transactions: Vec<Transaction>, network: Once) -> Self {
         let plan = Arc::new(Plan { role, peer: Peer::Ours, transactions, detail: Detail::default() });
-        let (control, gates) = (Arc::new(Control::default()), Gates::default());
-        let (strand_control, passed) = (control.clone(), gates.clone());
-        let thread = std::thread::spawn(move || {
-            Strand::new(plan, strand_control, network).run(|_, turns| passed.pass(turns))
-        });
+        let (control, (passed, gates)) = (Arc::new(Control::default()), channel());
+        let strand = Strand::new(plan, control.clone(), network);
+        // Nobody waits at the last gates.
+        let thread =
+            std::thread::spawn(move || strand.run(|_, turns| passed.send(turns).unwrap_or_default()));
         Self { control, gates, thread }
     }
 }
@@ -102,7 +87,7 @@ fn both_ends(transactions: &[Transaction]) -> (StrandReport, StrandReport) {
     let master = Runner::start(Role::Master, transactions.to_vec(), near);
     let slave = Runner::start(Role::Slave, transactions.iter().map(opposite).collect(), far);
     for number in 0..transactions.len() {
-        let turns = master.gates.wait(number);
+        let turns = master.gates.recv().expect("it comes there");
         if number > 0 {
             slave.control.end(number - 1, End::After(turns));
         }
@@ -118,16 +103,6 @@ fn rr(until: Until) -> Transaction {
 }
 
 const SHORT: Until = Until::Duration(Duration::from_millis(20));
-
-#[test]
-fn iterations_move_exactly_what_they_say() {
-    let (master, slave) = both_ends(&[opening(), rr(Until::Iterations(50)), closing()]);
-    assert_eq!((&master.failure, &slave.failure), (&None, &None));
-    let (m, s) = (&master.transactions[1], &slave.transactions[1]);
-    assert_eq!((m.counts.sent, m.counts.received, m.counts.operations), (10_000, 50_000, 100));
-    assert_eq!((s.counts.sent, s.counts.received, s.counts.operations), (50_000, 10_000, 100));
-    assert_eq!(m.latency.counts_ns.iter().map(|(_, count)| count).sum::<u64>(), 50);
-}
 
 #[test]
 fn after_a_duration_both_ends_go_on_at_the_same_byte() {
@@ -157,7 +132,7 @@ fn a_master_tells_that_the_other_end_has_closed() {
     let (near, far) = pair();
     let master = Runner::start(Role::Master, vec![opening(), rr(SHORT)], near);
     master.control.release(0, 0);
-    master.gates.wait(1);
+    master.gates.iter().nth(1);
     drop(far);
     master.control.release(1, super::clock::now_ns());
     let report = master.thread.join().expect("no panic");
@@ -171,23 +146,9 @@ fn a_slave_ends_where_the_master_closes() {
     let slave = Runner::start(Role::Slave, vec![opening(), rr(Until::Iterations(9))], far);
     slave.control.release(0, 0);
     slave.control.release(1, 0);
-    slave.gates.wait(1);
+    slave.gates.iter().nth(1);
     drop(near);
     assert_eq!(slave.thread.join().expect("no panic").failure, None);
-}
-
-#[test]
-fn canfail_counts_and_goes_on() {
-    let mut connect = flowop(FlowopKind::Connect, 1, 4);
-    connect.options.canfail = true;
-    let (near, _far) = pair();
-    let plan = vec![transaction(ONCE, vec![connect]), transaction(Until::Iterations(9), closing().flowops)];
-    let master = Runner::start(Role::Master, plan, near);
-    master.control.release(1, 0);
-    let report = master.thread.join().expect("no panic");
-    assert_eq!(report.failure, None);
-    assert_eq!((report.counts().errors, report.transactions[0].counts.operations), (3, 4));
-    assert_eq!(report.transactions[1].counts.operations, 1);
 }
 
 #[test]
@@ -195,7 +156,7 @@ fn a_stopped_strand_ends_though_it_is_blocked() {
     let (near, _far) = pair();
     let master = Runner::start(Role::Master, vec![opening(), rr(Until::Iterations(1))], near);
     master.control.release(1, 0);
-    master.gates.wait(1);
+    master.gates.iter().nth(1);
     master.control.stop();
     master.control.shut();
     assert_eq!(master.thread.join().expect("no panic").failure, None);

@@ -75,24 +75,15 @@ fn a_stop_ends_it_after_the_current_run() {
 }
 
 #[test]
-fn a_budget_ends_it_between_rounds() {
+fn a_budget_ends_it_between_rounds_and_no_run_begins_after_it() {
     let mut plan = plan(&["rr"], &[1], &PATHS);
-    plan.budget = Some(Duration::from_secs(17));
-    let mut executor = MockExecutor::default().taking(Duration::from_secs(2));
-    let Measured { samples, ending, .. } = simply(&plan, &mut executor).measured;
-    assert_eq!((samples.len(), ending), (6, Ending::OutOfTime), "a third round would end after 18 s");
-    plan.budget = Some(Duration::from_secs(1));
-    let Measured { samples, .. } = simply(&plan, &mut MockExecutor::default()).measured;
-    assert_eq!(samples.len(), 3, "a second round would end after 1.2 s");
-}
-
-#[test]
-fn no_run_begins_after_the_budget() {
-    let mut plan = plan(&["rr"], &[1], &PATHS);
-    plan.budget = Some(Duration::from_secs(3));
-    let mut executor = MockExecutor::default().taking(Duration::from_secs(2));
-    let Measured { samples, ending, .. } = simply(&plan, &mut executor).measured;
-    assert_eq!((samples.len(), ending), (2, Ending::OutOfTime), "not even the first round is finished");
+    // A third round would end after 18 s, a second one after 1.2 s, and not even the first one is finished.
+    for (budget, of_a_run, runs) in [(17, 2, 6), (1, 0, 3), (3, 2, 2)] {
+        plan.budget = Some(Duration::from_secs(budget));
+        let mut executor = MockExecutor::default().taking(Duration::from_secs(of_a_run));
+        let Measured { samples, ending, .. } = simply(&plan, &mut executor).measured;
+        assert_eq!((samples.len(), ending), (runs, Ending::OutOfTime), "{budget} s");
+    }
 }
 
 #[test]

@@ -38,13 +38,17 @@ fn what_differs_in_more_than_connections_has_a_sentence_of_its_own() {
     assert!(said.contains(sentence) && said.lines().count() == 2, "{said}");
 }
 
-#[test]
-fn a_busy_machine_gets_no_verdict() {
-    let plan = plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]);
+/// Of six runs, beside which others used so much.
+fn beside(others: &[f64]) -> Study {
     let mut executor = MockExecutor::new(faster).taking(Duration::from_secs(1));
     let mut host = executor.host();
-    host.set_others([0.0, 0.36, 0.0, 0.24, 0.0, 0.12]);
-    let study = study_on(plan, &mut executor, &mut host);
+    host.set_others(others.iter().copied());
+    study_on(plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]), &mut executor, &mut host)
+}
+
+#[test]
+fn a_busy_machine_gets_no_verdict() {
+    let study = beside(&[0.0, 0.36, 0.0, 0.24, 0.0, 0.12]);
     let expected = "no verdict: up to 30 % of the CPU was used by others during 3 of 6 runs";
     assert_eq!(headline(&Reading::new(&study)), [expected]);
     assert!(calm(&study).contains("3 of 6 runs count as disturbed"), "{}", calm(&study));
@@ -52,11 +56,7 @@ fn a_busy_machine_gets_no_verdict() {
 
 #[test]
 fn one_disturbed_run_of_many_is_borne() {
-    let plan = plan(&["rr"], &[1], &[Path::TcpVeth, Path::Smc]);
-    let mut executor = MockExecutor::new(faster).taking(Duration::from_secs(1));
-    let mut host = executor.host();
-    host.set_others([0.0, 0.36]);
-    let study = study_on(plan, &mut executor, &mut host);
+    let study = beside(&[0.0, 0.36]);
     assert_eq!(refusal(study.seen()), None);
     let one = refusal(study.seen().take(1)).expect("alone it is the majority");
     assert_eq!(one, "30 % of the CPU was used by others during 1 of 1 runs");

@@ -199,17 +199,4 @@ mod tests {
         assert_eq!((offset, code.bytes.len()), (1, 4 * INSTRUCTION_BYTES), "over the copy, to the result");
         assert_eq!(code.bytes[3 * INSTRUCTION_BYTES], 0x95, "exit is last");
     }
-
-    #[test]
-    fn an_object_holds_its_sections() {
-        use object::{Object as _, ObjectSection as _};
-        let mut code = Code::default();
-        code.map(R2, "m");
-        let map = Map { name: "m", definition: [1, 4, 4, 1] };
-        let bytes = object(&[map], vec![("sk_msg", code.finish(1))]).expect("an object");
-        let file = object::File::parse(&*bytes).expect("is read back");
-        let section = file.section_by_name("sk_msg").expect("the program's");
-        assert_eq!(section.relocations().count(), 1, "the map's address is the loader's business");
-        assert_eq!(file.section_by_name("maps").map(|maps| maps.size()), Some(20));
-    }
 }

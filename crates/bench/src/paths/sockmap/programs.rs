@@ -136,5 +136,6 @@ mod tests {
             assert_eq!(section.relocations().count(), maps);
             assert!(section.size() % 8 == 0 && section.size() < 8 * 64);
         }
+        assert_eq!(file.section_by_name("maps").map(|maps| maps.size()), Some(2 * 20));
     }
 }

@@ -88,40 +88,6 @@ fn a_request_response_profile_of_fifty_processes() {
     assert_eq!(profile(text), Profile { name: "rr1c".into(), groups: vec![group] });
 }
 
-/// The shape in which it measures streams.
-#[test]
-fn a_stream_profile_with_many_reads_to_a_flowop() {
-    let text = r#"<profile name="str-readx30k">
- <group nprocs="250">
-  <transaction iterations="1">
-   <flowop type="connect" options="remotehost=$h protocol=tcp"/>
-  </transaction>
-  <transaction duration="60s">
-   <flowop type="read" options="count=640 size=30k"/>
-  </transaction>
-  <transaction iterations="1"> <flowop type="disconnect"/> </transaction>
- </group>
-</profile>"#;
-    let group = &profile(text).groups[0];
-    assert_eq!(group.strands, 250);
-    assert_eq!(group.transactions[0].flowops[0].options.remotehost.as_deref(), Some("host.example"));
-    assert_eq!(group.transactions[1].flowops, [flowop(7, 5, FlowopKind::Read, sized(30_720, 640))]);
-}
-
-/// The shape of the frameworks that open one data port in a firewall.
-#[test]
-fn a_profile_with_threads_and_a_data_port() {
-    let text = r#"<profile name="stream-tcp-16384-2"> <group nthreads="2">
-<transaction iterations="1"> <flowop type="connect" options="remotehost=$h protocol=tcp port=30001"/> </transaction>
-<transaction duration="30"> <flowop type=write options="count=16 size=16384"/> </transaction>
-<transaction iterations="1"> <flowop type=disconnect /> </transaction> </group> </profile>"#;
-    let group = &profile(text).groups[0];
-    assert_eq!((group.kind, group.strands), (StrandKind::Threads, 2));
-    assert_eq!(group.transactions[0].flowops[0].options.port, Some(30_001));
-    assert_eq!(group.transactions[1].flowops[0].options, sized(16_384, 16));
-    assert_eq!(group.transactions[2].flowops[0].kind, FlowopKind::Disconnect);
-}
-
 #[test]
 fn groups_count_from_zero_and_have_names() {
     let group = |attributes: &str| format!("<group {attributes}><transaction/></group>\n");
@@ -139,6 +105,7 @@ fn transactions_end_after_iterations_or_a_duration() {
         ("", Until::Iterations(1)),
         ("iterations='10'", Until::Iterations(10)),
         ("iterations='10k'", Until::Iterations(10_240)),
+        ("iterations=1 iterations=2 iterations=3", Until::Iterations(3)),
         ("duration='300'", seconds(300)),
         ("duration='60s'", seconds(60)),
         ("duration='1.5s'", Until::Duration(Duration::from_millis(1500))),
@@ -294,11 +261,6 @@ fn a_text_that_closes_nothing_is_read() {
     for text in table {
         assert_eq!(values(text), values(whole), "{text}");
     }
-}
-
-#[test]
-fn the_last_attribute_of_a_name_counts() {
-    assert_eq!(transaction("iterations=1 iterations=2 iterations=3").until, Until::Iterations(3));
 }
 
 #[test]

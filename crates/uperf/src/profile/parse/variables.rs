@@ -104,8 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_comes_before_the_environment_and_that_before_defaults() {
-        let table = "$a=given $b=given $c=default $C=default a$b=a$b =";
+    fn the_command_line_comes_before_the_environment_and_that_before_defaults_in_either_case() {
+        let table = "$a=given $b=given $c=default $C=default a$b=a$b = $upper=upper $UPPER=upper $LOWER=lower $Lower=lower";
         for (text, value) in table.split(' ').filter_map(|pair| pair.split_once('=')) {
             assert_eq!(resolve(text).as_deref(), Ok(value), "{text}");
         }
@@ -120,15 +120,6 @@ mod tests {
         }
         assert_eq!(unused(&given, &variables.asked()), Some("sise"));
         assert_eq!(unused(&given, &["size", "sise"].map(str::to_owned).into()), None, "?warmup need not be");
-    }
-
-    #[test]
-    fn names_are_tried_in_either_case() {
-        for (text, value) in
-            [("$upper", "upper"), ("$UPPER", "upper"), ("$LOWER", "lower"), ("$Lower", "lower")]
-        {
-            assert_eq!(resolve(text).as_deref(), Ok(value), "{text}");
-        }
     }
 
     #[test]
