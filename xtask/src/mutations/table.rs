@@ -268,6 +268,58 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("early.no_byte_is_queued_twice"),
     },
     Mend {
+        name: "connecting-is-decided",
+        without: "what a server sends to a program that took its last descriptor while it connected is lost",
+        edits: &[edit(
+            "crates/socket/src/credentials.rs",
+            "            Phase::Intent => {
+                answer::retract(&held, fd, Reason::MEM);",
+            "            Phase::Intent if held.has(crate::flag::ESTABLISHED) => {
+                answer::retract(&held, fd, Reason::MEM);",
+        )],
+        test: Test::Parity("scarce.connect_under_way"),
+    },
+    Mend {
+        name: "held-back-is-sent-first",
+        without: "a corked upload stays on TCP to its end",
+        edits: &[edit(
+            "crates/socket/src/stream.rs",
+            "            detour::push(self.conn, self.fd);",
+            "            let _ = detour::push;",
+        )],
+        test: Test::Parity("early.a_corked_write_waits_for_a_look"),
+    },
+    Mend {
+        name: "small-buffers-go-on",
+        without: "a client with a small SO_SNDBUF and a server with SO_RCVLOWAT wait for each other",
+        edits: &[edit(
+            "crates/socket/src/stream/overflow.rs",
+            "            _ if is_there && self.conn.has(flag::LIMITED) => usize::MAX,\n",
+            "",
+        )],
+        test: Test::Parity("early.low_water_and_a_small_buffer"),
+    },
+    Mend {
+        name: "strict-processes-go-home",
+        without: "a process that may only read and write never hears of the end of a stream",
+        edits: &[edit(
+            "crates/socket/src/confine.rs",
+            "                let _ = home::send(&held, &end, Reason::OPTUNSUPP);",
+            "                let _ = (home::send, &end);",
+        )],
+        test: Test::Parity("filter.strict_end"),
+    },
+    Mend {
+        name: "all-parts-of-a-list",
+        without: "a read of several buffers stops after the first where a reset stands behind the bytes",
+        edits: &[edit(
+            "crates/socket/src/detour.rs",
+            "        false => net::readable_bytes(fd) > 0,",
+            "        false => poll::peek(fd, poll::bits::IN) == poll::bits::IN,",
+        )],
+        test: Test::Calls("154"),
+    },
+    Mend {
         name: "handler-within-a-write",
         without: "a signal handler that writes within its thread's write waits for itself",
         edits: &[edit(
