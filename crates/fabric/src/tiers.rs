@@ -74,8 +74,8 @@ impl Directory for Tiers {
     }
 
     #[inline(always)]
-    fn begin_change(&self) {
-        self.local.begin_change();
+    fn begin_change(&self) -> bool {
+        self.local.begin_change()
     }
 
     #[inline(always)]

@@ -25,7 +25,7 @@ pub fn is_a_copy() -> bool {
 /// Before the change, of which [`after`] tells the end, whatever it was. `is_counted`: this is no copy of a
 /// process that nobody has counted (a child of clone), whose undecided sockets are its parent's to decide.
 pub fn before(is_counted: bool) {
-    fabric().tier().begin_change();
+    let _ = fabric().tier().begin_change();
     if fabric().tier().mapped().is_none() {
         return;
     }
@@ -56,7 +56,11 @@ pub(crate) fn leave_for_a_while() -> bool {
     if fabric().tier().mapped().is_none() {
         return false;
     }
-    fabric().tier().begin_change();
+    // (Who is about to publish an offer would wait for its answer in rows that are gone.)
+    if !fabric().tier().begin_change() {
+        fabric().tier().end_change();
+        return false;
+    }
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };
         let Some(held) = hold_index(index) else { continue };

@@ -33,8 +33,8 @@ impl Directory for Local {
         self.registry.end_use();
     }
 
-    fn begin_change(&self) {
-        self.registry.begin_change();
+    fn begin_change(&self) -> bool {
+        self.registry.begin_change()
     }
 
     fn end_change(&self) {

@@ -241,16 +241,18 @@ impl Registry {
 
     /// Before the credentials change: from now on nobody here begins to use the registry, and who does is
     /// waited for, unless that takes longer than anything of ours does (a signal handler that interrupted its
-    /// own thread). Undone by [`end_change`](Self::end_change).
-    pub(crate) fn begin_change(&self) {
-        const LOOKS: u32 = 2000;
+    /// own thread). Whether nobody does. Undone by [`end_change`](Self::end_change).
+    pub(crate) fn begin_change(&self) -> bool {
+        // (Then a millisecond each: who has lost his core on a busy machine gets it back within some.)
+        const LOOKS: u32 = shm::lock::YIELDS + 1000;
         self.changes.add(1);
-        for _ in 0..LOOKS {
-            if self.users.count() == 0 {
-                return;
+        (0..LOOKS).any(|times| {
+            let is_free = self.users.count() == 0;
+            if !is_free {
+                crate::turn::give_way(times);
             }
-            os::process::yield_now();
-        }
+            is_free
+        })
     }
 
     /// The credentials have changed, or could not be.

@@ -113,7 +113,9 @@ impl Directory for Twin {
 
     fn end_use(&self) {}
 
-    fn begin_change(&self) {}
+    fn begin_change(&self) -> bool {
+        true
+    }
 
     fn end_change(&self) {}
 

@@ -124,7 +124,9 @@ impl Directory for Joined {
 
     fn end_use(&self) {}
 
-    fn begin_change(&self) {}
+    fn begin_change(&self) -> bool {
+        true
+    }
 
     fn end_change(&self) {}
 
