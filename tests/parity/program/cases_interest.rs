@@ -23,6 +23,7 @@ pub(crate) const CASES: &[Case] = &[
     case("interest.mod_of_a_polled_set", mod_of_a_polled_set),
     case("interest.once_after_shutting_both_ways", once_after_shutting_both_ways),
     case("interest.two_sets", two_sets),
+    Case { name: "interest.killed_while_nothing_is_asked", shm: false, run: killed_while_nothing_is_asked },
     case("interest.blocked_reader_beside", blocked_reader_beside),
 ];
 
@@ -44,6 +45,26 @@ fn once_after_shutting_both_ways(cx: &mut Cx) {
     }
     say!("read {}", show(sys::recv(p.fd, &mut [0; 16], 0)));
     say!("after {}", ep_show(ep, 1000));
+}
+
+/// A program that has paused reading, and hears of errors alone: its peer is killed with bytes unread; of the
+/// end of a stream it hears nothing.
+fn killed_while_nothing_is_asked(cx: &mut Cx) {
+    let masks = [0, libc::EPOLLPRI, libc::EPOLLET, EPOLLONESHOT];
+    let pairs = masks.map(|_| cx.warm());
+    let sets = masks.map(|_| sys::epoll());
+    for ((p, ep), mask) in pairs.iter().zip(sets).zip(masks) {
+        ep_add(ep, p.fd, mask, 1).expect("add");
+        say!("write {} {}", show(sys::write(p.fd, b"unread")), ep_show(ep, 0));
+    }
+    let q = cx.warm();
+    let quiet = sys::epoll();
+    ep_add(quiet, q.fd, 0, 2).expect("add");
+    cx.end_by("die");
+    for ep in sets {
+        say!("killed {}", ep_show(ep, 2000));
+    }
+    say!("with nothing unread {} {}", ep_show(quiet, 100), ep_show(quiet, 100));
 }
 
 /// An echo client as redis-benchmark is one: for every message the socket is put in for output, then for
