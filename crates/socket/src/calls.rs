@@ -235,9 +235,9 @@ fn is_left(note: &Note, entry: usize) -> bool {
     is_above || note.thread.load(Ordering::Relaxed) != os::process::tid()
 }
 
-/// The same for the calls of all threads; whether any is still asleep. Of the calls on `wanted`, or all, it is
-/// asked more closely: who has joined a thread, and closes or connects then, may be ahead of the kernel, which
-/// lists it for a moment.
+/// The same for the calls of all threads; whether any is still asleep. Of the calls on `wanted`, or all, it
+/// is asked more closely: who has joined a thread, and closes or connects then, may be ahead of the kernel,
+/// which lists it for a moment.
 pub(crate) fn drop_left(entry: usize, wanted: Option<u32>, mut each: impl FnMut(Hold)) -> bool {
     let me = fabric::turn::me().0;
     let mut is_any_asleep = false;

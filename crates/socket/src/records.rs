@@ -31,8 +31,8 @@ pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
         {
             0
         }
-        // Who does not read is told of the end once: only then it may be that nobody reads any more, or that a
-        // peer was killed, which TCP would have told everybody.
+        // Who does not read is told of the end once: only then it may be that nobody reads any more, or that
+        // a peer was killed, which TCP would have told everybody.
         _ if events & READ_SIDE == 0 && conn.has(flag::TCP_ENDED) => 0,
         // EPOLLEXCLUSIVE does not go with EPOLLRDHUP; TCP says EPOLLIN at its end as well.
         _ if events & bits::EXCLUSIVE != 0 => bits::IN,

@@ -29,8 +29,8 @@ pub trait Directory {
     /// Ends it.
     fn end_use(&self);
 
-    /// The credentials are about to change: waits for who uses the rows, and lets nobody begin. Whether nobody
-    /// uses them: else somebody has lost his core over it for a second.
+    /// The credentials are about to change: waits for who uses the rows, and lets nobody begin. Whether
+    /// nobody uses them: else somebody has lost his core over it for a second.
     fn begin_change(&self) -> bool;
 
     /// They have changed, or could not be.
