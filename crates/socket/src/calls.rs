@@ -320,6 +320,13 @@ pub(crate) fn are_awaited() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// One test at a time: whoever comes to the place of a thread that has ended finds the calls it left.
+    fn alone_here() -> MutexGuard<'static, ()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     fn hold(index: u32) -> Hold {
         Hold { index, data: index.is_multiple_of(2), space: index.is_multiple_of(3) }
@@ -333,6 +340,7 @@ mod tests {
 
     #[test]
     fn a_call_that_goes_on_has_given_nothing_away() {
+        let _turn = alone_here();
         let mut call = Written::begin();
         (0..20).for_each(|index| call.add(hold(index)));
         assert!(call.stands() && left_above(0).is_empty(), "a handler below it found it alive");
@@ -341,6 +349,7 @@ mod tests {
 
     #[test]
     fn a_call_that_was_left_is_found_from_above_and_once() {
+        let _turn = alone_here();
         let mut call = Written::begin();
         (0..20).for_each(|index| call.add(hold(index)));
         assert_eq!(left_above(usize::MAX), (0..20).map(hold).collect::<Vec<_>>());
@@ -349,6 +358,7 @@ mod tests {
 
     #[test]
     fn what_the_only_hold_counts_as_changes() {
+        let _turn = alone_here();
         let mut call = Written::begin();
         call.add(hold(1));
         call.change(hold(6));
@@ -358,25 +368,34 @@ mod tests {
 
     #[test]
     fn who_is_in_a_call_by_a_number_is_found_by_other_threads() {
+        let _turn = alone_here();
         let alone = move |holds| Noted { holds, is_by_number: false };
         let mut poll = Written::begin();
         (0..20).for_each(|at| poll.add(hold(if at % 10 == 9 { 7001 } else { at })));
-        let call = std::thread::spawn(move || {
-            let mut call = Written::begin();
-            call.add(hold(7001));
-            call.note_number(5);
-            assert_eq!(noted_on(7001, 5), alone(3), "it is not asked about itself");
-            call
+        let looks = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            // (It stays until all have looked: whoever looks for calls that were left finds it in this one.)
+            scope.spawn(|| {
+                let mut call = Written::begin();
+                call.add(hold(7001));
+                call.note_number(5);
+                assert_eq!(noted_on(7001, 5), alone(3), "it is not asked about itself");
+                looks.wait();
+                looks.wait();
+                assert!(call.end());
+            });
+            looks.wait();
+            assert_eq!(noted_on(7001, 5), Noted { holds: 3, is_by_number: true });
+            assert_eq!((noted_on(7001, 6), noted_on(7002, 5)), (alone(3), alone(0)));
+            looks.wait();
         });
-        let call = call.join().unwrap();
-        assert_eq!(noted_on(7001, 5), Noted { holds: 3, is_by_number: true });
-        assert_eq!((noted_on(7001, 6), noted_on(7002, 5)), (alone(3), alone(0)));
-        assert!(call.end() && poll.end());
+        assert!(poll.end());
         assert_eq!(noted_on(7001, 5), alone(0));
     }
 
     #[test]
     fn a_thread_that_is_gone_has_left_its_calls() {
+        let _turn = alone_here();
         std::thread::spawn(|| {
             let mut call = Written::begin();
             call.add(hold(77));
