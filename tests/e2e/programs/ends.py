@@ -37,12 +37,16 @@ def serve(end, name, counts):
     counts[2] += meant != name or not took
     end.close()
 
-def server(address, port, count, name):
+def listening(address, port):
     listener = socket.socket(family(address))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((address, port))
     listener.listen(128)
     print("listens", flush=True)
+    return listener
+
+def server(address, port, count, name):
+    listener = listening(address, port)
     counts = [0, 0, 0]
     if role == "forking":
         # A child for each connection, which serves what its parent has accepted.
@@ -78,11 +82,7 @@ def client(address, port, count, name):
     print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
 
 def answering(address, port, count, name):
-    listener = socket.socket(family(address))
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((address, port))
-    listener.listen(128)
-    print("listens", flush=True)
+    listener = listening(address, port)
     counts = [0, 0, 0]
     def answer(end):
         while True:
