@@ -130,6 +130,64 @@ fn what_is_asked_for_is_the_budget() {
     );
 }
 
+/// The number of KiB behind a name.
+fn kib(line: &str, name: &str) -> u64 {
+    let mut words = line.split_whitespace().skip_while(|word| *word != name).skip(1);
+    words.next().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no {name}: {line}"))
+}
+
+/// Address space is used as it is needed: next to none by sets, listeners and vain connects, at most 2 MiB by
+/// all with the first connection; and a connection that is used keeps no more than 40 KiB resident.
+#[test]
+fn nothing_is_mapped_before_it_is_needed() {
+    if !Mode::wanted().contains(&Mode::Smc) {
+        return;
+    }
+    const COUNT: u64 = 100;
+    let bed = Bed::new("space", Mode::Smc);
+    let numbers = [u64::from(free_port()), COUNT];
+    let s = serve(&bed, &["space", "server"], &numbers, "server");
+    let c = bed.run(&mut load(bed.client(PROGRAM), &["space", "client"], &numbers), "client", LIMIT);
+    let c = good(&bed, "client", c);
+    let s = good(&bed, "server", s.finish(Duration::from_secs(20)));
+    assert_eq!(bed.handshakes(), COUNT + 1);
+    println!("server: {s}client: {c}");
+    assert!(kib(&s, "epoll") <= 64 && kib(&s, "listen") <= 512 && kib(&c, "failed") <= 512, "{s}{c}");
+    let before = kib(&s, "epoll") + kib(&s, "listen");
+    assert!(before + kib(&s, "first") <= 2048 && kib(&c, "failed") + kib(&c, "first") <= 2048, "{s}{c}");
+    assert!(kib(&s, "used") <= 40 && kib(&c, "used") <= 40, "{s}{c}");
+}
+
+/// Where little may be mapped, or locked, the program has what it has without the library.
+#[test]
+fn what_a_program_may_map_or_lock_is_its_own() {
+    // (Root may lock what it likes, but for this.)
+    let unprivileged = if sys::euid() == 0 {
+        " && set -- setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock \"$@\""
+    } else {
+        ""
+    };
+    let locked = format!("ulimit -l 8192{unprivileged}");
+    for (first, name) in [("ulimit -v 14000", "BAR_ALL"), (&locked, "BAR_LOCKED")] {
+        // (Of what may be locked less than the first segment takes may be left.)
+        for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted().contains(m)) {
+            let bed = Bed::new("hungry", mode);
+            let (numbers, before) = ([u64::from(free_port()), 20], bed.handshakes());
+            let run = |command: Command, end: &str| {
+                let mut command = after(&load(command, &["space", end], &numbers), first);
+                command.env(name, "1").env("BAR_HUNGRY", "100");
+                command
+            };
+            let s = server(&bed, &mut run(bed.server(PROGRAM), "server"), numbers[0], "server");
+            let c = bed.run(&mut run(bed.client(PROGRAM), "client"), "client", LIMIT);
+            println!("{first} {mode:?}: {}", good(&bed, first, c));
+            good(&bed, first, s.finish(Duration::from_secs(20)));
+            let is_shared = bed.handshakes() > before;
+            assert!(is_shared == (mode == Mode::Smc) || first == locked, "{first}");
+        }
+    }
+}
+
 /// What a flood of connections took goes back but for a few slots' pages.
 #[test]
 fn pages_of_slots_that_nobody_uses_go_back() {

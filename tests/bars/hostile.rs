@@ -329,16 +329,16 @@ struct Table {
     rows: usize,
 }
 
-const REGISTRY_LEN: u64 = 4_065_152;
+const REGISTRY_LEN: u64 = 4_296_704;
 const PROCESSES: Table = Table { at: 776, row: 40, rows: 2048 };
 const LISTENERS: Table = Table { at: 82_696, row: 40, rows: 1024 };
-const KEYS: Table = Table { at: 123_712, row: 8, rows: 32_768 };
+const KEYS: Table = Table { at: 123_712, row: 8, rows: 2048 };
 const CONNECTION_ROWS: Table =
     Table { at: words::CONNECTION_ROWS.0, row: words::CONNECTION_ROWS.1, rows: words::CONNECTION_ROWS.2 };
 /// When cores were last given away.
-const SLICES: Table = Table { at: 3_793_792, row: 128, rows: 64 };
+const SLICES: Table = Table { at: 353_152, row: 128, rows: 64 };
 /// Why sockets stay on TCP.
-const REFUSALS: Table = Table { at: 3_803_008, row: 64, rows: 4096 };
+const REFUSALS: Table = Table { at: 364_544, row: 64, rows: 4096 };
 /// One row: the words between the magic number and the totals.
 const REGISTRY_HEAD: Table = Table { at: 8, row: 16, rows: 1 };
 
@@ -410,7 +410,7 @@ fn registry_file(bed: &Bed, port: u64) -> File {
     assert!((REGISTRY_LEN..REGISTRY_LEN + PAGE).contains(&len), "another layout: {len} bytes");
     let mut head = [0u8; 12];
     file.read_exact_at(&mut head, 0).expect("its magic number and version");
-    assert_eq!(&head, b"ISTHMREG\x06\0\0\0", "another layout: these tests must follow it");
+    assert_eq!(&head, b"ISTHMREG\x07\0\0\0", "another layout: these tests must follow it");
     let mut at = [0u8; 2];
     let is_found = LISTENERS.rows_in_use(&file).iter().any(|row| {
         let address = LISTENERS.at + (row * LISTENERS.row) as u64 + 16;

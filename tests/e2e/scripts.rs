@@ -82,6 +82,26 @@ fn python_clients_of_a_borrowed_listener() {
     });
 }
 
+/// The listener stays with its master, who never accepts: each connection is accepted by a program of its
+/// own, which is gone when the next client comes (login processes of mail servers).
+#[test]
+fn python_accepts_in_a_program_for_each_connection() {
+    let Some(python) = python() else { return };
+    same_in_all_modes("one-each", |bed| {
+        let port = free_port().to_string();
+        let _server = serve(
+            bed,
+            &mut with(bed.server(&python), "one_each.py", &["server", &port]),
+            port.parse().expect("port"),
+        );
+        bed.mark();
+        let mut c = with(bed.client(&python), "one_each.py", &["client", &port, "6", "100000"]);
+        let text = output(bed, &mut c, "client");
+        bed.assert_carrier(2 * 6 * 100_000, "");
+        text
+    });
+}
+
 /// The server accepts, then a forked process serves.
 #[test]
 fn python_multiprocessing_server() {

@@ -85,11 +85,13 @@ fn shared() -> Option<(u64, u64)> {
 /// Whether a part has the `nth` of something that is done for a test: the parts have them in turns, and which
 /// one begins follows from the name.
 fn is_in_turn((part, parts): (u64, u64), test: &str, nth: u64) -> bool {
-    // (FNV-1a: the same in every run and on every machine.)
-    let hash = test
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    ((hash >> 32) + nth) % parts == part - 1
+    (hash(test) + nth) % parts == part - 1
+}
+
+/// A number that follows from a name (FNV-1a: the same in every run and on every machine).
+pub fn hash(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, step) >> 32
 }
 
 /// "1/2" as numbers; nothing is all of it.

@@ -11,8 +11,8 @@ pub const PAGE: u64 = 4096;
 /// The three messages of the handshake: length and words of each.
 pub const MAIL: (u64, u64) = (1920, 3 * 260);
 
-/// Rows of connections in the registry: first byte, bytes of a row, number of rows.
-pub const CONNECTION_ROWS: (u64, usize, usize) = (385_856, 104, 32_768);
+/// The first rows of connections in the registry: first byte, bytes of a row, number of rows.
+pub const CONNECTION_ROWS: (u64, usize, usize) = (140_096, 104, 2048);
 
 /// Words of the segment header: magic, version, slots, ring size, nonce.
 pub const HEADER: &[(u64, usize)] = &[(0, 8), (8, 4), (12, 4), (16, 4), (24, 8)];

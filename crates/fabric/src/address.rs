@@ -8,6 +8,7 @@ use sync::Ordering::Relaxed;
 use sync::{AtomicU64, Ordering};
 
 /// Writes an address into a row.
+#[inline]
 pub(crate) fn store_endpoint(into: &EndpointWords, at: Endpoint) {
     let (family_port, addr) = words_of(at);
     into.family_port.store(family_port, Relaxed);
@@ -22,14 +23,16 @@ pub(crate) fn load_endpoint(from: &EndpointWords) -> Endpoint {
     let mut at =
         Endpoint { family: (family_port >> 16) as u16, port: family_port as u16, ..Endpoint::default() };
     for (bytes, word) in at.addr.chunks_exact_mut(4).zip(&from.addr) {
-        bytes.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+        bytes.copy_from_slice(&word.load(Relaxed).to_le_bytes());
     }
     at
 }
 
 /// Family and port in one word, and the address in four.
+#[inline]
 pub(crate) fn words_of(at: Endpoint) -> (u32, [u32; 4]) {
-    let part = |n: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| at.addr[4 * n + byte]));
+    let addr = u128::from_le_bytes(at.addr);
+    let part = |n: u32| (addr >> (32 * n)) as u32;
     (u32::from(at.family) << 16 | u32::from(at.port), [part(0), part(1), part(2), part(3)])
 }
 
@@ -44,12 +47,9 @@ impl EndpointCell {
     pub(crate) fn store(&self, at: Endpoint) {
         let head = u64::from(at.family) << 48 | u64::from(at.port) << 32 | u64::from(at.scope);
         self.head.store(head, Ordering::Relaxed);
-        for (word, bytes) in self.addr.iter().zip(at.addr.chunks_exact(8)) {
-            word.store(
-                bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
-                Ordering::Relaxed,
-            );
-        }
+        let addr = u128::from_le_bytes(at.addr);
+        self.addr[0].store(addr as u64, Ordering::Relaxed);
+        self.addr[1].store((addr >> 64) as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn load(&self) -> Endpoint {

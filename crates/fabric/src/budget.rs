@@ -3,10 +3,10 @@
 //! for memory that is ours.
 //!
 //! A process may have half of the machine's memory, a quarter of its cgroup's and an eighth of its address
-//! space mapped, or what SMC_MEMORY says; all processes of a user together half of the machine's, or what
-//! SMC_USER_MEMORY says; all of a cgroup a quarter of what that may have. Who makes a segment pays for it;
-//! who maps another's pays if that one is in another cgroup, for each pays for the pages that he touches
-//! first.
+//! space (or of what it may lock, if it locks all) mapped, or what SMC_MEMORY says; all processes of a user
+//! together half of the machine's, or what SMC_USER_MEMORY says; all of a cgroup a quarter of what that may
+//! have. Who makes a segment pays for it; who maps another's pays if that one is in another cgroup, for each
+//! pays for the pages that he touches first.
 
 use crate::config::Config;
 use os::room::Room;

@@ -7,7 +7,7 @@ use crate::door::Tier;
 use crate::fabric::Fabric;
 use os::confined::is_confined;
 use os::net;
-use shm::registry::{REFUSAL_BUCKETS, RegistryMap};
+use shm::registry::{REFUSAL_BUCKETS, RefusalMap};
 use shm::{Side, SlotHeader};
 use sync::Ordering::Relaxed;
 use wire::reason::Reason;
@@ -46,7 +46,7 @@ impl<T: Tier> Fabric<T> {
         if reason != Reason::PEERNOSMC
             && !is_confined()
             && let Some(_using) = self.using()
-            && let Some(map) = self.tier.mapped()
+            && let Some(map) = self.tier.refusals()
             && let Ok((_, inode)) = os::fd::identity(fd)
         {
             remember(map, inode as u32, reason);
@@ -88,8 +88,8 @@ impl<T: Tier> Fabric<T> {
     }
 }
 
-fn remember(map: &RegistryMap, inode: u32, reason: Reason) {
-    let bucket = &map.refusals[inode as usize % REFUSAL_BUCKETS].0;
+fn remember(map: &RefusalMap, inode: u32, reason: Reason) {
+    let bucket = &map.0[inode as usize % REFUSAL_BUCKETS].0;
     let fitness = |word: u64| match parts(word).0 {
         own if own == inode => (2, 0),
         _ if word == 0 => (1, 0),
@@ -126,14 +126,15 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shm::registry::Part as _;
 
-    fn map() -> &'static RegistryMap {
-        let words = os::mem::map_private(RegistryMap::LEN).expect("memory");
-        RegistryMap::over(words).expect("it is long enough")
+    fn map() -> &'static RefusalMap {
+        let words = os::mem::map_private(RefusalMap::LEN).expect("memory");
+        RefusalMap::over(words).expect("it is long enough")
     }
 
-    fn kept(map: &RegistryMap) -> Vec<(u32, Reason)> {
-        let words = map.refusals.iter().flat_map(|bucket| &bucket.0).map(|word| word.load(Relaxed));
+    fn kept(map: &RefusalMap) -> Vec<(u32, Reason)> {
+        let words = map.0.iter().flat_map(|bucket| &bucket.0).map(|word| word.load(Relaxed));
         let mut kept: Vec<_> = words.filter(|word| *word != 0).map(parts).collect();
         kept.sort_unstable();
         kept

@@ -52,6 +52,7 @@ mod spare;
 pub mod tiers;
 pub mod totals;
 pub mod turn;
+pub mod unasked;
 mod unused;
 pub mod verdict;
 pub mod visit;

@@ -12,20 +12,23 @@ use os::mem::Shared;
 use os::net::Endpoint;
 use proto::verdict::Word;
 use shm::layout::BUCKETS;
-use shm::registry::{self as rows, EndpointWords, ProcessRef, ROWS, RegistryMap, SideRow, TrafficTotals};
-use sync::AtomicU32;
+use shm::registry::{
+    self as rows, ConnectionRow, Connections, EndpointWords, More, Part, ProcessRef, RefusalMap, RegistryMap,
+    SideRow, TrafficTotals,
+};
 use sync::Ordering::{Acquire, Relaxed};
+use sync::{AtomicU32, AtomicU64};
 use wire::reason::Reason;
 
 /// The layouts behind the values, for those who make up a registry or a segment to test an observer with.
 pub mod layouts {
     pub use shm::layout::{ClosedBy, Side, SlotHeader};
-    pub use shm::registry::{CONNECTION_BUCKETS, LISTENER_BUCKETS, MAGIC, PROCESSES, RegistryMap, VERSION};
+    pub use shm::registry::{FIRST_BUCKETS, LISTENER_BUCKETS, MAGIC, PROCESSES, Part, RegistryMap, VERSION};
     pub use shm::segment::{Geometry, Segment};
 }
 
 /// Bytes of a registry file.
-pub const REGISTRY_LEN: usize = RegistryMap::LEN;
+pub const REGISTRY_LEN: usize = rows::FILE_LEN;
 /// Request size classes: up to 8 KiB, 16, 32 ... 1024 KiB, more.
 pub const SIZE_CLASSES: usize = BUCKETS;
 /// Key of a row that is being written.
@@ -44,7 +47,14 @@ pub enum Unreadable {
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     map: &'static RegistryMap,
+    refusals: &'static RefusalMap,
+    more: &'static More,
     asking_fd: i32,
+}
+
+/// A part of a registry file's words.
+fn part<P: Part>(words: Shared) -> Result<&'static P, Unreadable> {
+    words.get(P::AT / 8..(P::AT + P::LEN) / 8).and_then(P::over).ok_or(Unreadable::Foreign)
 }
 
 /// A process that uses the fabric.
@@ -171,12 +181,12 @@ impl View {
     /// A view of `words`, a registry file's content or mapping. `asking_fd` is an open file description of
     /// the file that holds no lock: locks of others are seen through it.
     pub fn over(words: Shared, asking_fd: i32) -> Result<View, Unreadable> {
-        let map = RegistryMap::over(words).ok_or(Unreadable::Foreign)?;
+        let map: &RegistryMap = part(words)?;
         if map.magic.load(Acquire) != rows::MAGIC {
             return Err(Unreadable::Foreign);
         }
         match map.version.load(Relaxed) {
-            rows::VERSION => Ok(View { map, asking_fd }),
+            rows::VERSION => Ok(View { map, refusals: part(words)?, more: part(words)?, asking_fd }),
             other => Err(Unreadable::Version(other)),
         }
     }
@@ -197,13 +207,11 @@ impl View {
 
     /// Every connection and intent, those of dead processes included.
     pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
-        (0..rows::CONNECTION_BUCKETS * ROWS).filter_map(|at| self.connection(at / ROWS, at % ROWS))
+        places(&self.map.first).chain(places(&self.more.0)).filter_map(|(key, row)| self.connection(key, row))
     }
 
-    fn connection(&self, bucket: usize, place: usize) -> Option<Connection> {
-        let key = &self.map.keys[bucket].0[place];
+    fn connection(&self, key: &AtomicU64, row: &ConnectionRow) -> Option<Connection> {
         let cookie = used(key.load(Acquire))?;
-        let row = &self.map.connections[bucket][place];
         let open = row.open.load(Relaxed);
         let cookies = [cookie, row.server_cookie.load(Relaxed)];
         let end = |side: usize| self.end(&row.sides[side], cookies[side], open >> side & 1 != 0);
@@ -258,7 +266,7 @@ impl View {
 
     /// Sockets that stay on TCP without a row of their own, by inode, and why. Some may be closed by now.
     pub fn refusals(&self) -> impl Iterator<Item = (u32, Reason)> + '_ {
-        let words = self.map.refusals.iter().flat_map(|bucket| &bucket.0).map(|word| word.load(Relaxed));
+        let words = self.refusals.0.iter().flat_map(|bucket| &bucket.0).map(|word| word.load(Relaxed));
         words.filter(|word| *word != 0).map(crate::fallback::parts)
     }
 
@@ -278,6 +286,13 @@ impl View {
             fallbacks,
         }
     }
+}
+
+/// Keys and rows in a table of connections.
+fn places<const BUCKETS: usize>(
+    table: &'static Connections<BUCKETS>,
+) -> impl Iterator<Item = (&'static AtomicU64, &'static ConnectionRow)> {
+    table.keys.iter().flat_map(|keys| &keys.0).zip(table.rows.iter().flatten())
 }
 
 /// Reads the slot of `connection` out of its mapped segment. `None` if the segment is another one, has
@@ -421,14 +436,14 @@ mod tests {
             let fd = os::file::open(&path, os::file::How::CREATE_NEW).expect("a new file");
             os::mem::resize(fd, REGISTRY_LEN as u64).expect("room for it");
             let words = os::mem::map_shared(fd, REGISTRY_LEN).expect("a mapping");
-            let map = RegistryMap::over(words).expect("it is long enough");
+            let map: &RegistryMap = part(words).expect("it is long enough");
             map.version.store(rows::VERSION, Relaxed);
             map.magic.store(rows::MAGIC, Relaxed);
             Scratch { path, fd, words }
         }
 
         fn map(&self) -> &'static RegistryMap {
-            RegistryMap::over(self.words).expect("it is long enough")
+            part(self.words).expect("it is long enough")
         }
 
         fn view(&self) -> View {
@@ -495,10 +510,10 @@ mod tests {
     #[test]
     fn free_and_half_written_rows_do_not_appear() {
         let scratch = Scratch::new("rows");
-        scratch.map().keys[9].0[2].store(BUSY, Relaxed);
+        scratch.map().first.keys[9].0[2].store(BUSY, Relaxed);
         assert_eq!(scratch.view().connections().count(), 0);
-        scratch.map().keys[9].0[2].store(77, Relaxed);
-        let row = &scratch.map().connections[9][2];
+        scratch.map().first.keys[9].0[2].store(77, Relaxed);
+        let row = &scratch.map().first.rows[9][2];
         let (generation, plain) = (verdict::begin(&row.verdict), Verdict::Plain(Reason::MAX_DMB));
         row.open.store(2, Relaxed);
         row.server_cookie.store(78, Relaxed);
@@ -519,9 +534,9 @@ mod tests {
         header.rings[0].producer.0.prod.store(20000, Relaxed);
         header.rings[0].consumer.0.cons.store(9000, Relaxed);
         let scratch = Scratch::new("slot");
-        scratch.map().keys[0].0[0].store(77, Relaxed);
-        scratch.map().connections[0][0].nonce.store(42, Relaxed);
-        scratch.map().connections[0][0].slot.store(1, Relaxed);
+        scratch.map().first.keys[0].0[0].store(77, Relaxed);
+        scratch.map().first.rows[0][0].nonce.store(42, Relaxed);
+        scratch.map().first.rows[0][0].slot.store(1, Relaxed);
         let connection = scratch.view().connections().next().expect("one connection");
         let slot = slot(memory, &connection).expect("its slot");
         assert_eq!((slot.ring_size, slot.sides[0].tx.bytes, slot.sides[0].rx.bytes), (16384, 20000, 0));
@@ -565,8 +580,8 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("listening");
         let at = os::net::local(stream.as_raw_fd()).expect("connected");
         let scratch = Scratch::new("address");
-        scratch.map().keys[0].0[0].store(1, Relaxed);
-        crate::address::store_endpoint(&scratch.map().connections[0][0].sides[0].at, at);
+        scratch.map().first.keys[0].0[0].store(1, Relaxed);
+        crate::address::store_endpoint(&scratch.map().first.rows[0][0].sides[0].at, at);
         assert_eq!(scratch.view().connections().next().map(|found| found.ends[0].at), Some(at));
     }
 }

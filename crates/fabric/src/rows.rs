@@ -9,9 +9,10 @@ use crate::slot::{SlotView, Views};
 use crate::verdict::{self, Generation, LOST, Verdict};
 use os::net::Endpoint;
 use shm::Side;
-use shm::registry::{CONNECTION_BUCKETS, ConnectionRow, ROWS, RegistryMap};
+use shm::registry::{ConnectionRow, Connections, FIRST_BUCKETS, Keys, MORE_BUCKETS, ROWS, RegistryMap};
 use shm::slab::Index;
-use sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use sync::AtomicU64;
+use sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use wire::reason::Reason;
 
 /// Key of a row that is being written.
@@ -74,9 +75,47 @@ pub struct Intent {
     pub inode: u32,
 }
 
-fn bucket_of(cookie: u64) -> usize {
-    // Cookies are handed out in runs per CPU: the low bits spread best after a multiplication.
-    (cookie.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52) as usize % CONNECTION_BUCKETS
+/// Places of rows among the first, and in all.
+const FIRST: usize = FIRST_BUCKETS * ROWS;
+const ALL: usize = FIRST + MORE_BUCKETS * ROWS;
+
+/// Places whose keys share a line.
+#[derive(Clone, Copy)]
+struct Bucket {
+    /// The number of its first place.
+    start: usize,
+    keys: &'static Keys,
+    rows: &'static [ConnectionRow; ROWS],
+}
+
+impl Bucket {
+    /// The bucket of a cookie in a table whose places are numbered from `start` on.
+    #[inline]
+    fn of<const BUCKETS: usize>(table: &'static Connections<BUCKETS>, start: usize, cookie: u64) -> Self {
+        // Cookies are handed out in runs per CPU: the low bits spread best after a multiplication.
+        let number = (cookie.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52) as usize % BUCKETS;
+        Bucket { start: start + number * ROWS, keys: &table.keys[number], rows: &table.rows[number] }
+    }
+
+    #[inline]
+    fn key(self, place: usize) -> &'static AtomicU64 {
+        &self.keys.0[place]
+    }
+
+    fn grab(self, place: usize, from: u64) -> bool {
+        self.key(place).compare_exchange(from, BUSY, AcqRel, Relaxed).is_ok()
+    }
+
+    /// A free place, taken.
+    fn take_free(self) -> Option<usize> {
+        (0..ROWS).find(|place| self.grab(*place, 0))
+    }
+
+    /// Where this key is.
+    #[inline]
+    fn place_of(self, cookie: u64) -> Option<usize> {
+        (0..ROWS).find(|place| self.key(*place).load(Acquire) == cookie)
+    }
 }
 
 #[inline(always)]
@@ -95,8 +134,8 @@ fn fill(row: &ConnectionRow, intent: &Intent, view: &SlotView, owner_pid: u32) {
     row.sides[Side::Server as usize].inode.store(0, Relaxed);
 }
 
-fn row_in(map: &RegistryMap, id: RowId) -> Option<&ConnectionRow> {
-    map.connections.get(id.place as usize / ROWS).map(|rows| &rows[id.place as usize % ROWS])
+fn has_more(map: &RegistryMap) -> bool {
+    map.has_more.load(Acquire) != 0
 }
 
 /// The rows of connections, as the calling process writes and reads them.
@@ -114,7 +153,44 @@ impl<T: Tier> Rows<'_, T> {
     /// The row with this number.
     #[inline]
     pub fn row(&self, id: RowId) -> Option<&'static ConnectionRow> {
-        if id.is_in_slot() { self.row_in_slot(id) } else { row_in(self.0.mapped()?, id) }
+        if id.is_in_slot() { self.row_in_slot(id) } else { self.place(id.place as usize).map(|(_, row)| row) }
+    }
+
+    /// Key and row of a place of the directory.
+    #[inline]
+    fn place(&self, number: usize) -> Option<(&'static AtomicU64, &'static ConnectionRow)> {
+        let map = self.0.mapped()?;
+        if number < FIRST {
+            let (bucket, place) = (number / ROWS, number % ROWS);
+            return Some((&map.first.keys[bucket].0[place], &map.first.rows[bucket][place]));
+        }
+        if number >= ALL {
+            return None;
+        }
+        let (bucket, place) = ((number - FIRST) / ROWS, number % ROWS);
+        let more = &self.0.more()?.0;
+        Some((&more.keys[bucket].0[place], &more.rows[bucket][place]))
+    }
+
+    /// The buckets in which a key may be.
+    #[inline]
+    fn buckets(&self, map: &'static RegistryMap, cookie: u64) -> impl Iterator<Item = Bucket> {
+        let first = core::iter::once(Bucket::of(&map.first, 0, cookie));
+        let more = move || {
+            let more = if has_more(map) { self.0.more() } else { None };
+            more.map(|more| Bucket::of(&more.0, FIRST, cookie))
+        };
+        first.chain(core::iter::once_with(more).flatten())
+    }
+
+    /// The places that are in use, with their keys and rows.
+    fn places(&self) -> impl Iterator<Item = (u32, u64, &'static ConnectionRow)> {
+        let all = self.0.mapped().map_or(0, |map| if has_more(map) { ALL } else { FIRST });
+        (0..all).filter_map(|number| {
+            let (key, row) = self.place(number)?;
+            let key = key.load(Acquire);
+            (key != 0 && key != BUSY).then_some((number as u32, key, row))
+        })
     }
 
     #[cold]
@@ -126,14 +202,13 @@ impl<T: Tier> Rows<'_, T> {
     /// Publishes an intent. Reason: MAX_DMB if the bucket is full of living connections.
     pub fn publish(&self, intent: &Intent, view: &SlotView) -> Result<RowId, Reason> {
         let map = self.0.existing()?;
-        let bucket = bucket_of(intent.cookie);
-        let place = self.take_place(map, bucket).ok_or(Reason::MAX_DMB)?;
-        let row = &map.connections[bucket][place];
+        let (bucket, place) = self.take_place(map, intent.cookie)?;
+        let row = &bucket.rows[place];
         fill(row, intent, view, intent.process.pid(map));
         let generation = verdict::begin(&row.verdict);
         map.pending.fetch_add(1, Relaxed);
-        map.keys[bucket].0[place].store(intent.cookie, Release);
-        Ok(RowId { place: (bucket * ROWS + place) as u32, generation })
+        bucket.key(place).store(intent.cookie, Release);
+        Ok(RowId { place: (bucket.start + place) as u32, generation })
     }
 
     /// The same in the slot's own row, for a server that shares no directory with this process. Nobody finds
@@ -150,24 +225,40 @@ impl<T: Tier> Rows<'_, T> {
         RowId::in_slot(index, verdict::generation(&view.header().row.verdict))
     }
 
-    fn take_place(&self, map: &RegistryMap, bucket: usize) -> Option<usize> {
-        let keys = &map.keys[bucket].0;
-        let grab =
-            |place: usize, from: u64| keys[place].compare_exchange(from, BUSY, AcqRel, Relaxed).is_ok();
-        (0..ROWS).find(|place| grab(*place, 0)).or_else(|| {
-            (0..ROWS).find(|place| {
-                let key = keys[*place].load(Acquire);
-                let row = &map.connections[bucket][*place];
-                if key == BUSY || !self.is_abandoned(map, row) || !grab(*place, key) {
-                    return false;
-                }
-                // Nobody is left who could; it is done for the client, whose row this was.
-                let generation = verdict::generation(&row.verdict);
-                if verdict::decide(&row.verdict, generation, Side::Client, LOST).is_ok() {
-                    map.pending.fetch_sub(1, AcqRel);
-                }
-                true
-            })
+    /// A place for a key: among the first if one is free there, for nobody has to map more for that.
+    fn take_place(&self, map: &'static RegistryMap, cookie: u64) -> Result<(Bucket, usize), Reason> {
+        let first = Bucket::of(&map.first, 0, cookie);
+        // (One is looked at, or places that the dead leave behind would fill them for good.)
+        let one = cookie as usize % ROWS;
+        let place = first.take_free().or_else(|| self.take_abandoned(map, first, one..=one));
+        if let Some(place) = place {
+            return Ok((first, place));
+        }
+        map.has_more.store(1, SeqCst);
+        let more = self.0.more().map(|more| Bucket::of(&more.0, FIRST, cookie));
+        let free = more.and_then(|more| Some((more, more.take_free()?)));
+        let abandoned = |bucket: Bucket| Some((bucket, self.take_abandoned(map, bucket, 0..=ROWS - 1)?));
+        let place = free.or_else(|| more.and_then(abandoned)).or_else(|| abandoned(first));
+        place.ok_or(if more.is_some() { Reason::MAX_DMB } else { Reason::MEM })
+    }
+
+    fn take_abandoned(
+        &self,
+        map: &RegistryMap,
+        bucket: Bucket,
+        mut places: core::ops::RangeInclusive<usize>,
+    ) -> Option<usize> {
+        places.find(|place| {
+            let (key, row) = (bucket.key(*place).load(Acquire), &bucket.rows[*place]);
+            if key == BUSY || !self.is_abandoned(map, row) || !bucket.grab(*place, key) {
+                return false;
+            }
+            // Nobody is left who could; it is done for the client, whose row this was.
+            let generation = verdict::generation(&row.verdict);
+            if verdict::decide(&row.verdict, generation, Side::Client, LOST).is_ok() {
+                map.pending.fetch_sub(1, AcqRel);
+            }
+            true
         })
     }
 
@@ -189,26 +280,22 @@ impl<T: Tier> Rows<'_, T> {
     /// The row of the connection whose client socket has this cookie.
     pub fn find(&self, cookie: u64) -> Option<RowId> {
         let map = self.0.mapped()?;
-        let bucket = bucket_of(cookie);
-        let keys = &map.keys[bucket].0;
-        let place = (0..ROWS).find(|place| keys[*place].load(Acquire) == cookie)?;
-        let generation = verdict::generation(&map.connections[bucket][place].verdict);
+        let (bucket, place) =
+            self.buckets(map, cookie).find_map(|bucket| Some((bucket, bucket.place_of(cookie)?)))?;
+        let generation = verdict::generation(&bucket.rows[place].verdict);
         // The row may have changed hands between the two looks; then the generation is not this connection's.
-        (keys[place].load(Acquire) == cookie)
-            .then_some(RowId { place: (bucket * ROWS + place) as u32, generation })
+        (bucket.key(place).load(Acquire) == cookie)
+            .then_some(RowId { place: (bucket.start + place) as u32, generation })
     }
 
     /// The row of a connection that a server's socket with this cookie has taken up, with the client's: for a
     /// program that got such a socket. Every row is looked at.
     pub fn find_served(&self, server_cookie: u64) -> Option<(RowId, u64)> {
-        let map = self.0.mapped()?;
-        (0..CONNECTION_BUCKETS * ROWS).find_map(|place| {
-            let key = map.keys[place / ROWS].0[place % ROWS].load(Acquire);
-            let row = &map.connections[place / ROWS][place % ROWS];
-            let is_it = key != 0 && key != BUSY && row.server_cookie.load(Acquire) == server_cookie;
+        self.places().find_map(|(place, key, row)| {
+            let is_it = row.server_cookie.load(Acquire) == server_cookie;
             let found = self.find(key).filter(|_| is_it)?;
             // (A row that has changed hands meanwhile is another connection's.)
-            (found.place == place as u32
+            (found.place == place
                 && !self.is_dissolved(found, Side::Server)
                 && row.server_cookie.load(Acquire) == server_cookie)
                 .then_some((found, key))
@@ -226,15 +313,15 @@ impl<T: Tier> Rows<'_, T> {
     /// kernel who its clients are, or has nothing to share any more. `is_meant` is given where the client is
     /// (port 0 while it does not know) and where it wants to go. Every row is looked at.
     pub fn refuse_all(&self, reason: Reason, is_meant: impl Fn(Endpoint, Endpoint) -> bool) {
-        let Some(map) = self.0.mapped().filter(|_| self.any_pending()) else { return };
-        for place in 0..CONNECTION_BUCKETS * ROWS {
-            let key = map.keys[place / ROWS].0[place % ROWS].load(Acquire);
-            let row = &map.connections[place / ROWS][place % ROWS];
+        if !self.any_pending() {
+            return;
+        }
+        for (place, _, row) in self.places() {
             let generation = verdict::generation(&row.verdict);
             let [client, target] = [&row.sides[0].at, &row.sides[1].at].map(load_endpoint);
-            let is_undecided = key != 0 && key != BUSY && verdict::read(&row.verdict, generation).is_none();
+            let is_undecided = verdict::read(&row.verdict, generation).is_none();
             if is_undecided && is_meant(client, target) {
-                self.decide(RowId { place: place as u32, generation }, Side::Server, Verdict::Plain(reason));
+                self.decide(RowId { place, generation }, Side::Server, Verdict::Plain(reason));
             }
         }
     }
@@ -290,13 +377,7 @@ impl<T: Tier> Rows<'_, T> {
 
     /// One side is gone for good; the last one frees the row.
     pub fn close_side(&self, id: RowId, client_cookie: u64, side: Side) {
-        let (Some(map), Some(row)) = (self.0.mapped(), self.row(id)) else {
-            return;
-        };
-        if id.is_in_slot() {
-            return;
-        }
-        let key = &map.keys[id.place as usize / ROWS].0[id.place as usize % ROWS];
+        let Some((key, row)) = self.place(id.place as usize).filter(|_| !id.is_in_slot()) else { return };
         if key.load(Acquire) != client_cookie {
             return;
         }
@@ -343,13 +424,11 @@ impl<T: Tier> Rows<'_, T> {
     /// This process goes on with its side of a connection, and out of the registry: nobody is named there any
     /// more, so that the row is free again when the other end has gone.
     pub fn leave_side(&self, id: RowId, client_cookie: u64, side: Side) {
-        let (Some(map), Some(row)) = (self.0.mapped(), self.row(id)) else {
-            return;
-        };
         if id.is_in_slot() {
-            return row.sides[side as usize].process.generation.store(0, Relaxed);
+            let row = self.row(id);
+            return row.iter().for_each(|row| row.sides[side as usize].process.generation.store(0, Relaxed));
         }
-        let key = &map.keys[id.place as usize / ROWS].0[id.place as usize % ROWS];
+        let Some((key, row)) = self.place(id.place as usize) else { return };
         if key.load(Acquire) == client_cookie {
             row.sides[side as usize].process.generation.store(0, Relaxed);
         }

@@ -14,7 +14,7 @@ use os::Errno;
 use os::mem::Shared;
 use os::net::Endpoint;
 use shm::layout::MAIL_LEN;
-use shm::registry::RegistryMap;
+use shm::registry::{More, RefusalMap, RegistryMap};
 use wire::reason::Reason;
 
 /// Both.
@@ -46,6 +46,15 @@ impl Directory for Tiers {
     #[inline(always)]
     fn mapped(&self) -> Option<&'static RegistryMap> {
         self.local.mapped()
+    }
+
+    fn refusals(&self) -> Option<&'static RefusalMap> {
+        self.local.refusals()
+    }
+
+    #[inline(always)]
+    fn more(&self) -> Option<&'static More> {
+        self.local.more()
     }
 
     #[inline(always)]
@@ -143,6 +152,10 @@ impl Rendezvous for Tiers {
     #[inline(always)]
     fn is_announced(&self, key: u64, port: u16) -> bool {
         self.local.is_announced(key, port)
+    }
+
+    fn is_kept(&self, key: u64, port: u16) -> bool {
+        self.local.is_kept(key, port)
     }
 
     fn forget(&self, key: u64, fd: i32) {

@@ -3,7 +3,7 @@
 //! that no buffer is shorter than the kernel takes it to be.
 
 use crate::raw::{nr, syscall};
-use crate::{Result, check};
+use crate::{Errno, Result, check};
 use core::ffi::CStr;
 
 const MAP_CREATE: u32 = 0;
@@ -13,6 +13,7 @@ const MAP_DELETE: u32 = 3;
 const MAP_NEXT: u32 = 4;
 const OBJ_PIN: u32 = 6;
 const OBJ_GET: u32 = 7;
+const OBJ_INFO: u32 = 15;
 const LINK_CREATE: u32 = 28;
 const LINK_UPDATE: u32 = 29;
 const ARRAY: u32 = 2;
@@ -66,6 +67,40 @@ pub fn get(map: i32, key: u32) -> Result<u32> {
     // SAFETY: `value` is writable, and longer than the values of the maps that this is for.
     unsafe { call(MAP_LOOKUP, &mut arguments) }?;
     Ok(value[0])
+}
+
+/// Bytes of a value in a map whose keys are numbers (`struct bpf_map_info`).
+fn value_len(map: i32) -> Result<usize> {
+    let mut info = [0u32; 20];
+    let mut arguments = [0; 32];
+    arguments[..2].copy_from_slice(&[map as u32, size_of_val(&info) as u32]);
+    arguments[2..4].copy_from_slice(&address(info.as_mut_ptr().cast()));
+    // SAFETY: `info` is writable for the length that was said.
+    unsafe { call(OBJ_INFO, &mut arguments) }?;
+    match info[2] {
+        4 => Ok(info[3] as usize),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Sets the value of `key` in a map from numbers to structures. Error: EINVAL if those have another size.
+pub fn put(map: i32, key: u32, value: &[u8]) -> Result<()> {
+    if value_len(map)? != value.len() {
+        return Err(Errno::EINVAL);
+    }
+    let mut arguments = element(map, &key, value.as_ptr());
+    // SAFETY: the key is four bytes, and the value as long as the kernel said.
+    unsafe { call(MAP_UPDATE, &mut arguments) }.map(drop)
+}
+
+/// Reads the value of `key` in such a map. Errors: ENOENT, EINVAL.
+pub fn read(map: i32, key: u32, into: &mut [u8]) -> Result<()> {
+    if value_len(map)? != into.len() {
+        return Err(Errno::EINVAL);
+    }
+    let mut arguments = element(map, &key, into.as_mut_ptr());
+    // SAFETY: the key is four bytes, and `into` writable for as many bytes as the kernel said.
+    unsafe { call(MAP_LOOKUP, &mut arguments) }.map(drop)
 }
 
 /// Removes `key`. Error: ENOENT.

@@ -21,6 +21,11 @@ pub(crate) fn address_space() -> u64 {
     soft(nr::RLIMIT_AS).unwrap_or(u64::MAX)
 }
 
+/// RLIMIT_MEMLOCK in bytes.
+pub(crate) fn lockable() -> u64 {
+    soft(nr::RLIMIT_MEMLOCK).unwrap_or(u64::MAX)
+}
+
 fn soft(which: u32) -> Result<u64> {
     let mut limit = nr::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct has the kernel's layout and outlives the call.

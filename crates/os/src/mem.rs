@@ -94,6 +94,30 @@ fn leave_out_of_dumps(memory: Shared) {
     unsafe { syscall!(nr::__NR_madvise, memory.as_ptr(), size_of_val(memory), MADV_DONTDUMP) };
 }
 
+/// Maps another part of the file that `first` maps from its beginning on: `len` bytes from `from` on, which
+/// lie behind it. Needs no descriptor, for the kernel copies the mapping. Both are whole pages.
+pub fn map_part(first: Shared, from: usize, len: usize) -> Result<Shared> {
+    const PAGE: usize = 4096;
+    const MAY_MOVE: u32 = 1;
+    let last_page = size_of_val(first) - PAGE;
+    let (start, skipped) = (first.as_ptr().addr() + last_page, from - last_page);
+    // SAFETY: an old length of zero leaves the mapping as it is, and makes a new one of the same file that
+    // begins with the same page, in a range that the kernel chooses; it fails if the mapping is not shared.
+    let at = check(unsafe { syscall!(nr::__NR_mremap, start, 0usize, skipped + len, MAY_MOVE) })?;
+    // SAFETY: nobody knows of the range yet; what lies in front of the part goes.
+    check(unsafe { syscall!(nr::__NR_munmap, at, skipped) })?;
+    // SAFETY: the rest stays mapped as `first` is.
+    Ok(unsafe { core::slice::from_raw_parts((at + skipped) as *const AtomicU64, len / 8) })
+}
+
+/// Looks at the first `len` bytes of `fd`, which may be written to, and leaves nothing mapped.
+pub fn look<R>(fd: i32, len: usize, what: impl FnOnce(&[AtomicU64]) -> R) -> Result<R> {
+    let memory = map_shared(fd, len)?;
+    let result = what(memory);
+    // SAFETY: mapped just now; `what` could keep no part of it.
+    check(unsafe { syscall!(nr::__NR_munmap, memory.as_ptr(), len) }).map(|_| result)
+}
+
 /// Maps `len` bytes of `fd` read-only: storing into the slice faults.
 pub fn map_shared_ro(fd: i32, len: usize) -> Result<Shared> {
     map(0, len, nr::PROT_READ, nr::MAP_SHARED, fd)

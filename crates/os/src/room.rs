@@ -20,7 +20,7 @@ pub struct Room {
     pub cgroup: u64,
     /// The cgroup with that limit, by its inode; 0 for none.
     pub domain: u64,
-    /// RLIMIT_AS.
+    /// RLIMIT_AS; of a process that locks all it maps, what it may lock if that is less.
     pub address_space: u64,
 }
 
@@ -29,7 +29,31 @@ pub struct Room {
 pub fn look() -> Room {
     let [machine, available] = of_machine();
     let (cgroup, domain) = of_cgroup();
-    Room { machine, available, cgroup, domain, address_space: crate::limits::address_space() }
+    let address_space = crate::limits::address_space().min(lockable());
+    Room { machine, available, cgroup, domain, address_space }
+}
+
+/// What this process may lock, if it locks whatever it maps (mlockall): then our memory counts, too, and the
+/// program's own calls fail when that is used up.
+fn lockable() -> u64 {
+    const CAP_IPC_LOCK: u32 = 14;
+    let limit = crate::limits::lockable();
+    let is_bound =
+        limit < BOUNDLESS && locks_all() && crate::process::capabilities().0 & 1 << CAP_IPC_LOCK == 0;
+    if is_bound { limit } else { u64::MAX }
+}
+
+/// Whether most of what is mapped is locked. (Who keeps a key out of the swap has some pages locked.)
+fn locks_all() -> bool {
+    let mut text = [0u8; 2048];
+    let text = file::read_start(c"/proc/self/status", &mut text).unwrap_or_default();
+    is_mostly_locked(text)
+}
+
+fn is_mostly_locked(status: &[u8]) -> bool {
+    let of = |key: &[u8]| number_after(status, key).unwrap_or(0);
+    let locked = of(b"VmLck:\t");
+    locked != 0 && locked >= of(b"VmSize:\t") / 2
 }
 
 /// The number behind `key`.
@@ -134,6 +158,14 @@ mod tests {
         assert_eq!(number_after(text, b"MemTotal:"), Some(24_683_332));
         assert_eq!(number_after(text, b"MemAvailable:"), Some(24_072_876));
         assert_eq!((number_after(text, b"Swap:"), number(b"max\n")), (None, None));
+    }
+
+    #[test]
+    fn who_has_a_few_pages_locked_does_not_lock_all() {
+        let status =
+            b"VmPeak:\t    9000 kB\nVmSize:\t    8000 kB\nVmLck:\t      32 kB\nVmPin:\t       0 kB\n";
+        assert!(!is_mostly_locked(status) && !is_mostly_locked(b""));
+        assert!(is_mostly_locked(b"VmSize:\t    8000 kB\nVmLck:\t    7996 kB\n"));
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod hook;
 mod lifecycle;
 mod message;
 mod options;
+mod parted;
 mod passed_on;
 mod pointers;
 mod poll;

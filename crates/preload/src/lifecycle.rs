@@ -2,6 +2,7 @@
 //! kernel's.
 
 use crate::hook::{self, hooks};
+use crate::parted;
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use os::net::Endpoint;
@@ -27,17 +28,26 @@ pub(crate) fn is_active() -> bool {
     ACTIVE.load(Ordering::Acquire)
 }
 
-/// Whether this process may make new connections shared: not behind a filter of system calls.
+/// Whether this process may make new connections shared: not behind a filter of system calls, nor where
+/// threads have tables of descriptors of their own.
 fn may_upgrade() -> bool {
     socket::fork::take_note();
-    is_active() && !os::confined::is_confined()
+    is_active() && !os::confined::is_confined() && !parted::has_any()
 }
 
-/// Whether we run in a vfork child: it borrows the parent's memory, but its descriptors are its own. What it
-/// closes must not be forgotten here.
+/// Whether we run in a vfork child, or a thread apart: it borrows the process's memory, but its descriptors
+/// are its own. What it closes must not be forgotten here.
 pub(crate) fn is_borrowed() -> bool {
     socket::fork::take_note();
-    os::process::pid() != os::process::cached_pid()
+    os::process::pid() != os::process::cached_pid() || parted::is_one()
+}
+
+/// The calling thread is about to have a table of its own. (Alone it has one already.)
+pub(crate) fn parting() {
+    if is_active() && !is_borrowed() && os::process::may_have_threads() {
+        socket::confine::before_parting();
+        parted::note();
+    }
 }
 
 fn listening(fd: c_int, backlog: c_int) -> Outcome {
@@ -237,7 +247,11 @@ pub(crate) fn duplicated(old: c_int, result: c_int) -> Outcome {
 
 /// Closes a range but for internal descriptors.
 fn closing_range(first: u32, last: u32, flags: c_int) -> Outcome {
+    const OF_ITS_OWN: c_int = 2;
     const ONLY_CLOEXEC: c_int = 4;
+    if first <= last && flags & OF_ITS_OWN != 0 {
+        parting();
+    }
     if first > last || flags & ONLY_CLOEXEC != 0 || is_borrowed() {
         return Outcome::Forward;
     }

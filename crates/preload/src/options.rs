@@ -198,6 +198,15 @@ fn is_timeout(name: c_int) -> bool {
     matches!(name, opt::SO_RCVTIMEO | opt::SO_SNDTIMEO | opt::SO_RCVTIMEO_NEW | opt::SO_SNDTIMEO_NEW)
 }
 
+/// sockatmark(3), which is an ioctl inside libc.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sockatmark(fd: c_int) -> c_int {
+    let mut is_at: c_int = 0;
+    // SAFETY: the request writes one int, and it is there.
+    let told = unsafe { ioctl(fd, SIOCATMARK, (&raw mut is_at) as usize) };
+    if told < 0 { -1 } else { is_at }
+}
+
 hooks! {
     fn fcntl [__fcntl] (fd: c_int, cmd: c_int, arg: usize) -> c_int {
         // SAFETY: the program's own arguments.

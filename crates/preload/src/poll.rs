@@ -11,7 +11,7 @@ use socket::{Errno, Outcome, poll as ours};
 /// Sleeps in libc's ppoll with the program's signal mask.
 pub(crate) struct LibcSleep {
     mask: Mask,
-    /// poll(2) is refused if the program's own set exceeds the descriptor limit; select(2) is not.
+    /// For poll(2), which is refused if the program's own set exceeds the descriptor limit; select(2) is not.
     is_limited: bool,
 }
 
@@ -44,6 +44,10 @@ impl Sleep for LibcSleep {
 
     fn may_be_refused(&self) -> bool {
         self.is_limited && os::poll::may_be_refused()
+    }
+
+    fn is_closing_ready(&self) -> bool {
+        !self.is_limited
     }
 }
 

@@ -61,6 +61,7 @@ pub unsafe extern "C-unwind" fn syscall(
             nr::__NR_setsockopt => options::setsockopt(fd, b as c_int, c as c_int, d as _, e as u32) as isize,
             nr::__NR_prctl => sandbox::prctl(fd, b, c, d, e) as isize,
             nr::__NR_seccomp => sandbox::seccomp(a, b, c),
+            nr::__NR_unshare => sandbox::unshare(fd) as isize,
             nr::__NR_setrlimit => sandbox::setrlimit(fd, b as _) as isize,
             nr::__NR_prlimit64 => sandbox::prlimit64(fd, b as c_int, c as _, d as _) as isize,
             nr::__NR_execve => process::execve(a as _, b as _, c as _) as isize,

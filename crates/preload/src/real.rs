@@ -242,6 +242,7 @@ reals! {
     fn execveat(folder: c_int, path: Buf, argv: Buf, envp: Buf, flags: c_int) -> c_int
         = __NR_execveat(folder, path, argv, envp, flags);
     fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int = __NR_prctl(option, a, b, c, d);
+    fn unshare(flags: c_int) -> c_int = __NR_unshare(flags);
     fn setrlimit(resource: c_int, limit: Buf) -> c_int = __NR_setrlimit(resource, limit);
     fn setrlimit64(resource: c_int, limit: Buf) -> c_int = __NR_setrlimit(resource, limit);
     fn prlimit(pid: c_int, resource: c_int, new: Buf, old: Buf) -> c_int

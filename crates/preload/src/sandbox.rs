@@ -62,7 +62,15 @@ pub(crate) unsafe fn seccomp(operation: usize, flags: usize, argument: usize) ->
     crate::hook::finish(filtering(calls, argument != 0, install)).unwrap_or_else(install)
 }
 
+const CLONE_FILES: c_int = 0x400;
+
 hooks! {
+    fn unshare [] (flags: c_int) -> c_int {
+        if flags & CLONE_FILES != 0 {
+            crate::lifecycle::parting();
+        }
+        Outcome::Forward
+    }
     fn prctl [] (option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
         // SAFETY: the program's own arguments.
         let install = || unsafe { forward::prctl(option, a, b, c, d) } as isize;

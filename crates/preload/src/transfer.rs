@@ -145,6 +145,10 @@ fn send_file(out: c_int, file: c_int, offset: *mut i64, count: usize) -> Outcome
     let range = FileRange { file, at: start, len: count.min(MOST), end: &end };
     let outcome = stream::transmit(out, once(range), range.len, 0);
     let Outcome::Done(sent) = outcome else { return outcome };
+    // (A call that waits goes on in the kernel until that is told of a reset, and says how much went before.)
+    if (1..range.len).contains(&sent) && end.get().is_none() && !os::fd::is_nonblocking(out) {
+        told::take_error(out);
+    }
     let now_at = start + sent as i64;
     match given {
         // SAFETY: as above.
@@ -162,8 +166,17 @@ fn send_file(out: c_int, file: c_int, offset: *mut i64, count: usize) -> Outcome
 /// What a pipe surely takes without waiting once it says that it can be written to (PIPE_BUF).
 const PIPE_STEP: usize = 4096;
 
-/// Socket to pipe: looks at the bytes, writes what the pipe takes, and only then frees them.
+/// Socket to pipe. (SO_PEEK_OFF is for the program's own looks; the kernel's splice leaves it alone.)
 fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
+    let Some(offset) = stream::peek_offset(from) else { return move_out(from, to, len, flags, || ()) };
+    let outcome = move_out(from, to, len, flags, || os::net::set_peek_offset(from, 0));
+    os::net::set_peek_offset(from, offset);
+    outcome
+}
+
+/// Looks at the bytes, writes what the pipe takes, and only then frees them. `before_look` is called before
+/// each look.
+fn move_out(from: c_int, to: c_int, len: usize, flags: u32, before_look: impl Fn()) -> Outcome {
     let Some(mut lent) = Bounce::borrow() else { return Outcome::Fail(Errno::ENOMEM) };
     let bounce = lent.bytes();
     // (The flag is the pipe's alone: each has an O_NONBLOCK, too.)
@@ -174,11 +187,12 @@ fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
         if moved > 0 && stream::readable_bytes(from).is_none_or(|bytes| bytes == 0) {
             break;
         }
-        if !has_room(to, may_wait_for_room && moved == 0) {
-            return if moved > 0 { Outcome::Done(moved) } else { Outcome::Fail(Errno::EAGAIN) };
+        if let Err(errno) = wait_for_room(to, if may_wait_for_room && moved == 0 { -1 } else { 0 }) {
+            return if moved > 0 { Outcome::Done(moved) } else { Outcome::Fail(errno) };
         }
         let wait = if moved == 0 { 0 } else { msg::DONTWAIT };
         let step = (len - moved).min(PIPE_STEP);
+        before_look();
         let seen = match receive_into(from, bounce.as_mut_ptr().cast(), step, msg::PEEK | wait) {
             Outcome::Done(seen @ 1..) => seen,
             Outcome::Fail(errno) if moved > 0 => {
@@ -224,18 +238,25 @@ fn take_all(from: c_int, bytes: &mut [u8]) {
     }
 }
 
-/// Whether the pipe can be written to, after a wait if that is allowed. (A pipe without readers says so when
-/// written to.)
-fn has_room(pipe: c_int, may_wait: bool) -> bool {
-    let mut entry = os::poll::PollFd { fd: pipe, events: bits::OUT, revents: 0 };
-    // SAFETY: one entry; our own hook.
-    unsafe { crate::poll::poll(&raw mut entry, 1, if may_wait { -1 } else { 0 }) != 0 }
+/// Waits until `fd`, a pipe or a socket, can be written to: EAGAIN after `longest_ms` (-1: never). (A pipe
+/// without readers says so when written to.) EINTR is a handler's without SA_RESTART: poll says it of any.
+fn wait_for_room(fd: c_int, longest_ms: c_int) -> Result<(), Errno> {
+    loop {
+        let mut entry = os::poll::PollFd { fd, events: bits::OUT, revents: 0 };
+        // SAFETY: one entry; our own hook.
+        match unsafe { crate::poll::poll(&raw mut entry, 1, longest_ms) } {
+            0 => return Err(Errno::EAGAIN),
+            1.. => return Ok(()),
+            _ if longest_ms < 0 && hook::last() == Errno::EINTR && os::process::all_handlers_restart() => {}
+            _ => return Err(hook::last()),
+        }
+    }
 }
 
-/// Pipe to socket: takes from the pipe no more than the ring has room for.
+/// Pipe to socket: all that is in the pipe, as the kernel moves it; it waits for the pipe only while it has
+/// moved nothing, and for the socket at any time.
 fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     let Some(mut lent) = Bounce::borrow() else { return Outcome::Fail(Errno::ENOMEM) };
-    let bounce = lent.bytes();
     let may_wait = flags & SPLICE_F_NONBLOCK == 0;
     if !may_wait && os::poll::peek(from, bits::IN | bits::HUP) == 0 {
         return Outcome::Fail(Errno::EAGAIN);
@@ -243,21 +264,30 @@ fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     // What a send of nothing says: whether the socket can be written to at all. (The kernel sends, and raises
     // SIGPIPE, when the pipe has something.)
     let is_empty = os::poll::peek(from, bits::IN) & bits::IN == 0;
-    match transmit_from(to, bounce.as_mut_ptr().cast(), 0, if is_empty { msg::NOSIGNAL } else { 0 }) {
+    match transmit_from(to, lent.bytes().as_mut_ptr().cast(), 0, if is_empty { msg::NOSIGNAL } else { 0 }) {
         Outcome::Done(_) => {}
         other => return other,
     }
+    let mut moved = 0;
+    let goes_on = || stream::is_shared(to) && os::poll::peek(from, bits::IN) & bits::IN != 0;
+    while moved < len && (moved == 0 || goes_on()) {
+        match move_in(from, to, len - moved, flags, lent.bytes()) {
+            Outcome::Done(0) => break,
+            Outcome::Done(count) => moved += count,
+            other => return if moved > 0 { Outcome::Done(moved) } else { other },
+        }
+    }
+    Outcome::Done(moved)
+}
+
+/// Takes from the pipe no more than the ring has room for.
+fn move_in(from: c_int, to: c_int, len: usize, flags: u32, bounce: &mut [u8]) -> Outcome {
     if stream::space(to, len) == 0 {
         if os::fd::is_nonblocking(to) {
             return Outcome::Fail(Errno::EAGAIN);
         }
-        let mut entry = os::poll::PollFd { fd: to, events: bits::OUT, revents: 0 };
-        let longest_ms = stream::send_limit_ms(to);
-        // SAFETY: one entry; our own hook.
-        match unsafe { crate::poll::poll(&raw mut entry, 1, longest_ms) } {
-            0 => return Outcome::Fail(Errno::EAGAIN),
-            1.. => {}
-            _ => return Outcome::Fail(hook::last()),
+        if let Err(errno) = wait_for_room(to, stream::send_limit_ms(to)) {
+            return Outcome::Fail(errno);
         }
     }
     let room = stream::space(to, len.min(BOUNCE)).max(1);

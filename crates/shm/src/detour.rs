@@ -82,6 +82,15 @@ impl Ring {
         if words.producer.0.end.load(Ordering::Relaxed) == 0 { sent.wrapping_sub(taken) as usize } else { 0 }
     }
 
+    /// How much was put into TCP that the consumer has not read; `None` where that is not counted, or changes
+    /// just now. (The consumer's word: it tells how long to wait, no more.)
+    pub fn unread_outside(&self) -> Option<u64> {
+        let words = self.words();
+        let sent = words.producer.0.sent.load(Ordering::Relaxed);
+        let taken = words.consumer.0.taken.load(Ordering::Relaxed);
+        if (sent | taken) & UNDER_WAY == 0 { Some(sent.wrapping_sub(taken)) } else { None }
+    }
+
     /// Whether the consumer has read all that was put into TCP.
     pub fn is_caught_up(&self) -> bool {
         let sent = self.words().producer.0.sent.load(Ordering::Relaxed);

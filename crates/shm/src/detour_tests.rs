@@ -53,6 +53,7 @@ fn the_ring_is_read_first_then_the_stretch_and_then_the_ring_again() {
     assert_eq!(with_consumer(&ring, |consumer| consumer.read(bytes.as_mut_slice().into())), Ok(2));
     assert!(ring.is_at_end() && !is_back(&ring));
     assert_eq!(take(&ring, 3), Some(Ok(3)));
+    assert_eq!(ring.unread_outside(), Some(2));
     assert!(!ring.is_caught_up() && !is_back(&ring));
     assert_eq!((take(&ring, 2), ring.progress()), (Some(Ok(2)), 7));
     assert!(is_back(&ring) && !ring.has_ended());

@@ -12,13 +12,15 @@ use sync::{AtomicU32, AtomicU64};
 /// First word of the file: "ISTHMREG" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMREG");
 /// Layout version; processes of another version stay on TCP.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Processes that listen, connect or were connected to, at one time.
 pub const PROCESSES: usize = 2048;
 /// Buckets of listeners, by port.
 pub const LISTENER_BUCKETS: usize = 128;
-/// Buckets of connections, by cookie.
-pub const CONNECTION_BUCKETS: usize = 4096;
+/// Buckets of connections, by cookie, that every process maps.
+pub const FIRST_BUCKETS: usize = 256;
+/// Buckets of connections that find no room in those.
+pub const MORE_BUCKETS: usize = 4096;
 /// Rows in a bucket.
 pub const ROWS: usize = 8;
 /// Buckets of refusals, by inode.
@@ -125,9 +127,20 @@ pub struct Totals {
     pub fallbacks: [[ReasonCount; REASONS]; 2],
 }
 
-/// The whole file.
+/// Connections by cookie.
 #[derive(Debug)]
 #[repr(C)]
+pub struct Connections<const BUCKETS: usize> {
+    /// Cookies of the clients' sockets.
+    pub keys: [Keys; BUCKETS],
+    /// The rows, in the same places as their keys.
+    pub rows: [[ConnectionRow; ROWS]; BUCKETS],
+}
+
+/// What every process maps that uses the registry: the file's first part. The other parts are mapped when
+/// they are needed.
+#[derive(Debug)]
+#[repr(C, align(4096))]
 pub struct RegistryMap {
     /// [`MAGIC`], written last.
     pub magic: AtomicU64,
@@ -147,40 +160,70 @@ pub struct RegistryMap {
     pub processes: [ProcessRow; PROCESSES],
     /// Listeners by port.
     pub listeners: [[ListenerRow; ROWS]; LISTENER_BUCKETS],
-    /// Cookies of the clients' sockets.
-    pub keys: [Keys; CONNECTION_BUCKETS],
-    /// Connections, in the same places as their keys.
-    pub connections: [[ConnectionRow; ROWS]; CONNECTION_BUCKETS],
+    /// Connections, the first ones.
+    pub first: Connections<FIRST_BUCKETS>,
+    /// Whether there ever were connections in [`More`].
+    pub has_more: AtomicU32,
     /// Time slices on each core.
     pub slices: Slices,
     /// Addresses that are not trusted for a while.
     pub doubts: [Doubt; DOUBTS],
-    /// Sockets without a connection's row, by inode.
-    pub refusals: [Refusals; REFUSAL_BUCKETS],
     /// Processes whose new connections stay on TCP, by the names of rosters; 0 while free. Operators write
     /// them.
     pub kept: [AtomicU64; KEPT],
 }
 
-impl RegistryMap {
-    /// Bytes of the file.
-    pub const LEN: usize = size_of::<Self>();
+/// The file's second part: sockets without a connection's row, by inode.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct RefusalMap(pub [Refusals; REFUSAL_BUCKETS]);
 
-    /// The map over a mapping of a file; `None` if that is too short.
-    pub fn over(words: &'static [AtomicU64]) -> Option<&'static Self> {
+/// The file's third part: connections that found no room among the first.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct More(pub Connections<MORE_BUCKETS>);
+
+/// A part of the file: a struct of atomics.
+///
+/// # Safety
+/// Any bytes are a valid value, and its alignment is a page.
+pub unsafe trait Part: Sized + 'static {
+    /// Where it begins in the file.
+    const AT: usize;
+    /// Bytes that it takes there.
+    const LEN: usize = size_of::<Self>();
+
+    /// The part over a mapping of it; `None` if that is too short.
+    fn over(words: &[AtomicU64]) -> Option<&Self> {
         let is_aligned = words.as_ptr().addr().is_multiple_of(align_of::<Self>());
-        if size_of_val(words) < Self::LEN || !is_aligned {
+        if size_of_val(words) < size_of::<Self>() || !is_aligned {
             return None;
         }
-        // SAFETY: atomics only, any bytes are valid, length and alignment checked, the slice lives for ever.
+        // SAFETY: any bytes are valid (the trait's contract), length and alignment checked.
         Some(unsafe { &*words.as_ptr().cast::<Self>() })
     }
 
     /// The memory it was laid over, to be let go.
-    pub fn words(&'static self) -> &'static [AtomicU64] {
-        let count = Self::LEN.div_ceil(8);
-        // SAFETY: `over` has checked that at least LEN bytes are there; the map's own alignment makes LEN a
-        // multiple of 8.
-        unsafe { core::slice::from_raw_parts(core::ptr::from_ref(self).cast(), count) }
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: `over` has checked that so many bytes are there; the alignment makes them whole words.
+        unsafe { core::slice::from_raw_parts(core::ptr::from_ref(self).cast(), size_of::<Self>() / 8) }
     }
 }
+
+// SAFETY: atomics only, aligned to a page.
+unsafe impl Part for RegistryMap {
+    const AT: usize = 0;
+}
+
+// SAFETY: as above.
+unsafe impl Part for RefusalMap {
+    const AT: usize = RegistryMap::LEN;
+}
+
+// SAFETY: as above.
+unsafe impl Part for More {
+    const AT: usize = RefusalMap::AT + RefusalMap::LEN;
+}
+
+/// Bytes of the file.
+pub const FILE_LEN: usize = More::AT + More::LEN;

@@ -21,12 +21,12 @@ struct Entry<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// Objects in a leaf.
+/// Objects in a leaf, if they are not large.
 pub const LEAF: usize = 64;
 
-/// A table of at most `LEAVES` times [`LEAF`] objects. Its memory comes leaf by leaf, as objects are made,
+/// A table of at most `LEAVES` times `PER_LEAF` objects. Its memory comes leaf by leaf, as objects are made,
 /// and is never given back: a leaf is a mapping that is zero at first.
-pub struct Slab<T: 'static, const LEAVES: usize> {
+pub struct Slab<T: 'static, const LEAVES: usize, const PER_LEAF: usize = LEAF> {
     leaves: [AtomicPtr<Entry<T>>; LEAVES],
     made: AtomicU32,
     free: FreeList,
@@ -34,11 +34,11 @@ pub struct Slab<T: 'static, const LEAVES: usize> {
 
 // SAFETY: entries are handed out as shared references to `T: Sync`; construction is exclusive (who moves
 // `made` on).
-unsafe impl<T: Sync + Send, const LEAVES: usize> Sync for Slab<T, LEAVES> {}
+unsafe impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Sync for Slab<T, LEAVES, PER_LEAF> {}
 
-impl<T: Sync + Send, const LEAVES: usize> Slab<T, LEAVES> {
+impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Slab<T, LEAVES, PER_LEAF> {
     /// Bytes of a leaf.
-    const LEAF_LEN: usize = (LEAF * size_of::<Entry<T>>() + align_of::<Entry<T>>()).next_multiple_of(8);
+    const LEAF_LEN: usize = (PER_LEAF * size_of::<Entry<T>>() + align_of::<Entry<T>>()).next_multiple_of(8);
 
     /// An empty slab without memory; costs nothing.
     pub const fn new() -> Self {
@@ -51,7 +51,7 @@ impl<T: Sync + Send, const LEAVES: usize> Slab<T, LEAVES> {
 
     /// Makes sure that the leaf of number `index` is there; `None` if there is no such leaf or no memory.
     fn grow(&self, index: u32, memory: impl FnOnce(usize) -> Option<&'static [AtomicU64]>) -> Option<()> {
-        let leaf = self.leaves.get(index as usize / LEAF)?;
+        let leaf = self.leaves.get(index as usize / PER_LEAF)?;
         if !leaf.load(Ordering::Acquire).is_null() {
             return Some(());
         }
@@ -65,12 +65,12 @@ impl<T: Sync + Send, const LEAVES: usize> Slab<T, LEAVES> {
 
     #[inline]
     fn entry(&self, index: u32) -> Option<&'static Entry<T>> {
-        let entries = self.leaves.get(index as usize / LEAF)?.load(Ordering::Acquire);
+        let entries = self.leaves.get(index as usize / PER_LEAF)?.load(Ordering::Acquire);
         if entries.is_null() {
             return None;
         }
         // SAFETY: `grow` checked the length and aligned the start; zero bytes are a valid Entry (unmade).
-        Some(unsafe { &*entries.add(index as usize % LEAF) })
+        Some(unsafe { &*entries.add(index as usize % PER_LEAF) })
     }
 
     /// The object with this number, if it was ever made.

@@ -568,6 +568,10 @@ impl socket::poll::Sleep for Libc {
     fn may_be_refused(&self) -> bool {
         os::poll::may_be_refused()
     }
+
+    fn is_closing_ready(&self) -> bool {
+        false
+    }
 }
 
 struct LibcSet(Here, i32);

@@ -7,6 +7,7 @@ use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::{detour, doorbell, far, flag, handshake, ready, records, watch};
 use fabric::Reason;
+use fabric::host::marks::Told;
 use fabric::verdict::Verdict;
 use os::net::{self, TcpInput, msg};
 use os::poll::bits;
@@ -70,8 +71,24 @@ pub(crate) fn is_established(conn: &Conn, fd: i32) -> bool {
 pub(crate) fn established(conn: &Conn, fd: i32) {
     conn.mark(flag::ESTABLISHED);
     note_local(conn, fd);
-    if conn.phase() == Phase::Intent && !far::may_be_answered(conn) {
-        give_up_target(conn, fd, Reason::PEERNOSMC);
+    if conn.phase() == Phase::Intent
+        && let Some(told) = far::unanswered(conn)
+    {
+        give_up_far(conn, fd, told);
+    }
+}
+
+/// The kernel, or the daemon, has said that there is no answer.
+#[cold]
+fn give_up_far(conn: &Conn, fd: i32, told: Told) -> Phase {
+    match told {
+        // (Of one connection: the next one to the same address is asked for anew, and waits for nobody.)
+        Told::Refused(reason) => retract(conn, fd, reason),
+        Told::Declined => {
+            far::was_declined();
+            give_up_target(conn, fd, Reason::PEERDECL)
+        }
+        _ => give_up_target(conn, fd, Reason::PEERNOSMC),
     }
 }
 
@@ -135,12 +152,11 @@ fn refresh_unanswered(conn: &Conn, fd: i32, is_late: bool) -> Phase {
         }
         return give_up_target(conn, fd, Reason::PEERNOSMC);
     }
-    if far::is_far(conn) && is_established(conn, fd) && !far::may_be_answered(conn) {
-        if conn.phase() != Phase::Intent {
-            return conn.phase();
-        }
-        far::was_declined();
-        return give_up_target(conn, fd, Reason::PEERDECL);
+    if far::is_far(conn)
+        && is_established(conn, fd)
+        && let Some(told) = far::unanswered(conn)
+    {
+        return if conn.phase() == Phase::Intent { give_up_far(conn, fd, told) } else { conn.phase() };
     }
     match if conn.has(flag::ESTABLISHED) { net::tcp_input(fd) } else { TcpInput::Quiet } {
         TcpInput::Quiet => conn.phase(),

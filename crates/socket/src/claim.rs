@@ -11,7 +11,7 @@ use crate::{answer, detour, far, handshake, records, watch};
 use fabric::Reason;
 use fabric::door::{Directory as _, Life as _};
 use fabric::fallback::What;
-use fabric::host::marks::Carried;
+use fabric::host::marks::{Arrived, Carried};
 use fabric::rows::RowId;
 use fabric::slot::SlotView;
 use fabric::verdict::Verdict;
@@ -123,9 +123,14 @@ fn contradicted(row: RowId, side: Side, view: &SlotView) -> Reason {
 /// PEERNOSMC: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     if let Some(host) = fabric().tier().host()
-        && let Some(carried) = host.take_carried(fd)
+        && let Some(arrived) = host.take_arrived(fd)
     {
-        return claim_carried(conn, fd, &carried).inspect_err(|_| host.decline(&carried));
+        return match arrived {
+            Arrived::Offer(carried) => {
+                claim_carried(conn, fd, &carried).inspect_err(|_| host.decline(&carried))
+            }
+            Arrived::Refused(reason) => Err(reason),
+        };
     }
     let rows = fabric().rows();
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered
@@ -209,6 +214,12 @@ fn take_up(
             answer::expect_answer(conn);
             return Ok(Event::Offered);
         }
+        Some(Verdict::Smc) if answer.is_none() && is_home(view, side) => {
+            // (Who had it before could not say so in the row: he had left the registry.)
+            fabric().detach(view);
+            rows.dissolve_side(row, cookie, side);
+            return Err(Reason::PEERNOSMC);
+        }
         Some(Verdict::Smc) => {}
     }
     let is_first = side == Side::Server && is_first_claim(row, own_cookie)?;
@@ -233,6 +244,13 @@ fn take_up(
         welcome(view, own_cookie, answer.and_then(Result::ok));
     }
     Ok(Event::Shared)
+}
+
+/// Whether both directions are on TCP for good, and `side` has read all that was in memory: whoever gets its
+/// socket is to find nothing there.
+fn is_home(view: &SlotView, side: Side) -> bool {
+    let incoming = view.incoming(side);
+    incoming.has_ended_for_good() && incoming.is_at_end() && view.outgoing(side).has_ended_for_good()
 }
 
 /// The claim is won, and the slot is ours: what was put off until now.
@@ -301,7 +319,8 @@ fn find_open(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
 
 /// The row of the connection `fd` is an end of. An inherited or passed socket may also be the client's end,
 /// or one that was taken up before.
-/// Reasons: PEERNOSMC if there is none, PEERDECL for another user's, MEM if the kernel cannot be asked.
+/// Reasons: PEERNOSMC if there is none, PEERDECL for another user's, MEM or NOSMCDDEV if the kernel cannot be
+/// asked.
 fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
     /// Of net/tcp_states.h.
     const LISTEN: u8 = 10;
@@ -368,13 +387,14 @@ pub(crate) fn has_ended(fd: i32) -> bool {
 /// The kernel could not be asked who the client is: it must not wait for an answer. (Nor must another one
 /// that does not know its own address yet, for it may be this.)
 fn refuse_unasked(at: Addresses, errno: os::Errno) -> Reason {
-    if !errno.is_shortage() {
-        return Reason::PEERNOSMC;
+    let reason = fabric::unasked::reason(errno);
+    if reason == Reason::PEERNOSMC {
+        return reason;
     }
-    fabric().rows().refuse_all(Reason::MEM, |client, target| {
-        client == at.peer || (client.port == 0 && target == at.local)
-    });
-    Reason::MEM
+    fabric()
+        .rows()
+        .refuse_all(reason, |client, target| client == at.peer || (client.port == 0 && target == at.local));
+    reason
 }
 
 /// Joins the holders of a side; `false` if the slot serves another connection by now. `is_first`: the hold

@@ -1,17 +1,20 @@
-//! Before a process installs a filter of system calls. Owns: that nothing is left to be decided behind it.
+//! Before a process installs a filter of system calls, or a thread takes a table of descriptors of its own.
+//! Owns: that nothing is left to be decided behind it.
 //!
 //! What is shared stays shared, and goes on with the calls that `os::confined` allows; what is undecided is
 //! TCP's, for a decision asks the kernel much. A listener is announced no more by a process that could not
 //! answer its clients.
 
+use crate::conn::Conn;
 use crate::end::End;
 use crate::held::hold_index;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::table::{self, Entry};
-use crate::{decide, detour, flag, home, stream};
+use crate::{decide, detour, flag, home, lend, stream};
 use fabric::Reason;
 use fabric::door::{Directory as _, Life as _, Rendezvous as _};
+use fabric::fallback::What;
 use os::confined::{self, Calls};
 use os::net;
 use sync::Ordering;
@@ -21,13 +24,8 @@ pub fn before(calls: Calls) {
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };
         let Some(held) = hold_index(index) else { continue };
-        match held.phase() {
-            Phase::Listening if is_announced_here(fd) => {
-                fabric().tier().forget(held.role.listener.load(Ordering::Relaxed), fd);
-                held.mark(flag::WITHDRAWN);
-            }
-            Phase::Accepted | Phase::Intent => decide::refuse(fd),
-            _ => {}
+        if leave_undecided(&held, fd, Reason::NOSMCDDEV) {
+            held.mark(flag::WITHDRAWN);
         }
         if held.phase() == Phase::Smc {
             held.note_what_calls_would_tell(fd);
@@ -46,6 +44,36 @@ pub fn before(calls: Calls) {
         }
     }
     confined::confine(calls);
+}
+
+/// Before a thread takes a table of descriptors of its own and leaves the others the process's: from then on
+/// a number means two things here, and nobody looks which thread asks. All that is shared goes back to TCP,
+/// where the kernel tells them apart, and counts as held by somebody else whatever is closed.
+pub fn before_parting() {
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(index) = entry else { continue };
+        let Some(held) = hold_index(index) else { continue };
+        let _ = leave_undecided(&held, fd, Reason::OPTUNSUPP);
+        if held.phase() == Phase::Smc {
+            lend::leave_a_copy(&held);
+            let _ = home::take(fd, Reason::OPTUNSUPP);
+        }
+    }
+}
+
+/// What is undecided is TCP's, and a listener finds no clients any more: whether it was one. (It is told now:
+/// nothing can be told behind a filter, of what it accepts neither.)
+fn leave_undecided(held: &Conn, fd: i32, reason: Reason) -> bool {
+    match held.phase() {
+        Phase::Listening if is_announced_here(fd) => {
+            fabric().tier().forget(held.role.listener.load(Ordering::Relaxed), fd);
+            fabric().stays_on_tcp(fd, What::Listener, reason);
+            return true;
+        }
+        Phase::Accepted | Phase::Intent => decide::refuse(fd),
+        _ => {}
+    }
+    false
 }
 
 /// The kernel did not take the filter. What was decided stays so.

@@ -4,7 +4,7 @@
 use crate::conn::Conn;
 use crate::here::fabric;
 use fabric::Reason;
-use fabric::host::marks::{Carried, Told};
+use fabric::host::marks::{Arrived, Carried, Told};
 use fabric::offer::Offer;
 use fabric::rows::{Intent, RowId};
 use shm::Side;
@@ -32,27 +32,25 @@ pub(crate) fn publish(intent: &Intent, offered: &Offer) -> Result<RowId, Reason>
     host.carry(&carried).map(|()| row)
 }
 
-/// Whether an established connection's intent can be answered at all, as far as the kernel, and the daemon,
+/// Why an established connection's intent is not going to be answered, as far as the kernel, and the daemon,
 /// have told. (They told the process that connected: its children leave it to that.)
 #[inline]
-pub(crate) fn may_be_answered(conn: &Conn) -> bool {
-    !is_far(conn) || was_told_so(conn)
+pub(crate) fn unanswered(conn: &Conn) -> Option<Told> {
+    if is_far(conn) { was_told(conn) } else { None }
 }
 
 #[cold]
-fn was_told_so(conn: &Conn) -> bool {
-    let is_told = || {
-        let row = fabric().rows().row(conn.row());
-        row.is_some_and(|row| row.owner_pid.load(Relaxed) == os::process::cached_pid())
-    };
-    let told = || fabric().tier().host().map(|host| host.told(conn.cookie()));
-    !is_told() || told() == Some(Told::Yes)
+fn was_told(conn: &Conn) -> Option<Told> {
+    let row = fabric().rows().row(conn.row());
+    let is_told = row.is_some_and(|row| row.owner_pid.load(Relaxed) == os::process::cached_pid());
+    let told = || fabric().tier().host().map_or(Told::Nothing, |host| host.told(conn.cookie()));
+    is_told.then(told).filter(|told| *told != Told::Yes)
 }
 
 /// An accepted socket that nobody has used stays on TCP: its client, if it is one of these, is not to wait.
 pub(crate) fn refuse(fd: i32) {
     if let Some(host) = fabric().tier().host()
-        && let Some(carried) = host.take_carried(fd)
+        && let Some(Arrived::Offer(carried)) = host.take_arrived(fd)
     {
         host.decline(&carried);
     }

@@ -9,6 +9,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::flag::{self, Flags};
+use crate::held::hold;
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::{doorbell, ready, records, watch};
@@ -23,6 +24,13 @@ const UNTOLD: Flags = flag::RESET
     .and(flag::BROKEN)
     .and(flag::SIGNAL_DRIVEN)
     .and(flag::PEEK_OFFSET);
+
+/// Takes the connection of `fd` off shared memory, as far as that goes at once; the tools show `reason`.
+/// Whether nothing of it is left there. (What is not shared stays as it is: see [`crate::decide::refuse`].)
+pub fn take(fd: i32, reason: Reason) -> bool {
+    let Some(held) = hold(fd) else { return false };
+    End::of(&held).is_some_and(|end| send(&held, &end, reason) && notice(&held, &end))
+}
 
 /// Moves both directions to TCP for good, and rings whoever waits for the rings; the tools show `reason`.
 /// `false` where somebody is stopped in the middle of a copy, or has been interrupted there.

@@ -35,7 +35,7 @@ pub mod fork;
 mod handshake;
 mod held;
 mod here;
-mod home;
+pub mod home;
 mod inherited;
 mod interest;
 mod kept;

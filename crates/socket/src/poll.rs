@@ -43,6 +43,10 @@ pub trait Sleep {
 
     /// Whether the kernel may refuse the program's set for its size: then it is asked before any answer.
     fn may_be_refused(&self) -> bool;
+
+    /// Whether a number that was open when the call began, and is closed meanwhile, counts as ready for all
+    /// that was asked (`fs/select.c`; poll says POLLNVAL).
+    fn is_closing_ready(&self) -> bool;
 }
 
 /// Whether any entry is a socket of ours; `false` sends the call to libc as it is.
@@ -161,8 +165,12 @@ impl Round<'_> {
             let private = &mut self.private[..count];
             let slept = if now_ready.is_ready { sleep.glance(private) } else { sleep.sleep(private, sliced) };
             self.relax(slept_from, call);
+            if slept == Err(Errno::EINTR) {
+                // (As the kernel does; what it refuses it leaves alone.)
+                self.fds.iter_mut().for_each(|entry| entry.revents = 0);
+            }
             slept?;
-            let ready = self.collect();
+            let ready = self.collect(sleep.is_closing_ready());
             if ready > 0 || is_over || timeout_ns == Some(0) {
                 return Ok(ready);
             }
@@ -241,7 +249,7 @@ impl Round<'_> {
         }
     }
 
-    fn collect(&mut self) -> usize {
+    fn collect(&mut self, is_closing_ready: bool) -> usize {
         let count = self.fds.len();
         let mut ready = 0;
         for at in 0..count {
@@ -263,8 +271,11 @@ impl Round<'_> {
                         let told = if is_the_same { told } else { 0 };
                         level(&conn, &end, fd, told) & (events | bits::ERR | bits::HUP | bits::NVAL)
                     }
-                    // It went back to TCP while we slept.
-                    None => os::poll::peek(fd, events),
+                    // It went back to TCP while we slept, or was closed.
+                    None => match os::poll::peek(fd, events) {
+                        bits::NVAL if is_closing_ready => events,
+                        told => told,
+                    },
                 }
             };
             self.fds[at].revents = revents;

@@ -6,7 +6,8 @@
 //! whatever it does. Sooner only if the kernel says that all of its threads sleep: one that slept for these
 //! bytes was rung and would run, and one that waits for a core does not sleep. And only if that is no stream
 //! in which the reader is but slower, where TCP would be full a moment later: lately, whenever the ring was
-//! full, the reader rested, and TCP took all that there was. Or if the reader's side waits for room itself.
+//! full, the reader rested, and TCP took all that there was. Or if the reader's side waits for room itself,
+//! or is the process that writes: with all of its other threads asleep nobody reads before this one does.
 
 use crate::end::End;
 use crate::here::fabric;
@@ -59,7 +60,8 @@ pub(crate) fn note_full(end: &End) -> bool {
 pub(crate) fn is_seen(end: &End) -> bool {
     note_full(end);
     let since = end.outgoing.words().producer.0.rest_since.load(Ordering::Relaxed);
-    let is_to_be_asked = || lasts(since) >= SHORT && (since & FLOWS == 0 || waits_itself(end));
+    let is_to_be_asked =
+        || lasts(since) >= SHORT && (since & FLOWS == 0 || waits_itself(end) || is_read_here(end));
     if is_known(end) {
         note_rest(end, since);
         true
@@ -88,7 +90,23 @@ pub(crate) fn is_seen_at_once(end: &End, looks: impl FnOnce() -> bool) -> bool {
         return is_seen(end);
     }
     let since = end.outgoing.words().producer.0.rest_since.load(Ordering::Relaxed);
-    since & FLOWS == 0 && looks() && ask(end, since)
+    let may_be_slower = since & FLOWS != 0 && !(is_nearly_read(end) && is_read_here(end));
+    !may_be_slower && looks() && ask(end, since)
+}
+
+/// Whether a stretch on TCP was read but for a little: what is less than the reader of a stream takes at
+/// once, and more than the piece of a record that a program leaves until it has the rest (TLS: 16 KiB).
+fn is_nearly_read(end: &End) -> bool {
+    const LITTLE: u64 = 32 * 1024;
+    let is_outside = end.outgoing.has_ended() && end.outgoing.unread() == Ok(0);
+    is_outside && end.outgoing.unread_outside().is_some_and(|bytes| bytes <= LITTLE)
+}
+
+/// Whether nobody but this process could read.
+fn is_read_here(end: &End) -> bool {
+    let members = fabric().members();
+    let mut readers = members.living(end.theirs()).peekable();
+    !end.view.is_far() && readers.peek().is_some() && readers.all(|pid| pid == os::process::cached_pid())
 }
 
 /// Whether the reader's side waits for room itself, which this one does not make.

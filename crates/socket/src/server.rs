@@ -97,15 +97,20 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
     Ok(())
 }
 
+/// The era of a listener that another process may have announced, whose end takes it out of the registry.
+const ANOTHERS: u64 = 0;
+
 /// A connection was taken from a listener: a child that gave its user up withdrew it, if it had a copy, and
-/// then perhaps became another program that has nothing to do with it. Whoever accepts himself announces it
-/// anew.
+/// then perhaps became another program that has nothing to do with it; or the process that announced it has
+/// ended. Whoever accepts himself announces it anew.
 pub fn announce_again(fd: i32) {
     let Some(conn) = crate::held::hold(fd) else { return };
     let port = conn.role.port.load(sync::Ordering::Relaxed);
     let cookie = conn.role.listener.load(sync::Ordering::Relaxed);
-    let has_forked = conn.role.era.load(sync::Ordering::Relaxed) != crate::era::now();
+    let era = conn.role.era.load(sync::Ordering::Relaxed);
+    let has_forked = era != crate::era::now();
     let is_here = || match fabric().tier().mapped() {
+        Some(_) if era == ANOTHERS => !fabric().tier().is_kept(cookie, port),
         Some(_) => !fabric().tier().is_announced(cookie, port),
         // It was left for want of descriptors.
         None => fabric().tier().has_left() && !os::limits::is_short(),
@@ -164,7 +169,11 @@ pub(crate) fn is_deferring_client(fd: i32) -> bool {
 pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
     Deferral::here().0.store(true, Release);
     crate::options::note_unseen_options();
-    listen(fd, None)
+    listen(fd, None)?;
+    if let Some(conn) = crate::held::hold(fd) {
+        conn.role.era.store(ANOTHERS, sync::Ordering::Relaxed);
+    }
+    Ok(())
 }
 
 /// From now on what a listener accepts stays on TCP. Whether `fd` is one.

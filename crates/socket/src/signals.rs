@@ -16,14 +16,16 @@ pub fn note_signal_driven(fd: i32, on: bool) {
     if on == was_on {
         return;
     }
-    os::fd::copy_signal_driven(fd, end.my_bell(), on);
     if on {
         conn.mark(flag::SIGNAL_DRIVEN);
-        sleepers::count_registrations(&conn, Some(&end), 0, 0, 1);
+        sleepers::count_signals(&conn, &end, 1);
+        // (Drained before it raises signals: to switch them on raises none.)
         doorbell::rearm(&conn, &end, false, false);
+        os::fd::copy_signal_driven(fd, end.my_bell(), true);
     } else {
+        os::fd::copy_signal_driven(fd, end.my_bell(), false);
         conn.unmark(flag::SIGNAL_DRIVEN);
-        sleepers::count_registrations(&conn, Some(&end), 0, 0, -1);
+        sleepers::count_signals(&conn, &end, -1);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::conn::Conn;
 use crate::end::End;
+use crate::flag;
 use shm::layout::Traffic;
 use sync::Ordering as Shared;
 use sync::{AtomicU32, Ordering};
@@ -37,13 +38,22 @@ pub(crate) fn count_registrations(conn: &Conn, end: Option<&End>, data: i32, spa
     }
 }
 
+/// Counts O_ASYNC. It is an edge that nobody sleeps for: the ring itself has raised the signal, whoever
+/// drains the doorbell. Others are to keep data asked for; were they to ring anew because there is room, each
+/// look would raise a signal, for which the program looks.
+pub(crate) fn count_signals(conn: &Conn, end: &End, by: i32) {
+    conn.interest.epoll_edge.fetch_add(by as u32, Ordering::AcqRel);
+    count_shared(&end.mine().rx.0, by);
+}
+
 /// What this process's registrations have counted in the slot: a fork copies them, an exec leaves them
 /// behind.
 pub(crate) fn count_registrations_again(conn: &Conn, end: &End, times: i32) {
     let of = |counter: &AtomicU32| counter.load(Ordering::Acquire) as i32;
     let edge = of(&conn.interest.epoll_edge);
+    let signals = i32::from(conn.has(flag::SIGNAL_DRIVEN));
     count_shared(&end.mine().rx.0, times * (of(&conn.interest.epoll_in) + edge));
-    count_shared(&end.mine().tx.0, times * (of(&conn.interest.epoll_out) + edge));
+    count_shared(&end.mine().tx.0, times * (of(&conn.interest.epoll_out) + edge - signals));
 }
 
 fn count_shared(traffic: &Traffic, by: i32) {

@@ -18,7 +18,7 @@ use behind::still_ours;
 
 pub use asked::{
     has_ring_bytes, is_shared, note_buffers, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout,
-    note_timeout_is_used, readable_bytes, send_limit_ms, space,
+    note_timeout_is_used, peek_offset, readable_bytes, send_limit_ms, space,
 };
 
 use crate::abandoned::{Stay, address};
@@ -185,7 +185,7 @@ impl Receive<'_> {
                 return self.go_on_behind(&mut rest);
             }
             if let Step::Return(outcome) = self.on_empty() {
-                return outcome;
+                return self.what_came_meanwhile(sinks, outcome);
             }
         }
     }
@@ -207,6 +207,24 @@ impl Receive<'_> {
     /// How many bytes are worth waking up for: any, but a peek that waits for all takes none on the way.
     fn wanted(&self) -> usize {
         if self.flags & msg::PEEK != 0 { self.peeked + self.target().max(1) } else { 1 }
+    }
+
+    /// A look that waits for all, and ends before, shows what has come since it began to wait.
+    fn what_came_meanwhile<'a>(
+        &mut self,
+        sinks: impl Iterator<Item = Sink<'a>>,
+        outcome: Outcome,
+    ) -> Outcome {
+        let had = self.got;
+        let is_look = self.flags & (msg::PEEK | msg::WAITALL) == msg::PEEK | msg::WAITALL;
+        if is_look && matches!(outcome, Outcome::Done(_) | Outcome::Fail(Errno::EINTR | Errno::EAGAIN)) {
+            self.got = 0;
+            let _ = self.peek(sinks);
+            if self.got > had {
+                return Outcome::Done(self.got);
+            }
+        }
+        outcome
     }
 
     fn partial_or(&self, outcome: Outcome) -> Outcome {
@@ -335,6 +353,8 @@ impl Receive<'_> {
         self.fd = kept::number(self.conn, self.conn.index(), self.fd);
         match slept {
             Ok(()) => Step::Retry,
+            // (Who asks for no bytes waits once, and is told nothing of how that ended.)
+            Err(_) if self.total == 0 => self.leave(Outcome::Done(0)),
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
     }

@@ -17,11 +17,13 @@
 //! | 8 | Register | has a table 4 (0 or 1), zero 4 | |
 //! | 9 | Decline | owner 4, zero 4, its socket's cookie 8, nonce 8 | |
 //! | 10 | Enable | UID 4, 1 or 0: disable 4 | |
+//! | 11 | Trace | process 4 (0: any), port 2 (0: any), zero 2, address 16 (0: any) | |
 //! | 128 | Refused | reason code 4, zero 4 | |
 //! | 129 | Welcome | client 4, VCHID 2, FID 2, UID 4, connections 4, GID 8 | |
 //! | 130 | Done | | |
 //! | 131 | Passed | size 8 | the memory, the doorbell (size 0), or the table |
 //! | 132 | Function | VCHID 2, FID 2, UID 4, user 4, processes 4, connections 4, of at most 4, PNET ID 16, flags 4, zero 4 | |
+//! | 133 | Event | time 8, cookie 8, kind 4, reason 4, process 4, other process 4, lost 4, port 2, other port 2, address 16, other address 16 | |
 
 use crate::bytes::{Reader, Writer};
 use crate::error::{Error, Result};
@@ -30,7 +32,7 @@ use crate::reason::Reason;
 /// The protocol's version.
 pub const VERSION: u8 = 1;
 /// Longest message, in bytes.
-pub const MESSAGE_MAX: usize = 64;
+pub const MESSAGE_MAX: usize = 80;
 /// Where the daemon's socket lies, unless somebody says otherwise.
 pub const SOCKET: &str = "/run/isthmus/ismd.sock";
 const HEAD: usize = 8;
@@ -56,6 +58,48 @@ pub struct Function {
     pub pnet_id: [u8; 16],
     /// See [`Function::DISABLED`].
     pub flags: u32,
+}
+
+/// One step of a rendezvous, as `Trace` shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// Nanoseconds since the machine started.
+    pub time: u64,
+    /// The kernel's number of the client's socket; 0 where it is not known.
+    pub cookie: u64,
+    /// Which step.
+    pub kind: u32,
+    /// Why not; 0 if it is none of a refusal.
+    pub reason: Reason,
+    /// The process that it happens to.
+    pub pid: u32,
+    /// The one at the other end; 0 where it is not known.
+    pub peer: u32,
+    /// Events that were lost before this one.
+    pub lost: u32,
+    /// The connection as that process has it: both ports, 0 where they are not known,
+    pub ports: [u16; 2],
+    /// and both addresses, of version 6 or mapped.
+    pub addresses: [[u8; 16]; 2],
+}
+
+impl Event {
+    /// A SYN carries an offer.
+    pub const OFFERED: u32 = 1;
+    /// The SYN-ACK says that the other end takes part.
+    pub const ANSWERED: u32 = 2;
+    /// It does not.
+    pub const UNANSWERED: u32 = 3;
+    /// The offer was handed to the server.
+    pub const TAKEN: u32 = 4;
+    /// It was kept from the server.
+    pub const KEPT: u32 = 5;
+    /// The daemon has passed memory to the server.
+    pub const PASSED: u32 = 6;
+    /// The daemon has refused a question.
+    pub const REFUSED: u32 = 7;
+    /// The server has said that it does not take the offer up.
+    pub const DECLINED: u32 = 8;
 }
 
 impl Function {
@@ -136,6 +180,15 @@ pub enum Message {
         /// Whether it is to have connections.
         is_enabled: bool,
     },
+    /// An operator wants to see what happens, from now on.
+    Trace {
+        /// At either end; 0 for any.
+        pid: u32,
+        /// At either end, as either has it; 0 for any.
+        port: u16,
+        /// At either end, as either has it, of version 6 or mapped; zeros for any.
+        address: [u8; 16],
+    },
     /// No.
     Refused(Reason),
     /// The function that the process has.
@@ -162,6 +215,8 @@ pub enum Message {
     },
     /// One function.
     Function(Function),
+    /// Something has happened.
+    Event(Event),
 }
 
 impl Message {
@@ -177,11 +232,13 @@ impl Message {
             Message::Register { .. } => 8,
             Message::Decline { .. } => 9,
             Message::Enable { .. } => 10,
+            Message::Trace { .. } => 11,
             Message::Refused(_) => 128,
             Message::Welcome { .. } => 129,
             Message::Done => 130,
             Message::Passed { .. } => 131,
             Message::Function(_) => 132,
+            Message::Event(_) => 133,
         }
     }
 
@@ -203,8 +260,12 @@ impl Message {
             | Message::Refused(_)
             | Message::Passed { .. } => 8,
             Message::Claim { .. } | Message::Open { .. } => 16,
-            Message::Offer { .. } | Message::Decline { .. } | Message::Welcome { .. } => 24,
+            Message::Offer { .. }
+            | Message::Decline { .. }
+            | Message::Trace { .. }
+            | Message::Welcome { .. } => 24,
             Message::Function(_) => 48,
+            Message::Event(_) => 72,
         }
     }
 
@@ -254,6 +315,11 @@ impl Message {
                 [owner, 0].into_iter().try_for_each(|word| to.u32(word))?;
                 [cookie, nonce].into_iter().try_for_each(|word| to.u64(word))
             }
+            Message::Trace { pid, port, address } => {
+                to.u32(pid)?;
+                [port, 0].into_iter().try_for_each(|word| to.u16(word))?;
+                to.put(&address)
+            }
             Message::Refused(reason) => [reason.0, 0].into_iter().try_for_each(|word| to.u32(word)),
             Message::Welcome { client, vchid, fid, uid, connections, gid } => {
                 to.u32(client)?;
@@ -269,6 +335,13 @@ impl Message {
                 words.into_iter().try_for_each(|word| to.u32(word))?;
                 to.put(&f.pnet_id)?;
                 [f.flags, 0].into_iter().try_for_each(|word| to.u32(word))
+            }
+            Message::Event(e) => {
+                [e.time, e.cookie].into_iter().try_for_each(|word| to.u64(word))?;
+                let words = [e.kind, e.reason.0, e.pid, e.peer, e.lost];
+                words.into_iter().try_for_each(|word| to.u32(word))?;
+                e.ports.into_iter().try_for_each(|word| to.u16(word))?;
+                e.addresses.iter().try_for_each(|address| to.put(address))
             }
         }
     }
@@ -317,6 +390,10 @@ impl Message {
                     _ => return Err(Error::Reserved),
                 }
             }
+            11 => {
+                let (pid, port) = (from.u32()?, with_zero16(from)?);
+                Message::Trace { pid, port, address: from.array()? }
+            }
             128 => Message::Refused(Reason(with_zero32(from)?)),
             129 => Message::Welcome {
                 client: from.u32()?,
@@ -338,6 +415,17 @@ impl Message {
                 limit: from.u32()?,
                 pnet_id: from.array()?,
                 flags: with_zero32(from)?,
+            }),
+            133 => Message::Event(Event {
+                time: from.u64()?,
+                cookie: from.u64()?,
+                kind: from.u32()?,
+                reason: Reason(from.u32()?),
+                pid: from.u32()?,
+                peer: from.u32()?,
+                lost: from.u32()?,
+                ports: [from.u16()?, from.u16()?],
+                addresses: [from.array()?, from.array()?],
             }),
             unknown => return Err(Error::BadType(unknown)),
         })
@@ -377,6 +465,18 @@ mod tests {
             Message::Register { has_table: true },
             Message::Decline { owner: 18, cookie: 19, nonce: 20 },
             Message::Enable { uid: 21, is_enabled: true },
+            Message::Trace { pid: 22, port: 23, address: [24; 16] },
+            Message::Event(Event {
+                time: 25,
+                cookie: 26,
+                kind: Event::KEPT,
+                reason: Reason::PEERDECL,
+                pid: 27,
+                peer: 28,
+                lost: 29,
+                ports: [30, 31],
+                addresses: [[32; 16], [33; 16]],
+            }),
             Message::Refused(Reason::MAX_DMB),
             Message::Welcome { client: 12, vchid: 13, fid: 14, uid: 15, connections: 1920, gid: 16 },
             Message::Done,

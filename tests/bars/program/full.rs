@@ -8,7 +8,7 @@ use std::net::TcpStream;
 
 const BYTES: usize = 600_000;
 
-fn lock_if_asked() -> Result<(), String> {
+pub(crate) fn lock_if_asked() -> Result<(), String> {
     match std::env::var_os("BAR_LOCKED") {
         Some(_) => sys::lock_memory().map(drop).map_err(|e| format!("mlockall: {e:?}")),
         None => Ok(()),

@@ -2,7 +2,7 @@
 //! last line what it found. Invariant: a wrong byte, a lost connection or a missing end is a line with "BAD"
 //! and exit 1.
 //!
-//! `bar-load integrity|pump|churn|many|idle|verdict|full|ebb server|client PORT [COUNT] [SEED]`,
+//! `bar-load integrity|pump|churn|many|space|idle|verdict|full|ebb server|client PORT [COUNT] [SEED]`,
 //! `bar-load attacker client PORT MS SEED`, `bar-load attacker server PORT SEED`,
 //! `bar-load attacker torn PORT LIAR MS SEED`,
 //! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`, `bar-load busy server|client PORT CHANGES`,
@@ -22,6 +22,7 @@ mod mixed;
 mod peers;
 mod place;
 mod pump;
+mod space;
 mod trust;
 mod verdict;
 
@@ -64,6 +65,8 @@ fn main() {
         ["many", "client"] => many::client(port, count as usize),
         ["most", "server"] => many::most_server(port, count),
         ["most", "client"] => many::most(port, count),
+        ["space", "server"] => space::server(port, count),
+        ["space", "client"] => space::client(port, count),
         ["idle", "server"] => idle::server(port),
         ["idle", "client"] => idle::client(port),
         ["peers", "servers"] => peers::meet_servers(number(2)),

@@ -42,6 +42,7 @@ pub(crate) const CASES: &[Case] = &[
     any("close.peer_killed_unread", peer_killed_unread),
     any("close.peer_exits", peer_exits),
     Case { name: "close.peer_stopped", shm: false, run: peer_stopped },
+    any("close.keepalive_of_a_stopped_peer", keepalive_of_a_stopped_peer),
     any("close.sigpipe", sigpipe),
     any("close.reset_once", reset_once),
     any("close.blocked_writer_sees_close", blocked_writer_sees_close),
@@ -350,6 +351,23 @@ fn peer_stopped(cx: &mut Cx) {
     say!("finished while stopped: {}", writer.is_finished() && reader.is_finished());
     sys::kill(cx.peer_pid(), libc::SIGCONT).expect("continue");
     say!("{} / {}", writer.join().expect("writer"), reader.join().expect("reader"));
+}
+
+/// The kernel answers for a process that is stopped: nobody is taken for dead.
+fn keepalive_of_a_stopped_peer(cx: &mut Cx) {
+    let p = cx.warm();
+    say!("keepalive -> {}", show(sys::setopt(p.fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)));
+    for option in [libc::TCP_KEEPIDLE, libc::TCP_KEEPINTVL, libc::TCP_KEEPCNT] {
+        say!("option -> {}", show(sys::setopt(p.fd, libc::IPPROTO_TCP, option, 1)));
+    }
+    say!("limit -> {}", show(sys::setopt(p.fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 1000)));
+    sys::kill(cx.peer_pid(), libc::SIGSTOP).expect("stop");
+    say!("write -> {}", show(sys::write(p.fd, b"unread")));
+    say!("poll {}", poll1(p.fd, libc::POLLIN | libc::POLLRDHUP, 2500));
+    sys::kill(cx.peer_pid(), libc::SIGCONT).expect("continue");
+    cx.peer("recvn 0 6");
+    cx.peer("send 0 alive");
+    read_say("then", p.fd);
 }
 
 fn sigpipe(cx: &mut Cx) {

@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "family.chain", shm: false, run: chain },
     Case { name: "family.child_sweeps_and_ends", shm: true, run: child_sweeps },
     Case { name: "family.vfork_and_spawn", shm: true, run: vfork_and_spawn },
+    Case { name: "family.vfork_child_tidies_up", shm: true, run: vfork_child_tidies_up },
     Case { name: "family.zombies_hold_nothing", shm: true, run: zombies },
     Case { name: "family.half_close_before_the_claim", shm: false, run: half_close_before_the_claim },
     Case { name: "family.server_of_workers", shm: false, run: server_of_workers },
@@ -257,6 +258,27 @@ fn vfork_and_spawn(cx: &mut Cx) {
     say!("vfork in vain: {}", sys::wait(sys::vfork_exec(c"/nowhere/at/all")));
     ping_back(cx, p.fd, p.id);
     let q = cx.warm();
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer(&format!("drain {}", p.id));
+    cx.watch(q.fd);
+}
+
+/// What a child closes and replaces before it becomes another program is its parent's still, though they
+/// share memory.
+fn vfork_child_tidies_up(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    let (r, _w) = sys::pipe(0);
+    let ep = sys::epoll();
+    sys::ep_add(ep, p.fd, libc::EPOLLIN, 7).expect("add");
+    for _ in 0..5 {
+        say!("vfork: {}", sys::wait(sys::vfork_tidying(p.fd, r, q.fd, 3)));
+        for pair in [p, q] {
+            ping_back(cx, pair.fd, pair.id);
+        }
+        cx.ask(&format!("send {} x", p.id));
+        say!("set {}", sys::ep_show(ep, 3000));
+        say!("read -> {}", show(sys::read(p.fd, &mut [0; 1])));
+    }
     say!("close -> {}", show(sys::close(p.fd)));
     cx.peer(&format!("drain {}", p.id));
     cx.watch(q.fd);

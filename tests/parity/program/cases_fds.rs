@@ -23,6 +23,7 @@ pub(crate) const CASES: &[Case] = &[
     any("fds.number_reuse", number_reuse),
     any("fds.raw_close", raw_close),
     any("fds.close_range_own", close_range_own),
+    any("fds.a_table_of_its_own", a_table_of_its_own),
     any("fds.close_loop", close_loop),
     case("fds.many_connections", many_connections),
     any("fds.limit", limit),
@@ -195,6 +196,31 @@ fn close_range_own(cx: &mut Cx) {
     say!("gone -> {}", show(sys::read(p, &mut [0; 1])));
     let r = cx.pair();
     exchange(cx, r.fd, 2);
+}
+
+/// A thread leaves the process's table of descriptors, and closes in its own what the others go on using.
+fn a_table_of_its_own(cx: &mut Cx) {
+    const UNSHARE: i32 = 2;
+    let pairs = [0, 1].map(|_| cx.warm());
+    let [one, other] = pairs.map(|p| p.fd);
+    let apart = std::thread::spawn(move || {
+        let parted = [sys::own_table(), sys::close(one)];
+        // (The number is another file's here.)
+        let file = sys::memfile(b"its own");
+        parted.map(show).join(" ") + &format!(" {}", show(sys::close(file)))
+    });
+    say!("apart {}", apart.join().expect("thread"));
+    exchange(cx, one, 0);
+    let swept = std::thread::spawn(move || show(sys::close_range(other as u32, other as u32, UNSHARE)));
+    say!("swept {}", swept.join().expect("thread"));
+    exchange(cx, other, 1);
+    exchange(cx, one, 0);
+    for p in pairs {
+        cx.peer(&format!("close {}", p.id));
+        say!("end {}", show(sys::read(p.fd, &mut [0; 1])));
+    }
+    let later = cx.pair();
+    exchange(cx, later.fd, later.id);
 }
 
 fn close_loop(cx: &mut Cx) {

@@ -3,7 +3,7 @@
 
 use crate::context::{Case, Cx, say, settle, until_queued, until_ready};
 use isthmus_tests::sys::{self, Fd, ep_add, ep_del, ep_mod, ep_show, ep_wait, show};
-use libc::{EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP, SHUT_RD, SHUT_WR};
+use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP, SHUT_RD, SHUT_WR};
 
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
     Case { name, shm: true, run }
@@ -22,6 +22,8 @@ pub(crate) const CASES: &[Case] = &[
     case("interest.add_back_wakes_sleeper", add_back_wakes_sleeper),
     case("interest.mod_of_a_polled_set", mod_of_a_polled_set),
     case("interest.once_after_shutting_both_ways", once_after_shutting_both_ways),
+    case("interest.asked_after_the_end", asked_after_the_end),
+    case("interest.room_alone_by_edges", room_alone_by_edges),
     case("interest.two_sets", two_sets),
     Case { name: "interest.killed_while_nothing_is_asked", shm: false, run: killed_while_nothing_is_asked },
     case("interest.blocked_reader_beside", blocked_reader_beside),
@@ -45,6 +47,36 @@ fn once_after_shutting_both_ways(cx: &mut Cx) {
     }
     say!("read {}", show(sys::recv(p.fd, &mut [0; 16], 0)));
     say!("after {}", ep_show(ep, 1000));
+}
+
+/// Who asks for edges of room alone is told of none by what arrives.
+fn room_alone_by_edges(cx: &mut Cx) {
+    let (p, ep) = (cx.warm(), sys::epoll());
+    say!("add {} {}", show(ep_add(ep, p.fd, EPOLLOUT | EPOLLET, 1)), ep_show(ep, 1000));
+    for _ in 0..3 {
+        cx.peer("send 0 abc");
+        say!("told {} {}", ep_show(ep, 0), ep_show(ep, 60));
+    }
+    say!("mod {}", show(ep_mod(ep, p.fd, EPOLLIN | EPOLLET, 2)));
+    say!("asked {} {}", ep_show(ep, 1000), ep_show(ep, 0));
+    until_queued(p.fd, 9);
+    cx.peer("send 0 more");
+    say!("more {}", ep_show(ep, 1000));
+}
+
+/// The end of the peer's stream, and room to write, in one answer: there may be no other.
+fn asked_after_the_end(cx: &mut Cx) {
+    for how in [0, EPOLLET, EPOLLONESHOT, EPOLLET | EPOLLONESHOT] {
+        let (p, ep) = (cx.warm(), sys::epoll());
+        cx.peer(&format!("shut {} 1", p.id));
+        settle();
+        for events in [EPOLLIN | EPOLLOUT, EPOLLIN | EPOLLOUT | EPOLLRDHUP] {
+            say!("add {} {}", show(ep_add(ep, p.fd, events | how, 1)), ep_show(ep, 1000));
+            say!("mod {} {}", show(ep_mod(ep, p.fd, events | how, 2)), ep_show(ep, 1000));
+            let _ = ep_del(ep, p.fd);
+        }
+        sys::close(ep).expect("close");
+    }
 }
 
 /// A program that has paused reading, and hears of errors alone: its peer is killed with bytes unread; of the

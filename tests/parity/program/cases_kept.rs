@@ -2,7 +2,7 @@
 //! else: the call goes on where it began, and is told what becomes of that connection.
 
 use crate::context::{Case, Cx, Pair, got, say, settle};
-use isthmus_tests::sys::{self, Fd, show};
+use isthmus_tests::sys::{self, Fd, Select, show};
 use libc::MSG_NOSIGNAL;
 use std::thread::JoinHandle;
 
@@ -25,6 +25,7 @@ pub(crate) const CASES: &[Case] = &[
     case("kept.reader_after_a_shutdown", reader_after_a_shutdown),
     case("kept.reader_leaves_bytes", reader_leaves_bytes),
     case("kept.set_hears_of_a_duplicate", set_hears),
+    case("kept.select_goes_on", select_goes_on),
     case("kept.child_keeps_nothing", child_keeps_nothing),
     case("kept.again_and_again", again_and_again),
     case("kept.writer_in_the_middle_of_a_copy", writer_in_the_middle),
@@ -123,6 +124,28 @@ fn reader_gets_bytes(cx: &mut Cx) {
     say!("{}", reader.join().expect("reader"));
     cx.peer("recv 0 9");
     works_still(cx, other);
+}
+
+/// A number that was open when select began counts as ready once it is closed; only one that was not is
+/// EBADF.
+fn select_goes_on(cx: &mut Cx) {
+    for (kind, is_reading) in [(Select::Plain, true), (Select::Precise, false)] {
+        let (p, other) = (cx.warm(), cx.warm());
+        let (fd, also) = (p.fd, other.fd);
+        let writing = if is_reading {
+            vec![]
+        } else {
+            crate::context::fill(fd);
+            vec![fd]
+        };
+        let selecting = asleep(move || sys::select(kind, &[fd, also], &writing, &[], 5000));
+        say!("close -> {}", show(sys::close(fd)));
+        cx.peer(&format!("close {}", p.id));
+        cx.peer(&format!("send {} x", other.id));
+        let told = selecting.join().expect("select");
+        say!("it went on: {}", !told.contains("EBADF"));
+        say!("closed: {}", sys::select(kind, &[fd], &[], &[], 0));
+    }
 }
 
 fn reader_hears_of_a_reset(cx: &mut Cx) {

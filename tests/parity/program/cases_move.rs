@@ -19,6 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     case("move.sendfile_large", sendfile_large),
     any("move.sendfile_nonblocking", sendfile_nonblocking),
     case("move.sendfile_first_use", sendfile_first_use),
+    any("move.sendfile_into_a_reset", sendfile_into_a_reset),
     case("move.splice_out", splice_out),
     case("move.splice_in", splice_in),
     case("move.splice_large", splice_large),
@@ -27,6 +28,9 @@ pub(crate) const CASES: &[Case] = &[
     // (What the ring does not take goes over TCP.)
     Case { name: "move.splice_in_its_time", shm: false, run: splice_in_its_time },
     case("move.refused_by_the_kernel", refused_by_the_kernel),
+    case("move.splice_beside_a_peek_offset", splice_beside_a_peek_offset),
+    case("move.splice_is_interrupted", splice_is_interrupted),
+    case("move.splice_in_moves_all", splice_in_moves_all),
     case("move.tee", tee),
     any("move.urgent", urgent),
     any("move.urgent_inline", urgent_inline),
@@ -98,6 +102,23 @@ fn sendfile_first_use(cx: &mut Cx) {
     say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
 }
 
+/// A call that has moved something, and ends with a reset, has been told of it: the next one is behind that.
+fn sendfile_into_a_reset(cx: &mut Cx) {
+    const MORE_THAN_BUFFERS: usize = 32 << 20;
+    let p = cx.warm();
+    sys::ignore(libc::SIGPIPE, true);
+    let file = sys::memfile(b"");
+    let sparse = std::fs::File::from(sys::owned(sys::dup(file).expect("dup") as i32));
+    sparse.set_len(MORE_THAN_BUFFERS as u64).expect("length");
+    cx.ask("later 400 close 0");
+    let (sent, at) = sys::sendfile(p.fd, file, Some(0), MORE_THAN_BUFFERS);
+    let is_part = sent.is_ok_and(|count| count > 0 && count < MORE_THAN_BUFFERS);
+    say!("a part {is_part}, as the offset says {}", sent.ok().map(|count| count as i64) == at);
+    say!("then {}", show(sys::sendfile(p.fd, file, Some(0), 1000).0));
+    say!("error {}", sys::so_error(p.fd));
+    say!("write -> {}", show(sys::write(p.fd, b"x")));
+}
+
 fn splice_out(cx: &mut Cx) {
     let p = cx.warm();
     let (r, w) = sys::pipe(0);
@@ -109,6 +130,63 @@ fn splice_out(cx: &mut Cx) {
     say!("empty pipe -> {}", show(sys::splice(r, p.fd, 100, SPLICE_F_NONBLOCK)));
     sys::close(w).expect("close");
     say!("ended pipe -> {}", show(sys::splice(r, p.fd, 100, 0)));
+}
+
+/// SO_PEEK_OFF is for looks: splice takes the first bytes, and leaves it as it is.
+fn splice_beside_a_peek_offset(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    say!("set -> {}", show(sys::setopt(p.fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF, 0)));
+    cx.peer("send 0 0123456789abcdefghij");
+    until_queued(p.fd, 20);
+    let mut buf = [0u8; 20];
+    let seen = sys::recv(p.fd, &mut buf[..5], libc::MSG_PEEK);
+    say!("peek {}", got(seen, &buf));
+    for len in [4, 3] {
+        say!("splice -> {}", show(sys::splice(p.fd, w, len, 0)));
+        say!("offset {:?}", sys::getopt(p.fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF));
+        let piped = sys::read(r, &mut buf);
+        say!("pipe {}", got(piped, &buf));
+    }
+    let rest = sys::recv(p.fd, &mut buf, MSG_DONTWAIT);
+    say!("rest {}", got(rest, &buf));
+}
+
+/// By a handler without SA_RESTART, once; with it the call goes on.
+fn splice_is_interrupted(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    sys::nonblocking(w, true);
+    while sys::write(w, &[0; 4096]).is_ok() {}
+    sys::nonblocking(w, false);
+    cx.peer("send 0 0123");
+    until_queued(p.fd, 4);
+    sys::catch(libc::SIGALRM, false);
+    sys::alarm_in(60);
+    say!("splice -> {}, handler ran {}", show(sys::splice(p.fd, w, 4, 0)), sys::hits());
+    sys::catch(libc::SIGALRM, true);
+    sys::alarm_in(60);
+    let reading = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        sys::read(r, &mut [0; 65536])
+    });
+    say!("splice -> {}, handler ran {}", show(sys::splice(p.fd, w, 4, 0)), sys::hits());
+    say!("emptied {}", reading.join().expect("reader").is_ok());
+}
+
+/// All that is in the pipe goes with one call; and what is not there is not waited for.
+fn splice_in_moves_all(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    for (count, len) in [(15, 1 << 20), (15, 50_000), (1, 100_000)] {
+        for _ in 0..count {
+            sys::write(w, &pattern(4096)).expect("pipe");
+        }
+        say!("splice {len} -> {}", show(sys::splice(r, p.fd, len, 0)));
+        let rest = sys::splice(r, p.fd, 1 << 20, SPLICE_F_NONBLOCK);
+        say!("the rest -> {}", show(rest));
+        cx.peer(&format!("recvn 0 {}", 4096 * count));
+    }
 }
 
 fn splice_in(cx: &mut Cx) {

@@ -45,7 +45,7 @@ fn ask(pid: i32, words: &[&str]) -> i32 {
 
 /// Everything that process `pid` has goes home. (Where it has nothing in shared memory there is nothing to
 /// do, and without the library nobody to ask.)
-fn send_home(pid: i32) {
+pub(crate) fn send_home(pid: i32) {
     let answer = ask(pid, &["--tcp", "-c", "all"]);
     if ![0, 4, 5].contains(&answer) {
         say!("smc_run answers {answer}");

@@ -109,7 +109,15 @@ fn signal_driven(cx: &mut Cx) {
     let p = cx.pair();
     sys::catch(libc::SIGIO, true);
     say!("own -> {}", show(sys::fcntl(p.fd, libc::F_SETOWN, std::process::id() as i32)));
+    // (Its doorbell has rung before.)
+    let mut buf = [0u8; 9];
+    cx.ask("later 30 send 0 first");
+    say!("poll {}", sys::poll1(p.fd, libc::POLLIN, 5000));
+    let r = sys::read(p.fd, &mut buf);
+    say!("read -> {}", got(r, &buf));
     say!("async -> {}", show(sys::fcntl(p.fd, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK)));
+    settle();
+    say!("signalled for nothing {}", sys::hits());
     cx.peer("send 0 hello");
     until("signal", || sys::hits() > 0);
     until_queued(p.fd, 5);

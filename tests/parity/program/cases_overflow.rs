@@ -46,6 +46,7 @@ pub(crate) const CASES: &[Case] = &[
     case("overflow.back_and_forth", back_and_forth),
     case("overflow.both_ways_at_once", both_ways_at_once),
     case("overflow.two_writers", two_writers),
+    case("overflow.one_thread_both_ends", one_thread_both_ends),
     case("overflow.small_send_buffer", small_send_buffer),
     case("overflow.small_buffers", small_buffers),
 ];
@@ -316,6 +317,35 @@ fn passed_and_reset(cx: &mut Cx) {
     cx.peer("linger 0 1 0");
     cx.peer("close 0");
     say!("child {}", sys::wait(child));
+}
+
+/// TCP has been full, and its one reader, who writes as well, leaves the piece of a record there: nobody
+/// reads that before he writes the rest.
+fn one_thread_both_ends(cx: &mut Cx) {
+    const PIECE: usize = 100;
+    let (l, port) = sys::listener();
+    let c = sys::tcp(0);
+    say!("connect -> {}", show(sys::connect(c, port)));
+    let s = sys::accept(l).expect("accept") as Fd;
+    let mut buf = [0u8; 65536];
+    // (Written by a client, and by a server; at once, and after a poll.)
+    for (from, to, polls) in [(c, s, false), (s, c, false), (c, s, true), (s, c, true)] {
+        // (The ring alone, so that the stretch is one of a full ring.)
+        for _ in 0..3 {
+            say!("{} {}", show(sys::write(from, b"x")), show(sys::read(to, &mut buf)));
+        }
+        let sent = fill(from);
+        let mut left = sent - PIECE;
+        while left > 0 {
+            left -= sys::read(to, &mut buf[..left.min(65536)]).expect("read");
+        }
+        if polls {
+            say!("poll {}", poll1(from, POLLOUT, 500));
+        }
+        say!("write -> {}", show(sys::send(from, &[8u8; 4000], MSG_DONTWAIT)));
+        say!("read {}", read_all(to, PIECE + 4000));
+    }
+    let _ = cx;
 }
 
 fn queued(cx: &mut Cx) {

@@ -37,6 +37,8 @@ pub(crate) const CASES: &[Case] = &[
     case("poll.same_fd_twice", same_fd_twice),
     case("poll.thread_per_direction", thread_per_direction),
     case("poll.wakes_on_close", wakes_on_close),
+    any("poll.connecting", connecting),
+    case("poll.what_a_call_leaves_that_fails", what_a_failed_call_leaves),
 ];
 
 fn states(what: &str, fd: Fd) {
@@ -364,4 +366,68 @@ fn wakes_on_close(cx: &mut Cx) {
     cx.ask("later 60 close 0");
     say!("poll {}", poll1(p.fd, POLLIN | POLLRDHUP, 5000));
     say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+}
+
+/// The server's queue is full, so that the kernel drops the SYN: it comes again a second later.
+fn connecting(cx: &mut Cx) {
+    let listener = sys::tcp_listener(0);
+    sys::bind(listener, 0).expect("bind");
+    sys::listen(listener, 0).expect("listen");
+    let (port, first, fd) = (sys::port_of(listener), sys::tcp(0), sys::tcp(libc::SOCK_NONBLOCK));
+    say!("first -> {}", show(sys::connect(first, port)));
+    say!("second -> {}", show(sys::connect(fd, port)));
+    let ep = sys::epoll();
+    sys::ep_add(ep, fd, libc::EPOLLIN | libc::EPOLLOUT, 1).expect("add");
+    states("connecting", fd);
+    let f = [fd];
+    say!("set {} select {}", sys::ep_show(ep, 20), sys::select(Select::Plain, &f, &f, &f, 20));
+    say!("again -> {} error {}", show(sys::connect(fd, port)), so_error(fd));
+    say!("name {}", show(sys::peer_port(fd)));
+    say!("read -> {}", show(sys::read(fd, &mut [0; 9])));
+    say!("write -> {}", show(sys::send(fd, b"x", libc::MSG_NOSIGNAL)));
+    say!("accept -> {}", sys::accept(listener).is_ok());
+    say!("room {} set {}", poll1(fd, POLLOUT, 5000), sys::ep_show(ep, 3000));
+    let server = sys::accept(listener).expect("accept") as Fd;
+    say!("write -> {}", show(sys::write(fd, b"abc")));
+    say!("data {}", poll1(server, POLLIN, 3000));
+    say!("read -> {}", show(sys::read(server, &mut [0; 9])));
+    say!("write -> {}", show(sys::write(server, b"hello")));
+    say!("set {}", sys::ep_show(ep, 3000));
+    let _ = cx;
+}
+
+/// Neither the array nor the sets are the program's to be changed by a call that did nothing.
+fn what_a_failed_call_leaves(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let interrupt = || {
+        let target = sys::this_thread();
+        std::thread::spawn(move || {
+            sys::block(libc::SIGUSR1, true);
+            settle();
+            sys::signal_thread(target, libc::SIGUSR1);
+        })
+    };
+    sys::catch(libc::SIGUSR1, true);
+    for round in ["idle", "with data"] {
+        if round == "idle" {
+            let signal = interrupt();
+            say!("interrupted poll {:?}", sys::poll_over(fd, 2, 0x5555, 3000));
+            signal.join().expect("signal");
+            for kind in [Select::Plain, Select::Precise] {
+                let signal = interrupt();
+                let (selected, is_in, left) = sys::select_over(kind, fd, 3000);
+                signal.join().expect("signal");
+                let is_told = (1000..3000).contains(&left);
+                say!("interrupted {kind:?} {selected:?} in the set {is_in} less time {is_told}");
+            }
+        }
+        say!("{round}: in time {:?}", sys::poll_over(fd, 2, 0x5555, 20));
+        let (selected, is_in, left) = sys::select_over(Select::Plain, fd, 30);
+        say!("{round}: {selected:?} in the set {is_in} no time is left {}", left == 0);
+        cx.peer("send 0 x");
+        until_ready(fd, POLLIN);
+    }
+    sys::limit_fds(16);
+    say!("too many {:?}", sys::poll_over(fd, 17, 0x5555, 20));
+    say!("as many {:?}", sys::poll_over(fd, 16, 0x5555, 20));
 }

@@ -61,11 +61,12 @@ fn urgent_mark(cx: &mut Cx) {
     cx.peer("send 0 abc");
     cx.peer("oob 0 X");
     settle();
-    say!("mark {}", told(fd, SIOCATMARK));
+    say!("mark {} {}", told(fd, SIOCATMARK), show(sys::at_mark(fd)));
     let mut buf = [0u8; 3];
     let r = sys::recv(fd, &mut buf, libc::MSG_WAITALL);
     say!("read -> {}", got(r, &buf));
     until("the mark", || told(fd, SIOCATMARK) == 1);
+    say!("at it {}, of nothing {}", show(sys::at_mark(fd)), show(sys::at_mark(-1)));
 }
 
 /// Closes with a full queue while the other end does as it was told; whether that took so long at least.

@@ -20,6 +20,8 @@ pub(crate) const CASES: &[Case] = &[
     case("sets.closed_while_reported", closed_while_reported),
     case("sets.interest_over_fork", interest_over_fork),
     case("sets.passed_member", passed_member),
+    Case { name: "sets.exclusive_in_processes", shm: false, run: exclusive_in_processes },
+    Case { name: "sets.hundreds_one_at_a_time", shm: false, run: hundreds_one_at_a_time },
 ];
 
 /// What runtimes do that register through a copy of the descriptor they wait on (tokio).
@@ -220,4 +222,49 @@ fn passed_member(cx: &mut Cx) {
         let _ = ep_wait(ep, 1);
     }
     say!("child missed {}", sys::wait(pid));
+}
+
+/// As servers wait that share a listener, each with a set of its own: at least one is woken.
+fn exclusive_in_processes(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    let child = || {
+        let ep = sys::epoll();
+        let is_added = ep_add(ep, p.fd, EPOLLIN | libc::EPOLLEXCLUSIVE, 1).is_ok();
+        if !is_added || sys::write(w, b"x") != Ok(1) {
+            return 9;
+        }
+        u8::from(ep_wait(ep, 700).is_ok_and(|events| !events.is_empty()))
+    };
+    let children: Vec<i32> = (0..3).map(|_| sys::fork(child)).collect();
+    say!("all wait {}", crate::context::read_all(r, 3));
+    settle();
+    cx.peer("send 0 x");
+    let ends: Vec<String> = children.into_iter().map(sys::wait).collect();
+    let woken = ends.iter().filter(|end| *end == "exit 1").count();
+    say!("woken {}, failed {}", woken >= 1, ends.iter().any(|end| end != "exit 1" && end != "exit 0"));
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+}
+
+/// With room for one event, each of so many has its turn before any has many.
+fn hundreds_one_at_a_time(cx: &mut Cx) {
+    const MANY: usize = 250;
+    let ep = sys::epoll();
+    let pairs: Vec<Pair> = (0..MANY).map(|_| cx.pair()).collect();
+    for pair in &pairs {
+        ep_add(ep, pair.fd, EPOLLIN, u64::from(pair.id)).expect("add");
+        cx.ask(&format!("send {} x", pair.id));
+    }
+    pairs.iter().for_each(|pair| until_queued(pair.fd, 1));
+    let mut told = [0; MANY];
+    for _ in 0..4 * MANY {
+        let events = ep_wait_by(Wait::Plain, ep, 1, 1000).expect("wait");
+        events.iter().for_each(|(data, _)| told[*data as usize] += 1);
+    }
+    say!("nobody starves: {}", told.iter().all(|count| *count >= 2));
+    let mut read = 0;
+    while let Ok([(data, _)]) = ep_wait_by(Wait::Plain, ep, 1, 100).as_deref() {
+        read += sys::read(pairs[*data as usize].fd, &mut [0; 9]).unwrap_or(0);
+    }
+    say!("read {read}, then quiet");
 }

@@ -14,6 +14,8 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "signal.send_timeout", shm: false, run: send_timeout },
     case("signal.interrupted_read", interrupted_read),
     case("signal.restarted_read", restarted_read),
+    case("signal.nothing_in_its_time", nothing_in_its_time),
+    case("signal.look_at_what_came", look_at_what_came),
     case("signal.restarted_read_beside_another_handler", restarted_beside_another),
     case("signal.read_beside_two_handlers_with_one_descriptor", read_with_one_descriptor),
     Case { name: "signal.interrupted_write", shm: false, run: interrupted_write },
@@ -96,6 +98,42 @@ fn interrupted_read(cx: &mut Cx) {
     cx.peer("send 0 abc");
     let r = sys::read(fd, &mut buf);
     say!("read -> {}", got(r, &buf));
+}
+
+/// A look that waits for all, and is interrupted or out of time, shows what has come meanwhile.
+fn look_at_what_came(cx: &mut Cx) {
+    let (fd, mut buf) = (cx.warm().fd, [0; 64]);
+    let flags = libc::MSG_PEEK | libc::MSG_WAITALL;
+    sys::catch(libc::SIGALRM, false);
+    cx.ask("later 30 send 0 first");
+    sys::alarm_in(600);
+    let seen = sys::recv(fd, &mut buf, flags);
+    say!("interrupted {}", got(seen, &buf));
+    say!("set -> {}", show(sys::set_timeout(fd, libc::SO_RCVTIMEO, 600)));
+    cx.ask("later 30 send 0 -more");
+    let seen = sys::recv(fd, &mut buf, flags);
+    say!("in its time {}", got(seen, &buf));
+    let all = sys::recv(fd, &mut buf, 0);
+    say!("there {}", got(all, &buf));
+}
+
+/// Who asks for no bytes waits once, for bytes or for time, and is told nothing of how that ended.
+fn nothing_in_its_time(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    say!("set -> {}", show(sys::set_timeout(fd, libc::SO_RCVTIMEO, 60)));
+    say!("recv -> {}", show(sys::recv(fd, &mut [], 0)));
+    say!("recvmsg -> {:?}", sys::recvmsg(fd, &mut [&mut []], 0).0);
+    say!("peek -> {}", show(sys::recv(fd, &mut [], libc::MSG_PEEK)));
+    say!("at once -> {}", show(sys::recv(fd, &mut [], libc::MSG_DONTWAIT)));
+    say!("read -> {}", show(sys::read(fd, &mut [])));
+    say!("one -> {}", show(sys::recv(fd, &mut [0], 0)));
+    say!("set -> {}", show(sys::set_timeout(fd, libc::SO_RCVTIMEO, 0)));
+    sys::catch(SIGUSR1, false);
+    let n = Nagger::start(sys::this_thread());
+    say!("interrupted -> {}", show(sys::recv(fd, &mut [], 0)));
+    n.stop();
+    cx.peer("send 0 abc");
+    say!("there -> {}", show(sys::recv(fd, &mut [], 0)));
 }
 
 fn restarted_read(cx: &mut Cx) {

@@ -19,6 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     shm("values.loopback_device", loopback_device),
     shm("values.async_off", async_off),
     shm("values.async_before_use", async_before_use),
+    shm("values.async_beside_a_child", async_beside_a_child),
     shm("values.async_ends_with_its_connection", async_ends_with_its_connection),
     shm("values.fast_open_off", fast_open_off),
     shm("values.few_descriptors", few_descriptors),
@@ -162,6 +163,33 @@ fn async_before_use(cx: &mut Cx) {
         let r = sys::recv(fd, &mut buf, libc::MSG_WAITALL);
         say!("{n}: read -> {}", got(r, &buf));
     }
+}
+
+/// A signal is raised by what arrives, not by looking, whoever else has the connection (a debugger's server
+/// has started its program). The handler's own look would bring the next signal, and the main line would
+/// stand.
+fn async_beside_a_child(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch(libc::SIGIO, true);
+    say!("own -> {}", show(sys::fcntl(fd, libc::F_SETOWN, std::process::id() as i32)));
+    say!("async -> {}", show(sys::fcntl(fd, libc::F_SETFL, libc::O_ASYNC)));
+    let (wait, go) = sys::pipe(0);
+    let child = sys::fork(|| {
+        sys::close(go).expect("close");
+        let _ = sys::read(wait, &mut [0]);
+        0
+    });
+    let before = sys::hits();
+    cx.peer("send 0 hello");
+    until("signal", || sys::hits() > before);
+    let mut buf = [0u8; 5];
+    let r = sys::recv(fd, &mut buf, libc::MSG_WAITALL);
+    say!("read -> {}", got(r, &buf));
+    let before = sys::hits();
+    (0..50).for_each(|_| drop(sys::poll1(fd, libc::POLLIN, 0)));
+    say!("a signal for each look: {}", sys::hits() - before >= 25);
+    sys::close(go).expect("close");
+    say!("child {}", sys::wait(child));
 }
 
 /// A later connection raises no signal that was asked for on an earlier one.

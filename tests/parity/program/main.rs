@@ -11,16 +11,19 @@ mod cases_clone;
 mod cases_close;
 mod cases_control;
 mod cases_data;
+mod cases_differs;
 mod cases_dissolve;
 mod cases_early;
 mod cases_end;
 mod cases_ends;
 mod cases_epoll;
+mod cases_errno;
 mod cases_exec;
 mod cases_family;
 mod cases_fds;
 mod cases_filter;
 mod cases_fork;
+mod cases_handler;
 mod cases_interest;
 mod cases_kept;
 mod cases_left;
@@ -71,6 +74,7 @@ fn all() -> Vec<Case> {
         cases_sharer::CASES,
         cases_signal::CASES,
         cases_nap::CASES,
+        cases_handler::CASES,
         cases_fds::CASES,
         cases_fork::CASES,
         cases_family::CASES,
@@ -105,6 +109,8 @@ fn all() -> Vec<Case> {
         cases_unseen::CASES,
         cases_sets_fork::CASES,
         cases_control::CASES,
+        cases_errno::CASES,
+        cases_differs::CASES,
     ];
     groups.concat()
 }

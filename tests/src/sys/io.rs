@@ -188,6 +188,15 @@ pub fn ioctl_int(fd: Fd, request: u64, value: i32) -> (Ret, i32) {
     (r, arg)
 }
 
+/// `sockatmark(3)`.
+pub fn at_mark(fd: Fd) -> Ret {
+    unsafe extern "C" {
+        fn sockatmark(fd: libc::c_int) -> libc::c_int;
+    }
+    // SAFETY: an integer alone.
+    ret32(unsafe { sockatmark(fd) })
+}
+
 /// `ioctl(FIONREAD)`: bytes that can be read.
 pub fn queued(fd: Fd) -> i32 {
     ioctl_int(fd, libc::FIONREAD, -1).1

@@ -375,6 +375,12 @@ pub fn limit_fds_for_good(n: u64) {
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: n, rlim_max: n }) };
 }
 
+/// Gives the calling thread a table of descriptors of its own.
+pub fn own_table() -> Ret {
+    // SAFETY: an integer alone; numbers that it closes are closed for this thread.
+    ret32(unsafe { libc::unshare(libc::CLONE_FILES) })
+}
+
 /// Gives the calling thread, and the processes it starts, a network namespace of their own with loopback up.
 /// Fails with EPERM for an ordinary user.
 pub fn own_network() -> Ret {
@@ -564,6 +570,29 @@ pub fn vfork_exec(path: &CStr) -> i32 {
         let pid = libc::vfork();
         if pid == 0 {
             libc::execv(path.as_ptr(), argv.as_ptr());
+            libc::_exit(3);
+        }
+        pid
+    }
+}
+
+/// A child by `vfork(2)` that tidies up as those do that start programs: it closes `gone`, puts `other` in
+/// the place of `replaced`, closes all from `from` on and becomes /bin/true. Returns its pid.
+#[allow(deprecated, reason = "what programs do is what is tested")]
+pub fn vfork_tidying(gone: Fd, other: Fd, replaced: Fd, from: u32) -> i32 {
+    let path = c"/bin/true";
+    let argv = [path.as_ptr(), std::ptr::null()];
+    // SAFETY: the child makes calls on its descriptors, execv and _exit only, on memory that was ready
+    // before.
+    unsafe {
+        let pid = libc::vfork();
+        if pid == 0 {
+            let is_done = libc::close(gone) == 0
+                && libc::dup2(other, replaced) == replaced
+                && libc::close_range(from, u32::MAX, 0) == 0;
+            if is_done {
+                libc::execv(path.as_ptr(), argv.as_ptr());
+            }
             libc::_exit(3);
         }
         pid

@@ -235,3 +235,44 @@ pub fn masked_waits(fd: Fd, ep: Fd, signal: c_int, ms: u64) -> [Ret; 4] {
         ]
     }
 }
+
+/// `poll(2)` of `fd` for input, as the first of `count` entries whose other ones are switched off, over
+/// revents that hold something already; what they hold afterwards.
+pub fn poll_over(fd: Fd, count: usize, before: i16, timeout: c_int) -> (Ret, i16, i16) {
+    let entry = |fd| pollfd { fd, events: libc::POLLIN, revents: before };
+    let mut entries: Vec<pollfd> = std::iter::once(entry(fd)).chain((1..count).map(|_| entry(-1))).collect();
+    // SAFETY: the pointer and count describe the entries.
+    let polled = ret32(unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as _, timeout) });
+    (polled, entries[0].revents, entries[count - 1].revents)
+}
+
+/// `select(2)` or `pselect(2)` of `fd` for input; whether it is in the set afterwards, and the milliseconds
+/// that are left of `ms`.
+pub fn select_over(kind: Select, fd: Fd, ms: u64) -> (Ret, bool, u64) {
+    let mut time = libc::timeval { tv_sec: (ms / 1000) as i64, tv_usec: (ms % 1000) as i64 * 1000 };
+    let precise = timespec(ms);
+    // SAFETY: sets and times are live locals; the descriptor is below FD_SETSIZE.
+    unsafe {
+        let mut set: libc::fd_set = zeroed();
+        libc::FD_SET(fd, &mut set);
+        let n = fd + 1;
+        let selected = ret32(match kind {
+            Select::Plain => libc::select(n, &mut set, null_mut(), null_mut(), &mut time),
+            Select::Precise => libc::pselect(n, &mut set, null_mut(), null_mut(), &precise, null()),
+        });
+        let left = match kind {
+            Select::Plain => time.tv_sec as u64 * 1000 + time.tv_usec as u64 / 1000,
+            Select::Precise => precise.tv_sec as u64 * 1000 + precise.tv_nsec as u64 / 1_000_000,
+        };
+        (selected, libc::FD_ISSET(fd, &set), left)
+    }
+}
+
+/// `select(2)` of `fd` for input, with sets of `names` descriptors.
+pub fn select_wide(fd: Fd, names: usize, ms: u64) -> Ret {
+    let mut set = vec![0u64; names.div_ceil(64).max(1 + fd as usize / 64)];
+    set[fd as usize / 64] |= 1 << (fd as usize % 64);
+    let mut time = libc::timeval { tv_sec: (ms / 1000) as i64, tv_usec: (ms % 1000) as i64 * 1000 };
+    // SAFETY: the set has room for as many bits as the call is told of; the time is a live local.
+    ret32(unsafe { libc::select(names as c_int, set.as_mut_ptr().cast(), null_mut(), null_mut(), &mut time) })
+}

@@ -45,6 +45,14 @@ impl Address {
         Address { bytes, len: 28 }
     }
 
+    /// An IPv4 address, as a socket of IPv6 names it.
+    fn mapped(ip: [u8; 4], port: u16) -> Address {
+        let mut address = Address::v6(0, port);
+        address.bytes[18..20].fill(0xff);
+        address.bytes[20..24].copy_from_slice(&ip);
+        address
+    }
+
     /// Loopback as a client names it.
     fn remote(port: u16) -> Address {
         if family() == Family::V6 { Address::v6(1, port) } else { Address::v4([127, 0, 0, 1], port) }
@@ -80,8 +88,13 @@ fn connect_address(fd: Fd, a: &Address) -> Ret {
     ret32(unsafe { libc::connect(fd, a.ptr(), a.len) })
 }
 
-/// `connect(2)` to loopback at `port`.
+/// `connect(2)` to loopback at `port`. (What a listener on IPv6 has accepted goes back to IPv4 by a mapped
+/// address.)
 pub fn connect(fd: Fd, port: u16) -> Ret {
+    let is_six = || getopt(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Ok(libc::AF_INET6);
+    if family() == Family::Dual && is_six() {
+        return connect_address(fd, &Address::mapped([127, 0, 0, 1], port));
+    }
     connect_address(fd, &Address::remote(port))
 }
 
@@ -324,4 +337,15 @@ pub fn is_socket(fd: Fd) -> bool {
         let mut st: libc::stat = zeroed();
         libc::fstat(fd, &mut st) == 0 && st.st_mode & libc::S_IFMT == libc::S_IFSOCK
     }
+}
+
+/// SO_ATTACH_FILTER with a filter that lets no packet through.
+pub fn drop_all_that_comes(fd: Fd) -> Ret {
+    let mut program = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }];
+    let filter = libc::sock_fprog { len: 1, filter: program.as_mut_ptr() };
+    let len = size_of_val(&filter) as u32;
+    // SAFETY: the program is a live local that the kernel copies.
+    ret32(unsafe {
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, (&raw const filter).cast(), len)
+    })
 }

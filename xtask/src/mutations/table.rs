@@ -409,8 +409,8 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a function is taken away, and what a claimant without a line has of it is not",
         edits: &[edit(
             "crates/ismd/src/broker.rs",
-            "            && !offer.bound_to.as_ref().is_some_and(is_taken)\n",
-            "            && (true || !offer.bound_to.as_ref().is_some_and(is_taken))\n",
+            "|| offer.bound_to.as_ref().is_some_and(is_taken) {\n",
+            "|| (false && offer.bound_to.as_ref().is_some_and(is_taken)) {\n",
         )],
         test: Test::Unit(
             "ismd",
@@ -592,6 +592,26 @@ pub(super) const MENDS: &[Mend] = &[
             "level |= 0;",
         )],
         test: Test::Calls("1..200"),
+    },
+    Mend {
+        name: "no-events-of-a-call-that-a-signal-ended",
+        without: "poll leaves the program's old revents where a signal ends it, as if they were told",
+        edits: &[edit(
+            "crates/socket/src/poll.rs",
+            "if slept == Err(Errno::EINTR) {",
+            "if slept == Err(Errno::EINTR) && false {",
+        )],
+        test: Test::Parity("poll.what_a_call_leaves_that_fails"),
+    },
+    Mend {
+        name: "sendfile-takes-its-reset",
+        without: "a sendfile that a reset cuts short leaves the reset to the next call, where TCP has EPIPE",
+        edits: &[edit(
+            "crates/preload/src/transfer.rs",
+            "&& end.get().is_none() && !os::fd::is_nonblocking(out) {",
+            "&& end.get().is_none() && false {",
+        )],
+        test: Test::Parity("move.sendfile_into_a_reset"),
     },
 ];
 

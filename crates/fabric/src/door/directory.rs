@@ -4,13 +4,19 @@
 //! kernels have mapped. Whoever maps it may lie in all of it. Owns: nothing is opened or mapped before a
 //! first need.
 
-use shm::registry::RegistryMap;
+use shm::registry::{More, RefusalMap, RegistryMap};
 use wire::reason::Reason;
 
 /// Access to the rows.
 pub trait Directory {
     /// The rows, if this process has them mapped. Costs a load.
     fn mapped(&self) -> Option<&'static RegistryMap>;
+
+    /// Sockets without a row; mapped now, if the rows are.
+    fn refusals(&self) -> Option<&'static RefusalMap>;
+
+    /// Connections beyond the first; mapped now, if the rows are.
+    fn more(&self) -> Option<&'static More>;
 
     /// The rows, mapped now if they exist. Reasons: NOSMCDDEV (there are none), CNFERR, VERSMISMAT, MEM.
     fn existing(&self) -> Result<&'static RegistryMap, Reason>;

@@ -13,8 +13,9 @@ use wire::reason::Reason;
 
 /// Listeners and who has them.
 pub trait Rendezvous {
-    /// Announces the listening socket `fd`, again if it was. The key under which it stands (its kernel
-    /// cookie). Reasons: those of the directory; MAX_DMB if there is no room.
+    /// Announces the listening socket `fd`, again if it was, unless another process that lives has. The key
+    /// under which it stands (its kernel cookie). Reasons: those of the directory; MAX_DMB if there is no
+    /// room.
     fn announce(&self, fd: i32) -> Result<u64, Reason>;
 
     /// Withdraws a listener after its last close in the announcing process, unless another process still
@@ -23,6 +24,11 @@ pub trait Rendezvous {
 
     /// Whether a listener at `port` is announced, by whichever process.
     fn is_announced(&self, key: u64, port: u16) -> bool;
+
+    /// Whether it is found for a process that lives: such a one may have announced it.
+    fn is_kept(&self, key: u64, port: u16) -> bool {
+        self.is_announced(key, port)
+    }
 
     /// Withdraws the listener `fd`, which stays open.
     fn forget(&self, key: u64, fd: i32);

@@ -7,6 +7,7 @@ use os::mem::{self, Shared};
 use shm::slab::OnceRef;
 use sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use sync::{AtomicU32, AtomicU64};
+use wire::reason::Reason;
 
 /// Entries of a table.
 pub const ENTRIES: usize = 1024;
@@ -31,6 +32,10 @@ const CONNECT: u64 = 1;
 const LISTEN: u64 = 2;
 const NO: u64 = 3;
 const YES: u64 = 4;
+/// The daemon's policy says so, by the kernel; the upper half is the code.
+const REFUSED: u64 = 5;
+/// The upper half of a No that the daemon has written.
+const DECLINED: u64 = 1 << 32;
 
 /// What a client says with its SYN: where its offer lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +63,19 @@ pub enum Told {
     No,
     /// It does.
     Yes,
+    /// It did, and does not take up what was offered.
+    Declined,
+    /// The daemon's policy forbids this connection to share memory.
+    Refused(Reason),
+}
+
+/// What came with an accepted socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrived {
+    /// An offer.
+    Offer(Carried),
+    /// One that the daemon's policy keeps from this process.
+    Refused(Reason),
 }
 
 /// The table, once this process has one.
@@ -83,7 +101,7 @@ fn entry_of(table: Shared, cookie: u64) -> Option<&'static [AtomicU64]> {
 /// The daemon tells the process whose table this is that what it offered with a socket is not taken up.
 pub fn decline(table: Shared, cookie: u64) {
     if let Some(entry) = entry_of(table, cookie) {
-        let _ = entry[STATE].compare_exchange(YES, NO, AcqRel, Relaxed);
+        let _ = entry[STATE].compare_exchange(YES, DECLINED | NO, AcqRel, Relaxed);
     }
 }
 
@@ -160,34 +178,41 @@ impl Marks {
     /// What the kernel says of the client's socket.
     pub(super) fn told(&self, cookie: u64) -> Told {
         let state = self.own.get().and_then(|table| entry_of(table, cookie));
-        match state.map(|entry| entry[STATE].load(Acquire) & u64::from(u32::MAX)) {
-            Some(NO) => Told::No,
-            Some(YES) => Told::Yes,
+        let state = state.map_or(0, |entry| entry[STATE].load(Acquire));
+        match state & u64::from(u32::MAX) {
+            NO if state & DECLINED == 0 => Told::No,
+            NO => Told::Declined,
+            YES => Told::Yes,
+            REFUSED => Told::Refused(Reason((state >> 32) as u32)),
             _ => Told::Nothing,
         }
     }
 
     /// What came with an accepted socket, once: the entry is free afterwards.
-    pub(super) fn take_carried(&self, own_cookie: u64) -> Option<Carried> {
+    pub(super) fn take_arrived(&self, own_cookie: u64) -> Option<Arrived> {
         let tables = [&self.own, &self.inherited].into_iter().filter_map(OnceRef::get);
         let entry = tables.into_iter().find_map(|table| entry_of(table, own_cookie))?;
         let state = entry[STATE].load(Acquire);
-        if state & u64::from(u32::MAX) != YES
+        let said = state & u64::from(u32::MAX);
+        if (said != YES && said != REFUSED)
             || entry[STATE].compare_exchange(state, 0, AcqRel, Relaxed).is_err()
         {
             return None;
         }
         let words = [0, 1, 2, 3].map(|at| entry[INTENT + at].load(Relaxed));
         entry[COOKIE].store(0, Release);
+        if said == REFUSED {
+            return Some(Arrived::Refused(Reason((state >> 32) as u32)));
+        }
         let [cookie, nonce, place, use_] = words;
-        Some(Carried {
+        Some(Arrived::Offer(Carried {
             client: (state >> 32) as u32,
             cookie,
             number: (place >> 32) as u32,
             nonce,
             slot: place as u32,
             generation: (use_ >> 32) as u32,
-        })
+        }))
     }
 
     /// Nothing more is wanted of what was said of a socket.
@@ -229,14 +254,34 @@ mod tests {
         }
         accepted[COOKIE].store(1 << 40, Relaxed);
         accepted[STATE].store(9 << 32 | YES, Relaxed);
-        assert_eq!(marks.take_carried(1 << 40), Some(Carried { client: 9, ..carried(77) }));
-        assert_eq!(marks.take_carried(1 << 40), None);
+        let offer = Arrived::Offer(Carried { client: 9, ..carried(77) });
+        assert_eq!(marks.take_arrived(1 << 40), Some(offer));
+        assert_eq!(marks.take_arrived(1 << 40), None);
         own[STATE].store(YES, Relaxed);
         assert_eq!(marks.told(77), Told::Yes);
         decline(table, 77);
+        assert_eq!(marks.told(77), Told::Declined);
+        own[STATE].store(NO, Relaxed);
         assert_eq!(marks.told(77), Told::No);
         marks.give_back(77);
         assert_eq!(marks.told(77), Told::Nothing);
+    }
+
+    #[test]
+    fn both_ends_are_told_why_a_policy_refuses() {
+        let marks = marks();
+        let table: Shared = marks.own.get().expect("a table");
+        assert!(marks.ask_to_carry(&carried(77)));
+        let [own, accepted] = [77u64, 1 << 40].map(|cookie| entries(table, cookie).next().expect("an entry"));
+        accepted[COOKIE].store(1 << 40, Relaxed);
+        for entry in [own, accepted] {
+            entry[STATE].store(u64::from(Reason::PEERDECL.0) << 32 | REFUSED, Relaxed);
+        }
+        assert_eq!(marks.told(77), Told::Refused(Reason::PEERDECL));
+        decline(table, 77);
+        assert_eq!(marks.told(77), Told::Refused(Reason::PEERDECL));
+        assert_eq!(marks.take_arrived(1 << 40), Some(Arrived::Refused(Reason::PEERDECL)));
+        assert_eq!(marks.take_arrived(1 << 40), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod offered;
 
 use crate::doubt;
 use crate::process::ProcessId;
-use marks::{Carried, Told};
+use marks::{Arrived, Carried, Told};
 use os::net::Endpoint;
 use shm::registry::RegistryMap;
 use sync::Ordering::Relaxed;
@@ -123,11 +123,11 @@ impl Host {
 
     /// What came with an accepted socket, once.
     #[cold]
-    pub fn take_carried(&self, fd: i32) -> Option<Carried> {
+    pub fn take_arrived(&self, fd: i32) -> Option<Arrived> {
         if !self.link.marks.has_any() {
             return None;
         }
-        self.link.marks.take_carried(os::net::cookie(fd).ok()?)
+        self.link.marks.take_arrived(os::net::cookie(fd).ok()?)
     }
 
     /// What was carried is not taken up: the client is told, if the daemon lives.

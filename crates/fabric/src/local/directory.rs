@@ -4,13 +4,22 @@
 use super::Local;
 use crate::config::is_on;
 use crate::door::Directory;
-use shm::registry::RegistryMap;
+use shm::registry::{More, RefusalMap, RegistryMap};
 use wire::reason::Reason;
 
 impl Directory for Local {
     #[inline]
     fn mapped(&self) -> Option<&'static RegistryMap> {
         self.registry.mapped()
+    }
+
+    fn refusals(&self) -> Option<&'static RefusalMap> {
+        self.registry.refusals()
+    }
+
+    #[inline]
+    fn more(&self) -> Option<&'static More> {
+        self.registry.more()
     }
 
     fn existing(&self) -> Result<&'static RegistryMap, Reason> {

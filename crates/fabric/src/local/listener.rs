@@ -6,8 +6,9 @@ use crate::address::store_endpoint;
 use crate::door::{Directory, Life, Rendezvous};
 use crate::doubt;
 use crate::process::ProcessId;
+use crate::unasked;
 use os::net::Endpoint;
-use os::{diag, net};
+use os::{Errno, diag, net};
 use shm::registry::{LISTENER_BUCKETS, ListenerRow, ROWS, RegistryMap};
 use sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use wire::reason::Reason;
@@ -42,12 +43,16 @@ impl Rendezvous for Local {
         // intent.
         let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
         match diag::lookup(at, anyone) {
-            Ok(_) | Err(os::Errno::ENOENT) => {}
-            Err(errno) if errno.is_shortage() => return Err(Reason::MEM),
-            Err(_) => return Err(Reason::NOSMCDDEV),
+            Ok(_) | Err(Errno::ENOENT | Errno::EINVAL) => {}
+            Err(errno) => return Err(unasked::reason(errno)),
         }
-        // listen() may be called again, and an exec'ed process announces what its former self announced.
+        // listen() may be called again, and an exec'ed process announces what its former self announced. What
+        // another process announced is left to it while it lives: a child that is started for one connection
+        // would take the listener away with it when it ends.
         let known = rows(map, at.port).find(|row| row.cookie.load(Acquire) == cookie);
+        if known.is_some_and(|row| self.is_anothers(map, row)) {
+            return Ok(cookie);
+        }
         let row = known.or_else(|| buckets(map, at.port).find_map(|bucket| self.take_row(map, bucket)));
         let row = row.ok_or(Reason::MAX_DMB)?;
         row.cookie.store(BUSY, Relaxed);
@@ -72,6 +77,13 @@ impl Rendezvous for Local {
 
     fn is_announced(&self, cookie: u64, port: u16) -> bool {
         self.mapped().is_some_and(|map| rows(map, port).any(|row| row.cookie.load(Acquire) == cookie))
+    }
+
+    fn is_kept(&self, cookie: u64, port: u16) -> bool {
+        let keeps = |map: &RegistryMap, row: &ListenerRow| {
+            row.cookie.load(Acquire) == cookie && self.is_alive(map, ProcessId::load(&row.process))
+        };
+        self.mapped().is_some_and(|map| rows(map, port).any(|row| keeps(map, row)))
     }
 
     fn forget(&self, cookie: u64, fd: i32) {
@@ -111,6 +123,11 @@ impl Rendezvous for Local {
 }
 
 impl Local {
+    fn is_anothers(&self, map: &RegistryMap, row: &ListenerRow) -> bool {
+        let owner = ProcessId::load(&row.process);
+        !self.seat.is_me(owner) && self.is_alive(map, owner)
+    }
+
     fn take_row<'a>(&self, map: &RegistryMap, rows: &'a [ListenerRow; ROWS]) -> Option<&'a ListenerRow> {
         let grab =
             |row: &ListenerRow, from: u64| row.cookie.compare_exchange(from, BUSY, AcqRel, Relaxed).is_ok();
@@ -127,6 +144,6 @@ fn ask_kernel(target: Endpoint) -> Result<u64, Reason> {
     // Remote port 1 matches no connection, so the kernel answers with the listener.
     let anyone = Endpoint { port: 1, addr: [0; 16], scope: target.scope, ..target };
     let found = diag::lookup(target, anyone);
-    let found = found.map_err(|errno| if errno.is_shortage() { Reason::MEM } else { Reason::PEERNOSMC })?;
+    let found = found.map_err(unasked::reason)?;
     if found.uid == os::process::euid() { Ok(found.cookie) } else { Err(Reason::PEERNOSMC) }
 }

@@ -10,7 +10,7 @@ use super::name::{Folder, PATH_LEN, Path, unforeseen_number};
 use core::ffi::CStr;
 use os::file::{self, About, How};
 use os::{Errno, fd, mem};
-use shm::registry::{MAGIC, RegistryMap, VERSION};
+use shm::registry::{FILE_LEN, MAGIC, Part as _, RegistryMap, VERSION};
 use sync::Ordering::{Relaxed, Release};
 use wire::reason::Reason;
 
@@ -156,16 +156,16 @@ pub(crate) fn remove(folder: &Folder, uid: u32) {
 }
 
 fn fill(file: i32) -> Result<(), Reason> {
-    let len = RegistryMap::LEN.next_multiple_of(4096) as u64;
+    let len = FILE_LEN as u64;
     mem::resize(file, len).and_then(|()| mem::allocate(file, len)).map_err(|_| Reason::MEM)?;
-    let words = mem::map_shared(file, RegistryMap::LEN).map_err(|_| Reason::MEM)?;
-    if let Some(map) = RegistryMap::over(words) {
+    let filled = mem::look(file, RegistryMap::LEN, |words| {
+        let Some(map) = RegistryMap::over(words) else { return };
         map.version.store(VERSION, Relaxed);
         map.next_link_group.store(256, Relaxed);
         for half in &map.gid {
             half.store(os::process::random_u64(), Relaxed);
         }
         map.magic.store(MAGIC, Release);
-    }
-    mem::retire(words).map_err(|_| Reason::MEM)
+    });
+    filled.map_err(|_| Reason::MEM)
 }

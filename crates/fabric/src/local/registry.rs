@@ -1,6 +1,8 @@
 //! The registry as this process has it: mapped once, and let go when the process stops being its user's.
 //!
-//! Owns: the mapping, the descriptor to ask about locks with, and who in this process uses them. No
+//! Of the file only the first part is mapped before more is needed.
+//!
+//! Owns: the mappings, the descriptor to ask about locks with, and who in this process uses them. No
 //! descriptor that stays open can write or cut the file short. A process that gives its user up has nothing
 //! of the registry afterwards: the addresses stay valid and read as zero, which every reader takes for
 //! "free", and thereby for TCP.
@@ -10,7 +12,7 @@ use super::place;
 use crate::process::LOCK_BASE;
 use os::file::{self, How};
 use os::{fd, mem};
-use shm::registry::{MAGIC, RegistryMap, VERSION};
+use shm::registry::{FILE_LEN, MAGIC, More, Part, RefusalMap, RegistryMap, VERSION};
 use shm::slab::OnceRef;
 use sync::Ordering::{Acquire, Relaxed};
 use sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -21,6 +23,8 @@ pub(crate) struct Registry {
     /// Where it lies.
     pub(crate) folder: Folder,
     map: OnceRef<RegistryMap>,
+    refusals: OnceRef<RefusalMap>,
+    more: OnceRef<More>,
     /// Whose registry is mapped.
     owner: AtomicU32,
     /// A description of the file that never holds a lock, and can only read: whoever asks about locks asks
@@ -76,6 +80,8 @@ impl Registry {
         Registry {
             folder: Folder::new(),
             map: OnceRef::new(),
+            refusals: OnceRef::new(),
+            more: OnceRef::new(),
             owner: AtomicU32::new(0),
             asking_fd: AtomicI32::new(0),
             has_left: AtomicBool::new(false),
@@ -105,6 +111,42 @@ impl Registry {
     #[inline]
     pub(crate) fn mapped(&self) -> Option<&'static RegistryMap> {
         self.map.get()
+    }
+
+    /// Sockets without a row; `None` where the registry is not mapped, or there is no memory for more of it.
+    pub(crate) fn refusals(&self) -> Option<&'static RefusalMap> {
+        self.refusals.get().or_else(|| self.map_part(&self.refusals))
+    }
+
+    /// Connections beyond the first; `None` as above.
+    #[inline]
+    pub(crate) fn more(&self) -> Option<&'static More> {
+        self.more.get().or_else(|| self.map_part(&self.more))
+    }
+
+    /// Maps a part of the file behind the first one. (Without a descriptor: after chroot it has no name.)
+    #[cold]
+    fn map_part<P: Part + Sync>(&self, part: &OnceRef<P>) -> Option<&'static P> {
+        // (Counted, whatever it says: whoever calls has asked, or looks at what does not leave.)
+        let _using = Using(self);
+        self.begin_use();
+        let first = self.map.get().filter(|_| !os::confined::is_confined())?;
+        let mapped = P::over(mem::map_part(first.words(), P::AT, P::LEN).ok()?)?;
+        if !core::ptr::eq(part.set(mapped), mapped) {
+            // (Another thread was faster. Nobody has seen this one.)
+            let _ = mem::retire(mapped.words());
+        }
+        sync::fence(Ordering::SeqCst);
+        if !self.map.get().is_some_and(|map| core::ptr::eq(map, first)) {
+            self.let_go_of(part);
+        }
+        part.get()
+    }
+
+    fn let_go_of<P: Part + Sync>(&self, part: &OnceRef<P>) {
+        if let Some(mapped) = part.take() {
+            let _ = mem::retire(mapped.words());
+        }
     }
 
     /// Whether this process has given a registry up, and has none now.
@@ -206,7 +248,7 @@ impl Registry {
         };
         match file::room(folder) {
             Err(_) => Reason::NOSMCDDEV,
-            Ok(room) if room < RegistryMap::LEN as u64 => Reason::MEM,
+            Ok(room) if room < FILE_LEN as u64 => Reason::MEM,
             Ok(_) if !file::may_write(folder) => Reason::NOSMCDDEV,
             Ok(_) => Reason::PEERNOSMC,
         }
@@ -265,11 +307,14 @@ impl Registry {
     /// row.
     pub(crate) fn leave(&self, give_up: impl FnOnce()) {
         let Some(map) = self.map.take() else { return };
+        sync::fence(Ordering::SeqCst);
         self.has_left.store(true, Ordering::Relaxed);
         give_up();
         let asking = self.asking_fd.swap(0, Ordering::AcqRel) - 1;
         let identity = fd::identity(asking);
         let _ = mem::retire(map.words());
+        self.let_go_of(&self.refusals);
+        self.let_go_of(&self.more);
         if identity.is_ok() {
             fd::close_internal(|fd| fd::identity(fd) == identity);
         }
@@ -289,19 +334,15 @@ fn is_registry(file: i32) -> bool {
     if mem::file_len(file).is_ok_and(|len| len < HEAD as u64) {
         return false;
     }
-    let Ok(words) = mem::map_shared(file, HEAD) else {
-        return false;
-    };
-    let is_one = words.first().is_some_and(|word| word.load(Acquire) == MAGIC);
-    let _ = mem::retire(words);
-    is_one
+    mem::look(file, HEAD, |words| words.first().is_some_and(|word| word.load(Acquire) == MAGIC))
+        .unwrap_or(false)
 }
 
 fn check_and_map(file: i32) -> Result<&'static RegistryMap, Reason> {
-    if mem::file_len(file).map_err(|_| Reason::CNFERR)? < RegistryMap::LEN as u64 {
+    if mem::file_len(file).map_err(|_| Reason::CNFERR)? < FILE_LEN as u64 {
         return Err(Reason::VERSMISMAT);
     }
-    let words = mem::map_shared(file, RegistryMap::LEN.next_multiple_of(8)).map_err(|_| Reason::MEM)?;
+    let words = mem::map_shared(file, RegistryMap::LEN).map_err(|_| Reason::MEM)?;
     let map = RegistryMap::over(words).ok_or(Reason::MEM)?;
     if map.magic.load(Acquire) != MAGIC || map.version.load(Relaxed) != VERSION {
         let _ = mem::retire(words);

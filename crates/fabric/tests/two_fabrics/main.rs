@@ -3,6 +3,7 @@
 //! another way than the local tier does, since the same steps are taken over that and over one that shares
 //! nothing with it (`twin`).
 
+mod rows;
 mod twin;
 
 use fabric::door::{Directory, Letter, Life, Rendezvous, Tier};
@@ -208,8 +209,8 @@ impl<T: Tier + Rung> Pair<T> {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("two-fabrics-{}", std::process::id()));
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("two-fabrics-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).expect("a new folder");
         Scratch(path)
     }
@@ -223,7 +224,7 @@ impl Drop for Scratch {
 
 #[test]
 fn two_processes_worth_of_the_local_tier_exchange_bytes() {
-    let folder = Scratch::new();
+    let folder = Scratch::new("bytes");
     let pair = Pair::new(Local::new);
     for fabric in [pair.client, pair.server] {
         fabric.set(b"SMC_REGISTRY_DIR", folder.0.as_os_str().as_encoded_bytes());

@@ -16,7 +16,7 @@ use os::mem::Shared;
 use os::net::Endpoint;
 use shm::ClosedBy;
 use shm::layout::MAIL_LEN;
-use shm::registry::RegistryMap;
+use shm::registry::{More, Part as _, RefusalMap, RegistryMap};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard};
@@ -49,7 +49,7 @@ fn lock<V>(shared: &Mutex<V>) -> MutexGuard<'_, V> {
 
 impl Machine {
     pub(crate) fn new() -> &'static Machine {
-        let words = os::mem::map_private(RegistryMap::LEN.next_multiple_of(8)).expect("memory");
+        let words = os::mem::map_private(RegistryMap::LEN).expect("memory");
         Box::leak(Box::new(Machine {
             map: RegistryMap::over(words).expect("it is long enough"),
             is_made: AtomicBool::new(false),
@@ -88,6 +88,14 @@ pub(crate) struct Twin {
 impl Directory for Twin {
     fn mapped(&self) -> Option<&'static RegistryMap> {
         self.has_mapped.load(Acquire).then_some(self.machine.map)
+    }
+
+    fn refusals(&self) -> Option<&'static RefusalMap> {
+        None
+    }
+
+    fn more(&self) -> Option<&'static More> {
+        None
     }
 
     fn existing(&self) -> Result<&'static RegistryMap, Reason> {

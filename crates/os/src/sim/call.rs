@@ -150,6 +150,12 @@ pub enum Call<'a> {
         len: usize,
         fd: Option<i32>,
     },
+    /// What lies at `from` was mapped once more, and what follows it in the file.
+    MappedAgain {
+        from: usize,
+        at: usize,
+        len: usize,
+    },
     /// What was mapped there is no more.
     Unmapped {
         at: usize,

@@ -113,6 +113,13 @@ unsafe fn memory(kernel: &dyn Kernel, number: u32, args: [usize; 6]) -> Option<c
                 let _ = kernel.call(Call::Mapped { at: *at, len, fd });
             })
         }
+        nr::__NR_mremap if len == 0 => {
+            // SAFETY: by the caller's word.
+            let mapped = crate::check(unsafe { real6(number, args) });
+            mapped.inspect(|new| {
+                let _ = kernel.call(Call::MappedAgain { from: at, at: *new, len: args[2] });
+            })
+        }
         nr::__NR_munmap => {
             let _ = kernel.call(Call::Unmapped { at, len });
             // SAFETY: by the caller's word.

@@ -21,6 +21,16 @@ impl World {
         Ok(0)
     }
 
+    /// What is shared at `from` shows at another place, too.
+    pub(crate) fn mapped_again(&mut self, pid: Pid, from: usize, (at, len): (usize, usize)) -> Result<usize> {
+        let old = self.process(pid).maps.iter().find(|map| (map.at..map.at + map.len).contains(&from));
+        let old = *old.ok_or(Errno::EFAULT)?;
+        let offset = old.offset + (from - old.at);
+        self.unmapped(pid, at, len);
+        self.process_mut(pid).maps.push(Mapping { at, len: len.next_multiple_of(4096), offset, ..old });
+        Ok(0)
+    }
+
     /// What is left of ranges that lie there in part stays.
     pub(crate) fn unmapped(&mut self, pid: Pid, at: usize, len: usize) {
         let end = at + len.next_multiple_of(4096);

@@ -518,6 +518,7 @@ impl World {
             Call::Resize { fd, len } => self.resize(pid, fd, len),
             Call::Backing(fd) => self.backing(pid, fd),
             Call::Mapped { at, len, fd } => self.mapped(pid, (at, len), fd),
+            Call::MappedAgain { from, at, len } => self.mapped_again(pid, from, (at, len)),
             Call::Unmapped { at, len } => {
                 self.unmapped(pid, at, len);
                 Ok(0)

@@ -11,6 +11,7 @@
 //! sleep, are armed.
 
 mod ctl;
+mod ends;
 mod lazy;
 mod wait;
 

@@ -4,6 +4,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::epoll::ctl::meant;
+use crate::epoll::ends::{hear_of_end, hear_tcp};
 use crate::held::{Held, hold, hold_index, hold_seen};
 use crate::here::Part as _;
 use crate::interest::events::{READ_SIDE, WRITE_SIDE};
@@ -14,9 +15,9 @@ use crate::records::{self, fire, reload};
 use crate::table::{self, Entry};
 use crate::wait::{Patience, hand_over, spin_on_set};
 use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, resting, settle, sleepers, watch};
+use os::Errno;
 use os::epoll::{Event, bits};
 use os::time::Cycles;
-use os::{Errno, net};
 use shm::interest::Seen;
 use shm::slab::Index;
 use sync::Ordering as Shared;
@@ -102,6 +103,8 @@ struct Answer<'a> {
 struct Notes {
     /// What turned out to have nothing to tell and is silent now: the next look finds less.
     hushed: u32,
+    /// A doorbell was among what the kernel told since this was last cleared.
+    has_rung: bool,
     /// A member went back to TCP and was told of: the kernel may tell of it in the same answer.
     has_gone: bool,
 }
@@ -373,6 +376,7 @@ fn sleep(
             (left, slice) => left.or(slice),
         };
         hand_over();
+        answer.notes.has_rung = false;
         answer.asleep = 1;
         let asked = answer.ask(index, set, |events| match is_there {
             true => kernel.glance(events),
@@ -384,11 +388,16 @@ fn sleep(
             Ok(was_rung) => !was_rung,
             Err(errno) => return Outcome::Fail(errno),
         };
+        let is_kernels = answer.kept > 0 && !is_there && !answer.notes.has_rung;
         if is_there || answer.kept == 0 {
             collect(set, answer);
         }
         if answer.kept > 0 {
-            crate::wait::learn(&set.spin, slept_from);
+            if is_kernels {
+                crate::wait::learn_of_another(&set.spin);
+            } else {
+                crate::wait::learn(&set.spin, slept_from);
+            }
             return leave(set, answer);
         }
         if left == Some(0) || (is_empty && !is_there && sliced == left && left.is_some()) {
@@ -584,6 +593,7 @@ impl Answer<'_> {
                     if told.source == Source::Tcp {
                         set.asked_kernel.store(0, Ordering::Relaxed);
                     }
+                    self.notes.has_rung |= told.source == Source::Bell;
                     set.promote(told.registration);
                     self.take(Told { raised, ..told });
                 }
@@ -703,6 +713,9 @@ fn level(conn: &Conn, end: Option<&End>, told: Told, events: u32) -> Option<u32>
         let level = raised & (events | bits::ERR | bits::HUP);
         return (conn.is(Phase::Fresh) && level != 0).then_some(level);
     };
+    if source != Source::Tcp && !conn.has(flag::TCP_ENDED) {
+        hear_of_end(conn, end, registration, events);
+    }
     let is_new = events & bits::ET == 0 || registration.take_edge(conn, end) || source == Source::Tcp;
     let mut level = ready::levels(conn, end, registration.fd());
     if conn.is(Phase::Intent) && !conn.has(flag::ESTABLISHED) {
@@ -752,20 +765,6 @@ fn hush(conn: &Conn, end: &End, registration: &Registration, asleep: u32) -> boo
     }
     let may_matter = are_others || set.is_none_or(Set::is_watched);
     !(may_matter && doorbell::rearm_drained(conn, end))
-}
-
-fn hear_tcp(conn: &Conn, fd: i32, raised: u32, events: u32) {
-    let Some(end) = End::of(conn) else { return };
-    ready::note_reported(conn, &end, fd, end_of_stream(fd, raised, events));
-    if raised & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, &end, fd) {
-        ready::break_off(conn, &end, fd);
-    }
-}
-
-/// EPOLLIN from a TCP socket that carries no data means its end; from others it is taken as it is.
-fn end_of_stream(fd: i32, raised: u32, events: u32) -> u32 {
-    let is_bare_in = events & bits::EXCLUSIVE != 0 && raised & bits::IN != 0;
-    if is_bare_in && net::tcp_input(fd) == net::TcpInput::Ended { raised | bits::RDHUP } else { raised }
 }
 
 fn plain_now(fd: i32, events: u32, data: u64, notes: &mut Notes) -> Option<(u32, u64)> {

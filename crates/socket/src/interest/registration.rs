@@ -14,6 +14,8 @@ use shm::slab::{Index, LEAF, Slab};
 use sync::Ordering as Shared;
 use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+/// What bytes are an edge for.
+const INPUT: u32 = bits::IN | bits::RDNORM;
 const REGISTRATIONS: usize = 1 << 18;
 /// Marks the cookies; no user-space pointer has these upper bits.
 const MAGIC: u64 = 0x15C0 << 48;
@@ -153,6 +155,12 @@ impl Registration {
         self.is_fresh.store(1, Ordering::Release);
     }
 
+    /// Whether nothing has been told of an edge since the program asked. (Of a level that never ends.)
+    #[inline]
+    pub(crate) fn is_newly_asked(&self) -> bool {
+        self.is_fresh.load(Ordering::Relaxed) != 0
+    }
+
     #[inline]
     pub(crate) fn events(&self) -> u32 {
         self.interest.seen().events()
@@ -241,13 +249,13 @@ impl Registration {
     /// EPOLLET: whether something has come since the last report.
     pub(crate) fn has_edge(&self, conn: &Conn, end: &End) -> bool {
         let bytes = end.incoming.words().producer.0.prod.load(Shared::Relaxed);
-        bytes != self.seen_bytes.load(Ordering::Relaxed)
+        (self.events() & INPUT != 0 && bytes != self.seen_bytes.load(Ordering::Relaxed))
             || (conn.stalls() != self.seen_stalls.load(Ordering::Relaxed) && ready::has_space(conn, end))
     }
 
     /// EPOLLET: the same, or the level itself is to be looked at.
     pub(crate) fn has_news(&self, conn: &Conn, end: &End) -> bool {
-        self.is_fresh.load(Ordering::Relaxed) != 0 || self.has_edge(conn, end)
+        self.is_newly_asked() || self.has_edge(conn, end)
     }
 
     /// EPOLLET: whether space is to be told of, and there is none yet: until it is, no sleep without having
@@ -258,8 +266,7 @@ impl Registration {
         seen.events() & bits::ET != 0
             && seen.events() & WRITE_SIDE != 0
             && !seen.is_fired()
-            && (self.is_fresh.load(Ordering::Relaxed) != 0
-                || conn.stalls() != self.seen_stalls.load(Ordering::Relaxed))
+            && (self.is_newly_asked() || conn.stalls() != self.seen_stalls.load(Ordering::Relaxed))
             && !ready::has_space(conn, end)
     }
 
@@ -268,7 +275,7 @@ impl Registration {
     pub(crate) fn take_edge(&self, conn: &Conn, end: &End) -> bool {
         let is_fresh = self.is_fresh.swap(0, Ordering::AcqRel) != 0;
         let bytes = end.incoming.words().producer.0.prod.load(Shared::Acquire);
-        let has_bytes = self.seen_bytes.swap(bytes, Ordering::AcqRel) != bytes;
+        let has_bytes = self.seen_bytes.swap(bytes, Ordering::AcqRel) != bytes && self.events() & INPUT != 0;
         let stalls = conn.stalls();
         if is_fresh {
             // The kernel's look at a socket without space asks for the edge, as a send would. (And what an

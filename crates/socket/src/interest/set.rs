@@ -10,10 +10,12 @@ use crate::table::{self, Entry};
 use fabric::turn::Turn;
 use os::Errno;
 use os::epoll::bits;
-use shm::slab::{Index, LEAF as SLAB_LEAF, OnceRef, Slab};
+use shm::slab::{Index, OnceRef, Slab};
 use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 const SETS: usize = 1 << 14;
+/// Sets whose memory comes at once: 4 KiB each, and few programs have more than some.
+const AT_ONCE: usize = 8;
 const LEAF: usize = 512;
 const LEAVES: usize = 512;
 /// So many sleeps without a report, and a member is left to the kernel.
@@ -21,7 +23,7 @@ const OLD_AGE: u32 = 8;
 
 /// The sets of a process.
 pub(crate) struct Sets {
-    table: Slab<Set, { SETS / SLAB_LEAF }>,
+    table: Slab<Set, { SETS / AT_ONCE }, AT_ONCE>,
     /// Taken to make one.
     making: Turn,
 }
@@ -32,7 +34,7 @@ impl Sets {
     }
 }
 
-fn sets() -> &'static Slab<Set, { SETS / SLAB_LEAF }> {
+fn sets() -> &'static Slab<Set, { SETS / AT_ONCE }, AT_ONCE> {
     &Sets::here().table
 }
 

@@ -42,6 +42,13 @@ impl Window {
         }
     }
 
+    /// What came is nothing that looks would have found: however short the sleep was, the spin before it only
+    /// kept the core from whoever made it. (A thread that moves messages between connections and the threads
+    /// of its own process: ZeroMQ's.) Down to none.
+    pub(crate) fn shrink(&self) {
+        self.set(self.rounds() / 2);
+    }
+
     /// KVM's halt-polling rule: a short sleep, which a longer spin would have saved, grows the window; a long
     /// one shrinks it.
     pub(crate) fn learn<R: Rules>(&self, slept: Cycles, most: u32) {

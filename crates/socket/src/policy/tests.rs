@@ -135,6 +135,18 @@ fn short_sleeps_grow_the_window_and_long_ones_shrink_it() {
 }
 
 #[test]
+fn what_no_look_would_have_found_makes_a_set_sleep_at_once() {
+    let lone = Lone::new();
+    let window = Window::new(MOST);
+    (0..5).for_each(|_| window.shrink());
+    let mut waiter = Waiter::on_set(&window, &lone.habits, MOST);
+    let steps = lone.steps(&mut waiter, |lone| lone.yields(SHORT_YIELD, || {}));
+    assert_eq!(steps, [Step::Look, Step::Sleep]);
+    window.learn::<Measured>(Cycles::from_us(20), MOST);
+    assert_eq!(window.rounds(), 2);
+}
+
+#[test]
 fn a_spin_that_barely_paid_grows_the_window_and_one_that_paid_at_once_does_not() {
     for (yields, expected) in [(0, 4), (1, 4), (2, 8), (3, 8)] {
         let lone = Lone::new();

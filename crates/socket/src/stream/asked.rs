@@ -94,6 +94,16 @@ pub fn note_peek_offset(fd: i32) {
     }
 }
 
+/// SO_PEEK_OFF, where it is set on a shared connection: a look for another purpose than the program's begins
+/// at the first byte, and leaves it as it is.
+pub fn peek_offset(fd: i32) -> Option<usize> {
+    let conn = hold(fd)?;
+    let end = End::of(&conn)?;
+    let is_set =
+        conn.has(flag::PEEK_OFFSET) || end.mine().low_water.load(Shared::Relaxed) & PEEKS_FROM_OFFSET != 0;
+    if is_set { net::peek_offset(fd) } else { None }
+}
+
 /// SO_SNDBUF or SO_RCVBUF was set.
 pub fn note_buffers(fd: i32) {
     crate::options::note_buffers_are_used();

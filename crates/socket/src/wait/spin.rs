@@ -73,6 +73,11 @@ pub(crate) fn learn(window: &Window, from: Cycles) {
     window.learn::<Measured>(Cycles::now().since(from), fabric().config.spin());
 }
 
+/// A sleep ended with what only the kernel tells (another thread of the program, a new client).
+pub(crate) fn learn_of_another(window: &Window) {
+    window.shrink();
+}
+
 /// Whether the last yield found nobody else who wanted the core.
 #[inline]
 pub(crate) fn has_core_alone() -> bool {

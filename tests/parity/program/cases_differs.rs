@@ -1,0 +1,293 @@
+//! What differs from TCP: of each line of LIMITATIONS that tells of a call, a case that shows it. Invariant:
+//! with both ends enabled a transcript is TCP's but for the lines of `tests/parity/differs.txt`; who makes
+//! one of these cases equal takes it out there, and the line out of LIMITATIONS.
+
+use crate::cases_early::read_by_plain_program;
+use crate::cases_handler::interrupted;
+use crate::cases_operator::send_home;
+use crate::context::{Case, Cx, say, settle, until_queued, until_ready};
+use isthmus_tests::sys::{self, Denied, Fd, InHandler, ep_add, ep_show, ep_wait, poll1, show};
+use libc::{EPOLLET, EPOLLIN, IPPROTO_TCP, POLLIN, SIGUSR1, SOL_SOCKET};
+use std::time::Duration;
+
+const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case("differs.select_of_many", select_of_many),
+    case("differs.signal_names_a_doorbell", signal_names_a_doorbell),
+    case("differs.held_for_several_waiters", held_for_several_waiters),
+    case("differs.times_asked_for_late", times_asked_for_late),
+    case("differs.options_that_come_too_late", options_too_late),
+    case("differs.filter_drops_nothing", filter_drops_nothing),
+    case("differs.pace_is_not_kept", pace_is_not_kept),
+    case("differs.deferred_accept_comes_at_once", deferred_accept),
+    case("differs.nothing_asked_of_a_killed_peer", nothing_asked),
+    case("differs.reset_is_told_to_each", reset_is_told_to_each),
+    case("differs.set_that_its_maker_adds_to_late", set_that_its_maker_adds_to_late),
+    case("differs.edge_around_a_level", edge_around_a_level),
+    case("differs.set_closed_under_a_sleeper", set_closed_under_a_sleeper),
+    case("differs.handler_replaces_what_is_read", handler_replaces),
+    case("differs.early_signal_beside_another_handler", early_signal),
+    case("differs.handed_to_a_plain_program", handed_to_a_plain_program),
+    case("differs.killed_after_going_home", killed_after_going_home),
+    case("differs.unread_behind_a_filter", unread_behind_a_filter),
+    case("differs.unread_of_who_forked_before_a_look", unread_of_who_forked),
+];
+
+fn select_of_many(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    cx.peer("send 0 abc");
+    until_queued(fd, 3);
+    for names in [1000, 1100] {
+        say!("{names}: {}", show(sys::select_wide(fd, names, 50)));
+    }
+}
+
+fn signal_names_a_doorbell(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch_with_descriptor(SIGUSR1);
+    sys::fcntl(fd, libc::F_SETOWN, std::process::id() as i32).expect("owner");
+    sys::fcntl(fd, sys::F_SETSIG, SIGUSR1).expect("signal");
+    sys::fcntl(fd, libc::F_SETFL, libc::O_ASYNC).expect("async");
+    cx.peer("send 0 abc");
+    crate::context::until("signal", || sys::signalled_descriptor() >= 0);
+    say!("the signal names the socket: {}", sys::signalled_descriptor() == fd);
+}
+
+/// Two threads wait, either of whom may be gone when the bytes are due.
+fn held_for_several_waiters(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let waiters: Vec<_> = (0..2).map(|_| std::thread::spawn(move || poll1(fd, POLLIN, 140))).collect();
+    settle();
+    cx.peer("more 0 abc");
+    let woken = waiters.into_iter().map(|waiter| waiter.join().expect("waiter")).any(|events| events != "-");
+    say!("seen within 100 ms: {woken}");
+}
+
+fn times_asked_for_late(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    say!("option -> {}", show(sys::setopt(fd, SOL_SOCKET, libc::SO_TIMESTAMP, 1)));
+    // (The kernel begins to stamp a moment after it was asked: net_enable_timestamp defers.)
+    let is_stamped = (0..30).any(|pause| {
+        std::thread::sleep(Duration::from_millis(pause));
+        cx.ask("send 0 abcd");
+        !sys::recvmsg_left(fd, 4, 64, 0).ends_with("control []")
+    });
+    say!("stamped: {is_stamped}");
+}
+
+fn options_too_late(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let refused = |name, value: &[u8]| {
+        sys::setopt_bytes(fd, IPPROTO_TCP, name, value) == Err(sys::Errno(libc::EOPNOTSUPP))
+    };
+    say!("kTLS not supported: {}", refused(libc::TCP_ULP, b"tls"));
+    say!("repair not supported: {}", refused(libc::TCP_REPAIR, &1i32.to_ne_bytes()));
+    say!("MD5 not supported: {}", refused(libc::TCP_MD5SIG, &[0; 216]));
+    say!("fast open not supported: {}", refused(libc::TCP_FASTOPEN_CONNECT, &1i32.to_ne_bytes()));
+}
+
+fn filter_drops_nothing(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let filter = sys::drop_all_that_comes(fd);
+    if filter == Err(sys::Errno(libc::EPERM)) {
+        // (Some kernels let nobody but root have one.)
+        return say!("not here: {}", show(filter));
+    }
+    say!("filter -> {}", show(filter));
+    cx.peer("send 0 abc");
+    say!("poll {}", poll1(fd, POLLIN, 300));
+}
+
+fn pace_is_not_kept(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    say!("pace -> {}", show(sys::setopt(fd, SOL_SOCKET, libc::SO_MAX_PACING_RATE, 20_000)));
+    say!("write -> {}", show(sys::write(fd, &[7; 240_000])));
+    cx.ask("poll 0 1 3000");
+    settle();
+    let queued: usize = cx.ask("queued 0").parse().expect("a number");
+    say!("all there at once: {}", queued == 240_000);
+}
+
+/// By whoever has the library and listens.
+fn deferred_accept(cx: &mut Cx) {
+    let l = sys::tcp_listener(0);
+    say!("option -> {}", show(sys::setopt(l, IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 5)));
+    sys::bind(l, 0).and_then(|_| sys::listen(l, 16)).expect("listen");
+    let port = sys::port_of(l);
+    cx.ask(&format!("connect 0 {port}"));
+    say!("without data {}", poll1(l, POLLIN, 300));
+    cx.peer("send 0 abc");
+    say!("with data {}", poll1(l, POLLIN, 3000));
+}
+
+fn nothing_asked(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let child = sys::fork(|| {
+        std::thread::sleep(Duration::from_secs(20));
+        0
+    });
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, fd, 0, 1)));
+    say!("write -> {}", show(sys::write(fd, b"unread")));
+    cx.end_by("die");
+    say!("set {}", ep_show(ep, 1200));
+    sys::kill(child, libc::SIGKILL).expect("kill");
+    sys::wait(child);
+}
+
+fn reset_is_told_to_each(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    let child = sys::fork(|| {
+        let _ = sys::read(r, &mut [0; 1]);
+        u8::from(sys::read(p.fd, &mut [0; 9]) == Err(sys::Errno(libc::ECONNRESET)))
+    });
+    say!("write -> {}", show(sys::write(p.fd, b"unread")));
+    cx.ask("poll 0 1 3000");
+    cx.end_by("die");
+    until_ready(p.fd, libc::POLLHUP);
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    sys::write(w, b"x").expect("pipe");
+    say!("told to the child as well: {}", sys::wait(child) == "exit 1");
+}
+
+/// The child has not waited yet, and the connection is not touched again.
+fn set_that_its_maker_adds_to_late(cx: &mut Cx) {
+    let p = cx.warm();
+    let (ep, (r, w)) = (sys::epoll(), sys::pipe(0));
+    let child = sys::fork(|| {
+        let _ = sys::read(r, &mut [0; 1]);
+        u8::from(ep_wait(ep, 600).is_ok_and(|events| !events.is_empty()))
+    });
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    cx.peer("send 0 abc");
+    until_queued(p.fd, 3);
+    sys::write(w, b"x").expect("pipe");
+    say!("the child is told: {}", sys::wait(child) == "exit 1");
+    say!("and its maker {}", ep_show(ep, 3000));
+}
+
+fn edge_around_a_level(cx: &mut Cx) {
+    let p = cx.warm();
+    let (inner, outer) = (sys::epoll(), sys::epoll());
+    say!("add -> {}", show(ep_add(inner, p.fd, EPOLLIN, 1)));
+    say!("nest -> {}", show(ep_add(outer, inner, EPOLLIN | EPOLLET, 2)));
+    cx.peer("send 0 a");
+    say!("first {}", ep_show(outer, 3000));
+    say!("none {}", ep_show(outer, 20));
+    cx.peer("send 0 b");
+    say!("second, unread {}", ep_show(outer, 100));
+    say!("inner {}", ep_show(inner, 3000));
+    say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+    say!("inner {}", ep_show(inner, 20));
+    cx.peer("send 0 c");
+    say!("third {}", ep_show(outer, 3000));
+}
+
+/// Who sleeps on a set has it, whatever becomes of its number; and a set that gets the number is another one.
+fn set_closed_under_a_sleeper(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    let sleeper = std::thread::spawn(move || ep_show(ep, 1500));
+    settle();
+    say!("close -> {}", show(sys::close(ep)));
+    let other = sys::epoll();
+    say!("the same number {}", other == ep);
+    settle();
+    cx.peer("send 0 x");
+    say!("the sleeper {}", sleeper.join().expect("sleeper"));
+    say!("the new one {}", ep_show(other, 20));
+    say!("add -> {}", show(ep_add(other, p.fd, EPOLLIN, 2)));
+    say!("the new one {}", ep_show(other, 3000));
+}
+
+/// A call that is restarted looks its number up again.
+fn handler_replaces(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    sys::write(w, b"xyz").expect("pipe");
+    let replace = InHandler::Replace(r);
+    let (read, handled) = interrupted(p.fd, true, replace, || sys::read(p.fd, &mut [0; 9]));
+    say!("in the handler {handled:?}, then {}", show(read));
+    cx.peer("drain 0");
+}
+
+/// A signal in the first moments of a call, whose handler has SA_RESTART while another one has not. (Of
+/// several tries, since a machine that is busy may let a call sleep before it.)
+fn early_signal(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch(libc::SIGUSR2, false);
+    let mut is_interrupted = false;
+    for _ in 0..10 {
+        sys::catch(SIGUSR1, true);
+        let target = sys::this_thread();
+        let read = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                sys::block(SIGUSR1, true);
+                std::thread::sleep(Duration::from_millis(15));
+                sys::signal_thread(target, SIGUSR1);
+            });
+            cx.ask("later 150 send 0 abc");
+            sys::read(fd, &mut [0; 9])
+        });
+        if read.is_err() {
+            is_interrupted = true;
+            sys::read(fd, &mut [0; 9]).expect("what comes later");
+        }
+    }
+    say!("interrupted: {is_interrupted}");
+}
+
+fn handed_to_a_plain_program(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.peer("send 0 abc");
+    until_queued(p.fd, 3);
+    say!("it reads {}", read_by_plain_program(p.fd, 3));
+}
+
+fn killed_after_going_home(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    say!("write -> {}", show(sys::write(fd, b"unread")));
+    cx.ask("poll 0 1 3000");
+    send_home(std::process::id() as i32);
+    cx.end_by("die");
+    until_ready(fd, libc::POLLRDHUP);
+    say!("read -> {}", show(sys::read(fd, &mut [0; 9])));
+}
+
+/// Behind a filter that refuses what nobody here calls.
+fn confine() {
+    sys::deny(&[Denied::Call(libc::SYS_swapoff)]).expect("seccomp");
+}
+
+fn unread_behind_a_filter(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    confine();
+    cx.peer("send 0 ignored");
+    until_queued(fd, 7);
+    say!("close -> {}", show(sys::close(fd)));
+    cx.ask("poll 0 8193 3000");
+    cx.peer("recv 0 9");
+}
+
+/// Its first look comes when a child has a copy; the child is gone when it closes.
+fn unread_of_who_forked(cx: &mut Cx) {
+    let (l, port) = cx.listen();
+    cx.ask(&format!("connect 0 {port}"));
+    let fd = sys::accept(l).expect("accept") as Fd;
+    let (r, w) = sys::pipe(0);
+    let child = sys::fork(|| u8::from(sys::read(r, &mut [0; 1]) != Ok(1)));
+    say!("write -> {}", show(sys::write(fd, b"hello")));
+    cx.peer("recv 0 9");
+    cx.peer("send 0 ignored");
+    until_queued(fd, 7);
+    sys::write(w, b"x").expect("pipe");
+    say!("child {}", sys::wait(child));
+    say!("close -> {}", show(sys::close(fd)));
+    settle();
+    cx.peer("recv 0 9");
+}
