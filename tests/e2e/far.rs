@@ -103,6 +103,12 @@ impl Field {
         marks
     }
 
+    /// kill -9, and another one with another policy.
+    pub(crate) fn restart_daemon(&mut self, policy: &'static str) {
+        (self.daemon, self.policy) = (None, policy);
+        assert!(self.start_daemon(), "it marks connections again");
+    }
+
     /// Two namespaces with the same addresses as any other two, joined by a bridge in the server's. Whether
     /// the kernel has what that takes.
     fn add_pair(&mut self, name: &str) -> bool {

@@ -4,49 +4,20 @@
 //!
 //! What the script adds is an image (a Python, out of this host's), and where things are.
 
+use crate::containers::{Groups, Image, blocks, cgroup};
 use crate::far::{Field, does, must};
-use crate::support::{LIMIT, programs, script};
+use crate::support::{LIMIT, programs};
 use isthmus_tests::{Running, within};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/containers.md");
+/// The containers; they end with the value.
+struct Shop<'a>(&'a Image);
 
-/// The blocks of a language, one after the other.
-fn blocks(language: &str) -> String {
-    let text = std::fs::read_to_string(GUIDE).expect("the guide");
-    let blocks = text.split("```").skip(1).step_by(2);
-    blocks.filter_map(|block| block.strip_prefix(&format!("{language}\n"))).collect()
-}
-
-/// A folder with an image's root; what is mounted there goes with the value, and what the containers were.
-struct Image {
-    root: PathBuf,
-    cgroup: String,
-}
-
-impl Image {
-    fn new(at: PathBuf, cgroup: &str) -> Image {
-        std::fs::create_dir_all(at.join("usr")).expect("a folder");
-        for name in ["bin", "lib", "lib64"].iter().filter(|name| Path::new("/").join(name).is_symlink()) {
-            std::os::unix::fs::symlink(Path::new("usr").join(name), at.join(name)).expect("a link");
-        }
-        std::fs::copy(script("ends.py"), at.join("ends.py")).expect("copied");
-        must(&format!("mount --bind /usr {0}/usr && mount -o remount,bind,ro {0}/usr", at.display()));
-        Image { root: at, cgroup: cgroup.into() }
-    }
-}
-
-impl Drop for Image {
+impl Drop for Shop<'_> {
     fn drop(&mut self) {
-        let _ = std::fs::write(self.root.join("stop"), "");
+        let _ = std::fs::write(self.0.root.join("stop"), "");
         does("runc delete --force shop-server; runc delete --force shop-client");
-        does(&format!("umount {}/usr", self.root.display()));
-        // (Of version 1, where that is mounted, runc leaves what is above the container's own.)
-        let own = &self.cgroup;
-        does(&format!(
-            "for group in /sys/fs/cgroup/*{own}; do rmdir $group/server $group/client $group; done"
-        ));
     }
 }
 
@@ -60,9 +31,10 @@ fn the_guide_to_containers_is_followed_word_for_word() {
     let checked = field.scratch.file("checked.toml", blocks("toml"));
     let ismd = field.dist.tool("ismd");
     must(&format!("{} --check {}", ismd.display(), checked.display()));
-    let own = field.cgroup.strip_prefix(field.cgroup.parent().expect("a root")).expect("below it");
-    let cgroup = Path::new("/").join(own).display().to_string();
-    let image = Image::new(field.at("image"), &cgroup);
+    let cgroup = cgroup(&field);
+    let _groups = Groups(cgroup.clone());
+    let image = Image::with_glibc(field.at("image"));
+    let _shop = Shop(&image);
     let netns = field.scratch.dir("netns");
     for (name, namespace) in ["server", "client"].iter().zip(&field.namespaces) {
         std::os::unix::fs::symlink(Path::new("/run/netns").join(namespace), netns.join(name))

@@ -4,7 +4,9 @@
 // No program stands at setsockopt or getsockopt, so that nobody else's calls cost more. Each process that takes part
 // has a table of its own, which it has mapped and which is found here by its process id: there it says what it
 // wants with a socket, by the socket's cookie, and there it is told what came of it. Who it is stands in `clients`,
-// which only the daemon writes: nothing that a process says of itself is believed.
+// which only the daemon writes: nothing that a process says of itself is believed. Nor is it asked whether two may
+// talk: the daemon writes what the policy says (`rules`, `rights`), and here it is decided for each connection, by who
+// the ends are and by the addresses that the server's socket has.
 //
 // The layout of an entry is crates/fabric/src/host/marks.rs's; a change of any layout takes another folder of pins.
 #include <linux/bpf.h>
@@ -13,12 +15,14 @@
 static void *(*map_lookup)(void *map, const void *key) = (void *)1;
 static long (*map_update)(void *map, const void *key, const void *value, __u64 flags) = (void *)2;
 static long (*map_delete)(void *map, const void *key) = (void *)3;
+static __u64 (*time_now)(void) = (void *)5;
 static __u32 (*prandom)(void) = (void *)7;
 static __u64 (*current_pid_tgid)(void) = (void *)14;
 static __u64 (*socket_cookie)(void *ctx) = (void *)46;
 static long (*set_option)(void *ctx, int level, int name, void *value, int len) = (void *)49;
 static long (*set_flags)(struct bpf_sock_ops *ctx, int flags) = (void *)59;
 static void *(*storage_of)(void *map, void *sk, void *value, __u64 flags) = (void *)107;
+static long (*put_event)(void *ring, void *event, __u64 len, __u64 flags) = (void *)130;
 static long (*load_option)(struct bpf_sock_ops *ctx, void *into, __u32 len, __u64 flags) = (void *)142;
 static long (*store_option)(struct bpf_sock_ops *ctx, const void *from, __u32 len, __u64 flags) = (void *)143;
 static long (*reserve_option)(struct bpf_sock_ops *ctx, __u32 len, __u64 flags) = (void *)144;
@@ -38,13 +42,22 @@ static long (*reserve_option)(struct bpf_sock_ops *ctx, __u32 len, __u64 flags) 
 #define SYN 0x02
 #define ACK 0x10
 #define CLOSED 7 /* of net/tcp_states.h */
+#define INET 2   /* AF_INET */
+#define RULES 128
+#define WORDS (RULES / 64)
+/* Reason codes of crates/wire/src/reason.rs. */
+#define NOSMCDDEV 0x03030001
+#define PEERNOSMC 0x03010000
+#define MAX_DMB 0x030d0000
+#define SYNCERR 0x04000000
+#define PEERDECL 0x05000000
 
-enum { ASKED_CONNECT = 1, ASKED_LISTEN = 2, NO = 3, YES = 4 };
+enum { ASKED_CONNECT = 1, ASKED_LISTEN = 2, NO = 3, YES = 4, REFUSED = 5 };
 
 struct entry { /* of a process's table */
 	__u64 cookie; /* 0: free */
 	__u32 state;
-	__u32 peer; /* the client's number, for a server */
+	__u32 peer; /* the client's number, for a server; why it is refused */
 	__u64 intent[4]; /* the process's own, or its peer's */
 	__u64 unused[2];
 };
@@ -56,6 +69,32 @@ struct mark { /* of a token */
 struct kept { /* of a socket */
 	__u64 token;
 	__u32 tgid, is_active;
+};
+/* crates/ismd/src/rights.rs writes these. Addresses are of version 6, or mapped; in network byte order. */
+struct place {
+	__u32 address[4], mask[4];
+	__u16 low, high; /* ports */
+};
+struct rule {
+	struct place client, server;
+	__u32 is_allowed;
+};
+struct part { /* by one policy: rules whose client, whose server the process is */
+	__u64 project; /* 0: none */
+	__u64 client[WORDS], server[WORDS];
+};
+struct rights { /* of a process */
+	__u32 uid, user_namespace, process_namespace, vchid;
+	struct part by[2];
+};
+/* What has happened, for who traces: crates/ismd/src/trace.rs reads it. */
+enum { OFFERED = 1, ANSWERED = 2, UNANSWERED = 3, TAKEN = 4, KEPT = 5 };
+struct event {
+	__u64 time, cookie; /* the client's socket's */
+	__u32 kind, reason, pid, peer;
+	__u32 own[4], other[4];
+	__u16 own_port, other_port;
+	__u32 unused;
 };
 struct option {
 	__u8 kind, len;
@@ -100,6 +139,44 @@ struct {
 	TYPE(value, struct kept);
 	UINT(pinning, 1);
 } sockets SEC(".maps");
+
+/* Two policies lie here: the one that counts, and room for the next one. */
+struct {
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(max_entries, 2 * RULES);
+	TYPE(key, __u32);
+	TYPE(value, struct rule);
+	UINT(pinning, 1);
+} rules SEC(".maps");
+struct {
+	UINT(type, BPF_MAP_TYPE_HASH);
+	UINT(max_entries, 8192);
+	TYPE(key, __u32);
+	TYPE(value, struct rights);
+	UINT(pinning, 1);
+} rights SEC(".maps");
+/* Bit 0: which of them. Bit 1: one was written at all. */
+struct {
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, __u32);
+	TYPE(value, __u32);
+	UINT(pinning, 1);
+} policy SEC(".maps");
+
+/* Not 0 while somebody traces. */
+struct {
+	UINT(type, BPF_MAP_TYPE_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, __u32);
+	TYPE(value, __u32);
+	UINT(pinning, 1);
+} tracing SEC(".maps");
+struct {
+	UINT(type, BPF_MAP_TYPE_RINGBUF);
+	UINT(max_entries, 1 << 18);
+	UINT(pinning, 1);
+} events SEC(".maps");
 
 ALWAYS struct entry *entry_at(void *table, __u64 at)
 {
@@ -147,6 +224,14 @@ ALWAYS void answer(struct entry *entry, __u32 state)
 		*(volatile __u32 *)&entry->state = state;
 }
 
+ALWAYS void refuse(struct entry *entry, __u32 reason)
+{
+	if (entry) {
+		*(volatile __u32 *)&entry->peer = reason;
+		answer(entry, REFUSED);
+	}
+}
+
 ALWAYS struct kept *kept_of(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock *sk = ctx->sk;
@@ -154,7 +239,7 @@ ALWAYS struct kept *kept_of(struct bpf_sock_ops *ctx)
 	return sk ? storage_of(&sockets, sk, 0, 0) : 0;
 }
 
-ALWAYS void on_connect(struct bpf_sock_ops *ctx)
+ALWAYS void on_connect(struct bpf_sock_ops *ctx, struct event *event)
 {
 	__u32 tgid = current_pid_tgid() >> 32;
 	__u32 *client = map_lookup(&clients, &tgid);
@@ -182,6 +267,9 @@ ALWAYS void on_connect(struct bpf_sock_ops *ctx)
 		answer(entry, NO);
 		return;
 	}
+	event->kind = OFFERED;
+	event->cookie = mark.cookie;
+	event->pid = tgid;
 	kept->token = token;
 	kept->tgid = tgid;
 	kept->is_active = 1;
@@ -262,7 +350,7 @@ ALWAYS void on_write(struct bpf_sock_ops *ctx)
 	store_option(ctx, &option, sizeof(option), 0);
 }
 
-ALWAYS void on_active(struct bpf_sock_ops *ctx)
+ALWAYS void on_active(struct bpf_sock_ops *ctx, struct event *event)
 {
 	struct kept *kept = kept_of(ctx);
 	struct option option = {};
@@ -281,16 +369,89 @@ ALWAYS void on_active(struct bpf_sock_ops *ctx)
 		*(volatile __u32 *)&mark->client_ok = 1;
 		state = YES;
 	}
-	answer(entry_of(kept->tgid, socket_cookie(ctx)), state);
+	event->kind = state == YES ? ANSWERED : UNANSWERED;
+	event->reason = state == YES ? 0 : PEERNOSMC;
+	event->cookie = socket_cookie(ctx);
+	event->pid = kept->tgid;
+	answer(entry_of(kept->tgid, event->cookie), state);
 }
 
-ALWAYS void on_passive(struct bpf_sock_ops *ctx)
+ALWAYS int is_at(const struct place *place, const __u32 *address, __u32 port)
+{
+	return port >= place->low && port <= place->high &&
+	       !(((address[0] & place->mask[0]) ^ place->address[0]) | ((address[1] & place->mask[1]) ^ place->address[1]) |
+		 ((address[2] & place->mask[2]) ^ place->address[2]) | ((address[3] & place->mask[3]) ^ place->address[3]));
+}
+
+/* The addresses of a connection as its server has them: its own first. */
+ALWAYS void see_addresses(struct bpf_sock_ops *ctx, __u32 *own, __u32 *peer)
+{
+	if (ctx->family == INET) {
+		own[0] = own[1] = peer[0] = peer[1] = 0;
+		own[2] = peer[2] = __builtin_bswap32(0xFFFF);
+		own[3] = ctx->local_ip4;
+		peer[3] = ctx->remote_ip4;
+		/* (Or this load and the other branch's become one, of an address that the verifier does not know.) */
+		__asm__ volatile("");
+		return;
+	}
+	own[0] = ctx->local_ip6[0];
+	own[1] = ctx->local_ip6[1];
+	own[2] = ctx->local_ip6[2];
+	own[3] = ctx->local_ip6[3];
+	peer[0] = ctx->remote_ip6[0];
+	peer[1] = ctx->remote_ip6[1];
+	peer[2] = ctx->remote_ip6[2];
+	peer[3] = ctx->remote_ip6[3];
+}
+
+/* Why these two may not share memory over this connection, or 0. The first rule that fits decides. */
+ALWAYS __u32 refusal(struct bpf_sock_ops *ctx, __u32 client, __u32 server)
+{
+	__u32 zero = 0, own[4], peer[4], index, half, *current = map_lookup(&policy, &zero);
+	__u32 own_port = ctx->local_port, peer_port = __builtin_bswap32(ctx->remote_port);
+	struct rights *from, *to;
+	struct part *has, *serves;
+	struct rule *rule;
+	__u64 both;
+
+	if (!current || !(*current & 2))
+		return 0;
+	half = *current & 1;
+	from = map_lookup(&rights, &client);
+	to = map_lookup(&rights, &server);
+	if (!from || !to)
+		return PEERDECL;
+	if (from->vchid != to->vchid)
+		return NOSMCDDEV;
+	has = half ? &from->by[1] : &from->by[0];
+	serves = half ? &to->by[1] : &to->by[0];
+	see_addresses(ctx, own, peer);
+#pragma unroll
+	for (int word = 0; word < WORDS; word++) {
+		both = has->client[word] & serves->server[word];
+		for (int bit = 0; bit < 64 && both; bit++, both >>= 1) {
+			if (!(both & 1))
+				continue;
+			index = half * RULES + word * 64 + bit;
+			rule = map_lookup(&rules, &index);
+			if (rule && is_at(&rule->server, own, own_port) && is_at(&rule->client, peer, peer_port))
+				return rule->is_allowed ? 0 : PEERDECL;
+		}
+	}
+	if (from->uid == to->uid && from->user_namespace == to->user_namespace &&
+	    from->process_namespace == to->process_namespace)
+		return 0;
+	return has->project && has->project == serves->project ? 0 : PEERDECL;
+}
+
+ALWAYS void on_passive(struct bpf_sock_ops *ctx, struct event *event)
 {
 	struct kept *kept = kept_of(ctx);
 	struct option option = {};
 	struct entry *entry;
 	struct mark *mark;
-	__u32 tgid;
+	__u32 tgid, reason;
 	__u64 token;
 
 	if (!kept)
@@ -305,14 +466,29 @@ ALWAYS void on_passive(struct bpf_sock_ops *ctx)
 		return;
 	token = option.token;
 	tgid = kept->tgid;
+	event->kind = KEPT;
+	event->reason = SYNCERR;
+	event->pid = tgid;
 	mark = map_lookup(&marks, &token);
 	if (!mark || !mark->client_ok || mark->c_nxt != ctx->rcv_nxt || mark->s_nxt != ctx->snd_una ||
 	    __sync_val_compare_and_swap(&mark->taken, 0, 1))
 		return;
+	event->cookie = mark->cookie;
+	event->peer = mark->tgid;
 	entry = map_lookup(&clients, &tgid) ? take_entry(tgid, socket_cookie(ctx)) : 0;
 	if (!entry) {
 		/* Nobody is there, or may be, to take it up: the client is not to wait. */
+		event->reason = MAX_DMB;
 		answer(entry_of(mark->tgid, mark->cookie), NO);
+		return;
+	}
+	set_flags(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
+	reason = refusal(ctx, mark->tgid, tgid);
+	if (reason) {
+		event->reason = reason;
+		/* Neither is told where the other's memory is, and both are told why. */
+		refuse(entry, reason);
+		refuse(entry_of(mark->tgid, mark->cookie), reason);
 		return;
 	}
 	entry->peer = mark->client;
@@ -320,8 +496,9 @@ ALWAYS void on_passive(struct bpf_sock_ops *ctx)
 	entry->intent[1] = mark->intent[1];
 	entry->intent[2] = mark->intent[2];
 	entry->intent[3] = mark->intent[3];
+	event->kind = TAKEN;
+	event->reason = 0;
 	answer(entry, YES);
-	set_flags(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
 }
 
 /* The socket is gone: so is what was said of it, whoever forgot to give it back. */
@@ -343,12 +520,27 @@ ALWAYS void on_closed(struct bpf_sock_ops *ctx)
 	}
 }
 
+ALWAYS void tell(struct bpf_sock_ops *ctx, struct event *event)
+{
+	__u32 zero = 0, *is_traced = map_lookup(&tracing, &zero);
+
+	if (!is_traced || !*is_traced)
+		return;
+	event->time = time_now();
+	see_addresses(ctx, event->own, event->other);
+	event->own_port = ctx->local_port;
+	event->other_port = __builtin_bswap32(ctx->remote_port);
+	put_event(&events, event, sizeof(*event), 0);
+}
+
 SEC("sockops")
 int isthmus_mark(struct bpf_sock_ops *ctx)
 {
+	struct event event = {};
+
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-		on_connect(ctx);
+		on_connect(ctx, &event);
 		break;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		on_listen(ctx);
@@ -360,16 +552,18 @@ int isthmus_mark(struct bpf_sock_ops *ctx)
 		on_write(ctx);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-		on_active(ctx);
+		on_active(ctx, &event);
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		on_passive(ctx);
+		on_passive(ctx, &event);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ctx->args[1] == CLOSED)
 			on_closed(ctx);
 		break;
 	}
+	if (event.kind)
+		tell(ctx, &event);
 	return 1;
 }
 

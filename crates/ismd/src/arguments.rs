@@ -2,6 +2,7 @@
 
 use clap::{Parser, ValueEnum};
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Where the policy lies unless it is said.
@@ -23,7 +24,19 @@ pub(crate) struct Arguments {
     /// The library that containers get; without this option ../lib/libsmc-preload.so, as this program sees it
     #[arg(long, value_name = "FILE", requires = "print_cdi")]
     pub(crate) library: Option<PathBuf>,
-    /// Where to listen, whatever the policy says
+    /// Show how connections come to share memory, or why they do not, as it happens: of the daemon that runs
+    #[arg(long, conflicts_with_all = ["check", "print_cdi"])]
+    pub(crate) trace: bool,
+    /// Only connections of this process, at either end
+    #[arg(long, value_name = "PID", requires = "trace", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: Option<u32>,
+    /// Only connections with this port at either end, as either end has it
+    #[arg(long, value_name = "PORT", requires = "trace", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
+    /// Only connections with this address at either end, as either end has it
+    #[arg(long, value_name = "ADDRESS", requires = "trace")]
+    pub(crate) address: Option<IpAddr>,
+    /// Where to listen (or, with --trace, to ask), whatever the policy says
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Where to answer scrapes, whatever the policy says; empty for nowhere
@@ -63,6 +76,8 @@ mod tests {
         Arguments::command().debug_assert();
         assert!(Arguments::try_parse_from(["ismd", "--check", "a", "-c", "b"]).is_err());
         assert!(Arguments::try_parse_from(["ismd", "--log-level", "loud"]).is_err());
+        assert!(Arguments::try_parse_from(["ismd", "--port", "7"]).is_err(), "of what?");
+        assert!(Arguments::try_parse_from(["ismd", "--trace", "--port", "0"]).is_err());
         let nowhere =
             Arguments::try_parse_from(["ismd", "--metrics", "", "--pins", ""]).expect("empty is nowhere");
         assert!(nowhere.metrics.is_some_and(|path| path.is_empty()));

@@ -5,10 +5,11 @@
 //! of a type that tests choose.
 
 use crate::fabrics::{Domain, Function as Owned, FunctionId, Functions};
-use crate::policy::Policy;
+use crate::policy::{Policy, Ruling};
 use crate::quota::{Accounts, Amount};
+use crate::rights::Rights;
 use crate::who::{User, Who};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use wire::Reason;
 use wire::host::{Function, Message};
 
@@ -59,7 +60,8 @@ pub(crate) struct Offer<D> {
     pub(crate) doorbells: BTreeMap<u32, D>,
     /// The domain that has it.
     bound_to: Option<Domain>,
-    claimants: BTreeSet<u32>,
+    /// Who has it, and by which ruling.
+    claimants: BTreeMap<u32, Ruling>,
 }
 
 /// What a client is told.
@@ -100,6 +102,11 @@ impl<D> Broker<D> {
     pub(crate) fn offerer(&self, client: u32, nonce: u64) -> Option<u32> {
         let owner = self.clients.get(&client)?;
         owner.offers.values().any(|offer| offer.nonce == nonce).then_some(owner.who.pid)
+    }
+
+    /// The process of a client; 0 if there is none.
+    pub(crate) fn pid_of(&self, client: u32) -> u32 {
+        self.clients.get(&client).map_or(0, |client| client.who.pid)
     }
 
     /// Another policy, from now on.
@@ -184,7 +191,7 @@ impl<D> Broker<D> {
         }
         self.accounts.take(&own.domain, Amount::segment(size), &self.policy)?;
         self.held += 1;
-        let (doorbells, claimants) = (BTreeMap::new(), BTreeSet::new());
+        let (doorbells, claimants) = (BTreeMap::new(), BTreeMap::new());
         own.offers.insert(number, Offer { size, nonce, memory, doorbells, bound_to: None, claimants });
         self.counts.offers += 1;
         Ok(Message::Done)
@@ -234,14 +241,15 @@ impl<D> Broker<D> {
             return Err(Reason::NOSMCDDEV);
         }
         let is_others = offer.bound_to.as_ref().is_some_and(|bound| *bound != domain);
-        if is_others || !self.policy.lets_talk(&own.who, &who, function.0) {
+        let ruling = self.policy.ruling(&own.who, &who, function.0);
+        if is_others || !ruling.is_possible() {
             return Err(Reason::PEERDECL);
         }
         self.counts.claims += 1;
         let own = self.clients.get_mut(&owner).ok_or(Reason::SYNCERR)?;
         let offer = own.offers.get_mut(&number).ok_or(Reason::SYNCERR)?;
         offer.bound_to.get_or_insert(domain);
-        offer.claimants.insert(client);
+        offer.claimants.insert(client, ruling);
         Ok(Answer::Memory(Message::Passed { size: offer.size }, &offer.memory))
     }
 
@@ -272,7 +280,7 @@ impl<D> Broker<D> {
         (owner, memory, number): (u32, u32, u32),
     ) -> Result<Answer<'_, D>, Reason> {
         let offer = self.clients.get(&owner).and_then(|own| own.offers.get(&memory));
-        let claimed = offer.filter(|offer| offer.claimants.contains(&client)).ok_or(Reason::SYNCERR)?;
+        let claimed = offer.filter(|offer| offer.claimants.contains_key(&client)).ok_or(Reason::SYNCERR)?;
         if !self.is_enabled(owner) || !self.is_enabled(client) {
             return Err(Reason::NOSMCDDEV);
         }
@@ -298,28 +306,50 @@ impl<D> Broker<D> {
         Some(offer)
     }
 
-    /// After a change: memory between two that may not share it any more. It is offered no more.
+    /// After a change: memory between two that may not share it any more, or not everywhere where they could.
+    /// It is offered no more.
     pub(crate) fn take_back(&mut self) -> Vec<Offer<D>> {
-        let places = |(client, own): (&u32, &Client<D>)| {
-            let numbers = own.offers.iter().filter(|(_, offer)| !self.may_stay(*client, own, offer));
-            numbers.map(|(number, _)| (*client, *number)).collect::<Vec<_>>()
-        };
-        let all: Vec<(u32, u32)> = self.clients.iter().flat_map(places).collect();
+        let (mut all, mut changed) = (vec![], vec![]);
+        for (client, own) in &self.clients {
+            for (number, offer) in &own.offers {
+                match self.may_stay(*client, own, offer) {
+                    Some(rulings) => changed.push((*client, *number, rulings)),
+                    None => all.push((*client, *number)),
+                }
+            }
+        }
+        for (client, number, rulings) in changed {
+            if let Some(offer) = self.clients.get_mut(&client).and_then(|own| own.offers.get_mut(&number)) {
+                offer.claimants.extend(rulings);
+            }
+        }
         all.into_iter().filter_map(|(client, number)| self.remove(client, number)).collect()
     }
 
-    /// (A claimant that has ended, or takes part no more, is not known; its domain is.)
-    fn may_stay(&self, owner: u32, own: &Client<D>, offer: &Offer<D>) -> bool {
+    /// By which rulings its claimants go on. (One that has ended, or takes part no more, is not known; its
+    /// domain is.)
+    fn may_stay(&self, owner: u32, own: &Client<D>, offer: &Offer<D>) -> Option<BTreeMap<u32, Ruling>> {
         let vchid = own.function.0;
         let is_taken = |domain: &Domain| self.functions.is_taken(vchid, domain);
-        let may = |claimant: &u32| {
-            self.clients.get(claimant).is_none_or(|other| {
-                self.is_enabled(*claimant) && self.policy.lets_talk(&own.who, &other.who, vchid)
-            })
-        };
-        self.is_enabled(owner)
-            && !offer.bound_to.as_ref().is_some_and(is_taken)
-            && offer.claimants.iter().all(may)
+        if !self.is_enabled(owner) || offer.bound_to.as_ref().is_some_and(is_taken) {
+            return None;
+        }
+        let mut rulings = BTreeMap::new();
+        for (claimant, earlier) in &offer.claimants {
+            let Some(other) = self.clients.get(claimant) else { continue };
+            let ruling = self.policy.ruling(&own.who, &other.who, vchid);
+            if !self.is_enabled(*claimant) || !ruling.allows_all_of(earlier) {
+                return None;
+            }
+            rulings.insert(*claimant, ruling);
+        }
+        Some(rulings)
+    }
+
+    /// What the kernel is to know of a client.
+    pub(crate) fn rights_of(&self, client: u32) -> Option<Rights> {
+        let client = self.clients.get(&client)?;
+        Some(Rights::of(&client.who, client.function.0, &self.policy))
     }
 
     /// The next function after so many: any of them, or of `only` this user's.

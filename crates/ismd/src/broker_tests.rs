@@ -201,3 +201,22 @@ fn after_a_change_memory_is_taken_back_from_those_who_may_not_share_it_any_more(
     assert_eq!(broker.offer(client, (8, 4096, 42), "more"), Err(Reason::NOSMCDDEV));
     assert_eq!((broker.held, broker.offered()), (0, (0, 0)));
 }
+
+#[test]
+fn memory_is_taken_back_where_a_policy_leaves_less_than_there_was() {
+    let mut broker = broker("");
+    let [client, server] = [1, 1].map(|uid| enter(&mut broker, uid, "/"));
+    let denied = "[[rule]]\nallow = false\nserver = { port = 7 }\n";
+    let all = "[[rule]]\nallow = true\n";
+    broker.offer(client, (5, 4096, 42), "memory").expect("room");
+    assert_eq!(reason(broker.claim(server, (client, 5, 42))), None);
+    for (policy, expected) in [(all, 0), (denied, 1), (denied, 0), (all, 0), ("", 0), (denied, 1)] {
+        broker.adopt(parse("test", policy).unwrap_or_else(|fault| panic!("{fault}")));
+        let taken = broker.take_back().len();
+        assert_eq!(taken, expected, "{policy}");
+        if taken > 0 {
+            broker.offer(client, (5, 4096, 42), "memory").expect("room");
+            assert_eq!(reason(broker.claim(server, (client, 5, 42))), None, "over another port");
+        }
+    }
+}

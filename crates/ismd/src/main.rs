@@ -17,8 +17,11 @@ mod metrics;
 mod passed;
 mod policy;
 mod quota;
+mod rights;
 mod scrape;
 mod server;
+mod show;
+mod trace;
 mod who;
 
 use anyhow::Context;
@@ -74,6 +77,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let socket = policy(arguments)?.daemon.socket;
         print!("{}", cdi::text(&socket, arguments.library.as_deref())?);
         return Ok(());
+    }
+    if arguments.trace {
+        let socket = policy(arguments)?.daemon.socket;
+        return show::show(&socket, arguments);
     }
     log(arguments);
     serve(arguments)
@@ -199,7 +206,9 @@ fn serve(arguments: &Arguments) -> anyhow::Result<()> {
     info!(socket = %policy.daemon.socket.display(), fabrics = policy.fabrics.len(), "serves");
     // (Half of them for what clients pass, half for the clients.)
     let (mark, status) = start_mark(&policy.daemon);
-    let known = mark.as_ref().map(|mark| mark.known.clone()).unwrap_or_default();
+    let numbers =
+        |mark: &mark::Mark| mark.known.iter().map(|(pid, earlier)| (*pid, earlier.client)).collect();
+    let known = mark.as_ref().map(numbers).unwrap_or_default();
     let broker = Broker::new(policy, random as u32, (random >> 32) as u32, descriptors / 2).knowing(known);
     let sockets = Sockets { programs, metrics, most: descriptors / 2 - descriptors / 16, mark };
     let mut server = Server::new(broker, sockets, asked.wake.as_fd())?;

@@ -1,8 +1,11 @@
 //! The mark: programs in the kernel that let SYN and SYN-ACK carry a token between processes that take part
 //! (`bpf/mark.bpf.c`). Owns: that programs, links and maps are pinned, so that nothing depends on the daemon
-//! living; that a table, and the number under which a process is known, is given by the daemon alone; and
-//! that who has ended loses both. What the kernel takes long for is done in a thread of its own.
+//! living; that a table, and the number under which a process is known, is given by the daemon alone; that
+//! who has ended loses both; and that a policy counts once all of it is written ([`crate::rights`]). What the
+//! kernel takes long for is done in a thread of its own.
 
+use crate::rights::{self, LINE, RIGHTS, Rights};
+use crate::trace::Tap;
 use anyhow::{Context, bail};
 use fabric::host::marks;
 use os::bpf;
@@ -17,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use tracing::warn;
+use tracing::{info, warn};
 use wire::Reason;
 use wire::host::{MESSAGE_MAX, Message};
 
@@ -36,7 +39,9 @@ pub(crate) struct Mark {
     /// How many wait, by user.
     waiting: Arc<Mutex<HashMap<u32, u32>>>,
     /// Numbers that processes have from an earlier daemon.
-    pub(crate) known: HashMap<u32, u32>,
+    pub(crate) known: HashMap<u32, Earlier>,
+    /// Where the kernel tells what happens.
+    pub(crate) tap: Option<Tap>,
 }
 
 /// Where its answer goes.
@@ -44,6 +49,7 @@ pub(crate) struct Asker {
     pub(crate) pid: u32,
     pub(crate) uid: u32,
     pub(crate) client: u32,
+    pub(crate) rights: Rights,
     /// A copy of its connection.
     pub(crate) socket: OwnedFd,
     pub(crate) tag: u32,
@@ -57,12 +63,38 @@ enum Job {
     Forget(u32),
     /// A process that has a table is known by this number, or may take no part for now.
     Allow(u32, Option<u32>),
+    /// From now on this counts.
+    Rule(Ruled),
 }
 
-/// The two maps that the daemon writes.
+/// A policy, as the kernel has it.
+pub(crate) struct Ruled {
+    /// All that is said of connections.
+    pub(crate) lines: Vec<[u8; LINE]>,
+    /// Of everybody who has a table. Nobody else shares memory.
+    pub(crate) rights: Vec<(u32, Rights)>,
+}
+
+/// A process that has a table from an earlier daemon.
+#[derive(Clone, Copy)]
+pub(crate) struct Earlier {
+    /// Its number.
+    pub(crate) client: u32,
+    /// The fabric that it was on, if that was known.
+    pub(crate) vchid: u16,
+}
+
+/// The maps that the daemon writes.
 struct Maps {
     tables: i32,
     clients: i32,
+    rules: i32,
+    rights: i32,
+    policy: i32,
+    /// Which half counts.
+    half: u32,
+    /// What the kernel has of processes.
+    written: HashMap<u32, [u8; RIGHTS]>,
     /// The tables that it has given, by process, and places of those that it has taken back.
     given: HashMap<u32, Shared>,
     places: Vec<Shared>,
@@ -70,8 +102,8 @@ struct Maps {
 
 impl Drop for Maps {
     fn drop(&mut self) {
-        os::fd::close(self.tables);
-        os::fd::close(self.clients);
+        let all = [self.tables, self.clients, self.rules, self.rights, self.policy];
+        all.into_iter().for_each(os::fd::close);
     }
 }
 
@@ -91,8 +123,7 @@ impl Mark {
             _ => {}
         }
         attach(&folder, cgroup)?;
-        let (tables, clients) = (pinned(&folder, "tables")?, pinned(&folder, "clients")?);
-        let mut maps = Maps { tables, clients, given: HashMap::new(), places: vec![] };
+        let mut maps = Maps::of(&folder)?;
         let known = maps.of_the_living();
         let (jobs, queue) = channel();
         let waiting = Arc::<Mutex<HashMap<u32, u32>>>::default();
@@ -105,7 +136,8 @@ impl Mark {
                 }
             }
         })?;
-        Ok(Mark { jobs, waiting, known })
+        let tap = open_tap(&folder);
+        Ok(Mark { jobs, waiting, known, tap })
     }
 
     /// Gives a process a table; it is answered when the kernel knows it. Reason: MAX_DMB if too many wait.
@@ -127,6 +159,11 @@ impl Mark {
     /// Whether connections of a process that has a table are marked: by the kernel, whatever it does.
     pub(crate) fn allow(&self, pid: u32, client: Option<u32>) {
         let _ = self.jobs.send((None, Job::Allow(pid, client)));
+    }
+
+    /// A policy counts, for connections that are made from now on.
+    pub(crate) fn rule(&self, ruled: Ruled) {
+        let _ = self.jobs.send((None, Job::Rule(ruled)));
     }
 
     fn enqueue(&self, uid: u32, job: Job) -> Result<(), Reason> {
@@ -154,13 +191,28 @@ fn count(waiting: &Mutex<HashMap<u32, u32>>, uid: u32, change: impl FnOnce(u32, 
 }
 
 impl Maps {
+    fn of(folder: &Path) -> anyhow::Result<Maps> {
+        let map = |name| pinned(folder, name);
+        let (tables, clients, rules) = (map("tables")?, map("clients")?, map("rules")?);
+        let (rights, policy) = (map("rights")?, map("policy")?);
+        let half = bpf::get(policy, 0).unwrap_or(0) & 1;
+        let (written, given) = (HashMap::new(), HashMap::new());
+        Ok(Maps { tables, clients, rules, rights, policy, half, written, given, places: vec![] })
+    }
+
     /// Processes that an earlier daemon knew, with their numbers; those that have ended are forgotten.
-    fn of_the_living(&mut self) -> HashMap<u32, u32> {
+    fn of_the_living(&mut self) -> HashMap<u32, Earlier> {
         let (mut living, mut dead, mut last) = (HashMap::new(), vec![], None);
         while let Ok(pid) = bpf::next_key(self.clients, last) {
             last = Some(pid);
             match bpf::get(self.clients, pid) {
-                Ok(client) if os::process::exists(pid) => _ = living.insert(pid, client),
+                Ok(client) if os::process::exists(pid) => {
+                    let mut rights = [0; RIGHTS];
+                    let is_known = bpf::read(self.rights, pid, &mut rights).is_ok();
+                    let vchid = if is_known { rights::vchid_in(&rights) } else { 0 };
+                    self.written.extend(is_known.then_some((pid, rights)));
+                    living.insert(pid, Earlier { client, vchid });
+                }
                 _ => dead.push(pid),
             }
         }
@@ -185,6 +237,8 @@ impl Maps {
         // (Its number first: then it can ask for nothing more.)
         let _ = bpf::remove(self.clients, pid);
         let _ = bpf::remove(self.tables, pid);
+        let _ = bpf::remove(self.rights, pid);
+        self.written.remove(&pid);
     }
 
     fn perform(&mut self, job: Job) {
@@ -200,7 +254,17 @@ impl Maps {
                     marks::decline(table, cookie);
                 }
             }
+            Job::Rule(ruled) => {
+                let (lines, processes) = (ruled.lines.len(), ruled.rights.len());
+                match self.rule(&ruled) {
+                    Ok(()) => info!(lines, processes, "the kernel has the policy"),
+                    Err(errno) => warn!(?errno, "the kernel does not take the policy"),
+                }
+            }
             Job::Register(asker) => {
+                if let Err(errno) = self.write(asker.pid, &asker.rights, self.half) {
+                    warn!(pid = asker.pid, ?errno, "cannot have rights");
+                }
                 let has_all = asker.has_table && bpf::get(self.clients, asker.pid) == Ok(asker.client);
                 let made = if has_all { Ok(None) } else { self.give_table(&asker).map(Some) };
                 let (message, table) = match made {
@@ -215,6 +279,36 @@ impl Maps {
                 table.into_iter().for_each(os::fd::close);
             }
         }
+    }
+
+    fn write(&mut self, pid: u32, rights: &Rights, half: u32) -> os::Result<()> {
+        let mut known = self.written.get(&pid).copied();
+        let bytes = rights.write(half, &mut known);
+        bpf::put(self.rights, pid, &bytes).inspect(|()| _ = self.written.insert(pid, bytes))
+    }
+
+    /// All of it into the half at which the program does not look, and then it looks there.
+    fn rule(&mut self, ruled: &Ruled) -> os::Result<()> {
+        let half = self.half ^ 1;
+        for (at, line) in ruled.lines.iter().enumerate() {
+            bpf::put(self.rules, half * rights::LINES as u32 + at as u32, line)?;
+        }
+        let others: Vec<u32> = self.written.keys().copied().collect();
+        let are_named = |pid: &u32| ruled.rights.iter().any(|(named, _)| named == pid);
+        for pid in others.into_iter().filter(|pid| !are_named(pid)) {
+            let _ = bpf::remove(self.rights, pid);
+            self.written.remove(&pid);
+        }
+        for (pid, rights) in &ruled.rights {
+            // (What counted for it is not to count again.)
+            if self.write(*pid, rights, half).is_err() {
+                let _ = bpf::remove(self.rights, *pid);
+                self.written.remove(pid);
+            }
+        }
+        bpf::set(self.policy, 0, 2 | half)?;
+        self.half = half;
+        Ok(())
     }
 
     fn give_table(&mut self, asker: &Asker) -> os::Result<i32> {
@@ -260,6 +354,17 @@ fn pinned(folder: &Path, name: &str) -> anyhow::Result<i32> {
 /// One link for each cgroup: a daemon that is to serve another one leaves nothing behind.
 fn link_name(cgroup: &fs::File) -> anyhow::Result<String> {
     Ok(format!("link-{}", cgroup.metadata().context("the cgroup")?.ino()))
+}
+
+#[cfg(have_mark)]
+fn open_tap(folder: &Path) -> Option<Tap> {
+    let opened = pinned(folder, "tracing").and_then(|switch| Tap::open(folder, switch));
+    opened.inspect_err(|error| warn!(error = format!("{error:#}"), "nobody can trace")).ok()
+}
+
+#[cfg(not(have_mark))]
+fn open_tap(_folder: &Path) -> Option<Tap> {
+    None
 }
 
 /// The program runs for the sockets of `cgroup` from now on, in place of an earlier build of it.

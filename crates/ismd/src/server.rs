@@ -6,10 +6,12 @@
 use crate::broker::{Answer, Broker};
 use crate::closer::Closer;
 use crate::homing::Homing;
-use crate::mark::{Asker, Mark};
+use crate::mark::{Asker, Mark, Ruled};
 use crate::policy::Policy;
+use crate::rights::{self, Rights};
 use crate::scrape::Scrapes;
-use crate::who::{self, Credentials, User};
+use crate::trace::{Filter, Tracers};
+use crate::who::{self, Credentials, User, Who};
 use crate::{metrics, passed};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use os::passing;
@@ -21,7 +23,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 use wire::Reason;
-use wire::host::{MESSAGE_MAX, Message};
+use wire::host::{Event, MESSAGE_MAX, Message};
 
 /// A packet is handled in microseconds: so many of one client's, then it is the next one's turn.
 const PACKETS: usize = 16;
@@ -37,6 +39,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const LISTENER: u64 = 0;
 const METRICS: u64 = 1;
 const SIGNAL: u64 = 2;
+#[cfg(have_mark)]
+const TRACED: u64 = 3;
 const FIRST: u64 = 16;
 
 /// The daemon, running.
@@ -53,9 +57,12 @@ pub(crate) struct Server {
     scrapes: Scrapes,
     closer: Closer,
     mark: Option<Mark>,
+    tracers: Tracers,
     homing: Homing,
     /// Whose connection a process has its table by.
     registered: HashMap<u32, u64>,
+    /// Processes that have a table from an earlier daemon, with their fabrics, and have not come back yet.
+    earlier: HashMap<u32, (Who, u16)>,
     /// Processes of those that may take no part for now.
     suspended: HashSet<u32>,
     /// Nobody is accepted until then.
@@ -104,7 +111,8 @@ impl Server {
         sockets: Sockets,
         signals: BorrowedFd<'_>,
     ) -> anyhow::Result<Self> {
-        let Sockets { programs: listener, metrics, most, mark } = sockets;
+        let Sockets { programs: listener, metrics, most, mut mark } = sockets;
+        let tracers = Tracers::new(mark.as_mut().and_then(|mark| mark.tap.take()));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let watch = |fd: BorrowedFd<'_>, id| {
             rustix::io::ioctl_fionbio(fd, true)?;
@@ -115,9 +123,13 @@ impl Server {
         if let Some(metrics) = &metrics {
             watch(metrics.as_fd(), METRICS)?;
         }
+        #[cfg(have_mark)]
+        if let Some(events) = tracers.descriptor() {
+            epoll::add(&epoll, events, EventData::new_u64(TRACED), EventFlags::IN)?;
+        }
         // (Where the kernel lets accepted sockets inherit it, no packet comes without its sender.)
         let _ = passing::ask_for_senders(listener.as_raw_fd());
-        Ok(Server {
+        let server = Server {
             epoll,
             listener,
             metrics,
@@ -127,14 +139,18 @@ impl Server {
             most,
             scrapes: Scrapes::default(),
             closer: Closer::new(),
-            mark,
             homing: Homing::new(),
             registered: HashMap::new(),
+            earlier: mark.as_ref().map(of_earlier).unwrap_or_default(),
+            mark,
+            tracers,
             suspended: HashSet::new(),
             paused: None,
             next: FIRST,
             daemon: who::daemon()?,
-        })
+        };
+        server.rule();
+        Ok(server)
     }
 
     /// Waits for something, for `limit` at most or until somebody has been silent for too long, and does it.
@@ -151,6 +167,8 @@ impl Server {
                 LISTENER => self.accept(),
                 METRICS => self.accept_scrapes(),
                 SIGNAL => wake = Wake::Signal,
+                #[cfg(have_mark)]
+                TRACED => self.tracers.hear(),
                 id if self.scrapes.has(id) => {
                     let text = || metrics::text(&self.broker);
                     self.scrapes.serve(id, text);
@@ -297,6 +315,9 @@ impl Server {
         match message {
             Message::List { after } => return self.list(id, after, reply),
             Message::Enable { uid, is_enabled } => return self.enable(id, uid, is_enabled, reply),
+            Message::Trace { pid, port, address } => {
+                return self.trace(id, Filter { pid, port, address }, reply);
+            }
             _ => {}
         }
         let Some(client) = client else {
@@ -305,12 +326,25 @@ impl Server {
         match message {
             Message::Register { has_table } => return self.register(id, client, has_table, reply),
             Message::Decline { owner, cookie, nonce } => {
-                self.decline(connection.peer.uid, owner, cookie, nonce);
+                let peer = connection.peer;
+                self.decline(peer, owner, cookie, nonce);
                 return reply.send(Message::Done, None);
             }
             _ => {}
         }
-        match answer(&mut self.broker, client, message, passed) {
+        let pid = connection.peer.pid;
+        // (Of a claim the one who offered is the client.)
+        let pair = match message {
+            Message::Claim { owner, .. } | Message::Open { owner, .. } => (self.broker.pid_of(owner), pid),
+            _ => (pid, 0),
+        };
+        let answered = answer(&mut self.broker, client, message, passed);
+        match &answered {
+            Ok(Answer::Memory(..)) => self.tracers.tell(Event::PASSED, Reason(0), pair, 0),
+            Err(reason) => self.tracers.tell(Event::REFUSED, *reason, pair, 0),
+            Ok(_) => {}
+        }
+        match answered {
             Ok(Answer::Say(message)) => reply.send(message, None),
             Ok(Answer::Memory(message, memory)) => reply.send(message, Some(memory)),
             Ok(Answer::Doorbell(message, bell)) => match passed::open_anew(bell) {
@@ -329,10 +363,12 @@ impl Server {
             return Err(ThrowOut("a second table"));
         }
         let copy = connection.socket.try_clone();
-        let (Some(mark), Ok(socket)) = (&self.mark, copy) else {
+        let rights = self.broker.rights_of(client);
+        let (Some(mark), Ok(socket), Some(rights)) = (&self.mark, copy, rights) else {
             return reply.send(Message::Refused(Reason::NOSMCDDEV), None);
         };
-        match mark.register(Asker { pid, uid, client, socket, tag: reply.tag, has_table }) {
+        self.earlier.remove(&pid);
+        match mark.register(Asker { pid, uid, client, rights, socket, tag: reply.tag, has_table }) {
             Ok(()) => _ = self.registered.insert(pid, id),
             Err(reason) => return reply.send(Message::Refused(reason), None),
         }
@@ -343,10 +379,23 @@ impl Server {
         Ok(())
     }
 
-    fn decline(&self, uid: u32, owner: u32, cookie: u64, nonce: u64) {
+    fn decline(&mut self, peer: Credentials, owner: u32, cookie: u64, nonce: u64) {
         if let (Some(mark), Some(pid)) = (&self.mark, self.broker.offerer(owner, nonce)) {
-            mark.decline(uid, pid, cookie);
+            mark.decline(peer.uid, pid, cookie);
+            self.tracers.tell(Event::DECLINED, Reason::PEERDECL, (pid, peer.pid), cookie);
         }
+    }
+
+    /// Who may see all functions may see all connections.
+    fn trace(&mut self, id: u64, filter: Filter, reply: Reply) -> Result<(), ThrowOut> {
+        if !self.user_of(id)?.is_some_and(|user| self.is_operator(user)) {
+            return reply.send(Message::Refused(Reason::CNFERR), None);
+        }
+        if let Err(reason) = self.tracers.add(id, reply.socket, reply.tag, filter) {
+            return reply.send(Message::Refused(reason), None);
+        }
+        self.silent.remove(&id);
+        reply.send(Message::Done, None)
     }
 
     /// Root and the daemon's own user see all functions, if they are where it is; others see their own.
@@ -387,7 +436,24 @@ impl Server {
     /// Another policy, from now on, for what there is as well.
     pub(crate) fn adopt(&mut self, policy: Policy) {
         self.broker.adopt(policy);
+        self.rule();
         self.take_back();
+    }
+
+    /// Tells the kernel what the policy says. (Before anything is taken back: what is, does not begin anew.)
+    fn rule(&self) {
+        let Some(mark) = &self.mark else { return };
+        let policy = &self.broker.policy;
+        let of_client = |(pid, id): (&u32, &u64)| {
+            let client = self.connections.get(id)?.client?;
+            Some((*pid, self.broker.rights_of(client)?))
+        };
+        let of_earlier = |(pid, (who, vchid)): (&u32, &(Who, u16))| {
+            Some((*pid, Rights::of(who, policy.fabric_for(who, *vchid)?.vchid, policy)))
+        };
+        let earlier = self.earlier.iter().filter_map(of_earlier);
+        let rights = earlier.chain(self.registered.iter().filter_map(of_client)).collect();
+        mark.rule(Ruled { lines: rights::lines(policy), rights });
     }
 
     /// The kernel marks connections only of processes whose function works.
@@ -437,6 +503,7 @@ impl Server {
             }
             Err(reason) => {
                 info!(peer.pid, peer.uid, program, cgroup, %reason, "no function");
+                self.tracers.tell(Event::REFUSED, reason, (peer.pid, 0), 0);
                 *self.broker.counts.refused.entry(reason).or_default() += 1;
                 reply.send(Message::Refused(reason), None)
             }
@@ -480,6 +547,7 @@ impl Server {
     fn forget(&mut self, id: u64, why: &str) -> Option<(OwnedFd, u32)> {
         let connection = self.connections.remove(&id)?;
         self.silent.remove(&id);
+        self.tracers.remove(id);
         let Connection { socket, peer, client, .. } = connection;
         debug!(client, peer.pid, peer.uid, why, "gone");
         if let Some(client) = client {
@@ -503,6 +571,14 @@ impl Server {
         }
         self.scrapes.drop_older_than(SILENCE);
     }
+}
+
+/// Who they are now.
+fn of_earlier(mark: &Mark) -> HashMap<u32, (Who, u16)> {
+    let look = |(pid, earlier): (&u32, &crate::mark::Earlier)| {
+        Some((*pid, (who::look_at(*pid).ok()?, earlier.vchid)))
+    };
+    mark.known.iter().filter_map(look).collect()
 }
 
 /// Only the process that connected, and only as the user that it was, is heard: not a child that has the

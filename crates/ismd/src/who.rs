@@ -44,8 +44,22 @@ pub(crate) struct Credentials {
 /// daemon may not look at it.
 pub(crate) fn ask(socket: impl AsFd, credentials: Credentials) -> anyhow::Result<Who> {
     let pidfd = getsockopt(&socket, PeerPidfd).context("SO_PEERPIDFD")?;
+    look(&pidfd, credentials)
+}
+
+/// A process that an earlier daemon knew, as it is now. Errors: as for [`ask`].
+pub(crate) fn look_at(pid: u32) -> anyhow::Result<Who> {
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let number = Pid::from_raw(pid.cast_signed()).context("no process id")?;
+    let pidfd = pidfd_open(number, PidfdFlags::empty()).context("pidfd_open")?;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let one = |name| of_status(&status, name).map(|[real, ..]| real).context("/proc shows no users");
+    look(&pidfd, Credentials { pid, uid: one("Uid:")?, gid: one("Gid:")? })
+}
+
+fn look(pidfd: &OwnedFd, credentials: Credentials) -> anyhow::Result<Who> {
     let pid = credentials.pid;
-    let cgroup_id = told(&pidfd, credentials)?;
+    let cgroup_id = told(pidfd, credentials)?;
     let namespace = |name: &str| {
         let path = format!("/proc/{pid}/ns/{name}");
         rustix::fs::stat(&path).map(|about| about.st_ino).with_context(|| format!("cannot look at {path}"))
@@ -59,7 +73,7 @@ pub(crate) fn ask(socket: impl AsFd, credentials: Credentials) -> anyhow::Result
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).context("its program")?;
     let program = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     // All of this was asked by a number, which is another's once the process has ended.
-    ensure!(is_alive(&pidfd), "process {pid} has ended");
+    ensure!(is_alive(pidfd), "process {pid} has ended");
     Ok(Who { user, pid, gid: credentials.gid, cgroup: cgroup_of(&cgroup), cgroup_id, program })
 }
 
@@ -83,16 +97,16 @@ fn told(pidfd: &OwnedFd, credentials: Credentials) -> anyhow::Result<u64> {
         Ok(told) => Ok(told.cgroup),
         Err(_) => {
             let status = std::fs::read_to_string(format!("/proc/{}/status", credentials.pid))?;
-            let users = users_of(&status).context("/proc shows no users")?;
+            let users = of_status(&status, "Uid:").context("/proc shows no users")?;
             ensure!(users == [credentials.uid; 3], "process {} is between users", credentials.pid);
             Ok(0)
         }
     }
 }
 
-/// Real, effective and saved user of /proc/PID/status.
-fn users_of(status: &str) -> Option<[u32; 3]> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+/// Real, effective and saved user, or group, of /proc/PID/status.
+fn of_status(status: &str, name: &str) -> Option<[u32; 3]> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let mut users = line.split_ascii_whitespace().map(|word| word.parse().ok());
     Some([users.next()??, users.next()??, users.next()??])
 }
@@ -129,12 +143,13 @@ mod tests {
         assert!(who.user.user_namespace != 0 && who.user.process_namespace != 0);
         let another = Credentials { uid: credentials.uid + 1, ..credentials };
         assert!(ask(&one, another).is_err(), "a worker that gave its user up is nobody's");
+        assert_eq!(look_at(credentials.pid).expect("it lives"), who, "by its number alone");
     }
 
     #[test]
     fn proc_is_read_as_proc_5_has_it() {
-        assert_eq!(users_of("Name:\tx\nUid:\t1\t2\t3\t4\n"), Some([1, 2, 3]));
-        assert_eq!(users_of("Name:\tx\n"), None);
+        assert_eq!(of_status("Name:\tx\nUid:\t1\t2\t3\t4\n", "Uid:"), Some([1, 2, 3]));
+        assert_eq!(of_status("Name:\tx\n", "Gid:"), None);
         assert_eq!(cgroup_of("3:cpu:/a\n0::/b/c\n"), "/b/c");
         assert_eq!(cgroup_of("3:cpu:/a\n"), "");
     }

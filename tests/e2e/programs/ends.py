@@ -4,7 +4,8 @@ Each message says who is meant, and is answered with who got it and a hash of al
 serves COUNT connections, in turn or (forking) in children, with a client that makes them; and a server (answering)
 that serves COUNT connections at a time, with a client (talking) that goes on talking on all of them. That one says
 `talks` when each has been answered, stops when there is a file of the name in its sixth argument, and says what is
-in shared memory then."""
+in shared memory then. A client (coming) that makes one connection after the other until there is such a file, and
+says of each how it went, for a server (serving) that goes on until the one that says that it is the last."""
 import hashlib, os, socket, struct, sys, threading, time
 
 def family(address):
@@ -34,8 +35,9 @@ def serve(end, name, counts):
     end.sendall(name.ljust(32, ".").encode() + hashlib.sha256(said).digest())
     took = end.recv(1) == b""
     counts[0 if by_memory(end, ACKED) else 1] += 1
-    counts[2] += meant != name or not took
+    counts[2] += meant not in (name, "last") or not took
     end.close()
+    return meant
 
 def listening(address, port):
     listener = socket.socket(family(address))
@@ -65,20 +67,39 @@ def server(address, port, count, name):
         serve(listener.accept()[0], name, counts)
     print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
 
+def serving(address, port, count, name):
+    listener = listening(address, port)
+    counts = [0, 0, 0]
+    while serve(listener.accept()[0], name, counts) != "last":
+        pass
+    print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
+
+def connect(address, port, meant, name, turn, counts):
+    end = socket.socket(family(address))
+    end.settimeout(60)
+    end.connect((address, port))
+    length = 32 + (turn * 7919) % (200000 if turn % 8 == 0 else 2000)
+    said = meant.ljust(32, ".").encode() + bytes((turn + at) % 251 for at in range(length - 32))
+    end.sendall(struct.pack("!I", length) + said)
+    heard = take(end, 64)
+    counts[2] += heard[:32].rstrip(b".").decode() != name or heard[32:] != hashlib.sha256(said).digest()
+    way = 0 if by_memory(end, RECEIVED) else 1
+    counts[way] += 1
+    end.close()
+    return way
+
 def client(address, port, count, name):
     counts = [0, 0, 0]
     for turn in range(count):
-        end = socket.socket(family(address))
-        end.settimeout(60)
-        end.connect((address, port))
-        length = 32 + (turn * 7919) % (200000 if turn % 8 == 0 else 2000)
-        said = name.ljust(32, ".").encode() + bytes((turn + at) % 251 for at in range(length - 32))
-        end.sendall(struct.pack("!I", length) + said)
-        heard = take(end, 64)
-        wrong = heard[:32].rstrip(b".").decode() != name or heard[32:] != hashlib.sha256(said).digest()
-        counts[0 if by_memory(end, RECEIVED) else 1] += 1
-        counts[2] += wrong
-        end.close()
+        connect(address, port, name, name, turn, counts)
+    print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
+
+def coming(address, port, count, name):
+    counts = [0, 0, 0]
+    while not os.path.exists(sys.argv[6]):
+        way = connect(address, port, name, name, sum(counts), counts)
+        print(("by memory", "by tcp")[way], flush=True)
+    connect(address, port, "last", name, 0, counts)
     print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
 
 def answering(address, port, count, name):
@@ -143,5 +164,6 @@ def lying(address, port, count, name):
     client(address, port, count, name)
 
 role, address, port, count, name = sys.argv[1:6]
-roles = {"server": server, "forking": server, "client": client, "answering": answering, "talking": talking, "lying": lying}
+roles = {"server": server, "forking": server, "client": client, "answering": answering, "talking": talking,
+         "lying": lying, "serving": serving, "coming": coming}
 roles[role](address, int(port), int(count), name)

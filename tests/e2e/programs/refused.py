@@ -1,4 +1,5 @@
-"""Ends of connections that stay on TCP, each for a reason of its own: `refused.py server PORT [how]`, `refused.py client PORT [how]`."""
+"""Ends of connections that stay on TCP, each for a reason of its own: `refused.py server PORT [how]`, `refused.py client PORT [how]`.
+And what others do to a program before it starts: `refused.py unasked PROGRAM...`, `refused.py hidden UID PROGRAM...`."""
 import array
 import ctypes
 import os
@@ -9,7 +10,8 @@ import struct
 import sys
 import time
 
-role, port = sys.argv[1], int(sys.argv[2])
+role = sys.argv[1]
+port = int(sys.argv[2]) if role in ("server", "client") else 0
 how = sys.argv[3] if len(sys.argv) > 3 else ""
 host = os.environ.get("HOST", "127.0.0.1")
 TCP_FASTOPEN_CONNECT = 30
@@ -22,6 +24,46 @@ PR_SET_SECCOMP = 22
 PR_SET_NO_NEW_PRIVS = 38
 MSG_FASTOPEN = 0x20000000
 SO_ZEROCOPY = 60
+
+
+CLONE_NEWNS = 0x20000
+MS_REC_PRIVATE = 0x44000
+
+
+def filtered(*instructions):
+    """Installs a filter of system calls: code, jump if so, jump if not, operand of each instruction."""
+    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in instructions))
+    fprog = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(instructions), ctypes.addressof(program)))
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc.prctl(PR_SET_SECCOMP, 2, fprog)
+
+
+def unasked(command):
+    """Becomes a program that may have no netlink socket, as sandboxes do it."""
+    load, is_equal, give = 0x20, 0x15, 0x06
+    socket_call = {"x86_64": 41, "aarch64": 198}[os.uname().machine]
+    filtered((load, 0, 0, 0), (is_equal, 0, 3, socket_call), (load, 0, 0, 16), (is_equal, 0, 1, socket.AF_NETLINK),
+             (give, 0, 0, 0x50001), (give, 0, 0, 0x7FFF0000))
+    os.execv(command[0], command)
+
+
+def hidden(uid, command):
+    """Becomes a user's program that sees in /proc what it might trace, and nothing else."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+    assert libc.mount(b"none", b"/", None, MS_REC_PRIVATE, None) == 0, os.strerror(ctypes.get_errno())
+    assert libc.mount(b"proc", b"/proc", b"proc", 0, b"hidepid=2") == 0, os.strerror(ctypes.get_errno())
+    os.setgroups([])
+    os.setgid(uid)
+    os.setuid(uid)
+    os.execv(command[0], command)
+
+
+def leave_memory(more):
+    """From here on the process may map so many more bytes."""
+    taken = next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("VmSize:"))
+    resource.setrlimit(resource.RLIMIT_AS, (taken + more, resource.RLIM_INFINITY))
 
 
 def leave_descriptors(highest, count):
@@ -80,11 +122,7 @@ def fill_rows():
 
 def confine():
     """By a filter that allows everything, which nobody but the kernel knows."""
-    program = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000))
-    fprog = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", 1, ctypes.addressof(program)))
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    libc.prctl(PR_SET_SECCOMP, 2, fprog)
+    filtered((6, 0, 0, 0x7FFF0000))
 
 
 def crowd():
@@ -175,6 +213,8 @@ def connect():
         leave_descriptors(127, 8)
     if how == "none":
         leave_descriptors(conn.fileno(), 0)
+    if how == "narrow":
+        leave_memory(1 << 20)
     if how == "sends":
         conn.sendto(b"x", MSG_FASTOPEN, (host, port))
         return conn
@@ -198,10 +238,16 @@ def connect():
         except OSError:
             pass
     conn.sendall(b"x")
+    if how == "ends":
+        conn.shutdown(socket.SHUT_WR)
     return conn
 
 
-if role == "server":
+if role == "unasked":
+    unasked(sys.argv[2:])
+elif role == "hidden":
+    hidden(int(sys.argv[2]), sys.argv[3:])
+elif role == "server":
     serve()
 else:
     conn = connect()

@@ -2,6 +2,7 @@
 //! an unknown key, a number out of its range and a name that nothing has are faults with line and column.
 
 use super::fault::Fault;
+use super::place::{Network, Ports};
 use super::{Daemon, Fabric, Pattern, Policy, Project, Quota, Rule};
 use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
@@ -15,6 +16,8 @@ const FABRICS: usize = 32;
 const FUNCTIONS: u16 = 255;
 /// Connections of a function.
 const CONNECTIONS: u32 = 1920;
+/// What the kernel looks at for a connection, at most: `RULES` of the mark's program.
+pub(crate) const LINES: usize = 128;
 const PINS: &str = "/sys/fs/bpf";
 const METRICS: &str = "/run/isthmus/metrics.sock";
 
@@ -25,7 +28,7 @@ struct File {
     quota: QuotaTable,
     fabric: Vec<FabricTable>,
     project: Vec<ProjectTable>,
-    rule: Vec<RuleTable>,
+    rule: Vec<Spanned<RuleTable>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -109,22 +112,39 @@ struct RuleTable {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct PatternTable {
-    uid: Option<OneOrMore>,
-    gid: Option<OneOrMore>,
+    uid: Option<OneOrMore<u32>>,
+    gid: Option<OneOrMore<u32>>,
     cgroup: Option<Spanned<String>>,
     project: Option<Spanned<String>>,
     program: Option<Spanned<String>>,
+    address: Option<Spanned<OneOrMore<String>>>,
+    port: Option<Spanned<OneOrMore<Port>>>,
+}
+
+/// 7000, "7000", "7000-7999".
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Port {
+    Number(i64),
+    Text(String),
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum OneOrMore {
-    One(u32),
-    More(Vec<u32>),
+enum OneOrMore<T> {
+    One(T),
+    More(Vec<T>),
 }
 
-impl OneOrMore {
-    fn list(of: Option<Self>) -> Vec<u32> {
+impl<T> OneOrMore<T> {
+    fn all(&self) -> &[T] {
+        match self {
+            OneOrMore::One(one) => std::slice::from_ref(one),
+            OneOrMore::More(more) => more,
+        }
+    }
+
+    fn list(of: Option<Self>) -> Vec<T> {
         match of {
             None => vec![],
             Some(OneOrMore::One(one)) => vec![one],
@@ -160,7 +180,7 @@ impl Reading<'_> {
         let names: Vec<String> = projects.iter().map(|project: &Project| project.name.clone()).collect();
         let fabrics = self.fabrics(file.fabric, &names)?;
         let user_quota = self.amounts(file.quota.user, Quota::default())?;
-        let rules = self.all(file.rule, |reading, rule| reading.rule(rule, &fabrics, &names))?;
+        let rules = self.rules(file.rule, &fabrics, &names)?;
         Ok(Policy {
             daemon: self.daemon(file.daemon)?,
             rules,
@@ -241,7 +261,7 @@ impl Reading<'_> {
         let functions = table.functions.map_or(Ok(FUNCTIONS), |n| self.within(&n, 1, FUNCTIONS))?;
         let connections = table.connections.map_or(Ok(CONNECTIONS), |n| self.within(&n, 1, 1 << 16))?;
         let pnet_id = table.pnet_id.map_or(Ok(String::new()), |id| self.pnet_id(id))?;
-        let members = self.all(table.members, |reading, member| reading.pattern(member, projects))?;
+        let members = self.all(table.members, |reading, member| reading.member(member, projects))?;
         Ok(Fabric { vchid, name: self.name(table.name)?, functions, connections, pnet_id, members })
     }
 
@@ -267,6 +287,28 @@ impl Reading<'_> {
         Ok(Project { name: self.name(table.name)?, cgroup: self.glob(&table.cgroup)? })
     }
 
+    /// In their order, and so many that the kernel can look at them.
+    fn rules(
+        &self,
+        tables: Vec<Spanned<RuleTable>>,
+        fabrics: &[Fabric],
+        projects: &[String],
+    ) -> Read<Vec<Rule>> {
+        let (mut rules, mut lines) = (vec![], 0);
+        for table in tables {
+            let at = table.span();
+            let rule = self.rule(table.into_inner(), fabrics, projects)?;
+            lines += rule.lines().len();
+            if lines > LINES {
+                let what =
+                    format!("{lines} rules are more than {LINES} (one for each pair of addresses and ports)");
+                return Err(Box::new(Fault::new(self.path, self.text, at, what)));
+            }
+            rules.push(rule);
+        }
+        Ok(rules)
+    }
+
     fn rule(&self, table: RuleTable, fabrics: &[Fabric], projects: &[String]) -> Read<Rule> {
         let vchid = match table.fabric {
             None => None,
@@ -284,6 +326,30 @@ impl Reading<'_> {
         })
     }
 
+    /// Who is on a fabric is there wherever he connects to.
+    fn member(&self, table: PatternTable, projects: &[String]) -> Read<Pattern> {
+        let what = "a rule's client and server have an address and ports, a member has none";
+        match (&table.address, &table.port) {
+            (Some(address), _) => Err(self.fault(address, what)),
+            (_, Some(port)) => Err(self.fault(port, what)),
+            _ => self.pattern(table, projects),
+        }
+    }
+
+    fn networks(&self, all: &Spanned<OneOrMore<String>>) -> Read<Vec<Network>> {
+        let each = all.get_ref().all().iter().map(|text| Network::parse(text));
+        each.collect::<Result<_, _>>().map_err(|what| self.fault(all, what))
+    }
+
+    fn ports(&self, all: &Spanned<OneOrMore<Port>>) -> Read<Vec<Ports>> {
+        let read = |port: &Port| match port {
+            Port::Number(number) => Ports::parse(&number.to_string()),
+            Port::Text(text) => Ports::parse(text),
+        };
+        let each = all.get_ref().all().iter().map(read);
+        each.collect::<Result<_, _>>().map_err(|what| self.fault(all, what))
+    }
+
     fn pattern(&self, table: PatternTable, projects: &[String]) -> Read<Pattern> {
         if let Some(name) = table.project.as_ref().filter(|name| !projects.contains(name.get_ref())) {
             return Err(self.fault(name, "there is no project of this name"));
@@ -294,6 +360,8 @@ impl Reading<'_> {
             cgroup: table.cgroup.map(|glob| self.glob(&glob)).transpose()?,
             project: table.project.map(Spanned::into_inner),
             program: table.program.map(|glob| self.glob(&glob)).transpose()?,
+            networks: table.address.map_or(Ok(vec![]), |all| self.networks(&all))?,
+            ports: table.port.map_or(Ok(vec![]), |all| self.ports(&all))?,
         })
     }
 
@@ -368,6 +436,15 @@ mod tests {
             ("[[rule]]\nallow = true\nfabric = \"a\"\n", (3, 10), "no fabric"),
             ("[[rule]]\nallow = true\nclient = { project = \"w\" }\n", (3, 22), "no project"),
             ("[[rule]]\nallow = true\nclient = { cgroup = \"[\" }\n", (3, 21), "unclosed"),
+            ("[[rule]]\nallow = true\nserver = { port = 70000 }\n", (3, 19), "no port from 1 to 65535"),
+            ("[[rule]]\nallow = true\nserver = { port = [1, \"9-8\"] }\n", (3, 19), "\"9-8\" is no port"),
+            ("[[rule]]\nallow = true\nclient = { address = \"10.0.0.1/8\" }\n", (3, 22), "bits beyond"),
+            ("[[rule]]\nallow = true\nclient = { address = [\"::1\", \"x\"] }\n", (3, 22), "\"x\" is no IP"),
+            (
+                "[[fabric]]\nname = \"a\"\nvchid = 0xFF01\nmembers = [{ uid = 1 }, { port = 5 }]\n",
+                (4, 34),
+                "a member has none",
+            ),
             ("[quota.user]\nbytes = \"12Q\"\n", (2, 9), "K, M or G"),
             ("[quota.user]\nbytes = \"99999999999G\"\n", (2, 9), "K, M or G"),
         ] {
@@ -377,6 +454,17 @@ mod tests {
             assert!(shown.contains(what), "{shown}");
             assert!(shown.contains(&format!("p.toml:{}:{}: ", place.0, place.1)), "{shown}");
         }
+    }
+
+    #[test]
+    fn there_are_no_more_rules_than_the_kernel_looks_at() {
+        let ports = |count: usize| {
+            let all: Vec<String> = (1..=count).map(|port| port.to_string()).collect();
+            format!("[[rule]]\nallow = false\nserver = {{ port = [{}] }}\n", all.join(", "))
+        };
+        assert!(parse("p", &ports(LINES)).is_ok());
+        let fault = parse("p", &(ports(LINES) + "[[rule]]\nallow = true\n")).expect_err("one too many");
+        assert_eq!(fault.line_and_column().0, 4, "{fault}");
     }
 
     #[test]

@@ -3,9 +3,11 @@
 
 pub(crate) mod fault;
 pub(crate) mod file;
+pub(crate) mod place;
 
 use crate::who::Who;
 use globset::GlobMatcher;
+use place::{Network, Place, Ports};
 use std::path::PathBuf;
 
 /// Where nothing else is said.
@@ -55,7 +57,7 @@ pub(crate) struct Project {
     pub(crate) cgroup: GlobMatcher,
 }
 
-/// What a client, a server or a member must be. Everything that is given must hold.
+/// What a client, a server or a member must be, and (not a member) where. Everything that is given must hold.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pattern {
     pub(crate) uids: Vec<u32>,
@@ -63,6 +65,8 @@ pub(crate) struct Pattern {
     pub(crate) cgroup: Option<GlobMatcher>,
     pub(crate) project: Option<String>,
     pub(crate) program: Option<GlobMatcher>,
+    pub(crate) networks: Vec<Network>,
+    pub(crate) ports: Vec<Ports>,
 }
 
 /// The first rule that fits decides.
@@ -72,6 +76,34 @@ pub(crate) struct Rule {
     pub(crate) client: Pattern,
     pub(crate) server: Pattern,
     pub(crate) vchid: Option<u16>,
+}
+
+/// One pair of places of a rule that has them: what the kernel looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) is_allowed: bool,
+    pub(crate) client: Place,
+    pub(crate) server: Place,
+}
+
+/// What is said of two processes: by where their connection is, and in all other places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ruling {
+    lines: Vec<Line>,
+    otherwise: bool,
+}
+
+impl Ruling {
+    /// Whether they may share memory over some connection.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.otherwise || self.lines.iter().any(|line| line.is_allowed)
+    }
+
+    /// Whether whatever shared memory by an earlier ruling may go on.
+    pub(crate) fn allows_all_of(&self, earlier: &Ruling) -> bool {
+        self.is_possible()
+            && (self == earlier || self.lines.iter().all(|line| line.is_allowed) && self.otherwise)
+    }
 }
 
 /// What a user, or a project, may have at one time.
@@ -111,17 +143,34 @@ impl Policy {
     }
 
     /// Whether `client` may offer memory to `server` on a fabric that both are on.
-    pub(crate) fn lets_talk(&self, client: &Who, server: &Who, vchid: u16) -> bool {
+    pub(crate) fn ruling(&self, client: &Who, server: &Who, vchid: u16) -> Ruling {
         let (from, to) = (self.project_of(client), self.project_of(server));
-        let fits = |rule: &&Rule| {
-            rule.vchid.is_none_or(|only| only == vchid)
-                && rule.client.fits(client, from)
-                && rule.server.fits(server, to)
-        };
-        match self.rules.iter().find(fits) {
-            Some(rule) => rule.is_allowed,
-            None => client.user == server.user || (from.is_some() && from == to),
+        let mut lines = vec![];
+        for rule in &self.rules {
+            if !rule.is_for(vchid) || !rule.client.fits(client, from) || !rule.server.fits(server, to) {
+                continue;
+            }
+            if !rule.is_by_place() {
+                return Ruling { lines, otherwise: rule.is_allowed };
+            }
+            lines.extend(rule.lines());
         }
+        Ruling { lines, otherwise: client.user == server.user || (from.is_some() && from == to) }
+    }
+
+    /// All rules as the kernel looks at them, in order, each with the one that it is of.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (&Rule, Line)> {
+        self.rules.iter().flat_map(|rule| rule.lines().into_iter().map(move |line| (rule, line)))
+    }
+
+    /// Which lines a process on a fabric is a client for, and which a server.
+    pub(crate) fn lines_of(&self, who: &Who, vchid: u16) -> (Vec<bool>, Vec<bool>) {
+        let project = self.project_of(who);
+        let fits = |(rule, _): (&Rule, Line)| {
+            let is_for = rule.is_for(vchid);
+            (is_for && rule.client.fits(who, project), is_for && rule.server.fits(who, project))
+        };
+        self.lines().map(fits).unzip()
     }
 
     /// What a user may have.
@@ -130,7 +179,27 @@ impl Policy {
     }
 }
 
+impl Rule {
+    fn is_for(&self, vchid: u16) -> bool {
+        self.vchid.is_none_or(|only| only == vchid)
+    }
+
+    fn is_by_place(&self) -> bool {
+        let is_somewhere = |end: &Pattern| !end.networks.is_empty() || !end.ports.is_empty();
+        is_somewhere(&self.client) || is_somewhere(&self.server)
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let places = |end: &Pattern| Place::all(&end.networks, &end.ports);
+        let (clients, servers) = (places(&self.client), places(&self.server));
+        let is_allowed = self.is_allowed;
+        let with = |client| servers.iter().map(move |server| Line { is_allowed, client, server: *server });
+        clients.into_iter().flat_map(with).collect()
+    }
+}
+
 impl Pattern {
+    /// Whether a process is meant, wherever it is.
     fn fits(&self, who: &Who, project: Option<&str>) -> bool {
         (self.uids.is_empty() || self.uids.contains(&who.user.uid))
             && (self.gids.is_empty() || self.gids.contains(&who.gid))
@@ -153,6 +222,42 @@ mod tests {
 
     fn policy(text: &str) -> Policy {
         file::parse("test", text).unwrap_or_else(|fault| panic!("{fault}"))
+    }
+
+    impl Policy {
+        fn lets_talk(&self, client: &Who, server: &Who, vchid: u16) -> bool {
+            self.ruling(client, server, vchid).is_possible()
+        }
+    }
+
+    #[test]
+    fn what_a_rule_says_of_places_leaves_two_processes_the_others() {
+        let denied = "[[rule]]\nallow = false\nserver = { port = 7001 }\n";
+        let allowed = "[[rule]]\nallow = true\nclient = { uid = 1, address = \"10.0.0.0/8\" }\n";
+        let never = "[[rule]]\nallow = false\n";
+        let [one, two] = [process(1, 1, "/"), process(2, 1, "/")];
+        let ruling = |text: &str, client, server| policy(text).ruling(client, server, 0xFF00);
+        assert!(ruling(denied, &one, &one).is_possible() && !ruling(denied, &one, &two).is_possible());
+        assert!(ruling(allowed, &one, &two).is_possible() && !ruling(allowed, &two, &one).is_possible());
+        assert!(ruling(&(allowed.to_string() + never), &one, &two).is_possible());
+        assert!(!ruling(&(never.to_string() + allowed), &one, &two).is_possible());
+        let everything = ruling("", &one, &one);
+        assert!(everything.allows_all_of(&ruling(denied, &one, &one)));
+        assert!(!ruling(denied, &one, &one).allows_all_of(&everything));
+        assert!(ruling(denied, &one, &one).allows_all_of(&ruling(denied, &one, &one)));
+    }
+
+    #[test]
+    fn the_kernel_sees_a_rule_once_for_each_pair_of_its_places() {
+        let policy = policy(
+            "[[rule]]\nallow = false\nserver = { port = [7000, \"8000-8010\"], address = [\"10.0.0.1\", \"::1\"] }\n\
+             [[rule]]\nallow = true\nclient = { uid = 7 }\n",
+        );
+        let lines: Vec<Line> = policy.lines().map(|(_, line)| line).collect();
+        let ports: Vec<u16> = lines.iter().map(|line| line.server.ports.low).collect();
+        assert_eq!(ports, [7000, 8000, 7000, 8000, 0]);
+        let (clients, servers) = policy.lines_of(&process(8, 1, "/"), 0xFF00);
+        assert_eq!((clients, servers), (vec![true, true, true, true, false], vec![true; 5]));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use os::Errno;
 use os::mem::Shared;
 use os::net::Endpoint;
 use shm::layout::MAIL_LEN;
-use shm::registry::RegistryMap;
+use shm::registry::{More, Part as _, RefusalMap, RegistryMap};
 use shm::ring::Reader;
 use shm::{Consumer, Producer, RxCache, Side, Source, TxCache};
 use std::sync::atomic::Ordering::Relaxed;
@@ -104,6 +104,14 @@ impl Doorbell for Joined {
 impl Directory for Joined {
     fn mapped(&self) -> Option<&'static RegistryMap> {
         Some(self.table)
+    }
+
+    fn refusals(&self) -> Option<&'static RefusalMap> {
+        None
+    }
+
+    fn more(&self) -> Option<&'static More> {
+        None
     }
 
     fn existing(&self) -> Result<&'static RegistryMap, Reason> {
@@ -237,7 +245,7 @@ impl Carrier for Joined {
 
 /// Two ends on one table.
 fn pair(daemon: &Daemon) -> [&'static Fabric<Joined>; 2] {
-    let words = os::mem::map_private(RegistryMap::LEN.next_multiple_of(8)).expect("memory");
+    let words = os::mem::map_private(RegistryMap::LEN).expect("memory");
     let table = RegistryMap::over(words).expect("it is long enough");
     [0, 1].map(|row| &*Box::leak(Box::new(Fabric::new(Joined { host: daemon.client(), table, row }))))
 }
