@@ -119,7 +119,8 @@ mod tests {
                 memories: vec![5],
                 enabled_as: None,
                 has_registry: false,
-                lacks_descriptors: false,
+                lacks_room: false,
+                is_filtered: false,
                 is_between_users: false,
             });
         }

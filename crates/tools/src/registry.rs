@@ -84,7 +84,9 @@ pub(crate) fn fault(folder: &Path, uid: u32) -> Option<Reason> {
         Ok(_) if is_taken(&path, uid) => why_none_is_made(folder, uid),
         Ok(about) => {
             let is_fit = about.is_file() && about.uid() == uid && about.mode() & 0o077 == 0;
-            (!is_fit || is_read_only(&path)).then_some(Reason::CNFERR)
+            // (Root's own modes bind nobody.)
+            let is_closed = uid != 0 && about.mode() & 0o600 != 0o600;
+            (!is_fit || is_closed || is_read_only(&path)).then_some(Reason::CNFERR)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => why_none_is_made(folder, uid),
         Err(_) => Some(Reason::CNFERR),
@@ -104,17 +106,19 @@ fn is_full(folder: &Path) -> bool {
 
 /// Whether the registry of `uid` has a layout of another version than ours.
 pub(crate) fn is_of_another_version(folder: &Path, uid: u32) -> bool {
-    let mut head = [0; 12];
-    let is_read = open_own(&file(folder, uid), uid).is_ok_and(|mut file| file.read_exact(&mut head).is_ok());
-    let [magic, version] = [head[..8].to_vec(), head[8..].to_vec()];
-    is_read && magic == layouts::MAGIC.to_ne_bytes() && version != layouts::VERSION.to_ne_bytes()
+    let version = open_own(&file(folder, uid), uid).ok().and_then(|file| version_of(&file));
+    version.is_some_and(|version| version != layouts::VERSION)
 }
 
-/// What another user may is not known, but for what nobody may.
+/// What another user may follows from the folder's mode, its group being his for all we know.
 fn may_write(folder: &Path, uid: u32) -> bool {
     match nix::unistd::eaccess(folder, AccessFlags::W_OK) {
-        Err(errno) => uid != os::process::euid() && errno != Errno::EROFS,
-        Ok(()) => true,
+        Err(Errno::EROFS) => false,
+        own if uid == os::process::euid() => own.is_ok(),
+        _ => folder.metadata().is_ok_and(|about| {
+            let his = if about.uid() == uid { 0o200 } else { 0o022 };
+            uid == 0 || about.mode() & his != 0
+        }),
     }
 }
 
@@ -240,17 +244,31 @@ fn refuse_others(about: &fs::Metadata, uid: u32) -> Result<(), String> {
 
 fn open(path: &Path, uid: u32) -> Result<Registry, String> {
     let mut file = open_own(path, uid)?;
+    // (One of another version may be of another length.)
+    if let Some(version) = version_of(&file).filter(|version| *version != layouts::VERSION) {
+        return Err(unknown(version));
+    }
     let view = View::over(copy(&mut file)?, file.as_raw_fd()).map_err(|why| match why {
         Unreadable::Foreign => "it is no registry".to_string(),
-        Unreadable::Version(version) => {
-            let mismatch = Reason::VERSMISMAT;
-            format!(
-                "its layout is version {version}, which this program does not know ({mismatch}, {})",
-                mismatch.text()
-            )
-        }
+        Unreadable::Version(version) => unknown(version),
     })?;
     Ok(Registry { uid, view, _file: file })
+}
+
+/// The version that its head tells, if it is a registry's.
+fn version_of(file: &File) -> Option<u32> {
+    let mut head = [0; 12];
+    file.read_exact_at(&mut head, 0).ok()?;
+    let (magic, version) = head.split_at(8);
+    (magic == layouts::MAGIC.to_ne_bytes()).then(|| version.try_into().ok().map(u32::from_ne_bytes))?
+}
+
+fn unknown(version: u32) -> String {
+    let mismatch = Reason::VERSMISMAT;
+    format!(
+        "its layout is version {version}, which this program does not know ({mismatch}, {})",
+        mismatch.text()
+    )
 }
 
 fn copy(file: &mut File) -> Result<os::mem::Shared, String> {
@@ -371,6 +389,8 @@ mod tests {
             return;
         }
         let uid = 65534;
+        assert_eq!(fault(&folder.0, uid), Some(Reason::NOSMCDDEV), "the folder is root's alone");
+        fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o1777)).expect("our own");
         let give = |name: &str, owner: u32| {
             let path = folder.0.join(name);
             fs::write(&path, head(layouts::VERSION)).expect("writable");
@@ -382,7 +402,11 @@ mod tests {
         give(&format!("isthmus.{uid}-0000000000000001"), 1234);
         let own = give(&format!("isthmus.{uid}-0000000000000003"), uid);
         give(&format!("isthmus.{uid}-0000000000000004"), uid);
-        assert_eq!(super::file(&folder.0, uid), own);
+        assert_eq!((super::file(&folder.0, uid), fault(&folder.0, uid)), (own.clone(), Some(Reason::CNFERR)));
+        for (mode, wanted) in [(0o600, None), (0o400, Some(Reason::CNFERR))] {
+            fs::set_permissions(&own, PermissionsExt::from_mode(mode)).expect("root may");
+            assert_eq!(fault(&folder.0, uid), wanted, "{mode:o}");
+        }
         assert_eq!(super::users(&folder.0), [uid]);
         assert_eq!(super::user_of("isthmus.7-0000000000000001"), Some(7));
         assert_eq!(super::user_of("isthmus.7-1"), None);

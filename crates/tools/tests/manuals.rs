@@ -10,8 +10,9 @@ fn page(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}")).replace("\\-", "-")
 }
 
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 14] = [
     "ismd.8",
+    "ismd-device-plugin.8",
     "af_smc.7",
     "smcd-ueid.8",
     "smcd-seid.8",

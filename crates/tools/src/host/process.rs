@@ -2,6 +2,7 @@
 //! asked of the process itself, and nothing in it changes.
 
 use crate::{live, registry};
+use fabric::observe::REGISTRY_LEN;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::os::unix::ffi::OsStringExt;
@@ -26,8 +27,10 @@ pub(crate) struct Process {
     pub(crate) enabled_as: Option<u32>,
     /// Whether it has a registry mapped.
     pub(crate) has_registry: bool,
-    /// If it has none: whether it has no descriptor left for one.
-    pub(crate) lacks_descriptors: bool,
+    /// If it has none: whether it has no descriptor, or no address space, left for one.
+    pub(crate) lacks_room: bool,
+    /// Whether a filter of system calls is upon it, behind which the library may not even look.
+    pub(crate) is_filtered: bool,
     /// Whether its real, effective and saved users are not one, so that it takes none.
     pub(crate) is_between_users: bool,
 }
@@ -119,11 +122,17 @@ pub(super) fn describe(pid: u32, descriptors: Descriptors, folder: &Path) -> Pro
     let has_registry = !descriptors.registries.is_empty();
     // The registry itself, and the lock on the process's row.
     const WANTED: usize = 2;
-    let is_full = || limit(pid).is_some_and(|limit| descriptors.count + WANTED > limit);
+    let has_no_descriptor =
+        || limit(pid, "Max open files").is_some_and(|limit| descriptors.count + WANTED > limit);
+    let has_no_memory = || {
+        let limit = limit(pid, "Max address space");
+        limit.zip(mapped(pid)).is_some_and(|(limit, mapped)| mapped + REGISTRY_LEN > limit)
+    };
     Process {
         pid,
         name: live::printable(name.trim_end_matches('\n')),
-        lacks_descriptors: enabled_as.is_some() && !has_registry && is_full(),
+        lacks_room: enabled_as.is_some() && !has_registry && (has_no_descriptor() || has_no_memory()),
+        is_filtered: status(pid, "Seccomp:").is_some_and(|mode| mode != ["0"]),
         sockets: descriptors.sockets,
         memories: descriptors.memories,
         enabled_as,
@@ -132,16 +141,16 @@ pub(super) fn describe(pid: u32, descriptors: Descriptors, folder: &Path) -> Pro
     }
 }
 
-/// How many descriptors a process may have (the soft limit).
-fn limit(pid: u32) -> Option<usize> {
+/// How much of `what` a process may have (the soft limit); None for as much as it likes.
+fn limit(pid: u32, what: &str) -> Option<usize> {
     let limits = fs::read_to_string(path(pid, "limits")).ok()?;
-    limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?
-        .split_ascii_whitespace()
-        .next()?
-        .parse()
-        .ok()
+    let line = limits.lines().find_map(|line| line.strip_prefix(what))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Bytes of address space that a process has taken.
+fn mapped(pid: u32) -> Option<usize> {
+    Some(status(pid, "VmSize:")?.first()?.parse::<usize>().ok()? << 10)
 }
 
 /// The library keeps the registry that it has mapped open: its descriptor tells, whatever the path means over
@@ -204,15 +213,22 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 /// Real, effective and saved user.
 fn users(pid: u32) -> Option<[u32; 3]> {
-    let status = fs::read_to_string(path(pid, "status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    let mut users = line.split_ascii_whitespace().map_while(|word| word.parse().ok());
+    let mut users = status(pid, "Uid:")?.into_iter().map_while(|word| word.parse().ok());
     Some([users.next()?, users.next()?, users.next()?])
+}
+
+/// The words of a line of proc(5)'s status.
+fn status(pid: u32, name: &str) -> Option<Vec<String>> {
+    let status = fs::read_to_string(path(pid, "status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.split_ascii_whitespace().map(str::to_owned).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{descriptors, holds, is_library, is_same_folder, limit, registry_of, users, variable};
+    use super::{
+        descriptors, holds, is_library, is_same_folder, limit, mapped, registry_of, users, variable,
+    };
     use std::net::TcpListener;
     use std::os::fd::AsRawFd;
     use std::path::Path;
@@ -230,8 +246,12 @@ mod tests {
     }
 
     #[test]
-    fn the_own_limit_is_read() {
-        assert_eq!(limit(std::process::id()), Some(os::limits::descriptor_limit()));
+    fn the_own_limits_are_read() {
+        let me = std::process::id();
+        assert_eq!(limit(me, "Max open files"), Some(os::limits::descriptor_limit()));
+        assert!(
+            mapped(me) > Some(1 << 20) && mapped(me) < limit(me, "Max address space").or(Some(usize::MAX))
+        );
     }
 
     #[test]

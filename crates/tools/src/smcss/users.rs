@@ -58,7 +58,8 @@ mod tests {
                 sockets: fds.to_vec(),
                 enabled_as: None,
                 has_registry: false,
-                lacks_descriptors: false,
+                lacks_room: false,
+                is_filtered: false,
                 is_between_users: false,
                 memories: vec![],
             });

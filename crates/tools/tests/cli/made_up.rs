@@ -2,8 +2,8 @@
 //! Owns: the file, the lock on our process row and the segment's descriptor; all are gone with the value.
 
 use super::Folder;
-use fabric::observe::Verdict;
-use fabric::observe::layouts::{Geometry, MAGIC, RegistryMap, Segment, Side, SlotHeader, VERSION};
+use fabric::observe::layouts::{Geometry, MAGIC, Part as _, RegistryMap, Segment, Side, SlotHeader, VERSION};
+use fabric::observe::{REGISTRY_LEN, Verdict};
 use fabric::process::LOCK_BASE;
 use fabric::verdict::{begin, decide};
 use os::file::How;
@@ -33,7 +33,7 @@ impl MadeUp {
         let path = folder.0.join(format!("isthmus.{}", os::process::euid()));
         let path = CString::new(path.as_os_str().as_bytes()).expect("no NUL in a path");
         let lock = os::file::open(&path, How::CREATE_NEW).expect("a new file");
-        os::mem::resize(lock, RegistryMap::LEN as u64).expect("room");
+        os::mem::resize(lock, REGISTRY_LEN as u64).expect("room");
         let words = os::mem::map_shared(lock, RegistryMap::LEN).expect("a mapping");
         let map = RegistryMap::over(words).expect("long enough");
         map.version.store(VERSION, Relaxed);
@@ -70,7 +70,7 @@ impl MadeUp {
         verdict: impl Into<Option<Verdict>>,
     ) -> &'static SlotHeader {
         let bucket = cookie as usize;
-        let row = &self.map.connections[bucket][0];
+        let row = &self.map.first.rows[bucket][0];
         for (side, port) in [port, 80].into_iter().enumerate() {
             let end = &row.sides[side];
             end.process.row.store(ALIVE, Relaxed);
@@ -89,7 +89,7 @@ impl MadeUp {
         row.slot.store(cookie as u32 % 4, Relaxed);
         row.open.store(3, Relaxed);
         row.server_cookie.store(cookie + 0x100, Relaxed);
-        self.map.keys[bucket].0[0].store(cookie, Relaxed);
+        self.map.first.keys[bucket].0[0].store(cookie, Relaxed);
         let header = self.segment.slot(cookie as u32 % 4).expect("four slots");
         header.reset(cookie);
         header
@@ -97,7 +97,7 @@ impl MadeUp {
 
     /// Both ends of a connection now belong to a process that died.
     pub(crate) fn kill(&self, cookie: u64) {
-        for end in &self.map.connections[cookie as usize][0].sides {
+        for end in &self.map.first.rows[cookie as usize][0].sides {
             end.process.row.store(DEAD, Relaxed);
         }
     }

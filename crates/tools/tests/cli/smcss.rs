@@ -60,7 +60,7 @@ fn connections_and_listeners_are_listed() {
 fn closed_sides_disappear() {
     let made_up = MadeUp::new("smcss-closed");
     made_up.connect(1, 40001, Verdict::Smc);
-    made_up.map.connections[1][0].open.store(2, Relaxed);
+    made_up.map.first.rows[1][0].open.store(2, Relaxed);
     let lines = lines(&made_up, "");
     assert_eq!((lines.len(), lines[1].contains(" 0000011 ")), (2, true), "{lines:?}");
 }

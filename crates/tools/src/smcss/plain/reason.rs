@@ -7,6 +7,7 @@ use crate::host::table::{Socket, state};
 use crate::host::{Host, Process};
 use fabric::Reason;
 use fabric::observe::Verdict;
+use std::net::SocketAddr;
 
 /// As smcss of smc-tools prints a fallback for which the kernel gives no reason.
 pub(super) const UNKNOWN: Reason = Reason(0);
@@ -44,7 +45,7 @@ impl Judge<'_> {
 
     /// Why the listener of an enabled process has no row.
     pub(super) fn why_not_announced(&self, socket: &Socket, process: &Process) -> Reason {
-        let lacking = || process.lacks_descriptors.then_some(Reason::MEM);
+        let lacking = || process.lacks_room.then_some(Reason::MEM);
         self.refusal(socket).or_else(|| self.fault(process)).or_else(lacking).unwrap_or(UNKNOWN)
     }
 
@@ -67,12 +68,9 @@ impl Judge<'_> {
     /// What the process at the other end has written down: of its socket, or of the listener that the
     /// connection came to. One without descriptors could not, nor one that can use no registry.
     pub(super) fn refusal_of_peer(&self, socket: &Socket) -> Option<Reason> {
-        let of_listener = || {
-            let mut listeners = self.host.listeners(socket.namespace, socket.remote);
-            listeners.find_map(|one| self.refusal(one))
-        };
+        let of_listener = || self.hidden(socket.namespace, socket.remote).find_map(|one| self.refusal(one));
         let of_peer = |peer: &Socket| {
-            let lacking = |holder: &Process| holder.lacks_descriptors.then_some(Reason::MEM);
+            let lacking = |holder: &Process| holder.lacks_room.then_some(Reason::MEM);
             let unable = |holder| lacking(holder).or_else(|| self.fault(holder));
             self.refusal(peer).or_else(|| self.host.holders(peer.inode).find_map(unable))
         };
@@ -81,19 +79,36 @@ impl Judge<'_> {
 
     /// Why a connection of an enabled process has no row.
     pub(super) fn why_tcp(&self, socket: &Socket, process: &Process) -> Reason {
-        if let Some(own) = self.refusal(socket).or_else(|| self.fault(process)) {
+        let own = self.refusal(socket).or_else(|| self.refusal_of_listener(socket, process));
+        if let Some(own) = own.or_else(|| self.fault(process)) {
             return own;
         }
         match self.peer(socket, process) {
             Peer::NotEnabled => Reason::PEERNOSMC,
             // It would have written down any other reason: when it looked, it found nobody.
             _ if process.has_registry => Reason::PEERNOSMC,
-            Peer::Unknown => UNKNOWN,
-            Peer::Enabled if process.lacks_descriptors => Reason::MEM,
+            _ if process.lacks_room => Reason::MEM,
             Peer::Enabled if self.refusal_of_peer(socket).is_some() => Reason::PEERNOSMC,
             Peer::Enabled if self.is_listener_hidden(socket) => Reason::PEERNOSMC,
-            Peer::Enabled => UNKNOWN,
+            // It may not have looked at all.
+            _ if process.is_filtered => UNKNOWN,
+            // When it looked there was no registry, else it would have it.
+            _ => Reason::PEERNOSMC,
         }
+    }
+
+    /// What a process wrote down of its listener, from which a connection was accepted: behind a filter of
+    /// system calls it writes nothing of what it accepts.
+    fn refusal_of_listener(&self, accepted: &Socket, process: &Process) -> Option<Reason> {
+        let is_its = |one: &&Socket| process.sockets.iter().any(|(_, inode)| *inode == one.inode);
+        let mut own = self.hidden(accepted.namespace, accepted.local).filter(is_its);
+        own.find_map(|one| self.refusal(one))
+    }
+
+    /// The listeners at an address that no client finds. (One that is announced by now is refused no more.)
+    fn hidden(&self, namespace: u64, at: SocketAddr) -> impl Iterator<Item = &Socket> {
+        let all = self.host.listeners(namespace, at);
+        all.filter(|one| !self.known.announced.contains(&one.inode))
     }
 
     fn peer(&self, socket: &Socket, process: &Process) -> Peer {
