@@ -1,4 +1,4 @@
-//! Where the rest of an installation is: smc_run, smcss, smcd and the library, found from where we lie.
+//! Where the rest of an installation is: smc_run, smcss, smcd, ismd and the library, found from where we lie.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ pub(crate) struct Install {
     pub(crate) smcss: Option<PathBuf>,
     /// Who knows the totals.
     pub(crate) smcd: Option<PathBuf>,
+    /// The daemon of the host tier.
+    pub(crate) ismd: Option<PathBuf>,
     library: Option<PathBuf>,
 }
 
@@ -27,6 +29,7 @@ impl Install {
             smc_run: first("bin/smc_run"),
             smcss: first("bin/smcss"),
             smcd: first("bin/smcd"),
+            ismd: first("bin/ismd"),
             library: first("lib/libsmc-preload.so"),
         }
     }

@@ -27,6 +27,12 @@ pub(crate) enum Path {
     Sockmap,
     /// Shared memory between two processes without sockets: the limit of this machine
     Bare,
+    /// TCP between two network namespaces, the server's address translated (DNAT)
+    TcpVethDnat,
+    /// TCP programs under smc_run in two network namespaces, and an ismd between them
+    VethSmc,
+    /// The same, the server's address translated
+    VethSmcDnat,
 }
 
 impl fmt::Display for Path {

@@ -45,6 +45,15 @@ fn every_path_is_measured() {
     }
 }
 
+/// Each direction has connections of its own, and none of them answers the other.
+#[test]
+fn both_directions_at_once_are_streams() {
+    let of = |profile: &str| measured("tcp-loopback", profile).expect("every host has it");
+    let run = of("both-ways");
+    assert!(["bytes_sent", "bytes_received"].iter().all(|name| run[name].as_u64() > Some(0)), "{run}");
+    assert_eq!((&run["one_way"], &of("ping")["one_way"]), (&Value::Bool(true), &Value::Bool(false)));
+}
+
 /// Nobody could look at a connection of one request in time: all that were made are counted.
 #[test]
 fn connections_of_one_request_are_told_of() {

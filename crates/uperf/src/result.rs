@@ -30,6 +30,9 @@ pub struct Run {
     pub bytes_sent: u64,
     /// Bytes that the master read.
     pub bytes_received: u64,
+    /// Whether each group moved bytes one way only, be it another way than the next group.
+    #[serde(default)]
+    pub one_way: bool,
     /// How long a pass took.
     pub latency: Latency,
     /// The master's strands; None where it is a program that does not tell.
@@ -49,6 +52,11 @@ impl Run {
     /// Bits moved, both directions.
     pub fn bits(&self) -> f64 {
         (self.bytes_sent + self.bytes_received) as f64 * 8.0
+    }
+
+    /// Whether gigabits tell of it, and not transactions. (Of what was saved before there was `one_way`, bytes do.)
+    pub fn is_stream(&self) -> bool {
+        (self.one_way || self.bytes_sent == 0 || self.bytes_received == 0) && self.bits() > 0.0
     }
 }
 

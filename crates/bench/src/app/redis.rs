@@ -18,10 +18,8 @@ pub(super) struct Redis {
 
 impl Redis {
     pub(super) fn find() -> anyhow::Result<Self> {
-        Ok(Self {
-            server: find("redis-server", "redis-server")?,
-            benchmark: find("redis-benchmark", "redis-tools")?,
-        })
+        let server = find("redis-server", "redis-server")?;
+        Ok(Self { server, benchmark: find("redis-benchmark", "redis-tools")? })
     }
 }
 

@@ -40,15 +40,12 @@ impl Options {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let (shown, mut pairs) = (Shown::default(), Pairs::new()?.patient(PATIENCE).with_listing());
         let (paths, baseline, notes) = select(&PathChoice::default(), &QUICK_PATHS, &mut pairs)?;
-        let job = Job {
-            notes,
-            ..Job::new("Ways between two processes of this host", self.choice().plan(&paths, baseline))
-        };
+        let plan = self.choice().plan(&paths, baseline);
+        let job = Job { notes, ..Job::new("Ways between two processes of this host", plan) };
         let study = measure(job, &shown, &mut pairs)?;
         let is_shown = report::show(&study, &shown.files);
-        let listing = pairs
-            .listing()
-            .map(|printed| format!("While it ran, smcss showed:\n{}", first_rows(printed, ROWS)));
+        let shown = |printed| format!("While it ran, smcss showed:\n{}", first_rows(printed, ROWS));
+        let listing = pairs.listing().map(shown);
         let closing = listing.into_iter().chain(smc_use(&study));
         let closing: Vec<String> = closing.map(|part| format!("\n{part}\n")).collect();
         report::print(&closing.concat())?;
@@ -56,13 +53,8 @@ impl Options {
     }
 
     fn choice(&self) -> Choice {
-        Choice {
-            connections: vec![1, self.conns],
-            duration: Duration::from_secs_f64(self.seconds),
-            rounds: self.rounds,
-            budget: Some(BUDGET),
-            ..Choice::quick()
-        }
+        let (connections, duration) = (vec![1, self.conns], Duration::from_secs_f64(self.seconds));
+        Choice { connections, duration, rounds: self.rounds, budget: Some(BUDGET), ..Choice::quick() }
     }
 }
 

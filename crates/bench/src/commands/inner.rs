@@ -11,7 +11,7 @@ use crate::cell::Cell;
 use crate::path::Path;
 use uperf::Server;
 
-use crate::paths::{Pairs, bare, diag, enter, guard, net, sockmap};
+use crate::paths::{Pairs, bare, diag, enter, guard, net, sockmap, tier};
 
 /// Which part.
 #[derive(Subcommand)]
@@ -26,6 +26,8 @@ pub(crate) enum Inner {
     Connections,
     /// Redirect connections of a cgroup and hold that
     Sockmap,
+    /// Run a host daemon and hold what it needs
+    Tier(tier::Options),
     /// Be an end of `bare`
     Bare(bare::Options),
     /// Accept connections and let them idle
@@ -70,6 +72,7 @@ impl Inner {
             Inner::Net(options) => net::hold(options)?,
             Inner::Connections => diag::print()?,
             Inner::Sockmap => sockmap::hold()?,
+            Inner::Tier(options) => tier::serve(options)?,
             Inner::Bare(options) => bare::end(options)?,
             Inner::IdleServer(options) => crate::idle::end::serve(options)?,
             Inner::IdleClient(options) => crate::idle::end::connect(options)?,

@@ -31,16 +31,12 @@ pub(crate) struct Options {
 impl Options {
     /// Measures and shows.
     pub(crate) fn run(&self, world: &mut dyn World) -> anyhow::Result<ExitCode> {
-        let usual = Choice {
-            profiles: ["ping", "stream"].map(str::to_owned).into(),
-            connections: vec![1],
-            ..Choice::usual()
-        };
+        let profiles = ["ping", "stream"].map(str::to_owned).into();
+        let usual = Choice { profiles, connections: vec![1], ..Choice::usual() };
         let choice = change(&self.own, &self.common, usual)?;
         if choice.variables.contains_key(SIZE) {
-            return Err(
-                Refusal::usage("`sweep` sets the variable `size` itself: leave --set size out").into()
-            );
+            let sentence = "`sweep` sets the variable `size` itself: leave --set size out";
+            return Err(Refusal::usage(sentence).into());
         }
         for profile in &choice.profiles {
             refuse_unused(std::slice::from_ref(profile), &[(SIZE.into(), "1".into())].into())?;
@@ -50,13 +46,8 @@ impl Options {
             return Err(Refusal::usage(sentence).into());
         }
         let (paths, baseline, notes) = select(&self.paths, &QUICK_PATHS, world)?;
-        let plan = choice.sweep(&paths, baseline);
-        let job = Job {
-            axis: Axis::Size,
-            notes,
-            idle: Some(idle::Settings::brief()),
-            ..Job::new("Sizes of messages", plan)
-        };
+        let (plan, idle) = (choice.sweep(&paths, baseline), Some(idle::Settings::brief()));
+        let job = Job { axis: Axis::Size, notes, idle, ..Job::new("Sizes of messages", plan) };
         run(job, &self.common.shown, world)
     }
 }

@@ -15,7 +15,7 @@ const QUICK_BUDGET: Duration = Duration::from_secs(54);
 const BUFFERS: [&str; 2] = ["SMC_RCVBUF", "SMC_SNDBUF"];
 
 /// What a preset chooses.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Choice {
     /// Profiles.
     pub(crate) profiles: Vec<String>,
@@ -44,12 +44,9 @@ impl Choice {
             profiles: owned(&["rr1c-200x1000", "str-readx30k"]),
             connections: vec![1, 10, 50],
             servers: vec![Server::Threads],
-            variables: BTreeMap::new(),
-            environment: BTreeMap::new(),
             duration: Duration::from_secs(2),
             rounds: 3,
-            warm_up: None,
-            budget: None,
+            ..Self::default()
         }
     }
 
@@ -83,19 +80,14 @@ impl Choice {
     /// Messages from a byte to a mebibyte, to and fro and one way; and connections of one request.
     pub(crate) fn sweep(&self, paths: &[Path], baseline: Path) -> Plan {
         let contenders = self.contenders(paths, baseline);
-        let sized = |profile: &str, size: u64| {
-            let mut setting = self.setting(profile, self.first_count(), self.first_server());
-            setting.variables.insert("size".into(), size.to_string());
+        let (count, server) = (self.connections.first(), self.servers.first().copied().unwrap_or_default());
+        let of = &|profile: &str, size: Option<u64>| {
+            let mut setting = self.setting(profile, count.copied().unwrap_or(1), server);
+            setting.variables.extend(size.map(|size| ("size".into(), size.to_string())));
             group(setting, &contenders)
         };
-        let profiles = self.profiles.iter();
-        let mut groups: Vec<Group> = profiles
-            .flat_map(|profile| sizes().map(move |size| (profile, size)))
-            .map(|(p, s)| sized(p, s))
-            .collect();
-        groups
-            .push(group(self.setting("crr-200x1000", self.first_count(), self.first_server()), &contenders));
-        self.planned(groups)
+        let sized = self.profiles.iter().flat_map(|profile| sizes().map(move |size| of(profile, Some(size))));
+        self.planned(sized.chain([of("crr-200x1000", None)]).collect())
     }
 
     /// SMC with buffers from 16 KiB to 1 MiB, against SMC as it is.
@@ -132,14 +124,6 @@ impl Choice {
         let others = paths.iter().copied().filter(|path| *path != baseline);
         let paths = [baseline].into_iter().filter(|path| paths.contains(path)).chain(others);
         paths.map(|path| Contender { path, environment: self.environment.clone() }).collect()
-    }
-
-    fn first_count(&self) -> u32 {
-        self.connections.first().copied().unwrap_or(1)
-    }
-
-    fn first_server(&self) -> Server {
-        self.servers.first().copied().unwrap_or_default()
     }
 }
 

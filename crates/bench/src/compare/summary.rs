@@ -103,11 +103,10 @@ impl<'a> Reading<'a> {
         Some(Turn { contender, ..turn })
     }
 
-    /// What stands for the speed of a setting: gigabits where bytes go one way, else transactions.
+    /// What stands for the speed of a setting: gigabits where bytes go one way on each connection, else transactions.
     pub(crate) fn main_metric(&self, group: usize) -> Metric {
-        let runs = || self.study.samples.iter().filter(|sample| sample.turn.group == group).map(|s| &s.run);
-        let is_stream = runs().any(|run| (run.bytes_sent == 0) != (run.bytes_received == 0));
-        if is_stream { Metric::Throughput } else { Metric::Rate }
+        let mut own = self.study.samples.iter().filter(|sample| sample.turn.group == group);
+        if own.any(|sample| sample.run.is_stream()) { Metric::Throughput } else { Metric::Rate }
     }
 
     /// What to show of a line. Of a stream a pass is as many pieces as its profile likes: its time, and what one pass

@@ -58,9 +58,8 @@ pub(crate) fn serve(options: &ServerOptions) -> anyhow::Result<()> {
     raise_limit(options.usage.conns)?;
     let listener = TcpListener::bind(options.address).context("cannot listen")?;
     say(&listener.local_addr()?.to_string())?;
-    let accepted: io::Result<Vec<_>> =
-        (0..options.usage.conns).map(|_| listener.accept().map(|(stream, _)| stream)).collect();
-    let streams = accepted.context("cannot accept")?;
+    let accepted = (0..options.usage.conns).map(|_| listener.accept().map(|(stream, _)| stream));
+    let streams: Vec<_> = accepted.collect::<io::Result<_>>().context("cannot accept")?;
     exchange(&streams, options.usage.transactions, RESPONSE_BYTES, |mut stream, response| {
         stream.read_exact(&mut [0; REQUEST_BYTES])?;
         stream.write_all(response)
@@ -75,9 +74,8 @@ pub(crate) fn connect(options: &ClientOptions) -> anyhow::Result<()> {
     while !options.go.exists() {
         thread::sleep(PAUSE);
     }
-    let connected: io::Result<Vec<_>> =
-        (0..options.usage.conns).map(|_| TcpStream::connect(options.address)).collect();
-    let streams = connected.context("cannot connect")?;
+    let connected = (0..options.usage.conns).map(|_| TcpStream::connect(options.address));
+    let streams: Vec<_> = connected.collect::<io::Result<_>>().context("cannot connect")?;
     exchange(&streams, options.usage.transactions, REQUEST_BYTES, |mut stream, request| {
         stream.write_all(request)?;
         stream.read_exact(&mut [0; RESPONSE_BYTES])

@@ -1,6 +1,7 @@
 //! A process that holds something of the kernel's for us: it says in one line whether it has it, and lets go when the pipe
 //! to it ends, whatever ended this program.
 
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -28,11 +29,16 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// Starts `smc_bench inner PART`, and hears where it has what it holds. It speaks or ends: it does nothing that could take
+    /// Starts `smc_bench inner PART...`, and hears where it has what it holds. It speaks or ends: it does nothing that could take
     /// long.
-    pub(super) fn start<W: DeserializeOwned>(part: &str) -> anyhow::Result<(Self, W)> {
+    pub(super) fn start<W, I>(part: I) -> anyhow::Result<(Self, W)>
+    where
+        W: DeserializeOwned,
+        I: IntoIterator,
+        I::Item: AsRef<OsStr>,
+    {
         let mut command = Command::new(std::env::current_exe().context("where is this program?")?);
-        command.args(["inner", part]).env_remove("LD_PRELOAD");
+        command.arg("inner").args(part).env_remove("LD_PRELOAD");
         // A group of its own: Ctrl-C is for the program at the top.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut holder =

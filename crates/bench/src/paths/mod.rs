@@ -5,6 +5,7 @@
 
 pub(crate) mod abort;
 pub(crate) mod bare;
+mod cgroup;
 pub(crate) mod diag;
 pub(crate) mod enter;
 pub(crate) mod guard;
@@ -16,6 +17,7 @@ mod pair;
 mod route;
 pub(crate) mod sockets;
 pub(crate) mod sockmap;
+pub(crate) mod tier;
 mod totals;
 mod tree;
 
@@ -101,7 +103,10 @@ impl Pairs {
 fn set_up(path: Path, install: &Install) -> anyhow::Result<Route> {
     match path {
         Path::TcpLoopback => Ok(Route::loopback()),
-        Path::TcpVeth => Route::veth(),
+        Path::TcpVeth => Route::veth(false),
+        Path::TcpVethDnat => Route::veth(true),
+        Path::VethSmc => Route::veth_smc(install, false),
+        Path::VethSmcDnat => Route::veth_smc(install, true),
         Path::Unix => Ok(Route::unix()),
         Path::Smc => Route::smc(install),
         Path::SmcClient => Route::smc_client(install),

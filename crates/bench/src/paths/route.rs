@@ -1,6 +1,7 @@
 //! What a path needs to be set up: where its ends run, what the profile is told, how its connections are counted.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -15,6 +16,7 @@ use super::launch::Place;
 use super::net::{self, Net};
 use super::sockets::Counted;
 use super::sockmap::Sockmap;
+use super::tier::Tier;
 
 /// Where ends on one network meet.
 const LOOPBACK: &str = "127.0.0.1";
@@ -79,16 +81,32 @@ impl Route {
     }
 
     /// TCP between two namespaces.
-    pub(super) fn veth() -> anyhow::Result<Self> {
-        let net = Net::new()?;
+    pub(super) fn veth(is_translated: bool) -> anyhow::Result<Self> {
+        let net = Net::new(is_translated)?;
         let at = |namespaces| Place { namespaces: Some(namespaces), ..Place::default() };
         Ok(Self {
-            host: net::SERVER,
+            host: if is_translated { net::ALIAS } else { net::SERVER },
             server: at(net.server()),
             client: at(net.client()),
             _held: Some(Rc::new(net)),
             ..Self::loopback()
         })
+    }
+
+    /// TCP programs under our smc_run in two namespaces, and a daemon of the host tier. (The control connection is
+    /// shared as well.)
+    pub(super) fn veth_smc(install: &Install, is_translated: bool) -> anyhow::Result<Self> {
+        let ismd = install.ismd.as_deref().context("ismd is not here: `cargo xtask dist` makes it")?;
+        let (plain, smc) = (Self::veth(is_translated)?, Place::with_smc(install)?);
+        let (holder, tier) = Tier::start(ismd)?;
+        let environment = BTreeMap::from([("SMC_ISMD".into(), tier.socket.to_string_lossy().into_owned())]);
+        let at = |end: Place| {
+            let (cgroup, environment) = (Some(tier.cgroup.clone()), environment.clone());
+            Place { namespaces: end.namespaces, cgroup, environment, ..smc.clone() }
+        };
+        let held: Option<Rc<dyn Any>> = Some(Rc::new((plain._held.clone(), holder)));
+        let (server, client) = (at(plain.server.clone()), at(plain.client.clone()));
+        Ok(Self { server, client, asks_smcss: true, control: Some(1), _held: held, ..plain })
     }
 
     /// TCP over loopback, redirected.

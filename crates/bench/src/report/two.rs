@@ -35,7 +35,10 @@ pub(crate) fn beside(first: &Study, second: &Study) -> Study {
     let is_left = |table: &&Table| !OF_LINES.contains(&table.title.as_str());
     let more = ours.iter().filter(is_left).filter_map(|table| in_turns(table, &theirs));
     let missing = lines.len() + others.len() - 2 * pairs.len();
-    let both = |read: fn(&Study) -> String| format!("{} and {}", read(first), read(second));
+    let both = |read: fn(&Study) -> String| match [first, second].map(read) {
+        [one, other] if one == other => one,
+        [one, other] => format!("{one} and {other}"),
+    };
     let caution = format!(
         "these are two runs, so a difference may be the machine's or the day's: first {} on {}; second {} on {}",
         first.started,
@@ -77,15 +80,8 @@ fn row(
     let apart = if a.max < b.min || b.max < a.min { "apart" } else { "overlapping" };
     let what = format!("{}: {}", name(first.1), metric.about().title);
     let [a, b] = [a, b].map(|all| show_range(metric, all.min, all.max));
-    Some(vec![
-        what,
-        show(metric, before),
-        a,
-        show(metric, after),
-        b,
-        ratio(metric, after / before),
-        apart.into(),
-    ])
+    let [before, after, times] = [show(metric, before), show(metric, after), ratio(metric, after / before)];
+    Some(vec![what, before, a, after, b, times, apart.into()])
 }
 
 /// The rows that both have of a table of goals, or of idle connections.
@@ -123,6 +119,7 @@ mod tests {
         let range = |k: &str| format!("{k}..{k} k/s");
         assert_eq!(rows[0], [rate, "1.00 k/s", &range("1.00"), "1.50 k/s", &range("1.50"), "1.50x", "apart"]);
         assert_eq!(two.notes, ["2 rows are in one of the two only"]);
+        assert_eq!(two.title, first.title, "said once");
         let warnings = verdict::warnings(&two);
         assert!(warnings[0].starts_with("these are two runs"), "{warnings:?}");
     }

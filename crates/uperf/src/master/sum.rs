@@ -164,6 +164,7 @@ pub(super) fn run(
         transactions: parts.iter().map(|part| part.passes.count).sum(),
         bytes_sent: counts.sent,
         bytes_received: counts.received,
+        one_way: parts.iter().all(|part| part.counts.sent == 0 || part.counts.received == 0),
         latency: Latency { counts_ns: latency.into_iter().collect(), ..Latency::default() },
         client: Some(parts.iter().map(|part| part.usage).sum()),
         server: server(slaves),

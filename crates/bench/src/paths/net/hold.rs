@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -13,7 +14,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::super::holder;
 use super::links::Links;
-use super::{CLIENT, Ends, SERVER};
+use super::{ALIAS, CLIENT, Ends, SERVER};
 
 /// Both ends' network.
 const PREFIX_BITS: u8 = 24;
@@ -26,11 +27,14 @@ pub(crate) struct Options {
     /// Use a user namespace even where it is not needed
     #[arg(long)]
     user: bool,
+    /// Translate another address to the server's
+    #[arg(long)]
+    dnat: bool,
 }
 
 /// Makes, says, waits.
 pub(crate) fn hold(options: &Options) -> anyhow::Result<()> {
-    holder::hold(make(options.user), |held| Ends {
+    holder::hold(make(options), |held| Ends {
         user: held.user,
         client: held.client.as_raw_fd(),
         server: held.server.as_raw_fd(),
@@ -45,8 +49,8 @@ struct Held {
     server: File,
 }
 
-fn make(always_user: bool) -> anyhow::Result<Held> {
-    let user = unshare(always_user)?;
+fn make(options: &Options) -> anyhow::Result<Held> {
+    let user = unshare(options.user)?;
     let hub = own_network()?;
     let client = another_network()?;
     let server = another_network()?;
@@ -59,6 +63,10 @@ fn make(always_user: bool) -> anyhow::Result<Held> {
         links.up(INTERFACE)?;
         reuse_ports();
     }
+    if options.dnat {
+        enter(&client)?;
+        translate()?;
+    }
     Ok(Held { user, _hub: hub, client, server })
 }
 
@@ -70,6 +78,20 @@ fn reuse_ports() {
             "tcp-veth cannot take its ports again ({error}): more than 14 000 short connections over it are too slow"
         ));
     }
+}
+
+/// In the namespace that we are in.
+fn translate() -> anyhow::Result<()> {
+    let rules = format!(
+        "add table ip nat; add chain ip nat output {{ type nat hook output priority -100; }};
+         add rule ip nat output ip daddr {ALIAS} dnat to {SERVER}"
+    );
+    let nft = Command::new("nft")
+        .arg(rules)
+        .stderr(Stdio::null())
+        .status()
+        .context("nft (nftables) is not here")?;
+    if nft.success() { Ok(()) } else { bail!("this kernel translates no addresses") }
 }
 
 /// A bridge here, and from each namespace a cable to it.

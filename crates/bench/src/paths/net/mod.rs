@@ -17,6 +17,8 @@ use super::launch::Namespaces;
 pub(crate) const CLIENT: &str = "198.18.0.1";
 /// The server's address.
 pub(crate) const SERVER: &str = "198.18.0.2";
+/// What is translated to it.
+pub(crate) const ALIAS: &str = "198.18.0.3";
 
 /// Where the holder has the namespaces: its descriptors, and whether they are in a user namespace of its own.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -33,9 +35,10 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Makes both. The error is one sentence: why this host does not let us.
-    pub(crate) fn new() -> anyhow::Result<Self> {
-        let (holder, ends) = Holder::start("net")?;
+    /// Makes both; `is_translated`: the server is at [`ALIAS`], too, for who asks from the client's. The error is one
+    /// sentence: why this host does not let us.
+    pub(crate) fn new(is_translated: bool) -> anyhow::Result<Self> {
+        let (holder, ends) = Holder::start(["net"].into_iter().chain(is_translated.then_some("--dnat")))?;
         Ok(Self { holder, ends })
     }
 

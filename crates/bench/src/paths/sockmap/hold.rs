@@ -10,8 +10,8 @@ use aya::Ebpf;
 use aya::maps::{PerCpuArray, SockHash};
 use aya::programs::{CgroupAttachMode, SkMsg, SockOps};
 
+use super::super::cgroup::Cgroup;
 use super::super::holder;
-use super::cgroup::Cgroup;
 use super::programs::{REDIRECT, REDIRECTED, REMEMBER, SOCKETS, assemble};
 
 /// Loads, says, waits.

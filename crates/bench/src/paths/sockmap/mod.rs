@@ -4,7 +4,6 @@
 //! to it; it removes the cgroup in which the redirection holds.
 
 mod assembler;
-mod cgroup;
 mod hold;
 mod programs;
 
@@ -24,7 +23,7 @@ pub(crate) struct Sockmap {
 impl Sockmap {
     /// The error is one sentence: why this host does not let us.
     pub(crate) fn new() -> anyhow::Result<Self> {
-        let (holder, cgroup) = Holder::start("sockmap")?;
+        let (holder, cgroup) = Holder::start(["sockmap"])?;
         Ok(Self { _holder: holder, cgroup })
     }
 }

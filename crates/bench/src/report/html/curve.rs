@@ -90,7 +90,8 @@ impl Chart<'_> {
             .iter()
             .filter_map(|series| series.points.last().map(|last| (x.at(last.0), y.at(last.1), series)))
             .collect();
-        let places = apart(&ends.iter().map(|end| end.1).collect::<Vec<_>>(), GAP, UP.0);
+        // (Below them are the marks of the lower axis.)
+        let places = apart(&ends.iter().map(|end| end.1).collect::<Vec<_>>(), GAP, UP.0 - 5.0);
         html! {
             @for ((x, y, series), name) in ends.iter().zip(places) {
                 line.lead x1=(place(*x)) x2=(place(ACROSS.1 + 8.0)) y1=(place(*y)) y2=(place(name)) {}

@@ -95,7 +95,7 @@ fn normalised(lines: &[&Line<'_>], metric: Metric) -> Option<Markup> {
     let (title, better, one) = (metric.about().title, better(metric), ratio(metric, 1.0));
     let unit = if unit.is_empty() { String::new() } else { format!("; numbers in {unit}") };
     let note = format!(
-        "{better}, {baseline} being {one}; thin lines lead from the lowest round to the highest{unit}"
+        "{better} within a group, {baseline} being {one}; thin lines lead from the lowest round to the highest{unit}"
     );
     (!groups.is_empty()).then(|| figure(&capital(title), &note, &bars::draw(title, metric, &groups)))
 }

@@ -14,6 +14,8 @@ use crate::report::units::{mark, show, unit};
 pub(super) const SIZE: &str = "size";
 /// Points per curve: as many as a screen can tell apart.
 const POINTS: u32 = 120;
+/// Where curves begin: the luckiest passes of all say nothing, and would take most of the height.
+const FIRST: f64 = 0.1;
 /// A percentile is drawn if so many passes were slower; fewer are accidents.
 const BEYOND: f64 = 10.0;
 /// Nor beyond one in so many, however long the run was.
@@ -51,8 +53,9 @@ fn rarity(quantile: f64) -> f64 {
 
 fn curve(all: &Distribution) -> Vec<(f64, f64)> {
     let rarest = (all.passes() as f64 / BEYOND).clamp(2.0, RAREST);
-    let step = rarest.ln() / f64::from(POINTS);
-    let points = (0..=POINTS).map(|i| (f64::from(i) * step).exp());
+    let first = rarity(FIRST).ln();
+    let step = (rarest.ln() - first) / f64::from(POINTS);
+    let points = (0..=POINTS).map(|i| (first + f64::from(i) * step).exp());
     points.map(|rarity| (rarity, all.at_ns(1.0 - 1.0 / rarity) / 1e3)).collect()
 }
 

@@ -77,6 +77,26 @@ fn every_mark_has_room_beside_its_axis_and_every_chapter_a_heading() {
             let is_tick = mark.attribute("class") == Some("tick");
             assert!(!is_tick || width <= right, "{}: {}", study.title, mark.text);
         }
+        // Names at the ends of lines stand above the marks of the lower axis.
+        let number = |one: &Element, name| one.attribute(name).and_then(|at| at.parse::<f64>().ok());
+        let of_lines = page.iter().filter(|one| one.name == "text" && number(one, "x") == Some(261.0));
+        assert!(of_lines.clone().all(|one| number(one, "y") < Some(200.0)), "{}", study.title);
+    }
+}
+
+/// With the heading of its chapter: what is taller is cut, or leaves an empty frame behind.
+#[test]
+fn every_drawing_has_room_on_a_printed_page() {
+    let print = include_str!("style.css").split("@media print").nth(1).expect("a style for paper");
+    let mm: f64 = print
+        .split(&['{', ' ', ';'][..])
+        .filter_map(|word| word.strip_suffix("mm")?.parse::<f64>().ok())
+        .sum();
+    for study in every() {
+        let page = elements(&emit(&study).expect("a page"));
+        let shapes = page.iter().filter_map(|one| one.attribute("viewBox")?.strip_prefix("0 0 340 "));
+        let mut tall = shapes.map(|height| height.parse::<f64>().expect("a number") * mm / 340.0);
+        assert!(tall.all(|tall| (1.0..150.0).contains(&tall)), "{}", study.title);
     }
 }
 

@@ -24,17 +24,16 @@ fn scaled(value: f64, unit: f64, name: &str, width: usize) -> String {
 
 /// Divided by `step` as long as it is too large for its name, and the name that fits then.
 fn divided(
-    mut value: f64,
+    value: f64,
     is_large: fn(f64, f64) -> bool,
     step: f64,
     names: &[&'static str],
 ) -> (f64, &'static str) {
-    let mut place = 0;
-    while is_large(value, step) && place + 1 < names.len() {
-        value /= step;
-        place += 1;
+    let mut named = (value, names[0]);
+    for name in &names[1..] {
+        named = if is_large(named.0, step) { (named.0 / step, *name) } else { named };
     }
-    (value, names[place])
+    named
 }
 
 /// A time in nanoseconds, as ns, us, ms or s.

@@ -1,4 +1,4 @@
-//! A cgroup of our own, in which sockets are redirected: a child of the one that we are in, without controllers.
+//! A cgroup of our own, for whose sockets something holds: a child of the one that we are in, without controllers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
