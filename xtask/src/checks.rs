@@ -99,20 +99,21 @@ pub(crate) fn deny(ws: &Workspace) -> anyhow::Result<()> {
 
 /// All tests that run as the calling user, in the workspace's default members.
 pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
-    test_part(ws, None)
+    test_part(ws, None, None)
 }
 
 /// The same without what the ordinary user has tested before.
 pub(crate) fn test_in_ci(ws: &Workspace) -> anyhow::Result<()> {
-    test_part(ws, ordinary_user::part_of_the_caller())
+    test_part(ws, ordinary_user::part_of_the_caller(), Some(crate::parity::turn(ws)))
 }
 
-fn test_part(ws: &Workspace, part: Option<&str>) -> anyhow::Result<()> {
+fn test_part(ws: &Workspace, part: Option<&str>, turn: Option<String>) -> anyhow::Result<()> {
     let run = Run::cargo("run the named test alone: `cargo test -p PACKAGE NAME -- --nocapture`")
         .args(["test"])
         .with(|c| {
             c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist());
             c.envs(part.map(|part| (ordinary_user::PART, part)));
+            c.envs(turn.as_deref().map(|turn| (crate::parity::TURN, turn)));
         });
     leftovers::none_after(|| run.go())
 }

@@ -22,11 +22,15 @@ const TOOLS: &str = "smc";
 const APPLETS: [&str; 3] = ["smc_run", "smcss", "smcd"];
 const BENCH: &str = "smc_bench";
 const DAEMON: &str = "ismd";
+/// The device plugin of Kubernetes, and its package.
+const PLUGIN: (&str, &str) = ("ismd-device-plugin", "device-plugin");
 /// What the daemon is started and set up with, from `packaging`, and the folder below `target/isthmus`.
-const PACKAGING: [(&str, &str); 3] = [
+const PACKAGING: [(&str, &str); 5] = [
     ("systemd/ismd.service", "lib/systemd/system"),
     ("systemd/ismd.socket", "lib/systemd/system"),
     ("ismd.toml", "share/doc/isthmus"),
+    ("kubernetes/isthmus.yaml", "share/doc/isthmus/kubernetes"),
+    ("kubernetes/Containerfile", "share/doc/isthmus/kubernetes"),
 ];
 /// Copied to share/doc/isthmus.
 const DOCUMENTS: [&str; 8] = [
@@ -44,14 +48,15 @@ const DOCUMENTS: [&str; 8] = [
 pub(crate) fn dist(ws: &Workspace) -> anyhow::Result<()> {
     // Apart from the rest: cargo would give it the features that the programs ask of shared crates.
     let library = build(ws, &["--package", PRELOAD])?;
-    let programs = build(ws, &["--package", "tools", "--package", "bench", "--package", DAEMON])?;
+    let programs = ["--package", "tools", "--package", "bench", "--package", DAEMON, "--package", PLUGIN.1];
+    let programs = build(ws, &programs)?;
     let dist = ws.dist();
     install(
         &find(&library, |p| p.extension().is_some_and(|e| e == "so"), LIBRARY)?,
         &dist.join("lib"),
         LIBRARY,
     )?;
-    for program in [TOOLS, BENCH, DAEMON] {
+    for program in [TOOLS, BENCH, DAEMON, PLUGIN.0] {
         install(&find(&programs, |p| p.ends_with(program), program)?, &dist.join("bin"), program)?;
     }
     for applet in APPLETS {

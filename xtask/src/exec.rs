@@ -147,7 +147,8 @@ pub(crate) fn end_descendants_but(spared: &[i32]) -> Vec<String> {
 fn await_end_of(spared: &[i32], patience: Duration, act: fn(&Descendant)) {
     let deadline = Instant::now() + patience;
     loop {
-        while let Ok(Some(_)) = rustix::process::waitpid(None, WaitOptions::NOHANG) {}
+        // (Of any process group: rustix's waitpid(None) means our own.)
+        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
         let left: Vec<Descendant> = descendants().into_iter().filter(|d| !spared.contains(&d.pid)).collect();
         if left.is_empty() || Instant::now() >= deadline {
             return;

@@ -96,6 +96,9 @@ enum Task {
         /// Only ways whose names contain this
         #[arg(long)]
         way: Option<String>,
+        /// Each end with each family of addresses and each limit, 36 ways in all; hours
+        #[arg(long)]
+        all: bool,
     },
     /// Random socket calls by two processes, over TCP and over the library: every result is equal; no part of
     /// ci at length
@@ -121,7 +124,7 @@ enum Task {
         /// Only the short set
         #[arg(long)]
         short: bool,
-        /// Only parts whose names contain this
+        /// Only parts whose names contain this, or are one of these (a,b,c)
         #[arg(long)]
         part: Option<String>,
     },
@@ -183,7 +186,7 @@ fn run(ws: &Workspace, task: Task) -> anyhow::Result<()> {
         Task::Test => checks::test(ws),
         Task::Bars => checks::bars(ws),
         Task::Torture { seconds, seeds, plain } => checks::torture(ws, seconds, &seeds, plain),
-        Task::Parity { names, way } => parity::parity(ws, &names, way.as_deref()),
+        Task::Parity { names, way, all } => parity::parity(ws, &parity::Wanted { names, way, all }),
         Task::Calls { seeds, first } => checks::calls(ws, seeds, first),
         Task::Sim { seeds } => checks::sim(ws, seeds),
         Task::Suites { names, short, part } => suites::suites(ws, &suites::Wanted { names, short, part }),

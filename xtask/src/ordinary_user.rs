@@ -56,7 +56,8 @@ pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
 ///
 /// [`checks::test_in_ci`]: crate::checks::test_in_ci
 pub(crate) fn test_in_ci(ws: &Workspace) -> anyhow::Result<()> {
-    run(ws, &[&[(PART, USERS_PART)], &SHORTER[..]].concat())
+    let turn = crate::parity::turn(ws);
+    run(ws, &[&[(PART, USERS_PART), (crate::parity::TURN, &turn)], &SHORTER[..]].concat())
 }
 
 /// The part that is left to the caller in ci; `None` if all of it is.

@@ -12,7 +12,7 @@ use crate::exec::{self, Run};
 use crate::workspace::Workspace;
 
 /// A program that tests look for, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 24] = [
+const PROGRAMS: [(&str, &str); 29] = [
     ("redis-server", "redis-server"),
     ("redis-benchmark", "redis-tools"),
     ("nginx", "nginx-light"),
@@ -37,6 +37,13 @@ const PROGRAMS: [(&str, &str); 24] = [
     ("/usr/sbin/sshd", "openssh-server"),
     ("runc", "runc"),
     ("jq", "jq"),
+    ("podman", "podman"),
+    ("crun", "crun"),
+    // (The default profile of system calls.)
+    ("/usr/share/containers/seccomp.json", "golang-github-containers-common"),
+    // (The schema of Kubernetes, and gRPC.)
+    ("/usr/lib/python3/dist-packages/kubernetes/__init__.py", "python3-kubernetes"),
+    ("/usr/lib/python3/dist-packages/grpc/__init__.py", "python3-grpcio"),
 ];
 
 /// Set to keep a root's CI from installing anything.

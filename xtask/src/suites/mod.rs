@@ -32,7 +32,7 @@ pub(crate) struct Wanted {
     pub(crate) names: Vec<String>,
     /// Only the parts for CI, and only of suites that have some.
     pub(crate) short: bool,
-    /// Only parts whose names contain this.
+    /// Only parts whose names contain this, or are one of these (`a,b`).
     pub(crate) part: Option<String>,
 }
 
@@ -107,6 +107,25 @@ fn one(ws: &Workspace, suite: &'static Suite, wanted: &Wanted) -> anyhow::Result
 
 fn parts(suite: &'static Suite, wanted: &Wanted) -> impl Iterator<Item = &'static str> {
     let all = if wanted.short { &suite.parts[..suite.short] } else { suite.parts };
-    let piece = wanted.part.clone().unwrap_or_default();
-    all.iter().copied().filter(move |part| part.contains(&piece))
+    let asked = wanted.part.clone().unwrap_or_default();
+    all.iter().copied().filter(move |part| is_asked_for(part, &asked))
+}
+
+/// By a piece of its name, or by its whole one in a list. (A trailing comma makes a list of one.)
+fn is_asked_for(part: &str, asked: &str) -> bool {
+    if asked.contains(',') { asked.split(',').any(|one| one == part) } else { part.contains(asked) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_asked_for;
+
+    #[test]
+    fn parts_are_asked_for_by_a_piece_or_by_their_names() {
+        let asked = |asked| ["test_ssl", "test_asyncio.test_ssl"].map(|part| is_asked_for(part, asked));
+        assert_eq!(asked("test_ssl"), [true, true]);
+        assert_eq!(asked("test_poll,test_ssl"), [true, false]);
+        assert_eq!(asked("test_ssl,"), [true, false]);
+        assert_eq!(asked(""), [true, true]);
+    }
 }

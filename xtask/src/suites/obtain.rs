@@ -76,8 +76,10 @@ impl<'a> Room<'a> {
                 self.shell(&script, "is PyPI within reach?")
             }
             Source::Crate(name, version) => {
+                // (`cargo init` would enter it into this workspace.)
                 let script = format!(
-                    "cargo init -q --name fetch --vcs none fetch && cd fetch && cargo add -q {name}@={version} && \
+                    "mkdir -p fetch/src && cd fetch && touch src/lib.rs && printf '[package]\\nname = \"fetch\"\\n\
+                     edition = \"2021\"\\n[workspace]\\n[dependencies]\\n{name} = \"={version}\"\\n' > Cargo.toml && \
                      cargo vendor -q vendor >/dev/null && cp -r vendor/{name} ../source && \
                      rm ../source/.cargo-checksum.json && printf '\\n[workspace]\\n' >> ../source/Cargo.toml"
                 );
@@ -103,7 +105,7 @@ impl<'a> Room<'a> {
         let script = "O=\"-qq -o Dir::Etc::sourcelist=$APT/sources.list -o Dir::Etc::sourceparts=/nonexistent \
              -o Dir::State::lists=$APT/lists -o Dir::Cache=$APT -o APT::Sandbox::User=root\"\n\
              apt-get $O update\nrm -rf fetch source\nmkdir fetch\ncd fetch\napt-get $O source $PACKAGE\n\
-             mv \"$(find . -mindepth 1 -maxdepth 1 -type d)\" ../source";
+             mv \"$(find . -mindepth 1 -maxdepth 1 -type d)\" ../source\ncd ..\nrm -rf fetch $APT";
         Run::new("sh", "is deb.debian.org within reach?")
             .args(["-ec", script])
             .limit(LIMIT)
@@ -151,7 +153,7 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
         bail!("not installed: {} (packages of Debian)", missing.join(" "));
     }
     Run::new("apt-get", "is the package list fresh? `apt-get update` makes it so")
-        .args(["install", "-y", "-qq", "--no-install-recommends"])
+        .args(["-o", "DPkg::Lock::Timeout=300", "install", "-y", "-qq", "--no-install-recommends"])
         .args(missing)
         .limit(LIMIT)
         .with(|c| _ = c.env("DEBIAN_FRONTEND", "noninteractive"))

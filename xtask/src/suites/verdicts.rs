@@ -38,7 +38,7 @@ pub(super) fn unittest(text: &str) -> BTreeMap<String, Verdict> {
             open = Some(name);
         }
         let said = line.rsplit("... ").next().unwrap_or(line).trim();
-        if let (Some(name), Some(verdict)) = (&open, python_verdict(said))
+        if let (Some(name), Some(verdict)) = (&open, python_verdict(without_time(said)))
             && cases.get(name) == Some(&Verdict::Unfinished)
         {
             cases.insert(name.clone(), verdict);
@@ -64,6 +64,12 @@ fn python_name(line: &str) -> Option<String> {
     }
     // From Python 3.11 on the place names the method, too.
     Some(if place.ends_with(name) { place.into() } else { format!("{place}.{name}") })
+}
+
+/// Some suites say how long a case took: `0.11s ok`.
+fn without_time(said: &str) -> &str {
+    let is_time = |word: &str| word.strip_suffix('s').is_some_and(|digits| digits.parse::<f64>().is_ok());
+    said.split_once(' ').filter(|(word, _)| is_time(word)).map_or(said, |(_, rest)| rest.trim_start())
 }
 
 fn python_verdict(said: &str) -> Option<Verdict> {
@@ -92,6 +98,34 @@ pub(super) fn tap(text: &str) -> BTreeMap<String, Verdict> {
         }
     }
     cases.cases
+}
+
+/// What `prove` says of each file: `t/one.t .. ok`, `t/two.t .. skipped: why`, `t/three.t .. Failed 1/4
+/// subtests` (on a line of its own where the file has printed something).
+pub(super) fn prove(text: &str) -> BTreeMap<String, Verdict> {
+    let mut cases = BTreeMap::new();
+    let mut file = "";
+    for line in text.lines().map(|line| line.rsplit('\r').next().unwrap_or(line)) {
+        let mut said = line;
+        if let Some((name, dots)) = line.split_once(' ')
+            && name.ends_with(".t")
+            && dots.starts_with("..")
+        {
+            file = name;
+            said = dots.trim_start_matches('.').trim();
+            cases.entry(file.to_owned()).or_insert(Verdict::Unfinished);
+        }
+        let verdict = match said {
+            "ok" => Verdict::Passed,
+            _ if said.starts_with("skipped: ") => Verdict::Skipped,
+            _ if said.starts_with("Failed ") || said.starts_with("Dubious") => Verdict::Failed,
+            _ => continue,
+        };
+        if let Some(slot) = cases.get_mut(file) {
+            *slot = verdict;
+        }
+    }
+    cases
 }
 
 fn tap_line(line: &str) -> Option<(String, Verdict)> {
@@ -220,6 +254,15 @@ pub(super) fn ruby(text: &str) -> BTreeMap<String, Verdict> {
         };
         cases.insert(name.into(), verdict);
     }
+    // Where no mark is printed the list at the end says what failed: "  1) Failure:", and then
+    // "TestSocket#test_x [file:12]:".
+    for (line, next) in text.lines().zip(text.lines().skip(1)) {
+        if (line.ends_with(") Failure:") || line.ends_with(") Error:"))
+            && let Some(name) = next.split(" [").next().filter(|name| name.contains('#'))
+        {
+            cases.insert(name.trim_end_matches(':').into(), Verdict::Failed);
+        }
+    }
     cases
 }
 
@@ -238,6 +281,23 @@ pub(super) fn php(text: &str) -> BTreeMap<String, Verdict> {
         };
         let file = rest.rsplit_once('[').and_then(|(_, end)| end.split(']').next());
         cases.insert(file.unwrap_or(rest).into(), *verdict);
+    }
+    cases
+}
+
+/// OpenJDK's jtreg: `Passed: java/net/Socket/A.java`.
+pub(super) fn jtreg(text: &str) -> BTreeMap<String, Verdict> {
+    let mut cases = BTreeMap::new();
+    for line in text.lines() {
+        let words =
+            [("Passed: ", Verdict::Passed), ("FAILED: ", Verdict::Failed), ("Error: ", Verdict::Failed)];
+        let Some((name, verdict)) = words.iter().find_map(|(w, v)| Some((line.strip_prefix(w)?, v))) else {
+            continue;
+        };
+        // (Counts come in the same words.)
+        if name.contains(".java") || name.contains(".sh") {
+            cases.insert(name.trim().into(), *verdict);
+        }
     }
     cases
 }
@@ -275,13 +335,14 @@ mod tests {
     #[test]
     fn a_verdict_of_unittest_may_come_lines_later() {
         let text = "test_a (t.C.test_a) ... noise\nmore\nok\ntest_b (t.C.test_b)\nIt does. ... skipped 'why'\n\
-                    test_c (t.C) ... FAIL\ntest_d (t.C.test_d) ... hangs\n";
+                    test_c (t.C) ... FAIL\ntest_d (t.C.test_d) ... hangs\ntest_e (t.C.test_e) ... 0.11s ok\n";
         let cases = unittest(text);
         let want = vec![
             ("t.C.test_a", Passed),
             ("t.C.test_b", Skipped),
             ("t.C.test_c", Failed),
             ("t.C.test_d", Unfinished),
+            ("t.C.test_e", Passed),
         ];
         assert_eq!(pairs(&cases), want);
     }
@@ -304,6 +365,20 @@ mod tests {
             ("y", Skipped),
         ];
         assert_eq!(pairs(&tap(text)), want);
+    }
+
+    #[test]
+    fn prove_has_a_verdict_for_each_file() {
+        let text = "t/a.t .. ok\nt/b.t ... skipped: no net\nt/c.t .. \nFailed 1/4 subtests\nt/d.t .. Dubious, test \
+                    returned 2\nFailed 3/4 subtests \nt/e.t .. 1/?\nAll tests\n";
+        let want = [
+            ("t/a.t", Passed),
+            ("t/b.t", Skipped),
+            ("t/c.t", Failed),
+            ("t/d.t", Failed),
+            ("t/e.t", Unfinished),
+        ];
+        assert_eq!(pairs(&prove(text)), want);
     }
 
     #[test]
@@ -330,8 +405,16 @@ mod tests {
             vec![("TestA#test_x", Passed), ("TestA#test_y", Failed)]
         );
         assert_eq!(
+            pairs(&ruby("[1/1] A::TestA#test_x = 0.01 s\n\n  1) Failure:\nA::TestA#test_x [a.rb:1]:\nno.\n")),
+            vec![("A::TestA#test_x", Failed)]
+        );
+        assert_eq!(
             pairs(&php("PASS a b [x/1.phpt] \nSKIP c [x/2.phpt] reason: no\n")),
             vec![("x/1.phpt", Passed), ("x/2.phpt", Skipped)]
+        );
+        assert_eq!(
+            pairs(&jtreg("Passed: java/a/B.java\nFAILED: java/C.java#id0\nTest results: passed: 1\n")),
+            vec![("java/C.java#id0", Failed), ("java/a/B.java", Passed)]
         );
         assert_eq!(
             pairs(&redis("[ok]: GET works (3 ms)\n[err]: SET in tests/unit/x.tcl\n")),

@@ -3,7 +3,7 @@
 use cargo_metadata::{DependencyKind, Metadata, Package};
 
 /// A room and the rooms it may import.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("sync", &[]),
     ("wire", &[]),
     ("proto", &["wire"]),
@@ -13,6 +13,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("socket", &["sync", "proto", "fabric", "shm", "os"]),
     ("preload", &["sync", "socket", "os"]),
     ("ismd", &["fabric", "wire", "shm", "os"]),
+    ("device-plugin", &[]),
     ("tools", &["fabric", "wire", "os"]),
     ("uperf", &[]),
     ("bench", &["uperf", "shm", "os"]),

@@ -61,7 +61,7 @@ fn lost(hook: &str, place: &str, tests: &BTreeMap<&str, String>) -> Option<Strin
     (!is_there).then(|| format!("{TABLE}: {hook}: there is no `{place}`: name a test that calls it"))
 }
 
-fn sources(folder: &Path) -> anyhow::Result<Vec<String>> {
+pub(super) fn sources(folder: &Path) -> anyhow::Result<Vec<String>> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
     let mut texts = vec![];
     for path in

@@ -6,6 +6,7 @@ mod document;
 pub(crate) mod hooks;
 mod manifests;
 mod modules;
+mod pins;
 mod sources;
 mod width;
 
@@ -23,6 +24,7 @@ pub(crate) fn tidy(ws: &Workspace) -> anyhow::Result<()> {
     findings.extend(hooks::check(&ws.root())?);
     findings.extend(manifests::check(&ws.metadata)?);
     findings.extend(modules::check(&ws.metadata)?);
+    findings.extend(pins::check(&ws.root())?);
     findings.extend(sources::check(&ws.root())?);
     for finding in &findings {
         eprintln!("   {finding}");
@@ -31,7 +33,7 @@ pub(crate) fn tidy(ws: &Workspace) -> anyhow::Result<()> {
         bail!("tidy found {}; each line above says how to mend it", findings.len());
     }
     println!(
-        "tidy: arrows, modules, hooks, manifests, file heads, sizes and unsafe are as ARCHITECTURE.md says"
+        "tidy: arrows, modules, hooks, pins, manifests, file heads, sizes and unsafe are as ARCHITECTURE.md says"
     );
     Ok(())
 }
