@@ -5,12 +5,18 @@
 //! A program that is not installed is skipped with a word, or fails the test when CI_REQUIRE_PROGRAMS is set.
 
 mod advice;
+mod containers;
 mod counters;
 mod databases;
 mod far;
 mod far_guide;
+mod far_kubernetes;
+mod far_places;
+mod far_recipes;
 mod far_shown;
 mod far_taken;
+mod far_traced;
+mod forbidden;
 mod local_domain;
 mod login;
 mod native;
