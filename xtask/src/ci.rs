@@ -11,6 +11,9 @@ use crate::{checks, cross, dist, exec, ordinary_user, packages, symbols, tidy};
 
 type Step = (&'static str, fn(&Workspace) -> anyhow::Result<()>);
 
+/// What is compiled depends on it.
+const FIRST: Step = ("compiler", packages::compiler);
+
 /// Waits for the network and touches nothing that is compiled, so it is under way from the start.
 const MEANWHILE: Step = ("packages", packages::packages);
 
@@ -32,6 +35,7 @@ const STEPS: [Step; 12] = [
 
 /// Runs all steps; stops at the first that fails, and when what is under way has ended.
 pub(crate) fn ci(ws: &Workspace) -> anyhow::Result<()> {
+    one(FIRST.0, || FIRST.1(ws))?;
     thread::scope(|scope| {
         let mut under_way = Some(scope.spawn(|| MEANWHILE.1(ws)));
         STEPS.into_iter().try_for_each(|(name, step)| match under_way.take_if(|_| name == MEANWHILE.0) {

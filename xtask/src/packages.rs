@@ -46,6 +46,9 @@ const PROGRAMS: [(&str, &str); 29] = [
     ("/usr/lib/python3/dist-packages/grpc/__init__.py", "python3-grpcio"),
 ];
 
+/// What the kernel's programs are compiled by. It is wanted before anything of the daemon is.
+const COMPILER: &str = "clang";
+
 /// Set to keep a root's CI from installing anything.
 const NO_INSTALL: &str = "ISTHMUS_NO_INSTALL";
 const INSTALL: [&str; 3] = ["install", "--yes", "--no-install-recommends"];
@@ -53,6 +56,19 @@ const INSTALL: [&str; 3] = ["install", "--yes", "--no-install-recommends"];
 const LIMIT: Duration = Duration::from_secs(480);
 /// Debian's switch for "do not start services now"; see its policy-rc.d specification.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// Installs or names the compiler without which the host tier is neither built nor tested.
+pub(crate) fn compiler(_: &Workspace) -> anyhow::Result<()> {
+    if !is_here(COMPILER) && can_install() {
+        install(&[COMPILER])?;
+    }
+    if !is_here(COMPILER) {
+        println!(
+            "no {COMPILER} (package of Debian): the host tier is built without its mark, and not tested"
+        );
+    }
+    Ok(())
+}
 
 /// Installs or names what is missing.
 pub(crate) fn packages(_: &Workspace) -> anyhow::Result<()> {

@@ -16,7 +16,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -352,6 +352,7 @@ fn pinned(folder: &Path, name: &str) -> anyhow::Result<i32> {
 }
 
 /// One link for each cgroup: a daemon that is to serve another one leaves nothing behind.
+#[cfg(have_mark)]
 fn link_name(cgroup: &fs::File) -> anyhow::Result<String> {
     Ok(format!("link-{}", cgroup.metadata().context("the cgroup")?.ino()))
 }
@@ -403,7 +404,7 @@ fn attach(_folder: &Path, _cgroup: &Path) -> anyhow::Result<()> {
 #[cfg(have_mark)]
 fn remove_others(folder: &Path, name: &str) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
-        let other: PathBuf = entry.path();
+        let other = entry.path();
         let own = entry.file_name();
         if own != name && own.as_bytes().starts_with(b"link-") {
             let _ = fs::remove_file(other);
