@@ -222,7 +222,12 @@ pub fn take_error(fd: i32) -> Option<Errno> {
 /// Whether `fd` is a TCP stream socket over IPv4 or IPv6.
 pub fn is_tcp(fd: i32) -> bool {
     // The number 6 is also a raw socket's and netlink's, which are no streams.
-    int_option(fd, opt::SO_PROTOCOL) == opt::IPPROTO_TCP && int_option(fd, opt::SO_TYPE) == opt::SOCK_STREAM
+    has_protocol_of_tcp(fd) && int_option(fd, opt::SO_TYPE) == opt::SOCK_STREAM
+}
+
+/// The same of a socket that has told of itself as TCP's do ([`is_unconnected_tcp`]), as one of MPTCP does, too.
+pub fn has_protocol_of_tcp(fd: i32) -> bool {
+    int_option(fd, opt::SO_PROTOCOL) == opt::IPPROTO_TCP
 }
 
 /// Whether `fd` is a TCP socket that is not connected yet, and not about to be.

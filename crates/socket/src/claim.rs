@@ -161,7 +161,7 @@ fn claim_carried(conn: &Conn, fd: i32, carried: &Carried) -> Result<Event, Reaso
         fabric().detach(view);
         return Err(reason);
     }
-    let found = Found { row, cookie: carried.cookie, side: Side::Server, at };
+    let found = Found { row, cookie: carried.cookie, side: Side::Server, at, is_open: false };
     take_up(conn, fd, &found, (index, view))
 }
 
@@ -174,7 +174,7 @@ fn take_up(
     (index, view): (Index, &'static SlotView),
 ) -> Result<Event, Reason> {
     let rows = fabric().rows();
-    let Found { row, cookie, side, at } = *found;
+    let Found { row, cookie, side, at, is_open } = *found;
     let is_unshared = conn.role.era.load(sync::Ordering::Relaxed) == crate::era::now();
     let generation = view.generation();
     if view.header().client_cookie.load(Relaxed) != cookie {
@@ -239,6 +239,9 @@ fn take_up(
         true => conn.note_exclusive(),
         false => watch::note_shared(),
     }
+    if is_open {
+        conn.note_quiet_tcp();
+    }
     if is_first {
         fabric().totals().upgraded(Side::Server);
         welcome(view, own_cookie, answer.and_then(Result::ok));
@@ -287,6 +290,8 @@ struct Found {
     cookie: u64,
     side: Side,
     at: Addresses,
+    /// By the kernel's word, a moment ago, the peer's stream goes on.
+    is_open: bool,
 }
 
 /// The two addresses of a connection.
@@ -323,6 +328,7 @@ fn find_open(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
 /// asked.
 fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
     /// Of net/tcp_states.h.
+    const ESTABLISHED: u8 = 1;
     const LISTEN: u8 = 10;
     fabric().tier().mapped().ok_or(Reason::PEERNOSMC)?;
     let Some(at) = Addresses::of(fd) else {
@@ -332,7 +338,7 @@ fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
         && let Ok(cookie) = net::cookie(fd)
         && let Some(row) = find_own(cookie)
     {
-        return Ok(Found { row, cookie, side: Side::Client, at });
+        return Ok(Found { row, cookie, side: Side::Client, at, is_open: false });
     }
     let client = match diag::lookup(at.peer, at.local) {
         // (Instead of none it names whoever listens at the client's port.)
@@ -348,7 +354,7 @@ fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
         fabric().rows().decide(row, Side::Server, Verdict::Plain(Reason::PEERDECL));
         return Err(Reason::PEERDECL);
     }
-    Ok(Found { row, cookie: client.cookie, side: Side::Server, at })
+    Ok(Found { row, cookie: client.cookie, side: Side::Server, at, is_open: client.state == ESTABLISHED })
 }
 
 /// The row of the client whose socket has this cookie, if it is that connection's still.
@@ -364,7 +370,7 @@ fn find_own(cookie: u64) -> Option<RowId> {
 fn find_served(fd: i32, at: Addresses) -> Result<Found, Reason> {
     let own = net::cookie(fd).map_err(|_| Reason::PEERNOSMC)?;
     let (row, cookie) = fabric().rows().find_served(own).ok_or(Reason::PEERNOSMC)?;
-    Ok(Found { row, cookie, side: Side::Server, at })
+    Ok(Found { row, cookie, side: Side::Server, at, is_open: false })
 }
 
 /// The same of a connection that both ends have ended: the kernel tells no peer any more, and has neither
@@ -376,7 +382,7 @@ fn find_ended(fd: i32) -> Option<Found> {
     let (row, cookie, side) =
         client.or_else(|| rows.find_served(own).map(|(row, cookie)| (row, cookie, Side::Server)))?;
     let [local, peer] = [side, side.peer()].map(|side| rows.ends(row).map(|ends| ends[side as usize]));
-    Some(Found { row, cookie, side, at: Addresses { local: local?, peer: peer? } })
+    Some(Found { row, cookie, side, at: Addresses { local: local?, peer: peer? }, is_open: false })
 }
 
 /// Whether `fd` is an end of such a connection.

@@ -51,7 +51,8 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     }
     // Held until the intent stands: credentials do not change in between.
     let _using = fabric().using().ok_or(Reason::NOSMCDDEV)?;
-    if !net::is_tcp(fd) || crate::server::is_deferring_client(fd) {
+    // (Its kind was asked before.)
+    if !net::has_protocol_of_tcp(fd) || crate::server::is_deferring_client(fd) {
         return Err(Reason::OPTUNSUPP);
     }
     let map = match owner.is_far() {

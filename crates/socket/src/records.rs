@@ -15,8 +15,8 @@ use os::epoll::{Op, bits, ctl as kernel_ctl};
 use shm::interest::Seen;
 use shm::layout::{CHANGED, TELLS_REST};
 use shm::slab::Index;
-use sync::Ordering;
 use sync::Ordering as Shared;
+use sync::{Ordering, fence};
 
 /// What the kernel is to report about the TCP socket.
 #[inline(always)]
@@ -82,7 +82,11 @@ pub(crate) fn attach_bell(conn: &Conn, index: Index, registration: &Registration
             let _ = registration.interest.attach(bell, put(Op::Add));
         }
     }
-    announce(conn, &end, registration);
+    // (Of a set that another process may have, somebody may sleep on it without our knowledge.)
+    match set_of(registration).is_some_and(Set::may_be_shared) {
+        true => announce(conn, &end, registration),
+        false => tell_waiters(conn, &end, registration),
+    }
 }
 
 /// In a set whose waiters do not look at rings: what is left in this one, of which TCP knows nothing, is
@@ -162,6 +166,23 @@ pub(crate) fn forget_changed(conn: &Conn) {
     }
 }
 
+fn set_of(registration: &Registration) -> Option<&'static Set> {
+    Set::get(Index(registration.set.load(Ordering::Relaxed)))
+}
+
+/// Who waits for the set, or will, learns of a wish: a wait looks at recent members before it sleeps, and a
+/// sleeper's count is up before its look. Only if somebody sleeps already must he be woken.
+pub(crate) fn tell_waiters(conn: &Conn, end: &End, registration: &Registration) {
+    let Some(set) = set_of(registration).filter(|_| conn.is(Phase::Smc)) else {
+        return announce(conn, end, registration);
+    };
+    set.promote(registration);
+    fence(Ordering::SeqCst);
+    if set.is_watched() || end.mine().set_sharers.load(Shared::Relaxed) != 0 {
+        announce(conn, end, registration);
+    }
+}
+
 /// Whoever sleeps on the set learns what the registration has to report.
 pub(crate) fn announce(conn: &Conn, end: &End, registration: &Registration) {
     doorbell::rearm(conn, end, false, false);
@@ -170,7 +191,7 @@ pub(crate) fn announce(conn: &Conn, end: &End, registration: &Registration) {
     if level & (registration.events() | bits::ERR | bits::HUP) != 0 {
         doorbell::kick(conn, end);
     }
-    if let Some(set) = Set::get(Index(registration.set.load(Ordering::Relaxed))) {
+    if let Some(set) = set_of(registration) {
         set.promote(registration);
     }
 }
@@ -243,7 +264,7 @@ fn forget_record(conn: &Conn, gone: &'static Registration) -> Seen {
     detach_bell(conn, gone, false);
     let asked = gone.interest.withdraw();
     recount(conn, asked, 0);
-    if let Some(set) = Set::get(Index(gone.set.load(Ordering::Relaxed))) {
+    if let Some(set) = set_of(gone) {
         set.remove(gone);
     }
     let mut link = &conn.interest.registrations;

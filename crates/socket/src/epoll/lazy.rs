@@ -11,13 +11,12 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::interest::events::FLAGS;
 use crate::interest::registration::{Registration, Source};
-use crate::interest::set::Set;
 use crate::phase::Phase;
-use crate::records::{announce, count, drop_registration, recount, tcp_events};
+use crate::records::{self, count, drop_registration, recount, tcp_events};
 use os::Errno;
 use os::epoll::{Op, ctl as kernel_ctl};
 use shm::slab::Index;
-use sync::{Ordering, fence};
+use sync::Ordering;
 
 /// Whether the kernel's records of `registration` can stand for `events`: both are level-triggered, and
 /// nobody else has got a copy of the set since the registration was made.
@@ -51,7 +50,9 @@ pub(super) fn modify(
         registration.kernel_events.store(wanted, Ordering::Relaxed);
     }
     recount(conn, registration.ask(events, data), events);
-    tell_waiters(conn, registration);
+    if let Some(end) = End::of(conn) {
+        records::tell_waiters(conn, &end, registration);
+    }
     Ok(true)
 }
 
@@ -80,17 +81,4 @@ pub(super) fn revive(
     }
     drop_registration(conn, registration, true);
     false
-}
-
-/// Who waits for the set, or will, learns of the wish: a wait looks at recent members before it sleeps, and a
-/// sleeper's count is up before its look. Only if somebody sleeps already must he be woken.
-fn tell_waiters(conn: &Conn, registration: &Registration) {
-    let Some(set) = Set::get(Index(registration.set.load(Ordering::Relaxed))) else { return };
-    set.promote(registration);
-    fence(Ordering::SeqCst);
-    if set.is_watched()
-        && let Some(end) = End::of(conn)
-    {
-        announce(conn, &end, registration);
-    }
 }

@@ -7,7 +7,7 @@ use crate::epoll::ctl::meant;
 use crate::epoll::ends::{hear_of_end, hear_tcp};
 use crate::held::{Held, hold, hold_index, hold_seen};
 use crate::here::Part as _;
-use crate::interest::events::{READ_SIDE, WRITE_SIDE};
+use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, Told, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
@@ -602,6 +602,27 @@ impl Answer<'_> {
         }
     }
 
+    /// Whether what the kernel says of a TCP socket stands in this answer already: the rings said it. (Each
+    /// look costs a system call where the next bytes are on TCP, as a client's first are.)
+    fn has_told(&self, told: Told) -> bool {
+        let Told { registration, source, raised, .. } = told;
+        let is_plain = source == Source::Tcp
+            && raised & !(READ_SIDE | WRITE_SIDE) | raised & bits::RDHUP == 0
+            && registration.events() & FLAGS & !bits::ET == 0;
+        is_plain
+            && registration.batch.load(Ordering::Relaxed) == self.batch
+            && self
+                .told_of(registration, registration.data.load(Ordering::Relaxed))
+                .is_some_and(|at| raised & registration.events() & !self.events[at].events == 0)
+    }
+
+    /// Where this answer tells of `registration`.
+    fn told_of(&self, registration: &Registration, data: u64) -> Option<usize> {
+        let place = registration.place.load(Ordering::Relaxed) as usize;
+        let seen = self.events[..self.kept].get(place)?;
+        ({ seen.data } == data).then_some(place)
+    }
+
     fn put(&mut self, events: u32, data: u64) {
         self.events[self.kept] = Event { events, data };
         self.kept += 1;
@@ -618,17 +639,17 @@ impl Answer<'_> {
 
     /// Enters what the program is to see of `registration`, once.
     fn take(&mut self, told: Told) {
+        if self.has_told(told) {
+            return;
+        }
         let Some((level, data)) = effective(told, &mut self.notes, self.asleep) else { return };
         let registration = told.registration;
         // Another thread may be reporting the same registration: its mark is checked before it is believed.
-        if registration.batch.load(Ordering::Relaxed) == self.batch {
-            let place = registration.place.load(Ordering::Relaxed) as usize;
-            if let Some(seen) = self.events[..self.kept].get_mut(place)
-                && { seen.data } == data
-            {
-                seen.events |= level;
-                return;
-            }
+        if registration.batch.load(Ordering::Relaxed) == self.batch
+            && let Some(place) = self.told_of(registration, data)
+        {
+            self.events[place].events |= level;
+            return;
         }
         registration.batch.store(self.batch, Ordering::Relaxed);
         registration.place.store(self.kept as u32, Ordering::Relaxed);
