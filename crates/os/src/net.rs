@@ -394,6 +394,11 @@ pub fn tcp_input(fd: i32) -> TcpInput {
     }
 }
 
+/// The same of a stream of which poll(2) has just said POLLRDHUP: whether bytes come before its end.
+pub fn has_bytes_before_end(fd: i32) -> bool {
+    !crate::confined::is_confined() && readable_bytes(fd) > 0
+}
+
 /// Has TCP send what it holds back, even where it is corked: what setting TCP_NODELAY does besides (tcp(7)).
 pub fn push(fd: i32) {
     let was_set = matches!(int_option_of(fd, opt::IPPROTO_TCP, opt::TCP_NODELAY), Ok(1));

@@ -141,6 +141,11 @@ impl Program {
         world.progress = world.now;
     }
 
+    /// How many calls of the kernel the library has made in this process.
+    pub(crate) fn calls(&self) -> u64 {
+        self.here.machine.world().process_mut(self.here.pid).calls
+    }
+
     pub(crate) fn nap(&self, ns: u64) {
         self.note("sleeps");
         let world = self.here.enter();

@@ -347,7 +347,7 @@ fn tcp_events(conn: &Conn, end: &End, events: i16) -> i16 {
 
 /// What the program would see: rings, and what TCP just told.
 fn level(conn: &Conn, end: &End, fd: i32, told: i16) -> i16 {
-    if told & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, fd) {
+    if told & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, fd, u32::from(told as u16)) {
         ready::break_off(conn, end, fd);
     }
     let told = told & !(bits::IN | bits::RDNORM | bits::OUT | bits::WRNORM);

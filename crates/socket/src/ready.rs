@@ -342,11 +342,16 @@ pub(crate) fn note_reported(conn: &Conn, end: &End, fd: i32, events: u32) {
 
 /// Whether TCP brings bytes while the ring is empty and its producer does not say that it is there: it says
 /// so before the first such byte is sent, and goes back after the last was read, so the ring's words lie.
-pub(crate) fn is_contradicted_by_tcp(conn: &Conn, end: &End, fd: i32) -> bool {
+/// `told` is what the kernel said of the socket just now.
+pub(crate) fn is_contradicted_by_tcp(conn: &Conn, end: &End, fd: i32, told: u32) -> bool {
     let is_not_there = || end.incoming.used() == Ok(0) && !end.incoming.is_at_end();
+    let has_bytes = || match told & ENDS {
+        0 => net::tcp_input(fd) == net::TcpInput::Data,
+        bits::RDHUP => net::has_bytes_before_end(fd),
+        _ => false,
+    };
     // Asked of TCP with the turn: another reader might take the bytes in between, and the producer go back.
-    let is_contradicted =
-        |_turn| net::tcp_input(fd) == net::TcpInput::Data && is_not_there() && is_its_own(conn, fd);
+    let is_contradicted = |_turn| has_bytes() && is_not_there() && is_its_own(conn, fd);
     conn.is(Phase::Smc) && is_not_there() && end.receive_turn(conn, false).is_ok_and(is_contradicted)
 }
 

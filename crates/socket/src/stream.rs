@@ -400,7 +400,7 @@ impl Receive<'_> {
                 self.conn.note_quiet_tcp();
                 return false;
             }
-            TcpInput::Data if ready::is_contradicted_by_tcp(self.conn, &self.end, self.fd) => {
+            TcpInput::Data if ready::is_contradicted_by_tcp(self.conn, &self.end, self.fd, 0) => {
                 ready::break_off(self.conn, &self.end, self.fd);
                 return true;
             }

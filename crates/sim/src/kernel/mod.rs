@@ -395,6 +395,7 @@ impl Here {
 impl Kernel for Here {
     fn call(&self, call: Call<'_>) -> Result<usize> {
         let pid = self.pid;
+        self.machine.world().process_mut(pid).calls += 1;
         match call {
             Call::Poll { fds, timeout_ns } => return self.poll(fds, timeout_ns),
             Call::FutexWait { word, seen, timeout_ns } => return self.wait_for_word(word, seen, timeout_ns),

@@ -84,6 +84,8 @@ pub(crate) struct Process {
     pub(crate) fds: BTreeMap<i32, Fd>,
     pub(crate) maps: Vec<Mapping>,
     pub(crate) sigpipes: u32,
+    /// How many calls the library has made of the kernel.
+    pub(crate) calls: u64,
 }
 
 /// What an open file is.
@@ -221,6 +223,7 @@ impl World {
             fds: BTreeMap::new(),
             maps: vec![],
             sigpipes: 0,
+            calls: 0,
         };
         self.processes.insert(pid, process);
         pid

@@ -1,5 +1,6 @@
 //! The tests, and what they share.
 
+mod costs;
 mod ends;
 mod handlers;
 mod harness;

@@ -25,7 +25,7 @@ pub(super) fn hear_of_end(conn: &Conn, end: &End, registration: &Registration, e
 pub(super) fn hear_tcp(conn: &Conn, fd: i32, raised: u32, events: u32) {
     let Some(end) = End::of(conn) else { return };
     ready::note_reported(conn, &end, fd, end_of_stream(fd, raised, events));
-    if raised & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, &end, fd) {
+    if raised & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, &end, fd, raised) {
         ready::break_off(conn, &end, fd);
     }
 }

@@ -296,7 +296,8 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         is_erring = conn.phase() == Phase::Smc && fds[1].revents == bits::ERR;
         let told = if is_erring { 0 } else { fds[1].revents };
         ready::note_tcp(conn, end, number, u32::from(told as u16));
-        if told & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, number) {
+        let is_doubtful = told & bits::IN != 0;
+        if is_doubtful && ready::is_contradicted_by_tcp(conn, end, number, u32::from(told as u16)) {
             ready::break_off(conn, end, number);
             return Err(Errno::ECONNRESET);
         }

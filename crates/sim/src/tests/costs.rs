@@ -1,0 +1,75 @@
+//! What a connection costs beside what the program itself asks for. Owns: how many calls of the kernel the
+//! library may make for one (instructions are counted by `tests/counts`).
+
+use super::harness::read_all;
+use super::{connect, listen};
+use crate::program::{Program, simulate, spawn};
+use os::epoll::{Event, Op, bits};
+use std::sync::{Arc, Mutex};
+
+/// Connections before the count begins, and counted ones.
+const WARM: usize = 16;
+const COUNTED: usize = 32;
+
+/// The calls that the library has made at the end of each connection.
+type Calls = Arc<Mutex<Vec<u64>>>;
+
+fn each(calls: &Calls) -> u64 {
+    let so_far = calls.lock().unwrap();
+    (so_far[WARM + COUNTED - 1] - so_far[WARM - 1]) / COUNTED as u64
+}
+
+fn take(program: &Program, listener: i32, set: i32) {
+    let fd = program.accept(listener, true).unwrap();
+    program.epoll_ctl(set, Op::Add, fd, bits::IN | bits::RDHUP | bits::ET, fd as u64).unwrap();
+}
+
+/// Whether there was a request.
+fn answer(program: &Program, fd: i32) -> bool {
+    let is_asked = program.recv(fd, &mut [0; 64], 0).is_ok();
+    if is_asked {
+        program.send(fd, b"answer", 0).unwrap();
+        program.close(fd).unwrap();
+    }
+    is_asked
+}
+
+/// Takes a connection for each request, as servers with an event loop do.
+fn serve(program: &Program, calls: &Calls) {
+    let listener = listen(program);
+    let set = program.epoll_create().unwrap();
+    program.epoll_ctl(set, Op::Add, listener, bits::IN, 0).unwrap();
+    let mut events = [Event { events: 0, data: 0 }; 8];
+    while calls.lock().unwrap().len() < WARM + COUNTED {
+        let count = program.epoll_wait(set, &mut events, None).unwrap();
+        for event in &events[..count] {
+            let data = event.data;
+            match data {
+                0 => take(program, listener, set),
+                fd if answer(program, fd as i32) => calls.lock().unwrap().push(program.calls()),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn ask(program: &Program, calls: &Calls) {
+    for _ in 0..WARM + COUNTED {
+        let fd = connect(program);
+        program.send(fd, b"request", 0).unwrap();
+        read_all(program, fd, &mut vec![]);
+        program.close(fd).unwrap();
+        calls.lock().unwrap().push(program.calls());
+    }
+}
+
+#[test]
+fn a_connection_for_each_request_costs_few_calls() {
+    let [of_server, of_client] = [Calls::default(), Calls::default()];
+    let [server, client] = [of_server.clone(), of_client.clone()];
+    simulate(0, move |machine| {
+        spawn(machine, true, move |program| serve(&program, &server));
+        spawn(machine, true, move |program| ask(&program, &client));
+    });
+    assert_eq!((each(&of_server), each(&of_client)), (12, 16));
+}
