@@ -225,7 +225,7 @@ pub fn is_tcp(fd: i32) -> bool {
     has_protocol_of_tcp(fd) && int_option(fd, opt::SO_TYPE) == opt::SOCK_STREAM
 }
 
-/// The same of a socket that has told of itself as TCP's do ([`is_unconnected_tcp`]), as one of MPTCP does, too.
+/// The same of a socket that has told of itself as TCP's do ([`is_unconnected_tcp`]), and as MPTCP's do, too.
 pub fn has_protocol_of_tcp(fd: i32) -> bool {
     int_option(fd, opt::SO_PROTOCOL) == opt::IPPROTO_TCP
 }
