@@ -82,10 +82,15 @@ pub(crate) fn attach_bell(conn: &Conn, index: Index, registration: &Registration
             let _ = registration.interest.attach(bell, put(Op::Add));
         }
     }
+    tell(conn, &end, registration);
+}
+
+/// What a registration has to report is new.
+fn tell(conn: &Conn, end: &End, registration: &Registration) {
     // (Of a set that another process may have, somebody may sleep on it without our knowledge.)
     match set_of(registration).is_some_and(Set::may_be_shared) {
-        true => announce(conn, &end, registration),
-        false => tell_waiters(conn, &end, registration),
+        true => announce(conn, end, registration),
+        false => tell_waiters(conn, end, registration),
     }
 }
 
@@ -173,9 +178,7 @@ fn set_of(registration: &Registration) -> Option<&'static Set> {
 /// Who waits for the set, or will, learns of a wish: a wait looks at recent members before it sleeps, and a
 /// sleeper's count is up before its look. Only if somebody sleeps already must he be woken.
 pub(crate) fn tell_waiters(conn: &Conn, end: &End, registration: &Registration) {
-    let Some(set) = set_of(registration).filter(|_| conn.is(Phase::Smc)) else {
-        return announce(conn, end, registration);
-    };
+    let Some(set) = set_of(registration) else { return };
     set.promote(registration);
     fence(Ordering::SeqCst);
     if set.is_watched() || end.mine().set_sharers.load(Shared::Relaxed) != 0 {
@@ -361,7 +364,7 @@ pub(crate) fn convert(conn: &Conn) {
             }
             registration.kernel_events.store(kernel_events, Ordering::Relaxed);
             if let Some(end) = End::of(conn) {
-                announce(conn, &end, registration);
+                tell(conn, &end, registration);
             }
         } else {
             make_plain(conn, registration);

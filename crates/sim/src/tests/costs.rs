@@ -2,7 +2,7 @@
 //! library may make for one (instructions are counted by `tests/counts`).
 
 use super::harness::read_all;
-use super::{connect, listen};
+use super::{PORT, connect, listen};
 use crate::program::{Program, simulate, spawn};
 use os::epoll::{Event, Op, bits};
 use std::sync::{Arc, Mutex};
@@ -63,6 +63,29 @@ fn ask(program: &Program, calls: &Calls) {
     }
 }
 
+/// As load generators and proxies connect.
+fn ask_by_events(program: &Program, calls: &Calls) {
+    let set = program.epoll_create().unwrap();
+    let mut events = [Event { events: 0, data: 0 }; 8];
+    for _ in 0..WARM + COUNTED {
+        let fd = program.socket().unwrap();
+        program.set_nonblocking(fd, true).unwrap();
+        let _ = program.connect(fd, PORT);
+        program.epoll_ctl(set, Op::Add, fd, bits::IN | bits::OUT, 0).unwrap();
+        assert_eq!(program.epoll_wait(set, &mut events, None), Ok(1));
+        program.send(fd, b"request", 0).unwrap();
+        program.epoll_ctl(set, Op::Mod, fd, bits::IN, 0).unwrap();
+        loop {
+            assert_eq!(program.epoll_wait(set, &mut events, None), Ok(1));
+            if program.recv(fd, &mut [0; 64], 0) == Ok(0) {
+                break;
+            }
+        }
+        program.close(fd).unwrap();
+        calls.lock().unwrap().push(program.calls());
+    }
+}
+
 #[test]
 fn a_connection_for_each_request_costs_few_calls() {
     let [of_server, of_client] = [Calls::default(), Calls::default()];
@@ -72,4 +95,18 @@ fn a_connection_for_each_request_costs_few_calls() {
         spawn(machine, true, move |program| ask(&program, &client));
     });
     assert_eq!((each(&of_server), each(&of_client)), (12, 16));
+}
+
+#[test]
+fn a_client_with_an_event_loop_costs_few_calls() {
+    let [of_server, of_client] = [Calls::default(), Calls::default()];
+    let [server, client] = [of_server.clone(), of_client.clone()];
+    simulate(0, move |machine| {
+        spawn(machine, true, move |program| serve(&program, &server));
+        spawn(machine, true, move |program| {
+            program.nap(1_000_000);
+            ask_by_events(&program, &client);
+        });
+    });
+    assert_eq!((each(&of_server), each(&of_client)), (12, 24));
 }

@@ -329,3 +329,39 @@ fn a_listener_and_a_socket_that_stays_on_tcp_are_told_of_by_a_set_that_had_them_
         });
     });
 }
+
+/// An answer that was full owes the kernel the first place in the next one: what that tells of its own
+/// descriptors stands there once.
+#[test]
+fn no_answer_tells_of_a_descriptor_twice() {
+    simulate(0, |machine| {
+        spawn(machine, true, |program| {
+            let listener = listen(&program);
+            let fd = program.accept(listener, true).unwrap();
+            let set = program.epoll_create().unwrap();
+            ctl(&program, set, Op::Add, fd, bits::IN, 1);
+            greet(&program, fd);
+            // The next connection waits, and is the kernel's to tell of.
+            ctl(&program, set, Op::Add, listener, bits::IN, 2);
+            let mut one = [Event { events: 0, data: 0 }; 1];
+            for _ in 0..20 {
+                program.nap(A_WHILE_NS);
+                assert_eq!(program.epoll_wait(set, &mut one, None), Ok(1));
+                let mut seen: Vec<_> = reported(&program, set).iter().map(|(data, _)| *data).collect();
+                seen.sort_unstable();
+                let told = seen.len();
+                seen.dedup();
+                assert_eq!(seen.len(), told, "{seen:?}");
+            }
+            program.close(fd).unwrap();
+        });
+        spawn(machine, true, |program| {
+            let fd = connect(&program);
+            greet(&program, fd);
+            let waiting = connect(&program);
+            say(&program, fd, "unread");
+            program.nap(100 * A_WHILE_NS);
+            program.close(waiting).unwrap();
+        });
+    });
+}

@@ -193,6 +193,10 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     conn.interest.registrations.store(index.0 + 1, Ordering::Release);
     count(conn, events, 1);
     attach_bell(conn, index, registration);
+    if conn.is(Phase::Intent) {
+        // Whether it is connected the kernel says, and nobody else.
+        set.owes_kernel.store(1, Ordering::Relaxed);
+    }
     if table::get(fd) != Entry::Conn(conn_index) {
         // Another thread has closed the number meanwhile: what the kernel has put into the set may be
         // another socket, and nobody would take this record out any more.

@@ -146,11 +146,12 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
         let _ = answer.ask(index, set, |events| kernel.glance(events));
     }
     if collect(set, &mut answer) || (timeout_ns != Some(0) && !kernel.has_mask() && spin(set, &mut answer)) {
-        if is_kernel_due(set) {
+        // (Once for an answer: it would tell of its own descriptors again.)
+        if !is_owed && is_kernel_due(set) {
             tick(set);
             // An answer without room left owes the kernel the first place in the next, but not twice in a
             // row: neither its descriptors nor the rings must starve.
-            set.owes_kernel.store(u32::from(answer.is_full() && !is_owed), Ordering::Relaxed);
+            set.owes_kernel.store(u32::from(answer.is_full()), Ordering::Relaxed);
             let _ = answer.ask(index, set, |events| kernel.glance(events));
         }
         return leave(set, &answer);
@@ -602,18 +603,24 @@ impl Answer<'_> {
         }
     }
 
-    /// Whether what the kernel says of a TCP socket stands in this answer already: the rings said it. (Each
-    /// look costs a system call where the next bytes are on TCP, as a client's first are.)
+    /// Whether what the kernel says stands in this answer already, since the rings said it. (Each look costs
+    /// system calls where the next bytes are on TCP, as a client's first are, or where the peer has closed.
+    /// What has come since is still there at the next look.)
     fn has_told(&self, told: Told) -> bool {
         let Told { registration, source, raised, .. } = told;
-        let is_plain = source == Source::Tcp
-            && raised & !(READ_SIDE | WRITE_SIDE) | raised & bits::RDHUP == 0
-            && registration.events() & FLAGS & !bits::ET == 0;
-        is_plain
+        let is_nothing_else = match source {
+            Source::Bell => true,
+            Source::Tcp => raised & (!(READ_SIDE | WRITE_SIDE) | bits::RDHUP) == 0,
+            Source::Rings => false,
+        };
+        let told_before = |place: usize| {
+            let missing = registration.events() & !self.events[place].events;
+            source == Source::Bell || raised & missing == 0
+        };
+        is_nothing_else
+            && registration.events() & FLAGS & !bits::ET == 0
             && registration.batch.load(Ordering::Relaxed) == self.batch
-            && self
-                .told_of(registration, registration.data.load(Ordering::Relaxed))
-                .is_some_and(|at| raised & registration.events() & !self.events[at].events == 0)
+            && self.told_of(registration, registration.data.load(Ordering::Relaxed)).is_some_and(told_before)
     }
 
     /// Where this answer tells of `registration`.
