@@ -13,8 +13,10 @@
 mod ctl;
 mod ends;
 mod lazy;
+mod rounds;
 mod wait;
 
 pub use ctl::{ctl, is_fresh, note_added, note_created, note_early, release_fresh};
-pub(crate) use wait::{Batches, look_after_watched, slice_ms};
+pub(crate) use rounds::look_after_watched;
+pub(crate) use wait::{Batches, slice_ms};
 pub use wait::{Kernel, is_ours, prepare_to_be_polled, wait};

@@ -5,7 +5,8 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::epoll::ctl::meant;
 use crate::epoll::ends::{hear_of_end, hear_tcp};
-use crate::held::{Held, hold, hold_index, hold_seen};
+use crate::epoll::rounds::{look_after_held, look_after_shared, look_after_watched};
+use crate::held::{Held, hold_index, hold_seen};
 use crate::here::Part as _;
 use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, Told, of_conn};
@@ -14,7 +15,7 @@ use crate::phase::Phase;
 use crate::records::{self, fire, reload};
 use crate::table::{self, Entry};
 use crate::wait::{Patience, hand_over, spin_on_set};
-use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, resting, settle, sleepers, watch};
+use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, resting, settle, watch};
 use os::Errno;
 use os::epoll::{Event, bits};
 use os::time::Cycles;
@@ -471,66 +472,6 @@ fn number_of(conn: &Held, registration: &Registration) -> i32 {
         return fd;
     }
     table::entries().find(|(_, entry)| *entry == wanted).map_or(-1, |(other, _)| other)
-}
-
-/// Looks whether the peers live that are watched, and the readers move that are waited for, in whatever set
-/// (or set of sets) somebody waits for them.
-pub(crate) fn look_after_watched() {
-    if watch::has_held() {
-        look_after_held();
-    }
-    if !watch::begin_watched_look() {
-        return;
-    }
-    let begun = Cycles::now();
-    for (fd, entry) in table::entries() {
-        let Entry::Conn(_) = entry else { continue };
-        let is_looked_after = flag::WATCHED | flag::STALLED;
-        let Some(conn) = hold(fd).filter(|conn| conn.has(is_looked_after)) else { continue };
-        let Some(end) = End::still_of(&conn) else { continue };
-        if conn.has(flag::STALLED) && detour::look_after(&conn, &end) {
-            records::tell_outside(&conn);
-        }
-        if conn.has(flag::WATCHED) {
-            if end.outgoing.used() == Ok(0) {
-                watch::unwatch(&conn);
-            }
-            ready::ask_for_half_closed_peer(&conn, &end, fd);
-        }
-    }
-    watch::end_watched_look(begun);
-}
-
-/// Lets out what peers have held back for long enough, and tells whoever waits for it, in whatever way.
-#[cold]
-fn look_after_held() {
-    if !watch::begin_held_look() {
-        return;
-    }
-    let begun = Cycles::now();
-    for (fd, entry) in table::entries() {
-        let Entry::Conn(_) = entry else { continue };
-        let Some(conn) = hold(fd) else { continue };
-        let Some(end) = End::still_of(&conn).filter(|end| end.incoming.is_holding()) else { continue };
-        if !push::let_out_if_due(&conn, &end) {
-            push::note_held(&end);
-        }
-    }
-    watch::end_held_look(begun);
-}
-
-/// Asks anew for whoever sleeps here by what other processes hold as well, in whatever set. Whether there is
-/// any such connection.
-fn look_after_shared() -> bool {
-    let mut are_any = false;
-    for (fd, entry) in table::entries() {
-        let Entry::Conn(_) = entry else { continue };
-        let Some(conn) = hold(fd) else { continue };
-        let Some(end) = End::still_of(&conn).filter(|end| sleepers::is_shared(&conn, end)) else { continue };
-        are_any = true;
-        doorbell::rearm_drained(&conn, &end);
-    }
-    are_any
 }
 
 /// Before somebody sleeps on the set by other means (poll, select, a set around it): its members are armed,

@@ -1,0 +1,68 @@
+//! The rounds that waits make now and then, over all connections of the process. Owns: whom nobody else would
+//! look after: peers that may have been killed, readers that rest, bytes that are held back.
+
+use crate::end::End;
+use crate::held::hold;
+use crate::table::{self, Entry};
+use crate::{detour, doorbell, flag, push, ready, records, sleepers, watch};
+use os::time::Cycles;
+
+/// Looks whether the peers live that are watched, and the readers move that are waited for, in whatever set
+/// (or set of sets) somebody waits for them.
+pub(crate) fn look_after_watched() {
+    if watch::has_held() {
+        look_after_held();
+    }
+    if !watch::begin_watched_look() {
+        return;
+    }
+    let begun = Cycles::now();
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(_) = entry else { continue };
+        let is_looked_after = flag::WATCHED | flag::STALLED;
+        let Some(conn) = hold(fd).filter(|conn| conn.has(is_looked_after)) else { continue };
+        let Some(end) = End::still_of(&conn) else { continue };
+        if conn.has(flag::STALLED) && detour::look_after(&conn, &end) {
+            records::tell_outside(&conn);
+        }
+        if conn.has(flag::WATCHED) {
+            if end.outgoing.used() == Ok(0) {
+                watch::unwatch(&conn);
+            }
+            ready::ask_for_half_closed_peer(&conn, &end, fd);
+        }
+    }
+    watch::end_watched_look(begun);
+}
+
+/// Lets out what peers have held back for long enough, and tells whoever waits for it, in whatever way.
+#[cold]
+pub(super) fn look_after_held() {
+    if !watch::begin_held_look() {
+        return;
+    }
+    let begun = Cycles::now();
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(_) = entry else { continue };
+        let Some(conn) = hold(fd) else { continue };
+        let Some(end) = End::still_of(&conn).filter(|end| end.incoming.is_holding()) else { continue };
+        if !push::let_out_if_due(&conn, &end) {
+            push::note_held(&end);
+        }
+    }
+    watch::end_held_look(begun);
+}
+
+/// Asks anew for whoever sleeps here by what other processes hold as well, in whatever set. Whether there is
+/// any such connection.
+pub(super) fn look_after_shared() -> bool {
+    let mut are_any = false;
+    for (fd, entry) in table::entries() {
+        let Entry::Conn(_) = entry else { continue };
+        let Some(conn) = hold(fd) else { continue };
+        let Some(end) = End::still_of(&conn).filter(|end| sleepers::is_shared(&conn, end)) else { continue };
+        are_any = true;
+        doorbell::rearm_drained(&conn, &end);
+    }
+    are_any
+}
