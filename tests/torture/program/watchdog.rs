@@ -89,12 +89,18 @@ impl Watchdog {
     }
 }
 
+/// A process is about to be killed: how it ends is no fault of its own, whoever of a fork is at its end by
+/// then.
+pub(crate) fn note_ended(pid: i32) {
+    append(ENDED, &pid.to_string());
+}
+
 /// Ends a process that hangs; its other connections break with it.
 fn end_process(pid: i32) {
     if pid <= 1 || !descendants().contains(&pid) {
         return;
     }
-    append(ENDED, &pid.to_string());
+    note_ended(pid);
     excuse(pid);
     let _ = sys::kill(pid, libc::SIGKILL);
 }
