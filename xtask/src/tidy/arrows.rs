@@ -3,7 +3,7 @@
 use cargo_metadata::{DependencyKind, Metadata, Package};
 
 /// A room and the rooms it may import.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("sync", &[]),
     ("wire", &[]),
     ("proto", &["wire"]),
@@ -12,11 +12,12 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("fabric", &["sync", "wire", "proto", "shm", "os"]),
     ("socket", &["sync", "proto", "fabric", "shm", "os"]),
     ("preload", &["sync", "socket", "os"]),
-    ("ismd", &["fabric", "wire", "shm", "os"]),
+    ("clang", &[]),
+    ("ismd", &["clang", "fabric", "wire", "shm", "os"]),
     ("device-plugin", &[]),
     ("tools", &["fabric", "wire", "os"]),
     ("uperf", &[]),
-    ("bench", &["uperf", "shm", "os"]),
+    ("bench", &["clang", "uperf", "shm", "os"]),
     ("testkit", ALL),
     ("sim", &["os", "socket"]),
     ("isthmus-tests", ALL),

@@ -12,7 +12,17 @@ use aya::programs::{CgroupAttachMode, SkMsg, SockOps};
 
 use super::super::cgroup::Cgroup;
 use super::super::holder;
-use super::programs::{REDIRECT, REDIRECTED, REMEMBER, SOCKETS, assemble};
+
+// Of bpf/sockmap.bpf.c.
+const SOCKETS: &str = "sockets";
+const REDIRECTED: &str = "redirected";
+const REMEMBER: &str = "remember";
+const REDIRECT: &str = "redirect";
+
+#[cfg(have_sockmap)]
+const OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/sockmap.bpf.o")));
+#[cfg(not(have_sockmap))]
+const OBJECT: Option<&[u8]> = None;
 
 /// Loads, says, waits.
 pub(crate) fn hold() -> anyhow::Result<()> {
@@ -27,9 +37,9 @@ struct Held {
 
 impl Held {
     fn new() -> anyhow::Result<Self> {
+        let object = OBJECT.context("smc_bench was built where there was no clang")?;
         let cgroup = Cgroup::new()?;
-        let object = assemble().context("cannot assemble the BPF programs")?;
-        let programs = Ebpf::load(&object).context("this host lets us load no BPF programs: run as root")?;
+        let programs = Ebpf::load(object).context("this host lets us load no BPF programs: run as root")?;
         let mut held = Self { programs, cgroup };
         held.attach()?;
         held.cgroup.inside(talk)?;

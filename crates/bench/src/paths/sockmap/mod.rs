@@ -3,9 +3,7 @@
 //! Needs root. The programs live as long as the process that loaded them ([`hold()`]), and that one as long as the pipe
 //! to it; it removes the cgroup in which the redirection holds.
 
-mod assembler;
 mod hold;
-mod programs;
 
 use std::path::PathBuf;
 

@@ -1,0 +1,5 @@
+//! Compiles the programs of the path `sockmap`.
+
+fn main() {
+    clang::compile("sockmap", "the path `sockmap`");
+}
