@@ -12,7 +12,7 @@ use isthmus_tests::words::{
     self, BELLS, BUFFERS, CURSORS, FLAGS, HEADER, IDENTITY, LOCKS, NONBLOCKING, PAGE, RINGS, SETTLED, SIDES,
     SLEEPERS, Values, WAITS, each, put,
 };
-use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, within};
+use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, has_variant, within};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -156,6 +156,12 @@ fn first_seed() -> u64 {
     setting("BARS_SCRIBBLE_SEED", 5000)
 }
 
+/// Those of a test's plans that this run has, each with its seed.
+fn with_seeds<P>(test: &str, plans: impl IntoIterator<Item = P>) -> impl Iterator<Item = (P, u64)> {
+    let numbered = plans.into_iter().zip((first_seed()..).step_by(10)).enumerate();
+    numbered.filter(|(nth, _)| has_variant(test, *nth)).map(|(_, with_seed)| with_seed)
+}
+
 /// The words that start the loads: the server, and how its clients talk to it.
 const THREADS: ([&str; 2], &str) = (["hostile", "server"], "client");
 const EPOLL: ([&str; 2], &str) = (["many", "server"], "paced");
@@ -220,10 +226,8 @@ fn all_strategies(name: &str, (serving, how): ([&str; 2], &str)) {
     let (port, before) = (u64::from(free_port()), shared_files());
     let mut server = serve(&bed, &serving, &[port], "server");
     let only = std::env::var("BARS_SCRIBBLE_ONLY").unwrap_or_default();
-    for (plan, seed) in
-        strategies().iter().filter(|p| p.name.contains(&only)).zip((first_seed()..).step_by(10))
-    {
-        scribbled(&bed, &mut server, port, how, plan, seed);
+    for (plan, seed) in with_seeds(name, strategies()).filter(|(plan, _)| plan.name.contains(&only)) {
+        scribbled(&bed, &mut server, port, how, &plan, seed);
     }
     let last = client(&bed, how, port, 200, 7);
     assert_untouched(&bed, "a fresh client", last.finish(LIMIT));
@@ -244,7 +248,7 @@ fn opening_while_scribbled(name: &str, (serving, how): ([&str; 2], &str)) {
     let mut server = serve(&bed, &serving, &[port], "server");
     let values = [Values::Zero, Values::Random, Values::Odd, Values::Small, Values::Near];
     let bells = each(&SIDES, BELLS);
-    for (values, seed) in values.into_iter().zip((first_seed()..).step_by(10)) {
+    for (values, seed) in with_seeds(name, values) {
         for is_header in [true, false] {
             let what = format!("{values:?}, header {is_header}, seed {seed}");
             let mut opener = client(&bed, "opener", port, millis() + 300, seed);
@@ -430,8 +434,8 @@ fn registry_scribbled(name: &str, (serving, how): ([&str; 2], &str)) {
     let (port, before) = (u64::from(free_port()), shared_files());
     let mut server = serve(&bed, &serving, &[port], "server");
     let file = registry_file(&bed, port);
-    for (plan, seed) in registry_plans().iter().zip((first_seed()..).step_by(10)) {
-        one_registry_plan(&bed, &file, (serving, how), plan, seed);
+    for (plan, seed) in with_seeds(name, registry_plans()) {
+        one_registry_plan(&bed, &file, (serving, how), &plan, seed);
         assert!(server.alive(), "{}, seed {seed}: a server died: {}", plan.name, server.output());
     }
     serves_others(&bed, port, "the first server");

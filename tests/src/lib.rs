@@ -11,5 +11,5 @@ pub mod sys;
 pub mod words;
 
 pub use bed::{Bed, free_port};
-pub use mode::{Mode, hash};
+pub use mode::{Mode, has_variant, hash};
 pub use process::{Outcome, Running, installed, within};

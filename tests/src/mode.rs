@@ -77,6 +77,12 @@ impl Mode {
     }
 }
 
+/// Whether this run has the `nth` variant of the test of this name. Where several runs share the work, one of
+/// them has it, and another has the next one.
+pub fn has_variant(test: &str, nth: usize) -> bool {
+    shared().is_none_or(|part| is_in_turn(part, test, nth as u64))
+}
+
 /// The part of this run, where several share the work.
 fn shared() -> Option<(u64, u64)> {
     part(&std::env::var("ISTHMUS_PART").unwrap_or_default())

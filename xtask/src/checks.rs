@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::exec::Run;
+use crate::exec::{self, Run};
 use crate::workspace::{PRELOAD, Workspace};
 use crate::{leftovers, ordinary_user};
 
@@ -105,6 +105,16 @@ pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
 /// The same without what the ordinary user has tested before.
 pub(crate) fn test_in_ci(ws: &Workspace) -> anyhow::Result<()> {
     test_part(ws, ordinary_user::part_of_the_caller(), Some(crate::parity::turn(ws)))
+}
+
+/// Compiles what [`test_in_ci`] runs, and lets others go first.
+pub(crate) fn compile_tests(ws: &Workspace) -> anyhow::Result<()> {
+    Run::new("nice", "the compiler's message above names the place")
+        .args(["-n", "19"])
+        .args([exec::cargo()])
+        .args(["test", "--no-run", "--quiet"])
+        .with(|c| _ = c.current_dir(ws.root()))
+        .go()
 }
 
 fn test_part(ws: &Workspace, part: Option<&str>, turn: Option<String>) -> anyhow::Result<()> {

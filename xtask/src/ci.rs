@@ -29,9 +29,18 @@ const STEPS: [Step; 12] = [
     ("symbols", symbols::symbols),
     MEANWHILE,
     ("loom", checks::loom),
-    ("test-user", ordinary_user::test_in_ci),
+    ("test-user", test_user),
     ("test", checks::test_in_ci),
 ];
+
+/// The ordinary user's tests wait for a third of their time, in which those that come next are compiled.
+fn test_user(ws: &Workspace) -> anyhow::Result<()> {
+    thread::scope(|scope| {
+        let compiled = scope.spawn(|| checks::compile_tests(ws));
+        ordinary_user::test_in_ci(ws)?;
+        compiled.join().map_err(|_| anyhow!("the compilation of the tests panicked"))?
+    })
+}
 
 /// Runs all steps; stops at the first that fails, and when what is under way has ended.
 pub(crate) fn ci(ws: &Workspace) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 //! This process adopts orphans (PR_SET_CHILD_SUBREAPER), so a daemon started by a test can be found and ended
 //! even after its parent is gone. Only descendants are ever signalled, each by its id.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +43,11 @@ pub(crate) struct Run {
     hint: &'static str,
 }
 
+/// The cargo that runs this task.
+pub(crate) fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
 impl Run {
     /// Prepares `program`; `hint` tells the reader of a failure what to do about it.
     pub(crate) fn new(program: impl AsRef<OsStr>, hint: &'static str) -> Self {
@@ -51,7 +56,7 @@ impl Run {
 
     /// The same for the cargo that runs this task.
     pub(crate) fn cargo(hint: &'static str) -> Self {
-        Self::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), hint)
+        Self::new(cargo(), hint)
     }
 
     /// Appends arguments.
