@@ -16,7 +16,7 @@ use shm::interest::Seen;
 use shm::layout::{CHANGED, TELLS_REST};
 use shm::slab::Index;
 use sync::Ordering as Shared;
-use sync::{Ordering, fence};
+use sync::Ordering;
 
 /// What the kernel is to report about the TCP socket.
 #[inline(always)]
@@ -180,7 +180,6 @@ fn set_of(registration: &Registration) -> Option<&'static Set> {
 pub(crate) fn tell_waiters(conn: &Conn, end: &End, registration: &Registration) {
     let Some(set) = set_of(registration) else { return };
     set.promote(registration);
-    fence(Ordering::SeqCst);
     if set.is_watched() || end.mine().set_sharers.load(Shared::Relaxed) != 0 {
         announce(conn, end, registration);
     }

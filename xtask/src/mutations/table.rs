@@ -105,6 +105,29 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("slots.reset_and_kept"),
     },
     Mend {
+        name: "asked-while-let-go",
+        without: "nobody asks to be rung for a member of a set that is asked for something new",
+        edits: &[edit(
+            "crates/socket/src/interest/set.rs",
+            "        if registration.age.load(Ordering::Relaxed) == 0 {
+            self.recent.store(recent, Ordering::Relaxed);
+        }
+",
+            "",
+        )],
+        test: Test::Unit("socket", "nobody_is_let_go_unseen_by_who_asks_anew"),
+    },
+    Mend {
+        name: "told-once-in-an-answer",
+        without: "one answer of epoll_wait tells of a descriptor twice",
+        edits: &[edit(
+            "crates/socket/src/epoll/wait.rs",
+            "if !is_owed && is_kernel_due(set) {",
+            "if is_kernel_due(set) {",
+        )],
+        test: Test::Unit("sim", "no_answer_tells_of_a_descriptor_twice"),
+    },
+    Mend {
         name: "both-directions-shut",
         without: "who writes to a peer that shut both directions waits for ever",
         edits: &[edit(READY, "    has_shut_both_ways(said) || is_peer_closed", "    is_peer_closed")],

@@ -322,9 +322,13 @@ impl Set {
         }
     }
 
-    /// A member had something to report: every wait looks at it for a while.
+    /// A member had something to report, or is asked for something new: every wait looks at it for a while.
+    /// What was written before is seen by whoever is found asleep afterwards.
     pub(crate) fn promote(&self, registration: &Registration) {
         registration.age.store(0, Ordering::Relaxed);
+        // Who lets it go for its age has looked at its wishes before: either he sees that it is young again,
+        // or it is seen here that it has gone.
+        fence(Ordering::SeqCst);
         if registration.position.load(Ordering::Relaxed) >= self.recent.load(Ordering::Relaxed)
             && let Some(_turn) = self.turn.take()
         {
@@ -381,14 +385,24 @@ impl Set {
                 return true;
             }
             if registration.age.fetch_add(1, Ordering::Relaxed) >= OLD_AGE {
-                let recent = self.recent.load(Ordering::Relaxed);
-                self.swap(position, recent - 1);
-                self.recent.store(recent - 1, Ordering::Relaxed);
+                self.let_go(position, registration);
             } else {
                 position += 1;
             }
         }
         false
+    }
+
+    /// A recent member is left to the kernel, unless it is [promoted](Set::promote) meanwhile: then it stands
+    /// behind all others, to be looked at again. (The caller has the turn.)
+    fn let_go(&self, position: u32, registration: &Registration) {
+        let recent = self.recent.load(Ordering::Relaxed);
+        self.swap(position, recent - 1);
+        self.recent.store(recent - 1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if registration.age.load(Ordering::Relaxed) == 0 {
+            self.recent.store(recent, Ordering::Relaxed);
+        }
     }
 
     /// All members, as of now.

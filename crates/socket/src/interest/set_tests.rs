@@ -4,7 +4,7 @@ use super::registration::{Registration, Source, decode, registrations};
 use super::set::Set;
 use os::epoll::bits;
 use shm::slab::Index;
-use sync::Ordering;
+use sync::{AtomicU32, Ordering};
 
 /// A set under a number that no descriptor has, with so many members. (Tests run at once: each has numbers of
 /// its own.)
@@ -116,4 +116,46 @@ fn a_cookie_means_one_life_in_one_set_and_one_source() {
     assert!(!registration.is_live() && registration.life_meant_by(cookies[1], set).is_none());
     registration.begin(set, Index(u32::MAX), 1);
     assert!(registration.is_live() && registration.life_meant_by(cookies[1], set).is_none());
+}
+
+/// Who asks for something new has either been seen by the one who lets the member go, or finds it among those
+/// that the next wait looks at: else nobody would ask to be rung for it.
+#[test]
+fn nobody_is_let_go_unseen_by_who_asks_anew() {
+    const ROUNDS: u32 = 20_000;
+    let (_, set, members) = set_of(100_107, 1);
+    let member = members[0].1;
+    let [wish, seen, begun, done] = [const { AtomicU32::new(0) }; 4];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                await_round(&begun, round);
+                wish.store(round, Ordering::Relaxed);
+                set.promote(member);
+                done.store(round, Ordering::Release);
+            }
+        });
+        for round in 1..=ROUNDS {
+            begun.store(round, Ordering::Release);
+            set.arm_all(|registration| {
+                registration.age.swap(100, Ordering::SeqCst);
+                seen.store(wish.load(Ordering::Relaxed), Ordering::Relaxed);
+                wish.load(Ordering::Relaxed) == round
+            });
+            await_round(&done, round);
+            assert!(set.recent() == 1 || seen.load(Ordering::Relaxed) == round, "round {round}");
+            set.promote(member);
+        }
+    });
+}
+
+fn await_round(word: &AtomicU32, round: u32) {
+    let mut looks = 0_u64;
+    while word.load(Ordering::Acquire) != round {
+        looks += 1;
+        assert!(looks < 1_000_000_000, "the other thread has failed");
+        if looks.is_multiple_of(1000) {
+            std::thread::yield_now();
+        }
+    }
 }
