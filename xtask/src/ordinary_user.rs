@@ -32,7 +32,8 @@ const ONCE: [&str; 2] = ["counts", "soak"];
 /// Which part of the work a run of the tests has, where several share it (tests/src/mode.rs).
 pub(crate) const PART: &str = "ISTHMUS_PART";
 /// The ordinary user's in ci, and what is root's then. Of a parity case either has one end, in all modes; of
-/// other tests both have those with both ends enabled, and one of them any other mode.
+/// the scribblers half of the plans; of other tests both have those with both ends enabled, and one of them
+/// any other mode.
 const USERS_PART: &str = "1/2";
 const ROOTS_PART: &str = "2/2";
 /// In ci what is random goes on for half as long here as in `test`, liars by other seeds. Plain torture,

@@ -87,6 +87,11 @@ pub fn show_status(status: c_int) -> String {
     }
 }
 
+/// Whether SIGKILL ended it.
+pub fn is_killed(status: c_int) -> bool {
+    libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL
+}
+
 /// Makes the calling process the one that adopts orphans below it.
 pub fn adopt_orphans() -> Ret {
     // SAFETY: no pointers.

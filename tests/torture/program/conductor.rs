@@ -94,7 +94,7 @@ impl Conductor {
     fn collect(&mut self) {
         while let Some((pid, status)) = sys::reap(-1, libc::WNOHANG) {
             let Some(role) = self.children.remove(&pid) else { continue };
-            if status != 0 && !watchdog::has_ended(pid) {
+            if status != 0 && !watchdog::has_killed(pid, status) {
                 fault("crash", None, &format!("{role:?} ended with {}", sys::show_status(status)));
             }
             if let Role::Server(port) = role {

@@ -5,7 +5,7 @@ use crate::board::{BEGUN, CUT, DONE};
 use crate::processes::descendants;
 use crate::run::run;
 use crate::script::{Script, Side};
-use crate::watchdog::note_ended;
+use crate::watchdog::note_killed;
 use isthmus_tests::sys;
 use testkit::Random;
 
@@ -37,7 +37,7 @@ impl Disturber {
         }
         if self.random.once_in(3) {
             end.flag(CUT);
-            note_ended(pid);
+            note_killed(pid);
             let _ = sys::kill(pid, libc::SIGKILL);
             end.flag(DONE);
         } else if sys::kill(pid, libc::SIGSTOP).is_ok() {

@@ -116,7 +116,7 @@ pub(crate) fn ended(status: i32, place: Option<(u64, Side)>, pid: i32) {
     let places = (0..board.frontier()).rev().flat_map(|n| Side::BOTH.map(|side| (n, side)));
     let mut owned = places.filter(|(n, side)| board.end(*n, *side).pid() == pid);
     let place = place.or_else(|| owned.next());
-    if watchdog::has_ended(pid) || place.is_some_and(|(n, side)| board.end(n, side).is(CUT)) {
+    if watchdog::has_killed(pid, status) || place.is_some_and(|(n, side)| board.end(n, side).is(CUT)) {
         return;
     }
     fault("crash", place, &format!("a process ended with {}", sys::show_status(status)));

@@ -10,14 +10,15 @@ use isthmus_tests::sys;
 use std::collections::HashMap;
 use std::fs::read_to_string;
 
-/// Whether the watchdog has ended a process.
-pub(crate) fn has_ended(pid: i32) -> bool {
-    let text = read_to_string(run().folder.join(ENDED)).unwrap_or_default();
-    text.lines().any(|line| line == pid.to_string())
+/// Whether a process ended with `status` because this run has killed it. (Ids come back, and one that is to
+/// be killed may crash before.)
+pub(crate) fn has_killed(pid: i32, status: i32) -> bool {
+    let text = || read_to_string(run().folder.join(KILLED)).unwrap_or_default();
+    sys::is_killed(status) && text().lines().any(|line| line == pid.to_string())
 }
 
-/// File of the run with the ids of the processes that the watchdog has ended.
-const ENDED: &str = "ended";
+/// File of the run with the ids of the processes that it has killed.
+const KILLED: &str = "killed";
 
 /// How long a connection may rest: $TORTURE_PATIENCE in seconds.
 pub(crate) fn patience_ms() -> u64 {
@@ -91,8 +92,8 @@ impl Watchdog {
 
 /// A process is about to be killed: how it ends is no fault of its own, whoever of a fork is at its end by
 /// then.
-pub(crate) fn note_ended(pid: i32) {
-    append(ENDED, &pid.to_string());
+pub(crate) fn note_killed(pid: i32) {
+    append(KILLED, &pid.to_string());
 }
 
 /// Ends a process that hangs; its other connections break with it.
@@ -100,7 +101,7 @@ fn end_process(pid: i32) {
     if pid <= 1 || !descendants().contains(&pid) {
         return;
     }
-    note_ended(pid);
+    note_killed(pid);
     excuse(pid);
     let _ = sys::kill(pid, libc::SIGKILL);
 }
