@@ -28,8 +28,12 @@ impl Step {
 
 /// So many connections go back to TCP for one number: the program most likely wants more.
 const SOME: usize = 8;
-/// How long somebody in a call is waited for who has been rung: he looks, and goes to libc.
-const LOOKS: u32 = 200;
+/// So often the core is given to somebody in a call who has been rung: he looks, and goes to libc.
+const YIELDS: u32 = 200;
+/// So many moments of [`MOMENT_NS`] he is waited for after that, all such connections together: on a machine
+/// where he gets no core at once. (For want of it two numbers were missing in one CI run of some hundred.)
+const MOMENTS: u32 = 100;
+const MOMENT_NS: u32 = 1_000_000;
 
 /// Gives up descriptors of ours; whether the program may try again.
 #[cold]
@@ -62,7 +66,7 @@ pub fn make_way(number: i32) -> bool {
     let is_its = |held: &Held| held.view().is_some_and(|view| view.has_bell(number));
     for (fd, held) in connections().filter(|(_, held)| is_its(held)) {
         is_home(fd, &held);
-        gives_up(&held, true);
+        gives_up(&held, &mut Patience::of_who_is_rung());
     }
     if os::fd::is_internal(number) {
         // It is no doorbell, but needed for all of them.
@@ -76,7 +80,7 @@ pub fn make_way(number: i32) -> bool {
 /// The connection of `fd` goes back to TCP, and gives up what it had beside it, as far as that goes at once.
 pub fn go_home(fd: i32) {
     if let Some(held) = hold(fd) {
-        let _ = is_home(fd, &held) && gives_up(&held, false);
+        let _ = is_home(fd, &held) && gives_up(&held, &mut Patience::none());
     }
 }
 
@@ -84,12 +88,12 @@ pub fn go_home(fd: i32) {
 fn send_home(most: usize) -> usize {
     let mut done = 0;
     // Who waits in a call is rung the first time, and has gone to libc by the second, most likely.
-    for is_patient in [false, true] {
+    for mut patience in [Patience::none(), Patience::of_who_is_rung()] {
         for (fd, held) in connections() {
             if done >= most {
                 return done;
             }
-            done += usize::from(is_home(fd, &held) && gives_up(&held, is_patient));
+            done += usize::from(is_home(fd, &held) && gives_up(&held, &mut patience));
         }
     }
     done
@@ -107,17 +111,49 @@ fn is_home(fd: i32, held: &Held) -> bool {
     }
 }
 
+/// How long who gives numbers up waits for others in calls.
+struct Patience {
+    yields: u32,
+    moments: u32,
+}
+
+impl Patience {
+    const fn none() -> Self {
+        Patience { yields: 0, moments: 0 }
+    }
+
+    const fn of_who_is_rung() -> Self {
+        Patience { yields: YIELDS, moments: MOMENTS }
+    }
+
+    /// Lets others run; false when there was time enough.
+    fn lets_others_run(&mut self) -> bool {
+        match self {
+            Patience { yields: 1.., .. } => {
+                self.yields -= 1;
+                os::process::yield_now();
+            }
+            Patience { moments: 1.., .. } => {
+                self.moments -= 1;
+                os::poll::pause_ns(MOMENT_NS);
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
 /// Whether the doorbells of a socket that is libc's were closed, if it had any.
-fn gives_up(held: &Held, is_patient: bool) -> bool {
+fn gives_up(held: &Held, patience: &mut Patience) -> bool {
     let Some(view) = held.view().filter(|view| view.has_any_bell() && !held.is_stale()) else { return false };
     let is_own = closing::is_own_memory(held.side(), held.flags());
-    let mut looks = if is_patient { LOOKS } else { 1 };
-    while looks > 0 && held.phase() == Phase::Plain {
+    while held.phase() == Phase::Plain {
         if fabric().give_up_bells(view, is_own, || held.is_in_other_calls()) {
             return true;
         }
-        looks -= 1;
-        os::process::yield_now();
+        if !patience.lets_others_run() {
+            return false;
+        }
     }
     false
 }
