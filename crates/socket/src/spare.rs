@@ -30,8 +30,9 @@ impl Step {
 const SOME: usize = 8;
 /// So often the core is given to somebody in a call who has been rung: he looks, and goes to libc.
 const YIELDS: u32 = 200;
-/// So many moments of [`MOMENT_NS`] he is waited for after that, all such connections together: on a machine
-/// where he gets no core at once. (For want of it two numbers were missing in one CI run of some hundred.)
+/// So many moments of [`MOMENT_NS`] he is waited for after that, all such connections together, where the
+/// call would fail otherwise: he gets no core at once, or is in a signal handler. (For want of it two numbers
+/// were missing in one CI run of some hundred.)
 const MOMENTS: u32 = 100;
 const MOMENT_NS: u32 = 1_000_000;
 
@@ -47,8 +48,8 @@ pub fn give_back_descriptors(step: Step) -> bool {
             fabric().spare_descriptors();
             true
         }
-        Step::Some => send_home(SOME) > 0,
-        Step::All => send_home(usize::MAX) > 0,
+        Step::Some => send_home(SOME, Patience::of_who_has_more()) > 0,
+        Step::All => send_home(usize::MAX, Patience::of_who_is_rung()) > 0,
         Step::Everything => credentials::leave_for_a_while(),
     }
 }
@@ -71,7 +72,7 @@ pub fn make_way(number: i32) -> bool {
     if os::fd::is_internal(number) {
         // It is no doorbell, but needed for all of them.
         os::limits::note_shortage();
-        send_home(usize::MAX);
+        send_home(usize::MAX, Patience::of_who_is_rung());
         credentials::leave_for_a_while();
     }
     !os::fd::is_internal(number)
@@ -84,11 +85,11 @@ pub fn go_home(fd: i32) {
     }
 }
 
-/// Sends up to `most` connections home; how many gave their doorbells up.
-fn send_home(most: usize) -> usize {
+/// Sends up to `most` connections home; how many gave their doorbells up. `patience` is with those in calls.
+fn send_home(most: usize, patience: Patience) -> usize {
     let mut done = 0;
     // Who waits in a call is rung the first time, and has gone to libc by the second, most likely.
-    for mut patience in [Patience::none(), Patience::of_who_is_rung()] {
+    for mut patience in [Patience::none(), patience] {
         for (fd, held) in connections() {
             if done >= most {
                 return done;
@@ -120,6 +121,11 @@ struct Patience {
 impl Patience {
     const fn none() -> Self {
         Patience { yields: 0, moments: 0 }
+    }
+
+    /// There are other numbers to be had.
+    const fn of_who_has_more() -> Self {
+        Patience { yields: YIELDS, moments: 0 }
     }
 
     const fn of_who_is_rung() -> Self {

@@ -2,13 +2,14 @@
 //! numbers that shared memory does not need, and they come back when it does.
 
 use crate::context::{Case, Cx, read_all, say};
-use isthmus_tests::sys::{self, Fd, int_by_name, show};
+use isthmus_tests::sys::{self, Fd, InHandler, int_by_name, show};
 use std::time::Duration;
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "scarce.all_calls", shm: true, run: all_calls },
     Case { name: "scarce.dup_onto_any", shm: true, run: dup_onto_any },
     Case { name: "scarce.shared_connections", shm: false, run: shared_connections },
+    Case { name: "scarce.shared_with_a_handler", shm: false, run: shared_with_a_handler },
     Case { name: "scarce.dup_onto_shared", shm: false, run: dup_onto_shared },
     Case { name: "scarce.few", shm: false, run: few },
     Case { name: "scarce.connect_under_way", shm: false, run: connect_under_way },
@@ -183,6 +184,36 @@ fn shared_connections(cx: &mut Cx) {
         assert_eq!(sys::close(p.fd), Ok(0));
         cx.peer(&format!("drain {}", p.id));
     }
+}
+
+/// Who reads is in a signal handler when the program wants the last number, and cannot look until it returns.
+fn shared_with_a_handler(cx: &mut Cx) {
+    sys::limit_fds_for_good(256);
+    let pair = cx.warm();
+    sys::call_in_handler(libc::SIGUSR1, true, InHandler::Nap, pair.fd);
+    let (tell, told) = std::sync::mpsc::channel();
+    let blocked = std::thread::spawn(move || {
+        tell.send(sys::this_thread()).expect("somebody waits");
+        let mut bytes = [0; 5];
+        format!("blocked read -> {}", show(sys::recv(pair.fd, &mut bytes, libc::MSG_WAITALL)))
+    });
+    let reader = told.recv().expect("a thread");
+    std::thread::sleep(Duration::from_millis(80));
+    let mut others: Vec<Fd> = Vec::new();
+    while let Ok(fd) = sys::raw_dup(0) {
+        others.push(fd as Fd);
+    }
+    sys::signal_thread(reader, libc::SIGUSR1);
+    std::thread::sleep(Duration::from_millis(5));
+    let (made, why) = fill(|_| sys::dup(0));
+    say!("{} more, then {why}", others.len() + made);
+    for fd in others {
+        assert_eq!(sys::close(fd), Ok(0));
+    }
+    cx.ask(&format!("send {} hello", pair.id));
+    say!("{}", blocked.join().expect("a thread"));
+    say!("write -> {}", show(sys::write(pair.fd, b"after")));
+    cx.peer(&format!("recvn {} 5", pair.id));
 }
 
 /// dup2 onto every number: those of connections in use make way, and the connections go on.

@@ -22,6 +22,8 @@ pub enum InHandler {
     Close,
     /// `dup2(2)` of this one over it.
     Replace(Fd),
+    /// Nothing, for some tens of milliseconds.
+    Nap,
 }
 
 static CALL: AtomicI32 = AtomicI32::new(0);
@@ -40,10 +42,18 @@ extern "C" fn handle(_: c_int) {
         2 => super::send(fd, b"!", libc::MSG_NOSIGNAL),
         3 => super::close(fd),
         5 => super::recv(fd, &mut [0; 9], 0),
+        6 => nap(),
         _ => super::dup2(OTHER.load(Ordering::SeqCst), fd).map(|_| 0),
     };
     RESULT.store(made.map_or_else(|errno| -i64::from(errno.0), |n| n as i64), Ordering::SeqCst);
     super::set_errno(saved.0);
+}
+
+/// Some tens of milliseconds (`nanosleep(2)`, which no library of ours sees).
+fn nap() -> Ret {
+    let moment = libc::timespec { tv_sec: 0, tv_nsec: 30_000_000 };
+    // SAFETY: the time is a live local.
+    super::ret32(unsafe { libc::nanosleep(&moment, null_mut()) })
 }
 
 /// (Without the vectors of [`super::poll`]: a handler allocates nothing.)
@@ -63,6 +73,7 @@ pub fn call_in_handler(signal: c_int, restart: bool, call: InHandler, fd: Fd) {
         InHandler::Close => (3, -1),
         InHandler::Replace(other) => (4, other),
         InHandler::Receive => (5, -1),
+        InHandler::Nap => (6, -1),
     };
     CALL.store(number, Ordering::SeqCst);
     FD.store(fd, Ordering::SeqCst);
