@@ -292,6 +292,10 @@ impl Memory for Tiers {
     fn note_adopted(&self) {
         self.local.note_adopted();
     }
+
+    fn take_over_inherited(&self) {
+        self.local.take_over_inherited();
+    }
 }
 
 /// Who has doorbells: a process, or a client of the daemon.

@@ -81,6 +81,13 @@ pub fn is_internal(fd: i32) -> bool {
     place(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
 }
 
+/// From now on `fd` is one of ours.
+pub(crate) fn mark_internal(fd: i32) {
+    if let Some((word, bit)) = place(fd) {
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
 /// The first internal number in `first..=last`.
 pub fn next_internal(first: u32, last: u32) -> Option<u32> {
     let end = (last as usize).min(NUMBERS - 1);
@@ -159,15 +166,20 @@ pub(crate) fn raise_if_room(fd: i32) -> Result<i32> {
     let number =
         crate::limits::with_room_above_soft_limit(internal_below, |floor| duplicate_above(fd, floor))? as i32;
     close(fd);
-    if let Some((word, bit)) = place(number) {
-        word.fetch_or(bit, Ordering::Relaxed);
-    }
+    mark_internal(number);
     Ok(number)
 }
 
 /// Whether O_NONBLOCK is set on the open file description.
 pub fn is_nonblocking(fd: i32) -> bool {
     fcntl(fd, nr::F_GETFL, 0).is_ok_and(|flags| flags as u32 & nr::O_NONBLOCK != 0)
+}
+
+/// Whether it can be read and written, and neither waits.
+pub(crate) fn is_both_ways_and_nonblocking(fd: i32) -> bool {
+    const WAY: u32 = nr::O_WRONLY | nr::O_RDWR;
+    fcntl(fd, nr::F_GETFL, 0)
+        .is_ok_and(|flags| flags as u32 & (WAY | nr::O_NONBLOCK) == nr::O_RDWR | nr::O_NONBLOCK)
 }
 
 /// Another number, high up, for an internal descriptor.

@@ -49,6 +49,13 @@ pub fn require_unshrinkable(fd: i32) -> Result<()> {
     if seals & F_SEAL_SHRINK != 0 && is_plain_memory(fd) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
+/// Whether it is sealed as [`sealed_memfd`] does.
+pub(crate) fn is_sealed(fd: i32) -> bool {
+    // SAFETY: asking for seals touches no memory.
+    let seals = check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GET_SEALS) });
+    seals == Ok(F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+}
+
 /// ftruncate(2). EMSGSIZE if RLIMIT_FSIZE forbids the length: the kernel would kill the program with SIGXFSZ.
 pub fn resize(fd: i32, len: u64) -> Result<()> {
     if crate::limits::file_size_limit() < len {

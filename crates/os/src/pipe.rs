@@ -60,16 +60,6 @@ pub fn open_held_memory(pid: u32, fd: i32) -> Result<i32> {
     crate::fd::raise(low)
 }
 
-/// Opens memory that is descriptor `fd` of this process anew, at a high number and to write, if it is memory
-/// that a program before this one has handed on over exec; what it is used for proves itself by what lies in
-/// it.
-pub fn open_inherited_memory(fd: i32) -> Result<i32> {
-    if crate::fd::is_internal(fd) || crate::fd::is_cloexec(fd) || !crate::mem::is_plain_memory(fd) {
-        return Err(Errno::EINVAL);
-    }
-    open_link(b"self", fd).and_then(crate::fd::raise)
-}
-
 /// What descriptor `fd` of process `pid` refers to, by device and inode, if it can read and write. Errors: as
 /// [`open_bell_of`].
 pub fn identity_of(pid: u32, fd: i32) -> Result<(u64, u64)> {
@@ -115,7 +105,27 @@ pub fn is_pipe(fd: i32) -> bool {
     file::about(fd).is_ok_and(file::About::is_fifo) && file::file_system(fd) == Ok(PIPEFS_MAGIC)
 }
 
-fn open_link(pid: &[u8], fd: i32) -> Result<i32> {
+/// Whether this is a pipe as [`create`] makes them: unnamed, and open both ways.
+pub(crate) fn is_doorbell(fd: i32) -> bool {
+    is_passed_pipe(fd) && crate::fd::is_both_ways_and_nonblocking(fd)
+}
+
+/// Whether the link of `fd` leads to memory that memfd_create made under this name.
+pub(crate) fn is_memory_named(fd: i32, name: &CStr) -> bool {
+    let mut path = [0u8; PATH_LEN];
+    let mut target = [0u8; 64];
+    let Ok(link) = link(b"self", fd, &mut path) else { return false };
+    // SAFETY: the link is NUL terminated, `target` writable for its length.
+    let len = check(unsafe {
+        syscall!(nr::__NR_readlinkat, nr::AT_FDCWD, link.as_ptr(), target.as_mut_ptr(), target.len())
+    });
+    len.is_ok_and(|len| {
+        let name_on = target[..len].strip_prefix(b"/memfd:").unwrap_or_default();
+        name_on.strip_prefix(name.to_bytes()) == Some(b" (deleted)")
+    })
+}
+
+pub(crate) fn open_link(pid: &[u8], fd: i32) -> Result<i32> {
     open(link(pid, fd, &mut [0u8; PATH_LEN])?, How::MAGIC_LINK)
 }
 

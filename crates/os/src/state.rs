@@ -5,6 +5,7 @@ use crate::apart::Due;
 use crate::confined::Filter;
 use crate::diag::Cached;
 use crate::fd::Internal;
+use crate::inherited::Inherited;
 use crate::limits::Shortage;
 use crate::part::Part;
 use crate::poll::Narrow;
@@ -39,6 +40,7 @@ parts! {
     narrow: Narrow,
     diag: Cached,
     internal: Internal,
+    inherited: Inherited,
     shortage: Shortage,
     due: Due,
 }

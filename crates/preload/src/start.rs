@@ -60,6 +60,7 @@ fn adopt_inherited() {
     for entry in fds[..most].iter().filter(|entry| entry.revents & bits::NVAL == 0) {
         socket::server::adopt(entry.fd);
     }
+    socket::exec::take_over_what_was_kept();
 }
 
 extern "C" fn destructor() {

@@ -9,8 +9,15 @@ use crate::phase::Phase;
 use crate::release::{copied_of, is_copy, leave_to_others, own_cookie};
 use crate::table::{self, Entry};
 use crate::{answer, closing, far, flag, settle};
+use fabric::door::Memory as _;
 use os::net;
 use sync::Ordering as Shared;
+
+/// At the start of a program, once the sockets are known that it inherits: memory and doorbells that were
+/// kept open for them are ours before it can close them.
+pub fn take_over_what_was_kept() {
+    fabric().tier().take_over_inherited();
+}
 
 /// In a child that borrows this process's memory (vfork), before it execs: the same, and whichever socket it
 /// has made its standard input or output, though the number is not in the table, which is its parent's.

@@ -49,7 +49,10 @@ pub fn give_back_descriptors(step: Step) -> bool {
             true
         }
         Step::Some => send_home(SOME, Patience::of_who_has_more()) > 0,
-        Step::All => send_home(usize::MAX, Patience::of_who_is_rung()) > 0,
+        Step::All => {
+            decide_all_inherited();
+            (send_home(usize::MAX, Patience::of_who_is_rung()) > 0) | close_inherited()
+        }
         Step::Everything => credentials::leave_for_a_while(),
     }
 }
@@ -64,6 +67,7 @@ pub fn make_way(number: i32) -> bool {
     if !os::fd::is_internal(number) {
         return true;
     }
+    decide_all_inherited();
     let is_its = |held: &Held| held.view().is_some_and(|view| view.has_bell(number));
     for (fd, held) in connections().filter(|(_, held)| is_its(held)) {
         is_home(fd, &held);
@@ -74,8 +78,24 @@ pub fn make_way(number: i32) -> bool {
         os::limits::note_shortage();
         send_home(usize::MAX, Patience::of_who_is_rung());
         credentials::leave_for_a_while();
+        close_inherited();
     }
     !os::fd::is_internal(number)
+}
+
+/// What came over exec, and has not been used: it is taken up, so that it can go back to TCP.
+fn decide_all_inherited() {
+    if os::inherited::are_any() {
+        for (fd, held) in connections().filter(|(_, held)| held.phase() == Phase::Accepted) {
+            crate::claim::decide(&held, fd);
+        }
+    }
+}
+
+/// Closes what the program before this one left open for its connections, if all of them are on TCP.
+fn close_inherited() -> bool {
+    let is_needed = |held: &Held| matches!(held.phase(), Phase::Smc | Phase::Intent | Phase::Accepted);
+    os::inherited::are_any() && !connections().any(|(_, held)| is_needed(&held)) && os::inherited::close_all()
 }
 
 /// The connection of `fd` goes back to TCP, and gives up what it had beside it, as far as that goes at once.

@@ -4,9 +4,10 @@
 //! transcript.
 //!
 //! `parity-case --list`, `parity-case CASE client|server`, and inside a case `parity-case --peer` (the other
-//! end, driven through its stdin) and `parity-case --inherited FD` (a program that was exec'ed with a
-//! connection).
+//! end, driven through its stdin), `parity-case --inherited FD` and `parity-case --after-exec HOW FD`
+//! (programs that were exec'ed with a connection).
 
+mod cases_after_exec;
 mod cases_clone;
 mod cases_close;
 mod cases_control;
@@ -90,6 +91,7 @@ fn all() -> Vec<Case> {
         cases_left::CASES,
         cases_limit::CASES,
         cases_exec::CASES,
+        cases_after_exec::CASES,
         cases_end::CASES,
         cases_filter::CASES,
         cases_options::CASES,
@@ -121,6 +123,7 @@ fn main() {
         ["--list"] => all().iter().for_each(|c| println!("{} {}", c.name, if c.shm { "shm" } else { "any" })),
         ["--peer"] => peer::run(),
         ["--inherited", fd] => cases_fork::inherited(fd.parse().expect("descriptor")),
+        ["--after-exec", how, fd] => cases_after_exec::inherited(how, fd.parse().expect("descriptor")),
         [name] => run(name, Role::Client),
         [name, "client"] => run(name, Role::Client),
         [name, "server"] => run(name, Role::Server),

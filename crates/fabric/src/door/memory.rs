@@ -101,4 +101,8 @@ pub trait Memory {
     /// A socket came from another process, or from the program that this one was before: memory may have come
     /// with it.
     fn note_adopted(&self);
+
+    /// At the start of a program: what the one before it has left open over exec is known as ours from now
+    /// on.
+    fn take_over_inherited(&self) {}
 }

@@ -112,6 +112,12 @@ impl Memory for Local {
     fn note_adopted(&self) {
         self.has_adopted.store(true, Relaxed);
     }
+
+    fn take_over_inherited(&self) {
+        if self.has_adopted.load(Relaxed) {
+            os::inherited::take_over(NAME);
+        }
+    }
 }
 
 /// Its maker's or, after exec, this process's own under the same number; the nonce tells.
@@ -130,7 +136,7 @@ fn open_inherited<R>(attach: &mut impl FnMut(&Opened) -> Result<R, Reason>) -> O
     let mut found = None;
     let _ = os::file::each_own_descriptor(|fd| {
         if found.is_none()
-            && let Ok(memory) = pipe::open_inherited_memory(fd)
+            && let Ok(memory) = os::inherited::open_memory(fd)
         {
             found = attach(&Opened(memory)).ok();
             if found.is_some() {

@@ -1,0 +1,86 @@
+//! A client's program becomes another one, which gets rid of every descriptor that it has not opened, as
+//! daemons do, before its first look at the connection: the connection goes on.
+
+use crate::context::{Case, Cx, say};
+use isthmus_tests::sys::{self, Exec, Fd};
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "afterexec.range", shm: true, run: |cx| becomes_another(cx, "range") },
+    Case { name: "afterexec.each", shm: true, run: |cx| becomes_another(cx, "each") },
+    Case { name: "afterexec.first_of_all", shm: true, run: |cx| becomes_another(cx, "first") },
+    Case { name: "afterexec.replaced", shm: false, run: |cx| becomes_another(cx, "replaced") },
+    Case { name: "afterexec.replaced_one_by_one", shm: false, run: replaced_one_by_one },
+];
+
+const ID: u32 = 700;
+/// More numbers than a connection has beside its socket.
+const ONE_OF: usize = 8;
+
+fn becomes_another(cx: &mut Cx, how: &str) {
+    let port = cx.listening_peer();
+    let pid = sys::fork(|| {
+        let fd = sys::tcp(0);
+        if sys::connect(fd, port).is_err() || sys::write(fd, b"hi") != Ok(2) || !reads(fd, b"hello") {
+            return 8;
+        }
+        sys::exec(Exec::Execve, "/proc/self/exe", &["parity-case", "--after-exec", how, &fd.to_string()]);
+        9
+    });
+    cx.ask(&format!("accept {ID}"));
+    cx.peer(&format!("recvn {ID} 2"));
+    cx.peer(&format!("send {ID} hellothere"));
+    cx.peer(&format!("recvn {ID} 4"));
+    cx.peer(&format!("send {ID} again"));
+    cx.peer(&format!("recv {ID} 9"));
+    say!("child {}", sys::wait(pid));
+    cx.peer(&format!("close {ID}"));
+}
+
+/// Each number of them alone: what else the connection has stays.
+fn replaced_one_by_one(cx: &mut Cx) {
+    for number in 0..ONE_OF {
+        becomes_another(cx, &number.to_string());
+    }
+}
+
+/// What the next program does.
+pub(crate) fn inherited(how: &str, fd: Fd) {
+    match how {
+        "range" => {
+            let _ = sys::close_range(fd as u32 + 1, u32::MAX, 0);
+        }
+        "each" => (fd + 1..70_000).for_each(close),
+        "first" => others(fd).into_iter().take(1).for_each(close),
+        "replaced" => others(fd).into_iter().for_each(replace),
+        number => {
+            let number = number.parse::<usize>().expect("a number");
+            others(fd).into_iter().skip(number).take(1).for_each(replace);
+        }
+    }
+    let goes_on = reads(fd, b"there") && sys::write(fd, b"pong") == Ok(4) && reads(fd, b"again");
+    std::process::exit(if goes_on { 0 } else { 7 });
+}
+
+fn reads(fd: Fd, wanted: &[u8; 5]) -> bool {
+    let mut bytes = [0; 5];
+    sys::recv(fd, &mut bytes, libc::MSG_WAITALL) == Ok(5) && bytes == *wanted
+}
+
+fn close(number: Fd) {
+    let _ = sys::close(number);
+}
+
+/// Something of the program's takes the number, and goes.
+fn replace(number: Fd) {
+    let _ = sys::dup2(0, number);
+    close(number);
+}
+
+/// The descriptors that this program has got beside `fd`.
+fn others(fd: Fd) -> Vec<Fd> {
+    let names = std::fs::read_dir("/proc/self/fd").expect("/proc");
+    let numbers = names.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut numbers: Vec<Fd> = numbers.filter(|number| *number > fd).collect();
+    numbers.sort_unstable();
+    numbers
+}
