@@ -144,6 +144,16 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("ends.shut_wr_die"),
     },
     Mend {
+        name: "long-yields-add-up",
+        without: "who yields beside a program of low priority goes on with it, at a fraction of TCP's rate",
+        edits: &[edit(
+            "crates/socket/src/policy/habits.rs",
+            "let kept = if is_enough {",
+            "let kept = if sum > R::TOO_MANY - R::LONG_YIELD_WEIGHT {",
+        )],
+        test: Test::Unit("socket", "long_yields_among_too_few_short_ones_add_up"),
+    },
+    Mend {
         name: "two-flags-at-once",
         without: "the second of two flags stays down where the first is up",
         edits: &[edit(

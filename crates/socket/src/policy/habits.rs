@@ -100,8 +100,11 @@ impl<R: Rules> Habits<R> {
     fn weigh(&self, is_long: bool, now: Cycles) {
         let sum = self.long_yields.load(Ordering::Relaxed);
         let sum = if is_long { sum + R::LONG_YIELD_WEIGHT } else { sum.saturating_sub(1) };
-        self.long_yields.store(sum.min(R::TOO_MANY - R::LONG_YIELD_WEIGHT), Ordering::Relaxed);
-        if sum >= R::TOO_MANY {
+        let is_enough = sum >= R::TOO_MANY;
+        // (After it, one long yield more is enough.)
+        let kept = if is_enough { R::TOO_MANY - R::LONG_YIELD_WEIGHT } else { sum };
+        self.long_yields.store(kept, Ordering::Relaxed);
+        if is_enough {
             let is_again = now.since(Cycles::load(&self.abstains_until)) < R::ABSTAIN.1;
             let last = if is_again { Cycles::load(&self.abstained) } else { Cycles::NONE };
             let span = last.times(2).clamp(R::ABSTAIN.0, R::ABSTAIN.1);

@@ -37,11 +37,12 @@ pub(crate) trait Rules {
     /// threads for each core a round takes a tenth of a second, and a blocked read looked for 3.5 s.
     const MOST_YIELDING: Cycles = Cycles::from_ms(100);
     /// One long yield says little: each counts so much, each short one takes one off, and at
-    /// [`Rules::TOO_MANY`] nobody yields for a while. (When every long yield counted, 50 connections on a
-    /// quiet machine of two CPUs lost half their rate.)
-    const LONG_YIELD_WEIGHT: u32 = 64;
+    /// [`Rules::TOO_MANY`] nobody yields for a while. What a long one costs against what a short one saves,
+    /// which is some 2 us of a sleep and a wake-up; about a millisecond, since a program of low priority gets
+    /// the core for 1 to 6 ms once in 150 yields (Linux 6.18), and a pair then reached 0.05 to 1 of TCP's rate.
+    const LONG_YIELD_WEIGHT: u32 = 512;
     /// Of the sum of long yields.
-    const TOO_MANY: u32 = 256;
+    const TOO_MANY: u32 = 2048;
     /// For so long nobody yields then, at first and at most.
     const ABSTAIN: (Cycles, Cycles) = (Cycles::from_ms(33), Cycles::from_ms(1_000));
 

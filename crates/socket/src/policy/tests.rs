@@ -302,6 +302,20 @@ fn one_long_yield_among_short_ones_says_little() {
 }
 
 #[test]
+fn long_yields_among_too_few_short_ones_add_up() {
+    let lone = Lone::new();
+    // (A program of low priority, which has the core for milliseconds once in so many yields.)
+    let turn = [LONG_YIELD].into_iter().chain([SHORT_YIELD; Measured::LONG_YIELD_WEIGHT as usize / 4]);
+    let yields = turn.cycle().take_while(|_| !lone.abstains()).take(100_000).map(|time| {
+        let Saw::Core(given, slices) = lone.yields(time, || {}) else { panic!("no yield") };
+        lone.habits.note_yield(given, slices, lone.now.get());
+        time
+    });
+    assert!(yields.filter(|time| *time == LONG_YIELD).count() < 10);
+    assert!(lone.abstains());
+}
+
+#[test]
 fn who_abstains_again_soon_does_so_for_longer_up_to_a_second() {
     let lone = Lone::abstaining();
     let mut spans = vec![];
