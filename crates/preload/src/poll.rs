@@ -112,6 +112,77 @@ hooks! {
     }
 }
 
+/// Linux leaves in `timeout` the time that was not slept, after a signal as well. `given` are the nanoseconds
+/// that stood there, in units of so many.
+fn leaving_rest(
+    timeout: *mut [i64; 2],
+    given: u64,
+    per_unit: u64,
+    wait: impl FnOnce() -> Outcome,
+) -> Outcome {
+    let started = if given == 0 { 0 } else { os::time::monotonic_ns() };
+    let outcome = wait();
+    let is_told = given != 0 && matches!(outcome, Outcome::Done(_) | Outcome::Fail(Errno::EINTR));
+    if is_told && pointers::writable(timeout, size_of::<[i64; 2]>()).is_ok() {
+        let left = given.saturating_sub(os::time::monotonic_ns() - started);
+        let (seconds, rest) = (left / 1_000_000_000, left % 1_000_000_000 / per_unit);
+        // SAFETY: the time is the program's, and it can be written to.
+        unsafe { *timeout = [seconds as i64, rest as i64] };
+    }
+    outcome
+}
+
+/// The mask of a call by number, with the length that the kernel looks at first.
+pub(crate) fn mask_of_len(mask: Mask, len: usize) -> Result<Mask, Errno> {
+    const LEN: usize = 8;
+    if mask.is_null() || len == LEN { Ok(mask) } else { Err(Errno::EINVAL) }
+}
+
+/// ppoll, pselect6 and select by number: libc's functions keep from the program what time is left.
+pub(crate) mod by_number {
+    use super::*;
+
+    /// Waits by `wait` for as long as is given and with this mask, if both are in order.
+    fn within(
+        timeout: usize,
+        mask: Result<Mask, Errno>,
+        wait: impl FnOnce(Option<u64>, Mask) -> Outcome,
+    ) -> Outcome {
+        let timeout = timeout as *mut [i64; 2];
+        // (The kernel looks at the time first.)
+        let limits = limits(timeout.cast(), core::ptr::null()).and_then(|given| {
+            let mask = mask?;
+            pointers::mask(mask).map(|()| (given, mask))
+        });
+        match limits {
+            Err(errno) => Outcome::Fail(errno),
+            Ok((None, mask)) => wait(None, mask),
+            Ok((Some(given), mask)) => leaving_rest(timeout, given, 1, || wait(Some(given), mask)),
+        }
+    }
+
+    pub(crate) fn ppoll(args: &[usize; 6]) -> Outcome {
+        let [fds, count, timeout, mask, len, _] = *args;
+        within(timeout, mask_of_len(mask as Mask, len), |given, mask| {
+            poll_all(fds as *mut PollFd, count as u64, given, mask)
+        })
+    }
+
+    /// `mask` lies with its length where the last argument says.
+    pub(crate) fn pselect6(args: &[usize; 6], mask: Result<Mask, Errno>) -> Outcome {
+        let [count, read, write, except, timeout, _] = *args;
+        let sets = Sets { count: count as c_int, sets: [read as Buf, write as Buf, except as Buf] };
+        within(timeout, mask, |given, mask| sets.select(given, mask))
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn select(args: &[usize; 6]) -> Outcome {
+        let [count, read, write, except, timeout, _] = *args;
+        let sets = Sets { count: count as c_int, sets: [read as Buf, write as Buf, except as Buf] };
+        sets.select_within(timeout as *mut [i64; 2])
+    }
+}
+
 /// Numbers an fd_set holds.
 const FD_SETSIZE: usize = 1024;
 /// Entries of the private array that lie on the stack.
@@ -145,7 +216,7 @@ impl Sets {
         self.sets.iter().all(|set| set.is_null() || pointers::writable(*set, len).is_ok())
     }
 
-    /// select(2): Linux leaves in `timeout` the time that was not slept, after a signal as well.
+    /// select(2).
     fn select_within(&self, timeout: *mut [i64; 2]) -> Outcome {
         if timeout.is_null() {
             return self.select(None, core::ptr::null());
@@ -159,15 +230,7 @@ impl Sets {
             return Outcome::Fail(Errno::EINVAL);
         }
         let given = nanoseconds(given, 1000);
-        let started = if given == 0 { 0 } else { os::time::monotonic_ns() };
-        let outcome = self.select(Some(given), core::ptr::null());
-        let is_told = given != 0 && matches!(outcome, Outcome::Done(_) | Outcome::Fail(Errno::EINTR));
-        if is_told && pointers::writable(timeout, size_of::<[i64; 2]>()).is_ok() {
-            let left = given.saturating_sub(os::time::monotonic_ns() - started);
-            // SAFETY: it can be written to as well.
-            unsafe { *timeout = [(left / 1_000_000_000) as i64, (left % 1_000_000_000 / 1000) as i64] };
-        }
-        outcome
+        leaving_rest(timeout, given, 1000, || self.select(Some(given), core::ptr::null()))
     }
 
     fn select(&self, timeout_ns: Option<u64>, mask: Mask) -> Outcome {

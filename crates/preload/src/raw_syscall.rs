@@ -2,10 +2,10 @@
 //! numbers that reach our hooks; every other number passes as it is (a default of "deny" breaks programs
 //! every year).
 
-use crate::{credentials, data, epoll, lifecycle, message, options, poll, process, sandbox, transfer};
+use crate::{credentials, data, epoll, hook, lifecycle, message, options, poll, process, sandbox, transfer};
 use core::ffi::c_int;
 use os::raw::nr;
-use socket::Errno;
+use socket::{Errno, Outcome};
 
 const EPOLL_PWAIT2: u32 = nr::__NR_epoll_pwait2;
 
@@ -38,11 +38,18 @@ pub unsafe extern "C-unwind" fn syscall(
             nr::__NR_recvmmsg => message::recvmmsg(fd, b as _, c as u32, d as c_int, e as _) as isize,
             nr::__NR_sendmmsg => message::sendmmsg(fd, b as _, c as u32, d as c_int) as isize,
             nr::__NR_pselect6 => {
-                poll::pselect(a as c_int, b as _, c as _, d as _, e as _, mask(f as _)) as isize
+                let all = [a, b, c, d, e, f];
+                finish(poll::by_number::pselect6(&all, mask(f as _)), number, &all)
             }
-            nr::__NR_ppoll => poll::ppoll(a as _, b as u64, c as _, d as _) as isize,
+            nr::__NR_ppoll => {
+                let all = [a, b, c, d, e, f];
+                finish(poll::by_number::ppoll(&all), number, &all)
+            }
             nr::__NR_epoll_create1 => epoll::epoll_create1(fd) as isize,
             nr::__NR_epoll_ctl => epoll::epoll_ctl(fd, b as c_int, c as c_int, d as _) as isize,
+            nr::__NR_epoll_pwait | EPOLL_PWAIT2 if poll::mask_of_len(e as _, f).is_err() => {
+                hook::fail(Errno::EINVAL)
+            }
             nr::__NR_epoll_pwait => epoll::epoll_pwait(fd, b as _, c as c_int, d as c_int, e as _) as isize,
             EPOLL_PWAIT2 => epoll::epoll_pwait2(fd, b as _, c as c_int, d as _, e as _) as isize,
             nr::__NR_accept => lifecycle::accept(fd, b as _, c as _) as isize,
@@ -70,7 +77,7 @@ pub unsafe extern "C-unwind" fn syscall(
             // It never returns.
             nr::__NR_exit_group => process::_exit(fd),
             // Rings of the kernel's know nothing of ours; libuv and friends fall back to epoll.
-            nr::__NR_io_uring_setup if lifecycle::is_active() => crate::hook::fail(Errno::ENOSYS),
+            nr::__NR_io_uring_setup if lifecycle::is_active() => hook::fail(Errno::ENOSYS),
             _ => match credentials::by_number(number, [a, b, c, d, e, f]) {
                 Some(result) => result,
                 None => other(number, [a, b, c, d, e, f]),
@@ -84,16 +91,23 @@ pub unsafe extern "C-unwind" fn syscall(
 ///
 /// # Safety
 /// As the system call's.
-unsafe fn mask(pair: *const [usize; 2]) -> crate::real::Mask {
+unsafe fn mask(pair: *const [usize; 2]) -> Result<crate::real::Mask, Errno> {
     if pair.is_null() {
-        return core::ptr::null();
+        return Ok(core::ptr::null());
     }
-    if crate::pointers::readable(pair, size_of::<[usize; 2]>()).is_err() {
-        // Nor is there a mask where the kernel would look for it.
-        return pair.cast();
-    }
+    crate::pointers::readable(pair, size_of::<[usize; 2]>())?;
     // SAFETY: the pair is the program's to read, and it is there.
-    unsafe { (*pair)[0] as _ }
+    let [mask, len] = unsafe { pair.read_unaligned() };
+    poll::mask_of_len(mask as _, len)
+}
+
+/// What came of a call of ours, or of the very call that the program made.
+///
+/// # Safety
+/// As the system call's.
+unsafe fn finish(outcome: Outcome, number: u32, args: &[usize; 6]) -> isize {
+    // SAFETY: the program's own call.
+    hook::finish(outcome).unwrap_or_else(|| hook::from_raw(unsafe { os::raw::call(number, args) }))
 }
 
 /// # Safety
@@ -105,12 +119,12 @@ unsafe fn other(number: u32, args: [usize; 6]) -> isize {
     unsafe {
         match number {
             nr::__NR_dup2 => lifecycle::dup2(a as c_int, b as c_int) as isize,
-            nr::__NR_select => poll::select(a as c_int, b as _, c as _, d as _, args[4] as _) as isize,
+            nr::__NR_select => finish(poll::by_number::select(&args), number, &args),
             nr::__NR_poll => poll::poll(a as _, b as u64, c as c_int) as isize,
             nr::__NR_epoll_wait => epoll::epoll_wait(a as c_int, b as _, c as c_int, d as c_int) as isize,
             nr::__NR_fork => process::fork_by_number(0),
             nr::__NR_vfork => process::fork_by_number(nr::CLONE_VFORK),
-            _ => crate::hook::from_raw(os::raw::call(number, &args)),
+            _ => hook::from_raw(os::raw::call(number, &args)),
         }
     }
 }
@@ -120,5 +134,5 @@ unsafe fn other(number: u32, args: [usize; 6]) -> isize {
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn other(number: u32, args: [usize; 6]) -> isize {
     // SAFETY: the program's own call.
-    crate::hook::from_raw(unsafe { os::raw::call(number, &args) })
+    hook::from_raw(unsafe { os::raw::call(number, &args) })
 }

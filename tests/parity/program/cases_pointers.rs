@@ -1,7 +1,7 @@
 //! Pointers that point to nothing: EFAULT from every call, as from the kernel, and nothing sent, received or
-//! lost.
+//! lost. And what calls by number write where a pointer says.
 
-use crate::context::{Case, Cx, got, say, until_queued};
+use crate::context::{Case, Cx, got, say, until_queued, until_ready};
 use isthmus_tests::sys::{self, Fd, call, show};
 
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     case("pointers.sets", sets),
     case("pointers.epoll", epoll),
     case("pointers.limits", limits),
+    case("pointers.time_that_is_left", time_that_is_left),
     case("pointers.options", options),
     case("pointers.read_only", read_only),
     case("pointers.longer_than_the_address_space", longer_than_all),
@@ -210,6 +211,45 @@ fn limits(cx: &mut Cx) {
         say!("select {time:?} -> {}", show(call(libc::SYS_select, set)));
     }
     unhurt(cx, fd);
+}
+
+/// By number the kernel tells what it has not slept, which libc's functions keep to themselves; and looks how
+/// long a mask is.
+fn time_that_is_left(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let (r, w) = sys::pipe(0);
+    let no_mask = [0usize, 8];
+    let wait = |what: &str, fd: i32, ms: i64| {
+        let select = |number, per_unit: i64, mask: usize| {
+            let (mut time, mut bits) = ([ms / 1000, ms % 1000 * per_unit], [0u64; 16]);
+            bits[fd as usize / 64] = 1 << (fd % 64);
+            let (t, b) = ((&raw mut time).expose_provenance(), (&raw mut bits).expose_provenance());
+            let told = show(call(number, [fd as usize + 1, b, 0, 0, t, mask]));
+            format!("{told} some is left {}", time != [0, 0])
+        };
+        let (mut time, mut entry) = ([ms / 1000, ms % 1000 * 1_000_000], [0x1_0000_0000u64 | fd as u64]);
+        let (t, e) = ((&raw mut time).expose_provenance(), (&raw mut entry).expose_provenance());
+        let told = show(call(libc::SYS_ppoll, [e, 1, t, 0, 8, 0]));
+        say!("{what}: ppoll {told} some is left {}", time != [0, 0]);
+        say!("{what}: pselect6 {}", select(libc::SYS_pselect6, 1_000_000, at(&no_mask)));
+        say!("{what}: select {}", select(libc::SYS_select, 1000, 0));
+    };
+    wait("nothing there", fd, 30);
+    wait("nothing in the pipe", r, 30);
+    cx.peer("send 0 x");
+    until_ready(fd, libc::POLLIN);
+    wait("a byte", fd, 3000);
+    say!("into the pipe -> {}", show(sys::write(w, b"x")));
+    wait("a byte in the pipe", r, 3000);
+    let (mask, entry, room) = ([0u64; 16], [0x1_0000_0000u64 | fd as u64], [0u8; 48]);
+    let (m, ep) = (at(&mask), sys::epoll() as usize);
+    for len in [0, 4, 16, 128] {
+        let with_len = [m, len];
+        let set = [fd as usize + 1, 0, 0, 0, 0, at(&with_len)];
+        say!("a mask of {len}: ppoll {}", show(call(libc::SYS_ppoll, [at(&entry), 1, 0, m, len, 0])));
+        say!("a mask of {len}: pselect6 {}", show(call(libc::SYS_pselect6, set)));
+        say!("a mask of {len}: pwait {}", show(call(libc::SYS_epoll_pwait, [ep, at(&room), 1, 0, m, len])));
+    }
 }
 
 fn options(cx: &mut Cx) {
