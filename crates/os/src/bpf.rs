@@ -114,9 +114,9 @@ pub fn remove(map: i32, key: u32) -> Result<()> {
     unsafe { call(MAP_DELETE, &mut arguments) }.map(drop)
 }
 
-/// Sets the values of `keys`, in their order, and returns how many it has set: fewer where one cannot be set, or
-/// where this map knows no such call. A map of maps waits once for all of them, until no program looks at what
-/// was there (Linux 6.8; before that once for each, as [`set`] does).
+/// Sets the values of `keys`, in their order, and returns how many it has set: fewer where one cannot be set,
+/// or where this map knows no such call. A map of maps waits once for all of them, until no program looks at
+/// what was there (Linux 6.8; before that once for each, as [`set`] does).
 pub fn set_many(map: i32, keys: &[u32], values: &[u32]) -> usize {
     assert_eq!(keys.len(), values.len());
     let mut arguments = batch(map, keys);

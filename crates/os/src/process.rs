@@ -141,6 +141,21 @@ pub fn exists(id: u32) -> bool {
     check(unsafe { syscall!(nr::__NR_kill, id, 0) }) != Err(Errno::ESRCH)
 }
 
+/// Whether process `id` runs in the memory of this one (kcmp(2), KCMP_VM). Where the kernel does not say: as
+/// long as there is such a process.
+pub fn shares_memory(id: u32) -> bool {
+    const KCMP_VM: usize = 1;
+    if crate::confined::is_confined() {
+        return false;
+    }
+    // SAFETY: numbers alone; the call only asks.
+    match check(unsafe { syscall!(nr::__NR_kcmp, pid(), id, KCMP_VM, 0, 0) }) {
+        Ok(order) => order == 0,
+        Err(Errno::ESRCH) => false,
+        Err(_) => exists(id),
+    }
+}
+
 /// What `/proc/PID/stat` says of a process (proc_pid_stat(5)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Life {

@@ -42,6 +42,15 @@ pub(crate) fn is_borrowed() -> bool {
     os::process::pid() != os::process::cached_pid() || parted::is_one()
 }
 
+/// A process is about to be made that shares this one's memory and not its table of descriptors, or the table
+/// and not the memory: from then on a number may mean what the one knows and not the other.
+pub(crate) fn parting_from_child() {
+    if is_active() && !is_borrowed() {
+        socket::confine::before_parting();
+        parted::note_child();
+    }
+}
+
 /// The calling thread is about to have a table of its own. (Alone it has one already.)
 pub(crate) fn parting() {
     if is_active() && !is_borrowed() && os::process::may_have_threads() {
@@ -80,6 +89,9 @@ fn listening(fd: c_int, backlog: c_int) -> Outcome {
 fn accepted(listener: c_int, fd: c_int, is_nonblocking: bool) {
     if fd < 0 || !may_upgrade() {
         return;
+    }
+    if is_borrowed() {
+        return table::set_for_borrower(fd, Entry::Empty);
     }
     match table::get(listener) {
         // Inherited, or listening since before we were loaded.
@@ -127,7 +139,7 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
     }
     let is_new = table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd);
     // (Of one that was refused before, connect() tells why.)
-    if !may_upgrade() || !(is_new || table::refusal(fd).is_some()) {
+    if !may_upgrade() || !(is_new || table::refusal(fd).is_some()) || is_borrowed() {
         return Outcome::Forward;
     }
     // SAFETY: the program passed an address of this length.
@@ -163,7 +175,11 @@ fn closing(fd: c_int) -> Outcome {
         // A close loop: the number is none of the program's.
         return if is_borrowed() { Outcome::Forward } else { Outcome::Fail(Errno::EBADF) };
     }
-    if table::get(fd) == Entry::Empty || is_borrowed() {
+    if table::get(fd) == Entry::Empty {
+        return Outcome::Forward;
+    }
+    if is_borrowed() {
+        table::set_for_borrower(fd, Entry::Empty);
         return Outcome::Forward;
     }
     linger(fd);
@@ -196,7 +212,7 @@ fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
     }
     let is_known = table::get(old) != Entry::Empty || table::get(new) != Entry::Empty;
     if !is_known || old == new || is_borrowed() || os::fd::identity(old).is_err() {
-        return passed_on(libc_dup());
+        return duplicated_elsewhere(old, libc_dup());
     }
     linger(new);
     let after = closing::before_close(new);
@@ -236,6 +252,14 @@ pub(crate) fn passed_on(result: c_int) -> Outcome {
     if result < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(result as usize) }
 }
 
+/// The same of a number that became a copy of `old`, or stays untold of: where it is not this process's.
+pub(crate) fn duplicated_elsewhere(old: c_int, result: c_int) -> Outcome {
+    if result >= 0 && result != old {
+        table::set_for_borrower(result, table::get(old));
+    }
+    passed_on(result)
+}
+
 /// dup and F_DUPFD: a new number.
 pub(crate) fn duplicated(old: c_int, result: c_int) -> Outcome {
     if result < 0 {
@@ -252,7 +276,11 @@ fn closing_range(first: u32, last: u32, flags: c_int) -> Outcome {
     if first <= last && flags & OF_ITS_OWN != 0 {
         parting();
     }
-    if first > last || flags & ONLY_CLOEXEC != 0 || is_borrowed() {
+    if first > last || flags & ONLY_CLOEXEC != 0 {
+        return Outcome::Forward;
+    }
+    if is_borrowed() {
+        table::clear_for_borrower(first, last);
         return Outcome::Forward;
     }
     for (fd, _) in table::entries().filter(|(fd, _)| (first..=last).contains(&(*fd as u32))) {
@@ -314,7 +342,8 @@ hooks! {
     fn dup [] (fd: c_int) -> c_int {
         // SAFETY: the program's own argument.
         let new = made(|| unsafe { forward::dup(fd) });
-        if table::get(fd) == Entry::Empty || is_borrowed() { passed_on(new) } else { duplicated(fd, new) }
+        let is_elsewhere = table::get(fd) == Entry::Empty || is_borrowed();
+        if is_elsewhere { duplicated_elsewhere(fd, new) } else { duplicated(fd, new) }
     }
     fn dup2 [__dup2] (old: c_int, new: c_int) -> c_int {
         // SAFETY: the program's own arguments.

@@ -2,7 +2,7 @@
 //! Owns: O_NONBLOCK's copy in the slot, and the refusal of what only TCP can do.
 
 use crate::hook::{self, descriptor_hooks, hooks};
-use crate::lifecycle::{duplicated, is_borrowed, made, passed_on};
+use crate::lifecycle::{duplicated, duplicated_elsewhere, is_borrowed, made, passed_on};
 use crate::pointers;
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
@@ -34,7 +34,8 @@ fn control(fd: c_int, cmd: c_int, arg: usize, libc_fcntl: impl Fn() -> c_int) ->
         return if makes_one { passed_on(made(libc_fcntl)) } else { Outcome::Forward };
     }
     match cmd {
-        F_DUPFD | F_DUPFD_CLOEXEC if !is_borrowed() => duplicated(fd, made(libc_fcntl)),
+        F_DUPFD | F_DUPFD_CLOEXEC if is_borrowed() => duplicated_elsewhere(fd, made(libc_fcntl)),
+        F_DUPFD | F_DUPFD_CLOEXEC => duplicated(fd, made(libc_fcntl)),
         F_SETFL => {
             let result = libc_fcntl();
             if result < 0 {

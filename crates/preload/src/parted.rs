@@ -1,4 +1,5 @@
-//! Threads that have a table of descriptors of their own beside the process's. Owns: which they are.
+//! Threads, and children in this memory, that have a table of descriptors of their own beside the process's.
+//! Owns: whether there are any, and which threads they are.
 
 use sync::{AtomicU32, Ordering};
 
@@ -18,6 +19,11 @@ pub(crate) fn is_one() -> bool {
         let tid = os::process::tid();
         PARTED.iter().any(|parted| parted.load(Ordering::Relaxed) == tid)
     }
+}
+
+/// A child is to have one, of which its process id tells; or shares this one's and has memory of its own.
+pub(crate) fn note_child() {
+    PARTINGS.fetch_add(1, Ordering::AcqRel);
 }
 
 /// The calling thread is one from now on.

@@ -113,6 +113,16 @@ fn is_copied(flags: usize) -> bool {
     crate::lifecycle::is_active() && flags & nr::CLONE_VM as usize == 0
 }
 
+/// Before a child is made with these flags. One that shares memory and descriptors is a thread; one that
+/// shares memory while its parent waits (vfork) is known by what it does.
+fn before_child(flags: usize) {
+    let [memory, files, waits] =
+        [nr::CLONE_VM, nr::CLONE_FILES, nr::CLONE_VFORK].map(|flag| flags & flag as usize != 0);
+    if memory != files && !(memory && waits) {
+        crate::lifecycle::parting_from_child();
+    }
+}
+
 /// clone(2). (Of the last three arguments libc reads those that the flags name.)
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn clone(
@@ -130,6 +140,7 @@ pub unsafe extern "C-unwind" fn clone(
     }
     // SAFETY: dlsym returned clone, which takes these registers and stack words, named or not.
     let real = unsafe { core::mem::transmute::<*mut c_void, Clone>(real) };
+    before_child(flags as usize);
     match start {
         Some(start) if !stack.is_null() && is_copied(flags as usize) => {
             let mut begun = Begun { start, arg };
@@ -172,13 +183,14 @@ pub(crate) fn clone_by_number(number: u32, args: [usize; 6]) -> isize {
     } else {
         let wanted = args[0] as *const Wanted;
         if args[1] < size_of::<Wanted>() || crate::pointers::readable(wanted, size_of::<Wanted>()).is_err() {
-            (nr::CLONE_VM as usize, 0)
+            ((nr::CLONE_VM | nr::CLONE_FILES) as usize, 0)
         } else {
             // SAFETY: the program passed a structure of at least this length, and it is there.
             let wanted = unsafe { wanted.read_unaligned() };
             (wanted.flags as usize, wanted.stack as usize)
         }
     };
+    before_child(flags);
     // SAFETY: the program's own call.
     let make = || unsafe { os::raw::call(number, &args) };
     crate::hook::from_raw(if stack == 0 && is_copied(flags) { forking(make) } else { make() })

@@ -11,6 +11,7 @@
 mod abandoned;
 mod afterwards;
 mod answer;
+mod borrower;
 mod calls;
 mod claim;
 pub mod client;
@@ -40,6 +41,7 @@ mod inherited;
 mod interest;
 mod kept;
 pub mod lend;
+mod numbers;
 mod options;
 mod phase;
 mod policy;

@@ -2,6 +2,7 @@
 //! all of it is zero at first, so that a process that never connects has no memory for it.
 
 use crate::afterwards::Notes;
+use crate::borrower::Borrowed;
 use crate::calls::Calls;
 use crate::epoll::Batches;
 use crate::era::Forks;
@@ -46,6 +47,7 @@ macro_rules! parts {
 parts! {
     fabric: Fabric<Tiers> = Fabric::new(Tiers::new()),
     table: Table = Table::new(),
+    borrowed: Borrowed = Borrowed::new(),
     sockets: Sockets = Sockets::new(),
     registrations: Registrations = Registrations::new(),
     sets: Sets = Sets::new(),

@@ -1,26 +1,23 @@
 //! From descriptor number to what this process knows about it: two loads, no lock, no allocation before the
 //! first entry. Owns: the map. A number without an entry is libc's business.
 
+use crate::borrower;
 use crate::here::Part as _;
+use crate::numbers::Numbers;
 use fabric::Reason;
-use shm::slab::{Index, OnceRef};
+use shm::slab::Index;
 use sync::{AtomicU64, Ordering};
 
-const LEAF: usize = 512;
-const LEAVES: usize = 2048;
+/// In a word: a process that borrows this memory has something else under the number ([`crate::borrower`]).
+const ELSEWHERE: u64 = 1 << 63;
 
 /// The map of a process.
-pub(crate) struct Table([OnceRef<[AtomicU64; LEAF]>; LEAVES]);
+pub(crate) struct Table(Numbers);
 
 impl Table {
     pub(crate) const fn new() -> Self {
-        Table([const { OnceRef::new() }; LEAVES])
+        Table(Numbers::new())
     }
-}
-
-#[inline(always)]
-fn root() -> &'static [OnceRef<[AtomicU64; LEAF]>; LEAVES] {
-    &Table::here().0
 }
 
 /// What a descriptor number stands for.
@@ -48,6 +45,12 @@ impl Entry {
         }
     }
 
+    /// What the process that owns this memory has, from a word of its table.
+    #[inline]
+    fn owners(word: u64) -> Self {
+        Self::from_word(word & !ELSEWHERE)
+    }
+
     #[inline]
     fn word(self) -> u64 {
         match self {
@@ -61,24 +64,28 @@ impl Entry {
 
 #[inline(always)]
 fn cell(fd: i32) -> Option<&'static AtomicU64> {
-    let number = usize::try_from(fd).ok()?;
-    root().get(number / LEAF)?.get().map(|leaf| &leaf[number % LEAF])
+    Table::here().0.word(fd)
+}
+
+fn cell_or_new(fd: i32) -> Option<&'static AtomicU64> {
+    Table::here().0.word_or_new(fd)
 }
 
 /// The entry of `fd`.
 #[inline]
 pub fn get(fd: i32) -> Entry {
-    cell(fd).map_or(Entry::Empty, |cell| Entry::from_word(cell.load(Ordering::Acquire)))
+    look(fd).map_or(Entry::Empty, |(_, entry)| entry)
 }
 
 /// The place of a number's entry.
-pub(crate) struct Place(&'static AtomicU64);
+pub(crate) struct Place(&'static AtomicU64, i32);
 
 impl Place {
     /// Whether its entry is `entry` (still).
     #[inline]
     pub(crate) fn still_is(&self, entry: Entry) -> bool {
-        self.0.load(Ordering::SeqCst) == entry.word()
+        let word = self.0.load(Ordering::SeqCst);
+        word == entry.word() || (word & ELSEWHERE != 0 && entry_elsewhere(self.0, word, self.1) == entry)
     }
 }
 
@@ -86,7 +93,41 @@ impl Place {
 #[inline]
 pub(crate) fn look(fd: i32) -> Option<(Place, Entry)> {
     let cell = cell(fd)?;
-    Some((Place(cell), Entry::from_word(cell.load(Ordering::Acquire))))
+    let word = cell.load(Ordering::Acquire);
+    let entry = if word & ELSEWHERE == 0 { Entry::from_word(word) } else { entry_elsewhere(cell, word, fd) };
+    Some((Place(cell, fd), entry))
+}
+
+/// The entry of `fd` for the calling process, where one that borrows this memory has something else there.
+#[cold]
+#[inline(never)]
+fn entry_elsewhere(cell: &AtomicU64, word: u64, fd: i32) -> Entry {
+    if borrower::is_one() {
+        return borrower::word_of(fd).map_or(Entry::owners(word), Entry::from_word);
+    }
+    if !borrower::lives(fd) {
+        let _ = cell.compare_exchange(word, word & !ELSEWHERE, Ordering::AcqRel, Ordering::Relaxed);
+    }
+    Entry::owners(word)
+}
+
+/// In a process that borrows this memory: for it alone `fd` stands for `entry` from now on.
+pub fn set_for_borrower(fd: i32, entry: Entry) {
+    if (entry != Entry::Empty || !is_empty(fd))
+        && borrower::is_one()
+        && borrower::note(fd, entry.word())
+        && let Some(cell) = cell_or_new(fd)
+    {
+        cell.fetch_or(ELSEWHERE, Ordering::AcqRel);
+    }
+}
+
+/// The same for a range of numbers, which stand for nothing any more.
+pub fn clear_for_borrower(first: u32, last: u32) {
+    let known = Table::here().0.words().filter(|(_, cell)| cell.load(Ordering::Relaxed) != 0);
+    for (fd, _) in known.filter(|(fd, _)| (first..=last).contains(&(*fd as u32))) {
+        set_for_borrower(fd, Entry::Empty);
+    }
 }
 
 /// Whether `fd` has no entry, as most descriptors of most programs.
@@ -98,26 +139,20 @@ pub fn is_empty(fd: i32) -> bool {
 /// Sets the entry of `fd` and returns the old one. `None` if there is no memory for it or the number is too
 /// large.
 pub fn set(fd: i32, entry: Entry) -> Option<Entry> {
-    Some(Entry::from_word(cell_or_new(fd)?.swap(entry.word(), Ordering::AcqRel)))
+    Some(Entry::owners(cell_or_new(fd)?.swap(entry.word(), Ordering::AcqRel)))
 }
 
 /// The same only if the old one is `seen`; whether it was.
 pub(crate) fn replace(fd: i32, seen: Entry, entry: Entry) -> Option<bool> {
     let cell = cell_or_new(fd)?;
-    let replaced =
-        cell.compare_exchange(seen.word(), entry.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    Some(replaced)
-}
-
-fn cell_or_new(fd: i32) -> Option<&'static AtomicU64> {
-    let number = usize::try_from(fd).ok()?;
-    let root = root().get(number / LEAF)?;
-    if root.get().is_none() {
-        let memory = os::mem::map_private(LEAF * 8).ok()?;
-        let leaf = <&'static [AtomicU64; LEAF]>::try_from(memory).ok()?;
-        root.set(leaf);
-    }
-    cell(fd)
+    let marked = cell.load(Ordering::Relaxed) & ELSEWHERE;
+    let replaced = cell.compare_exchange(
+        seen.word() | marked,
+        entry.word() | marked,
+        Ordering::AcqRel,
+        Ordering::Relaxed,
+    );
+    Some(replaced.is_ok())
 }
 
 /// As [`set`] with [`Entry::Foreign`], for a socket that stays on TCP for a reason that is wanted later.
@@ -132,26 +167,21 @@ pub fn refuse(fd: i32, reason: Reason) {
 /// Why `fd` was refused.
 pub fn refusal(fd: i32) -> Option<Reason> {
     let word = cell(fd)?.load(Ordering::Acquire);
-    (Entry::from_word(word) == Entry::Foreign && word as u32 != 0).then_some(Reason(word as u32))
+    (Entry::owners(word) == Entry::Foreign && word as u32 != 0).then_some(Reason(word as u32))
 }
 
 /// Empties the entry of `fd` and returns what it was. Cheap for numbers that never had one.
 pub fn clear(fd: i32) -> Entry {
     match cell(fd) {
-        Some(cell) if cell.load(Ordering::Relaxed) != 0 => Entry::from_word(cell.swap(0, Ordering::SeqCst)),
+        Some(cell) if cell.load(Ordering::Relaxed) != 0 => Entry::owners(cell.swap(0, Ordering::SeqCst)),
         _ => Entry::Empty,
     }
 }
 
-/// All non-empty entries with their numbers.
+/// All non-empty entries with their numbers, as the process has them that owns this memory.
 pub fn entries() -> impl Iterator<Item = (i32, Entry)> {
-    let leaves = root().iter().enumerate().filter_map(|(at, root)| Some((at, root.get()?)));
-    leaves.flat_map(|(at, leaf)| {
-        leaf.iter().enumerate().filter_map(move |(offset, cell)| {
-            let entry = Entry::from_word(cell.load(Ordering::Acquire));
-            (entry != Entry::Empty).then_some(((at * LEAF + offset) as i32, entry))
-        })
-    })
+    let all = Table::here().0.words().map(|(fd, cell)| (fd, Entry::owners(cell.load(Ordering::Acquire))));
+    all.filter(|(_, entry)| *entry != Entry::Empty)
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "clone.child_connects", shm: true, run: child_connects },
     Case { name: "clone.unseen_child", shm: true, run: unseen_child },
     Case { name: "clone.failed", shm: true, run: failed },
+    Case { name: "clone.descriptors_alone", shm: false, run: descriptors_alone },
+    Case { name: "clone.memory_alone", shm: false, run: memory_alone },
 ];
 
 fn serve(fd: Fd) -> u8 {
@@ -163,4 +165,38 @@ fn failed(cx: &mut Cx) {
     say!("close -> {}", show(sys::close(fd)));
     cx.peer(&format!("drain {}", p.id));
     cx.watch(other.fd);
+}
+
+/// A child with memory of its own opens and closes what its parent has, too.
+fn descriptors_alone(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    let (r, w) = sys::pipe(0);
+    let pid = sys::cloned_apart(libc::CLONE_FILES, || {
+        serve(p.fd) + u8::from(sys::dup2(w, q.fd).is_err()) + u8::from(sys::write(q.fd, b"pipe") != Ok(4))
+    });
+    ping(cx, p.id);
+    say!("child {}", sys::wait(pid));
+    cx.peer(&format!("drain {}", q.id));
+    let mut buf = [0; 8];
+    say!("again -> {}", show(sys::write(q.fd, b"pipe")));
+    say!("the pipe -> {} {:?}", show(sys::read(r, &mut buf)), buf);
+    cx.peer(&format!("send {} ping", p.id));
+    say!("served {}", serve(p.fd));
+    cx.peer(&format!("recv {} 9", p.id));
+}
+
+/// A child in the same memory has other things under its parent's numbers.
+fn memory_alone(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    let pid = sys::cloned_apart(libc::CLONE_VM, || {
+        serve(p.fd) + u8::from(sys::dup2(w, p.fd).is_err()) + u8::from(sys::write(p.fd, b"pipe") != Ok(4))
+    });
+    ping(cx, p.id);
+    say!("child {}", sys::wait(pid));
+    let mut buf = [0; 8];
+    say!("the pipe -> {} {:?}", show(sys::read(r, &mut buf)), buf);
+    cx.peer(&format!("send {} ping", p.id));
+    say!("served {}", serve(p.fd));
+    cx.peer(&format!("recv {} 9", p.id));
 }

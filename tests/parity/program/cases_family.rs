@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "family.child_sweeps_and_ends", shm: true, run: child_sweeps },
     Case { name: "family.vfork_and_spawn", shm: true, run: vfork_and_spawn },
     Case { name: "family.vfork_child_tidies_up", shm: true, run: vfork_child_tidies_up },
+    Case { name: "family.vfork_child_at_work", shm: true, run: vfork_child_at_work },
     Case { name: "family.zombies_hold_nothing", shm: true, run: zombies },
     Case { name: "family.half_close_before_the_claim", shm: false, run: half_close_before_the_claim },
     Case { name: "family.server_of_workers", shm: false, run: server_of_workers },
@@ -282,6 +283,22 @@ fn vfork_child_tidies_up(cx: &mut Cx) {
     say!("close -> {}", show(sys::close(p.fd)));
     cx.peer(&format!("drain {}", p.id));
     cx.watch(q.fd);
+}
+
+/// What a child in its parent's memory does with numbers that it has changed goes where the kernel's would.
+fn vfork_child_at_work(cx: &mut Cx) {
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    for _ in 0..5 {
+        say!("vfork: {}", sys::wait(sys::vfork_at_work(p.fd, w)));
+        cx.peer(&format!("recv {} 4", p.id));
+        let mut buf = [0; 8];
+        let read = sys::read(r, &mut buf);
+        say!("the pipe -> {} {:?}", show(read), buf);
+        ping_back(cx, p.fd, p.id);
+    }
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer(&format!("drain {}", p.id));
 }
 
 /// Twenty of them, which had the connection, and were killed at work or in a call.

@@ -113,6 +113,25 @@ fn by_function<F: FnOnce() -> u8>(how: Cloned, child: F) -> i32 {
     pid.map_or_else(|errno: Errno| panic!("{how:?}: {errno}"), |pid| pid as i32)
 }
 
+/// Runs `child` in a process that shares its parent's memory and not its descriptors (CLONE_VM), or its
+/// descriptors and not its memory (CLONE_FILES); returns the pid. Meanwhile the parent may only wait.
+pub fn cloned_apart<F: FnOnce() -> u8>(flags: c_int, child: F) -> i32 {
+    extern "C" fn start<F: FnOnce() -> u8>(child: *mut c_void) -> c_int {
+        // SAFETY: what was leaked below; taken once in each memory.
+        let child = unsafe { (*child.cast::<Option<F>>()).take() };
+        child.map_or(102, |child| child()).into()
+    }
+    // (It may outlive this call, and nobody knows when it has ended.)
+    let stack = vec![0u64; 1 << 16].leak();
+    let child: *mut Option<F> = Box::into_raw(Box::new(Some(child)));
+    // SAFETY: the end of a live allocation, and an argument that lives as long.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr().add(stack.len());
+        super::ret32(libc::clone(start::<F>, top.cast(), flags | libc::SIGCHLD, child.cast()))
+    };
+    pid.unwrap_or_else(|errno| panic!("{flags:x}: {errno}")) as i32
+}
+
 /// # Safety
 /// The child has one thread, and a copy of its parent's stack.
 unsafe fn unseen() -> c_long {

@@ -599,6 +599,32 @@ pub fn vfork_tidying(gone: Fd, other: Fd, replaced: Fd, from: u32) -> i32 {
     }
 }
 
+/// A child by `vfork(2)` that uses what it makes of its descriptors: a copy of `fd`, which it closes again,
+/// and `fd` itself with `other` in its place, which it closes, too. Ends with the number of the step that
+/// failed, or 0. Returns its pid.
+#[allow(deprecated, reason = "what programs do is what is tested")]
+pub fn vfork_at_work(fd: Fd, other: Fd) -> i32 {
+    // SAFETY: the child makes calls on its descriptors and _exit only; its variables are in registers or on
+    // the part of the stack that its parent does not look at before it has ended.
+    unsafe {
+        let pid = libc::vfork();
+        if pid == 0 {
+            let copy = libc::dup(fd);
+            let steps = [
+                libc::write(copy, c"copy".as_ptr().cast(), 4) == 4,
+                libc::close(copy) == 0,
+                libc::write(copy, c"gone".as_ptr().cast(), 4) == -1,
+                libc::dup2(other, fd) == fd,
+                libc::write(fd, c"pipe".as_ptr().cast(), 4) == 4,
+                libc::close(fd) == 0,
+                libc::write(fd, c"none".as_ptr().cast(), 4) == -1,
+            ];
+            libc::_exit(steps.iter().position(|step| !step).map_or(0, |at| at as i32 + 1));
+        }
+        pid
+    }
+}
+
 /// dup2 by the system call instruction, as some runtimes make it.
 pub fn dup2_unseen(fd: Fd, new: Fd) {
     #[cfg(target_arch = "x86_64")]

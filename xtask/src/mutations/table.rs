@@ -154,6 +154,16 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Unit("socket", "long_yields_among_too_few_short_ones_add_up"),
     },
     Mend {
+        name: "what-a-borrower-has",
+        without: "a child by vfork writes into its parent's connection where it has a file of its own",
+        edits: &[edit(
+            "crates/socket/src/table.rs",
+            "cell.fetch_or(ELSEWHERE, Ordering::AcqRel);",
+            "cell.fetch_or(0, Ordering::AcqRel);",
+        )],
+        test: Test::Parity("family.vfork_child_at_work"),
+    },
+    Mend {
         name: "two-flags-at-once",
         without: "the second of two flags stays down where the first is up",
         edits: &[edit(

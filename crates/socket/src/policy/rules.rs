@@ -38,8 +38,8 @@ pub(crate) trait Rules {
     const MOST_YIELDING: Cycles = Cycles::from_ms(100);
     /// One long yield says little: each counts so much, each short one takes one off, and at
     /// [`Rules::TOO_MANY`] nobody yields for a while. What a long one costs against what a short one saves,
-    /// which is some 2 us of a sleep and a wake-up; about a millisecond, since a program of low priority gets
-    /// the core for 1 to 6 ms once in 150 yields (Linux 6.18), and a pair then reached 0.05 to 1 of TCP's rate.
+    /// some 2 us of a sleep and a wake-up. (A program of low priority gets the core for 1 to 6 ms once in 150
+    /// yields, Linux 6.18: at 64 for each a pair reached 0.05 to 1 of TCP's rate beside it.)
     const LONG_YIELD_WEIGHT: u32 = 512;
     /// Of the sum of long yields.
     const TOO_MANY: u32 = 2048;
