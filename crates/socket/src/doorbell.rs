@@ -90,9 +90,12 @@ fn data_wanted(conn: &Conn, is_slept_for: bool) -> Wanted {
 
 /// Whether blocked calls rely on the doorbell, or another process does.
 pub(crate) fn is_waited_for(conn: &Conn, end: &End) -> bool {
-    let blocked =
-        [&conn.interest.rx_waiters, &conn.interest.tx_waiters].map(|count| count.load(Ordering::SeqCst));
-    blocked != [0, 0] || conn.has(flag::SIGNAL_DRIVEN) || is_shared(conn, end)
+    is_slept_at(conn) || conn.has(flag::SIGNAL_DRIVEN) || is_shared(conn, end)
+}
+
+/// Whether a call of this process sleeps at it, poll and select among them.
+pub(crate) fn is_slept_at(conn: &Conn) -> bool {
+    [&conn.interest.rx_waiters, &conn.interest.tx_waiters].map(|count| count.load(Ordering::SeqCst)) != [0, 0]
 }
 
 /// A sleeper of this side goes: whatever it drained may have been meant for others.

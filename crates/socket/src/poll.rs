@@ -198,9 +198,11 @@ impl Round<'_> {
                 prepared.slice_ms = look_after(&conn, &end, prepared.slice_ms);
             }
             self.private[at].events = tcp_events(&conn, &end, events);
-            change_waiters(&conn, &end, events, 1);
-            call.add(&conn, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
-            let is_loud = doorbell::rearm(&conn, &end, events & READ_SIDE != 0, events & WRITE_SIDE != 0);
+            let earlier = self.asked_earlier(at, &conn);
+            let (new, all) = (new_sides(events, earlier), events | earlier);
+            change_waiters(&conn, &end, new, 1);
+            call.add(&conn, new & READ_SIDE != 0, new & WRITE_SIDE != 0);
+            let is_loud = doorbell::rearm(&conn, &end, all & READ_SIDE != 0, all & WRITE_SIDE != 0);
             prepared.is_ready |= level(&conn, &end, fd, 0) & events != 0;
             if events & WRITE_SIDE != 0
                 && ready::is_half_closed_by_peer(&end)
@@ -217,12 +219,24 @@ impl Round<'_> {
             } else {
                 self.private[count + at] = PollFd { fd: end.my_bell(), events: bits::IN, revents: 0 };
             }
-            self.private[2 * count + at] = PollFd { fd: conn.park().0 as i32, events, revents: 0 };
+            self.private[2 * count + at] = PollFd { fd: conn.park().0 as i32, events: new, revents: 0 };
         }
         if watch::has_held() && !(0..wait::HELD_SLICE_MS).contains(&prepared.slice_ms) {
             prepared.slice_ms = wait::HELD_SLICE_MS;
         }
         prepared
+    }
+
+    /// What entries before `at` wait for on the same connection: who is named twice is one sleeper, or he
+    /// would be rung by himself. (Looked for only where somebody sleeps there.)
+    fn asked_earlier(&self, at: usize, conn: &Held) -> i16 {
+        if !doorbell::is_slept_at(conn) {
+            return 0;
+        }
+        let earlier = self.fds.iter().zip(&self.private[2 * self.fds.len()..]).take(at);
+        earlier
+            .filter(|(_, held)| held.fd == conn.index().0 as i32)
+            .fold(0, |all, (entry, _)| all | entry.events)
     }
 
     /// Whose connection entry `at` is.
@@ -307,6 +321,12 @@ fn resolve(fd: i32) -> Option<(Held, End)> {
     let conn = in_use(fd)?;
     let end = End::of(&conn)?;
     Some((conn, end))
+}
+
+/// Those of `events` whose side is not among `counted`.
+fn new_sides(events: i16, counted: i16) -> i16 {
+    let known = [READ_SIDE, WRITE_SIDE].into_iter().filter(|side| counted & side != 0);
+    known.fold(events, |left, side| left & !side)
 }
 
 fn change_waiters(conn: &Conn, end: &End, events: i16, by: i32) {
