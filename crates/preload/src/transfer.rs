@@ -125,7 +125,8 @@ fn seek(file: c_int, to: i64, whence: usize) -> Result<i64, Errno> {
 }
 
 fn send_file(out: c_int, file: c_int, offset: *mut i64, count: usize) -> Outcome {
-    if !stream::is_shared(out) {
+    // (Of nothing the kernel sends nothing, and asks the socket for nothing.)
+    if count == 0 || !stream::is_shared(out) {
         return Outcome::Forward;
     }
     if !offset.is_null()

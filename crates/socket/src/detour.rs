@@ -193,7 +193,17 @@ fn send_copied(producer: &Producer<'_>, fd: i32, source: impl Supply, flags: i32
     if count == 0 {
         return Ok(0);
     }
-    producer.send_outside(|| net::send_bytes(fd, &bytes[..count], flags))
+    let more = if count < source.len() { msg::MORE } else { 0 };
+    producer.send_outside(|| net::send_bytes(fd, &bytes[..count], flags | more))
+}
+
+/// How much of `source` is there for one send, as far as is known without sending it; 0 if it has ended.
+#[inline(never)]
+pub(crate) fn length(source: impl Supply) -> usize {
+    match source.cells() {
+        Some(cells) => cells.len(),
+        None => source.copy_to(Sink::from(&mut [0u8; BOUNCE][..])).min(BOUNCE),
+    }
 }
 
 /// The writer stops where TCP holds back the end of what it has: a reader is to see all of that, or the ring

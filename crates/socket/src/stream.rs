@@ -480,6 +480,8 @@ struct Transmit<'c> {
     overflows: bool,
     /// TCP took no more.
     is_tcp_full: bool,
+    /// TCP took a part, and says that nobody reads.
+    is_refused: bool,
     /// Its direction begins on TCP, and it has much to write.
     is_to_pause: bool,
     stay: Stay,
@@ -500,6 +502,7 @@ impl<'c> Transmit<'c> {
             is_within: false,
             overflows: false,
             is_tcp_full: false,
+            is_refused: false,
             is_to_pause: false,
             stay: Stay::default(),
         }
@@ -525,8 +528,21 @@ impl<'c> Transmit<'c> {
             ready::ask_for_peer(self.conn, &self.end, self.fd);
             return self.check_open().err().unwrap_or(Outcome::Done(0));
         }
+        let outcome = self.run_in_order(&mut rest, total);
+        if self.is_refused {
+            self.skip(&mut rest, total);
+            return Outcome::Done(self.sent);
+        }
+        outcome
+    }
+
+    fn run_in_order<S: Supply>(
+        &mut self,
+        rest: &mut Rest<S, impl Iterator<Item = S>>,
+        total: usize,
+    ) -> Outcome {
         while self.sent < total {
-            let pushed = self.push(&mut rest, total);
+            let pushed = self.push(rest, total);
             if afterwards::any() && !self.is_afterwards && !self.is_within {
                 self.send_afterwards();
             }
@@ -537,7 +553,7 @@ impl<'c> Transmit<'c> {
                         return outcome;
                     }
                 }
-                Err(outcome) if self.is_cut(outcome) => return self.go_on_behind(&mut rest, total),
+                Err(outcome) if self.is_cut(outcome) => return self.go_on_behind(rest, total),
                 Err(outcome) => return self.partial_or(outcome),
             }
         }

@@ -26,6 +26,9 @@ pub(crate) const CASES: &[Case] = &[
     case("early.an_end_within_a_large_write", an_end_within_a_large_write),
     case("early.no_byte_is_queued_twice", no_byte_is_queued_twice),
     case("early.low_water_and_a_small_buffer", low_water_and_a_small_buffer),
+    case("early.pieces_are_one_write", pieces_are_one_write),
+    case("early.pieces_to_a_closed_end", pieces_to_a_closed_end),
+    case("early.pieces_and_small_buffers", pieces_and_small_buffers),
     Case { name: "early.a_large_write_waits_for_a_look", shm: true, run: |cx| waits_for_a_look(cx, false) },
     Case { name: "early.a_corked_write_waits_for_a_look", shm: true, run: |cx| waits_for_a_look(cx, true) },
 ];
@@ -283,4 +286,87 @@ fn low_water(cx: &mut Cx) {
     }
     sys::close(server).expect("close");
     say!("read {read}, writer {}", sys::wait(writer));
+}
+
+/// A client, and what its server has accepted and nobody has looked at.
+fn unseen(cx: &mut Cx) -> (Fd, Fd) {
+    let (l, port) = cx.listen();
+    let client = sys::tcp(libc::SOCK_CLOEXEC);
+    sys::connect(client, port).expect("connect");
+    (client, sys::accept(l).expect("accept") as Fd)
+}
+
+/// The calls that write in pieces, on a new connection each.
+fn in_pieces(cx: &mut Cx, size: usize, mut with: impl FnMut(&str, (Fd, Fd), &dyn Fn(Fd) -> sys::Ret)) {
+    let (bytes, file) = (pattern(size), sys::memfile(&pattern(size)));
+    let pieces: Vec<&[u8]> = bytes.chunks(size / 50).collect();
+    with("writev", unseen(cx), &|fd| sys::writev(fd, &pieces));
+    with("sendmsg", unseen(cx), &|fd| sys::sendmsg(fd, &pieces, MSG_DONTWAIT));
+    with("sendfile", unseen(cx), &|fd| sys::sendfile(fd, file, Some(0), 999_999).0);
+    with("sendfile of nothing", unseen(cx), &|fd| sys::sendfile(fd, file, Some(0), 0).0);
+    let _ = sys::close(file);
+}
+
+/// What a call writes goes out as one segment, though nothing waits for more of it (TCP_NODELAY).
+fn pieces_are_one_write(cx: &mut Cx) {
+    in_pieces(cx, 10_918, |name, (client, server), write| {
+        sys::setopt(client, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).expect("no delay");
+        let written = write(client);
+        say!("{name} -> {}, {} segments", show(written.clone()), sys::tcp_segments(client));
+        say!("read {}", read_all(server, written.unwrap_or(0)));
+        let _ = (sys::close(server), sys::close(client));
+    });
+}
+
+/// The kernel looks once whether somebody reads.
+fn pieces_to_a_closed_end(cx: &mut Cx) {
+    sys::ignore(libc::SIGPIPE, true);
+    let mut write_to_closed = |name: &str, (client, server), write: &dyn Fn(Fd) -> sys::Ret| {
+        sys::close(server).expect("close");
+        // (Nor has it looked itself.)
+        settle();
+        say!("{name} -> {}", show(write(client)));
+        settle();
+        say!("again -> {}", show(write(client)));
+        let _ = sys::close(client);
+    };
+    in_pieces(cx, 10_918, &mut write_to_closed);
+    in_pieces(cx, 500_000, &mut write_to_closed);
+}
+
+/// Small segments stop at a small window, for seconds.
+fn pieces_and_small_buffers(cx: &mut Cx) {
+    let (l, port) = cx.listen();
+    sys::setopt(l, libc::SOL_SOCKET, libc::SO_RCVBUF, 4096).expect("a small buffer");
+    let mut seed = 7u64;
+    let mut random = move |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    let mut late = 0;
+    for _ in 0..150 {
+        let bytes = vec![b'x'; 20_000 + random(100_000)];
+        let (mut pieces, mut rest) = (Vec::new(), &bytes[..]);
+        while pieces.len() < 63 && !rest.is_empty() {
+            let (piece, others) = rest.split_at(rest.len().min(1 + random(2000)));
+            pieces.push(piece);
+            rest = others;
+        }
+        pieces.push(rest);
+        let client = sys::tcp(libc::SOCK_CLOEXEC);
+        sys::setopt(client, libc::SOL_SOCKET, libc::SO_SNDBUF, 4096).expect("a small buffer");
+        sys::set_timeout(client, libc::SO_SNDTIMEO, 1500).expect("a time limit");
+        sys::connect(client, port).expect("connect");
+        let server = sys::accept(l).expect("accept") as Fd;
+        let sizes: Vec<usize> = (0..16).map(|_| 1 + random(3000)).collect();
+        let reader = std::thread::spawn(move || {
+            let mut buf = [0; 3000];
+            let mut wanted = sizes.iter().cycle().map(|size| sys::read(server, &mut buf[..*size]));
+            wanted.by_ref().find(|read| !matches!(read, Ok(1..)))
+        });
+        late += usize::from(sys::writev(client, &pieces) != Ok(bytes.len()));
+        let _ = sys::shutdown(client, libc::SHUT_WR);
+        let _ = (reader.join(), sys::close(client), sys::close(server));
+    }
+    say!("late {late}");
 }

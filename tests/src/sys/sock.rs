@@ -249,6 +249,12 @@ pub fn tcp_bytes(fd: Fd) -> Option<(u64, u64)> {
     if len < 136 { None } else { Some((at(128)?, at(120)?)) }
 }
 
+/// Segments with payload that the kernel's TCP has sent: tcpi_data_segs_out, at offset 156.
+pub fn tcp_segments(fd: Fd) -> u32 {
+    let count = |info: &[u8]| u32::from_ne_bytes([info[156], info[157], info[158], info[159]]);
+    tcp_info(fd).filter(|(_, len)| *len >= 160).map_or(0, |(info, _)| count(&info))
+}
+
 /// Whether the peer has acknowledged all that the kernel's TCP was given: tcpi_unacked is at offset 24,
 /// tcpi_notsent_bytes at 144.
 pub fn is_tcp_acked(fd: Fd) -> bool {

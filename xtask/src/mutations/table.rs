@@ -281,6 +281,26 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("early.a_large_write_waits_for_a_look"),
     },
     Mend {
+        name: "one-call-is-one-write",
+        without: "each piece of a call is a segment, and with small buffers they stop for seconds",
+        edits: &[edit(
+            "crates/socket/src/stream/overflow.rs",
+            "if self.sent + piece.len() < until { msg::MORE } else { 0 }",
+            "0",
+        )],
+        test: Test::Parity("early.pieces_are_one_write"),
+    },
+    Mend {
+        name: "closed-within-one-write",
+        without: "a write whose peer has closed is cut where TCP says so",
+        edits: &[edit(
+            "crates/socket/src/stream.rs",
+            "        if self.is_refused {",
+            "        if false && self.is_refused {",
+        )],
+        test: Test::Parity("early.pieces_to_a_closed_end"),
+    },
+    Mend {
         name: "an-end-is-none-of-ours",
         without: "a blocking write is cut short when a server that speaks TCP shuts its own end down",
         edits: &[edit(

@@ -37,19 +37,31 @@ impl Transmit<'_> {
         total: usize,
     ) -> Outcome {
         let flags = self.flags & msg::MORE | msg::DONTWAIT | msg::NOSIGNAL;
+        let mut is_cut = false;
         while self.sent < total {
             let Some(source) = rest.next_part() else { break };
             self.fd = kept::number(self.conn, self.conn.index(), self.fd);
-            match send(self.fd, source, flags) {
+            let more = if self.sent + source.len() < total { msg::MORE } else { 0 };
+            match send(self.fd, source, flags | more) {
                 Ok(0) => break,
                 Ok(count) => {
+                    is_cut = more != 0 && count == source.len() || source.cells().is_none();
                     self.sent += count;
                     rest.done(source, count);
                 }
-                Err(Errno::EAGAIN) if self.has_room_in_time() => {}
-                Err(_) => break,
+                Err(Errno::EAGAIN) => {
+                    self.complete(core::mem::take(&mut is_cut));
+                    if !self.has_room_in_time() {
+                        break;
+                    }
+                }
+                Err(errno) => {
+                    self.note_refused(errno);
+                    break;
+                }
             }
         }
+        self.complete(is_cut && self.sent < total);
         Outcome::Done(self.sent)
     }
 
@@ -75,7 +87,8 @@ fn send(fd: i32, source: impl Supply, flags: i32) -> Result<usize, Errno> {
 fn send_copied(fd: i32, source: impl Supply, flags: i32) -> Result<usize, Errno> {
     let mut bytes = [0u8; BOUNCE];
     let count = source.copy_to(Sink::from(&mut bytes[..])).min(BOUNCE);
-    if count == 0 { Ok(0) } else { net::send_bytes(fd, &bytes[..count], flags) }
+    let more = if count < source.len() { msg::MORE } else { 0 };
+    if count == 0 { Ok(0) } else { net::send_bytes(fd, &bytes[..count], flags | more) }
 }
 
 impl Receive<'_> {

@@ -9,13 +9,16 @@ use crate::rest::Rest;
 use crate::wait::spin_until;
 use crate::{Outcome, detour, doorbell, flag, home, ready, records, resting, watch};
 use os::Errno;
-use os::net::msg;
+use os::net::{self, msg};
 use os::time::Cycles;
 use shm::{Producer, Sending, Supply};
 
 /// For so long a call that may not wait looks whether its reader moves: one that is awake does within a
 /// chunk's time, one that was just woken within a turn of the core. Nothing, beside filling the ring.
 const LOOK: Cycles = Cycles::from_us(100);
+
+/// The kernel's sendfile writes so much at once (PIPE_DEF_BUFFERS of linux/pipe_fs_i.h, in pages).
+const FILE_STEP: usize = 16 * 4096;
 
 impl Transmit<'_> {
     /// Puts what the ring does not take into TCP, if its reader rests. `Ok(false)`: that takes no more,
@@ -51,6 +54,8 @@ impl Transmit<'_> {
         }
     }
 
+    /// The pieces of a call are one write to TCP, which is told that more follows: each for itself would be a
+    /// small segment, and small segments stop at a small window until the kernel's timer looks.
     fn push_outside<S: Supply>(
         &mut self,
         producer: &Producer<'_>,
@@ -58,15 +63,23 @@ impl Transmit<'_> {
         until: usize,
     ) -> Result<(), Outcome> {
         self.note_held_outside();
+        let mut is_cut = false;
         while self.sent < until {
             let Some(source) = rest.next_part() else { break };
-            match detour::send(producer, self.fd, source.first(until - self.sent), self.flags) {
-                Ok(0) => return Err(Outcome::Done(self.sent)),
+            let piece = source.first(until - self.sent);
+            let more = if self.sent + piece.len() < until { msg::MORE } else { 0 };
+            match detour::send(producer, self.fd, piece, self.flags | more) {
+                Ok(0) => {
+                    self.complete(is_cut);
+                    return Err(Outcome::Done(self.sent));
+                }
                 Ok(count) => {
+                    is_cut = more != 0 && count == piece.len() || piece.cells().is_none();
                     rest.done(source, count);
                     self.sent += count;
                 }
                 Err(Errno::EAGAIN | Errno::EINTR) => {
+                    self.complete(is_cut);
                     self.is_tcp_full = true;
                     if self.overflows {
                         resting::note_tcp_full(&self.end);
@@ -77,6 +90,34 @@ impl Transmit<'_> {
             }
         }
         Ok(())
+    }
+
+    /// TCP waits for more of this call, which does not come now.
+    pub(super) fn complete(&self, is_cut: bool) {
+        if is_cut && !self.holds && !os::confined::is_confined() {
+            net::push(self.fd);
+        }
+    }
+
+    /// TCP refuses what follows in this call, because nobody reads: the kernel looks for that before a write
+    /// begins, and while it waits for room. So what is left counts as sent where one write would have taken it.
+    #[cold]
+    pub(super) fn skip<S: Supply>(&mut self, rest: &mut Rest<S, impl Iterator<Item = S>>, total: usize) {
+        let has_waited = self.limit.is_some() || os::confined::is_confined();
+        if has_waited || total > net::buffer_sizes(self.fd).0 as usize {
+            return;
+        }
+        let until = if S::IS_WHOLE { total } else { self.sent.next_multiple_of(FILE_STEP) };
+        while self.sent < until
+            && let Some(source) = rest.next_part()
+        {
+            let count = detour::length(source.first(until - self.sent));
+            if count == 0 {
+                break;
+            }
+            rest.done(source, count);
+            self.sent += count;
+        }
     }
 
     /// What TCP holds back comes out with what follows it there, or late.
@@ -90,12 +131,18 @@ impl Transmit<'_> {
 
     /// TCP refuses. An error that comes after bytes were taken is the next call's to tell.
     fn failed_outside(&mut self, errno: Errno) -> Outcome {
+        self.note_refused(errno);
         match errno {
             Errno::EPIPE => self.is_pipe_broken = self.flags & msg::NOSIGNAL == 0 && self.sent == 0,
             _ if self.sent > 0 => self.conn.mark(flag::RESET | flag::TCP_ENDED | flag::TCP_GONE),
             _ => detour::note_error(self.conn, errno),
         }
         Outcome::Fail(errno)
+    }
+
+    /// Nobody reads, TCP says to a call that has begun.
+    pub(super) fn note_refused(&mut self, errno: Errno) {
+        self.is_refused = self.sent > 0 && matches!(errno, Errno::EPIPE | Errno::ECONNRESET);
     }
 
     /// There is no space: whether the reader rests, and TCP takes the rest of the call.
