@@ -764,10 +764,16 @@ impl<'c> Transmit<'c> {
         let fd = self.fd;
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
-        let entry = address(self);
-        let call = self.stay.begin(self.conn, fd, entry);
-        let wish = if self.is_tcp_full { Wish::Outside } else { Wish::Space };
         let limit = limit.with_moved(self.sent);
+        if self.is_tcp_full
+            && let Some(step) = self.catch_up(limit)
+        {
+            self.is_tcp_full = false;
+            return step;
+        }
+        let entry = address(self);
+        let (fd, call) = (self.fd, self.stay.begin(self.conn, self.fd, entry));
+        let wish = if self.is_tcp_full { Wish::Outside } else { Wish::Space };
         let slept = wait::sleep(self.conn, &self.end, fd, wish, limit, call);
         self.fd = kept::number(self.conn, self.conn.index(), self.fd);
         match slept {

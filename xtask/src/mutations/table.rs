@@ -301,6 +301,18 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("early.pieces_to_a_closed_end"),
     },
     Mend {
+        name: "small-buffers-catch-up",
+        without: "an upload that a small SO_SNDBUF bounds stays on TCP, where that stops for seconds",
+        edits: &[edit(
+            "crates/socket/src/stream.rs",
+            "        if self.is_tcp_full
+            && let Some",
+            "        if false
+            && let Some",
+        )],
+        test: Test::Parity("early.small_buffers_and_a_late_look"),
+    },
+    Mend {
         name: "an-end-is-none-of-ours",
         without: "a blocking write is cut short when a server that speaks TCP shuts its own end down",
         edits: &[edit(

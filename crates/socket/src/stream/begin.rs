@@ -1,12 +1,14 @@
 //! The first writes of a client: its direction begins on TCP (`shm::detour`). Owns: when a large one stops
-//! putting bytes there, for the ring is faster.
+//! putting bytes there, for the ring is faster, and how long one that a small SO_SNDBUF bounds waits for
+//! that.
 
 use super::{Step, Transmit};
-use crate::Outcome;
 use crate::abandoned::address;
 use crate::phase::Phase;
 use crate::wait::{self, Limit, Wish};
-use os::Errno;
+use crate::{Outcome, flag, kept};
+use os::net;
+use os::{Errno, process};
 use sync::Ordering as Shared;
 
 /// So long, in milliseconds, a large write that has begun on TCP waits for its server to look, and to read
@@ -65,5 +67,42 @@ impl Transmit<'_> {
             Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
+    }
+    /// TCP takes no more, of a write that a small SO_SNDBUF bounds: waits until its reader has read all that is
+    /// there, for the ring takes the rest. `None`: the reader does not get that far soon, and TCP tells of
+    /// room.
+    ///
+    /// A reader that has read all that came is waited for: it lacks what the kernel holds back (small segments
+    /// stop at a small window, until a timer looks), and more behind that would be held back as well.
+    #[cold]
+    pub(super) fn catch_up(&mut self, limit: Limit) -> Option<Step> {
+        let is_counted = self.end.outgoing.has_ended() && !self.end.outgoing.has_ended_for_good();
+        if !self.conn.has(flag::LIMITED) || !self.conn.is(Phase::Smc) || !is_counted {
+            return None;
+        }
+        while limit.slice_ms(-1).is_some() {
+            let slice = Limit::after_ns(PAUSE_MS * 1_000_000);
+            let entry = address(self);
+            let call = self.stay.begin(self.conn, self.fd, entry);
+            let slept = wait::sleep(self.conn, &self.end, self.fd, Wish::Space, slice, call);
+            self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+            match slept {
+                Ok(()) => return Some(Step::Retry),
+                Err(Errno::EAGAIN) if self.has_reader_read_all() => {}
+                Err(Errno::EAGAIN) => return None,
+                Err(Errno::EINTR) if limit.is_never() && process::all_handlers_restart() => {}
+                Err(errno) => return Some(self.leave(Outcome::Fail(errno))),
+            }
+        }
+        None
+    }
+
+    /// Whether what the reader has not read is what the kernel has not brought there.
+    fn has_reader_read_all(&self) -> bool {
+        if os::confined::is_confined() {
+            return false;
+        }
+        let held_back = net::queued_bytes(self.fd) as u64;
+        held_back > 0 && self.end.outgoing.unread_outside().is_some_and(|unread| unread <= held_back)
     }
 }

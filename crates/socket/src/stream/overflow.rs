@@ -100,7 +100,8 @@ impl Transmit<'_> {
     }
 
     /// TCP refuses what follows in this call, because nobody reads: the kernel looks for that before a write
-    /// begins, and while it waits for room. So what is left counts as sent where one write would have taken it.
+    /// begins, and while it waits for room. So what is left counts as sent where one write would have taken
+    /// it.
     #[cold]
     pub(super) fn skip<S: Supply>(&mut self, rest: &mut Rest<S, impl Iterator<Item = S>>, total: usize) {
         let has_waited = self.limit.is_some() || os::confined::is_confined();

@@ -71,6 +71,11 @@ impl Limit {
         if bytes > 0 { Limit(self.0.or(Some(u64::MAX))) } else { self }
     }
 
+    /// Whether the wait never ends by itself.
+    pub(crate) fn is_never(self) -> bool {
+        self.0.is_none()
+    }
+
     /// Milliseconds left for one sleep of at most `most` (negative: any length), rounded up. `None` if over.
     pub(crate) fn slice_ms(self, most: i32) -> Option<i32> {
         let Some(end) = self.0 else { return Some(most) };
