@@ -54,6 +54,9 @@ pub(crate) fn kernel_clock() -> Option<os::time::KernelClock> {
     (!clock.is_null()).then(|| unsafe { core::mem::transmute::<*mut c_void, os::time::KernelClock>(clock) })
 }
 
+/// What creat(2) asks of open(2): O_WRONLY, O_CREAT and O_TRUNC.
+const CREATE: c_int = 0o1 | 0o100 | 0o1000;
+
 macro_rules! reals {
     ($( fn $name:ident($($arg:ident : $ty:ty),*) -> $ret:ty = $nr:ident($($raw:expr),*); )*) => {
         mod pointers {
@@ -213,6 +216,16 @@ reals! {
     fn openat(folder: c_int, path: Buf, flags: c_int, mode: u32) -> c_int = __NR_openat(folder, path, flags, mode);
     fn openat64(folder: c_int, path: Buf, flags: c_int, mode: u32) -> c_int
         = __NR_openat(folder, path, flags, mode);
+    fn creat(path: Buf, mode: u32) -> c_int
+        = __NR_openat(os::raw::nr::AT_FDCWD, path, CREATE, mode);
+    fn __open_2(path: Buf, flags: c_int) -> c_int = __NR_openat(os::raw::nr::AT_FDCWD, path, flags, 0);
+    fn __open64_2(path: Buf, flags: c_int) -> c_int = __NR_openat(os::raw::nr::AT_FDCWD, path, flags, 0);
+    fn __openat_2(folder: c_int, path: Buf, flags: c_int) -> c_int = __NR_openat(folder, path, flags, 0);
+    fn __openat64_2(folder: c_int, path: Buf, flags: c_int) -> c_int = __NR_openat(folder, path, flags, 0);
+    fn inotify_init() -> c_int = __NR_inotify_init1(0);
+    fn pidfd_open(pid: c_int, flags: u32) -> c_int = __NR_pidfd_open(pid, flags);
+    fn posix_openpt(flags: c_int) -> c_int
+        = __NR_openat(os::raw::nr::AT_FDCWD, c"/dev/ptmx".as_ptr(), flags, 0);
     fn pipe(ends: Buf) -> c_int = __NR_pipe2(ends, 0);
     fn pipe2(ends: Buf, flags: c_int) -> c_int = __NR_pipe2(ends, flags);
     fn eventfd(value: u32, flags: c_int) -> c_int = __NR_eventfd2(value, flags);

@@ -63,5 +63,36 @@ hooks! {
     fn memfd_create [] (name: Buf, flags: u32) -> c_int {
         // SAFETY: as above.
         outcome(|| unsafe { forward::memfd_create(name, flags) })
+    }    fn creat [creat64] (path: Buf, mode: u32) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::creat(path, mode) })
+    }
+    fn __open_2 [] (path: Buf, flags: c_int) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::__open_2(path, flags) })
+    }
+    fn __open64_2 [] (path: Buf, flags: c_int) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::__open64_2(path, flags) })
+    }
+    fn __openat_2 [] (folder: c_int, path: Buf, flags: c_int) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::__openat_2(folder, path, flags) })
+    }
+    fn __openat64_2 [] (folder: c_int, path: Buf, flags: c_int) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::__openat64_2(folder, path, flags) })
+    }
+    fn inotify_init [] () -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::inotify_init() })
+    }
+    fn pidfd_open [] (pid: c_int, flags: u32) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::pidfd_open(pid, flags) })
+    }
+    fn posix_openpt [] (flags: c_int) -> c_int {
+        // SAFETY: as above.
+        outcome(|| unsafe { forward::posix_openpt(flags) })
     }
 }

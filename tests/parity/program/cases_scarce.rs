@@ -7,6 +7,7 @@ use std::time::Duration;
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "scarce.all_calls", shm: true, run: all_calls },
+    Case { name: "scarce.after_a_second", shm: true, run: after_a_second },
     Case { name: "scarce.dup_onto_any", shm: true, run: dup_onto_any },
     Case { name: "scarce.shared_connections", shm: false, run: shared_connections },
     Case { name: "scarce.shared_with_a_handler", shm: false, run: shared_with_a_handler },
@@ -50,12 +51,22 @@ fn all_calls(cx: &mut Cx) {
     let no_signals = [0u64; 16];
     let signals = no_signals.as_ptr().addr();
     let epoll = sys::epoll();
-    let calls: [(&str, &[usize]); 18] = [
+    let ptmx = libc::O_RDWR | libc::O_NOCTTY;
+    let calls: [(&str, &[usize]); 27] = [
         ("socket", &[unix, stream, 0]),
         ("open", &[path, 0, 0]),
         ("open64", &[path, 0, 0]),
         ("openat", &[here, path, 0, 0]),
         ("openat64", &[here, path, 0, 0]),
+        ("creat", &[path, 0o600]),
+        ("creat64", &[path, 0o600]),
+        ("__open_2", &[path, 0]),
+        ("__open64_2", &[path, 0]),
+        ("__openat_2", &[here, path, 0]),
+        ("__openat64_2", &[here, path, 0]),
+        ("inotify_init", &[]),
+        ("pidfd_open", &[std::process::id() as usize, 0]),
+        ("posix_openpt", &[ptmx as usize]),
         ("eventfd", &[0, 0]),
         ("timerfd_create", &[1, 0]),
         ("signalfd", &[usize::MAX, signals, 0]),
@@ -73,9 +84,10 @@ fn all_calls(cx: &mut Cx) {
     for (name, args) in calls {
         come_and_go(cx);
         let (made, why) = fill(|_| int_by_name(name, args));
-        // (An ordinary user may have few inotify instances.)
-        let many = matches!(name, "inotify_init1" | "accept4") || made > 995;
-        say!("{name}: nearly all {many}, then {}", if name == "inotify_init1" { "" } else { &why });
+        // (An ordinary user may have few inotify instances, and a machine few terminals.)
+        let is_counted = matches!(name, "inotify_init" | "inotify_init1" | "posix_openpt");
+        let many = is_counted || name == "accept4" || made > 995;
+        say!("{name}: nearly all {many}, then {}", if is_counted { "" } else { &why });
     }
     for (name, before) in [("pipe", &[][..]), ("pipe2", &[]), ("socketpair", &[unix, stream, 0])] {
         come_and_go(cx);
@@ -84,6 +96,24 @@ fn all_calls(cx: &mut Cx) {
     }
     accepts(cx);
     is_shared_again(cx);
+}
+
+/// Each of these is the first to find no number since connections were shared again.
+fn after_a_second(cx: &mut Cx) {
+    sys::limit_fds_for_good(1024);
+    let path = c"/dev/null".as_ptr().addr();
+    let calls: [(&str, &[usize]); 4] = [
+        ("creat", &[path, 0o600]),
+        ("__open_2", &[path, 0]),
+        ("__openat64_2", &[libc::AT_FDCWD as usize, path, 0]),
+        ("pidfd_open", &[std::process::id() as usize, 0]),
+    ];
+    for (name, args) in calls {
+        come_and_go(cx);
+        let (made, why) = fill(|_| int_by_name(name, args));
+        say!("{name}: nearly all {}, then {why}", made > 995);
+        is_shared_again(cx);
+    }
 }
 
 /// What was given up is taken again after a second, by the next connection; a listener is found again once it
