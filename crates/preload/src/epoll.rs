@@ -17,8 +17,14 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
         ours::note_early(fd);
     }
     let before = table::get(fd);
-    let outcome = control_ours(epfd, op, fd, event);
-    if outcome == Outcome::Forward && op == 1 { add_bare(epfd, fd, event, before) } else { outcome }
+    match control_ours(epfd, op, fd, event) {
+        Outcome::Forward if op == 1 => add_bare(epfd, fd, event, before),
+        Outcome::Forward if op == 3 => {
+            ours::note_asked(epfd);
+            Outcome::Forward
+        }
+        outcome => outcome,
+    }
 }
 
 fn control_ours(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
@@ -52,6 +58,7 @@ fn add_bare(epfd: c_int, fd: c_int, event: Events, before: table::Entry) -> Outc
         let Event { events, data } = unsafe { event.read_unaligned() };
         ours::note_added(epfd, fd, events, data);
     }
+    ours::note_asked(epfd);
     Outcome::Done(0)
 }
 

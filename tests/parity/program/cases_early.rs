@@ -345,7 +345,7 @@ fn pieces_are_one_write(cx: &mut Cx) {
     in_pieces(cx, 10_918, |name, (client, server), write| {
         sys::setopt(client, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).expect("no delay");
         let written = write(client);
-        say!("{name} -> {}, {} segments", show(written.clone()), sys::tcp_segments(client));
+        say!("{name} -> {}, {} segments", show(written), sys::tcp_segments(client));
         say!("read {}", read_all(server, written.unwrap_or(0)));
         let _ = (sys::close(server), sys::close(client));
     });

@@ -16,6 +16,7 @@ const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
 
 pub(crate) const CASES: &[Case] = &[
     case("epoll.level", level),
+    case("epoll.others_beside_unread", others_beside_unread),
     case("epoll.edge", edge),
     any("epoll.edge_output", edge_output),
     case("epoll.oneshot", oneshot),
@@ -59,6 +60,23 @@ fn set_of(p: Pair, events: i32) -> Fd {
 
 fn read_some(fd: Fd, n: usize) {
     say!("read {n} -> {}", show(sys::recv(fd, &mut vec![0; n], libc::MSG_DONTWAIT)));
+}
+
+/// What a program asks of a set is answered by its next wait, whatever else is ready.
+fn others_beside_unread(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = set_of(p, EPOLLIN);
+    cx.peer("send 0 unread");
+    say!("data {}", ep_show(ep, 3000));
+    for _ in 0..20 {
+        let other = sys::int_by_name("eventfd", &[0, 0]).expect("eventfd") as Fd;
+        say!("data {}", ep_show(ep, 0));
+        say!("add -> {} {}", show(ep_add(ep, other, EPOLLOUT, 7)), ep_show(ep, 0));
+        say!("mod -> {} {}", show(ep_mod(ep, other, EPOLLIN, 7)), ep_show(ep, 0));
+        say!("mod -> {} {}", show(ep_mod(ep, other, EPOLLOUT, 8)), ep_show(ep, 0));
+        let _ = sys::close(other);
+    }
+    read_some(p.fd, 9);
 }
 
 fn level(cx: &mut Cx) {

@@ -313,6 +313,16 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("early.small_buffers_and_a_late_look"),
     },
     Mend {
+        name: "asked-of-a-set",
+        without: "what is put into a set is not told while a connection there has bytes unread",
+        edits: &[edit(
+            "crates/socket/src/epoll/ctl.rs",
+            "        set.asked_kernel.store(0, Ordering::Relaxed);",
+            "        let _ = set;",
+        )],
+        test: Test::Parity("epoll.others_beside_unread"),
+    },
+    Mend {
         name: "an-end-is-none-of-ours",
         without: "a blocking write is cut short when a server that speaks TCP shuts its own end down",
         edits: &[edit(

@@ -225,6 +225,14 @@ pub fn note_added(epfd: i32, fd: i32, events: u32, data: u64) {
     }
 }
 
+/// The program asks a set for something that is none of ours, and may be ready: the next wait asks the
+/// kernel, whatever the rings have.
+pub fn note_asked(epfd: i32) {
+    if let Some(set) = Set::index_of(epfd).and_then(Set::get) {
+        set.asked_kernel.store(0, Ordering::Relaxed);
+    }
+}
+
 fn is_watched_in(phase: Phase) -> bool {
     matches!(phase, Phase::Smc | Phase::Intent | Phase::Fresh)
 }

@@ -16,7 +16,7 @@ mod lazy;
 mod rounds;
 mod wait;
 
-pub use ctl::{ctl, is_fresh, note_added, note_created, note_early, release_fresh};
+pub use ctl::{ctl, is_fresh, note_added, note_asked, note_created, note_early, release_fresh};
 pub(crate) use rounds::look_after_watched;
 pub(crate) use wait::{Batches, slice_ms};
 pub use wait::{Kernel, is_ours, prepare_to_be_polled, wait};

@@ -68,12 +68,13 @@ impl Transmit<'_> {
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
     }
-    /// TCP takes no more, of a write that a small SO_SNDBUF bounds: waits until its reader has read all that is
-    /// there, for the ring takes the rest. `None`: the reader does not get that far soon, and TCP tells of
+
+    /// TCP takes no more, of a write that a small SO_SNDBUF bounds: waits until its reader has read all that
+    /// is there, for the ring takes the rest. `None`: the reader does not get that far soon, and TCP tells of
     /// room.
     ///
-    /// A reader that has read all that came is waited for: it lacks what the kernel holds back (small segments
-    /// stop at a small window, until a timer looks), and more behind that would be held back as well.
+    /// A reader that has read all that came is waited for: it lacks what the kernel holds back (small
+    /// segments stop at a small window, until a timer looks), and more behind that would be held back, too.
     #[cold]
     pub(super) fn catch_up(&mut self, limit: Limit) -> Option<Step> {
         let is_counted = self.end.outgoing.has_ended() && !self.end.outgoing.has_ended_for_good();
