@@ -6,6 +6,7 @@ use clap::{Parser, value_parser};
 use device_plugin::allocation::Allocation;
 use device_plugin::plugin::Plugin;
 use device_plugin::{api, kubelet};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing::info;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ismd-device-plugin: {error:#}");
+            let _ = writeln!(std::io::stderr(), "ismd-device-plugin: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -44,7 +45,8 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
     let lines = tracing_subscriber::fmt().with_max_level(arguments.log_level).with_ansi(false);
-    lines.with_writer(std::io::stderr).with_target(false).init();
+    // (A line that cannot be written is lost: nobody is to die of it.)
+    lines.with_writer(std::io::stderr).with_target(false).log_internal_errors(false).init();
     let allocation = Allocation::read(&arguments.cdi)?;
     info!(resource = allocation.resource, devices = arguments.devices, "serves");
     let plugin = Plugin::new(arguments.cdi.clone(), arguments.by_name, arguments.devices);

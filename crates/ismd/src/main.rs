@@ -11,6 +11,7 @@ mod closer;
 mod fabrics;
 mod homing;
 mod listen;
+mod log;
 mod manager;
 mod mark;
 mod metrics;
@@ -25,7 +26,7 @@ mod trace;
 mod who;
 
 use anyhow::Context;
-use arguments::{Arguments, LogFormat, POLICY};
+use arguments::{Arguments, POLICY};
 use broker::Broker;
 use clap::Parser;
 use policy::Policy;
@@ -34,7 +35,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{Server, Sockets, Wake};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -48,54 +49,51 @@ const FAULTY: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+    let log = &mut None;
+    let (code, last) = match run(&arguments, log) {
+        Ok(()) => (ExitCode::SUCCESS, None),
         Err(error) => match error.downcast_ref::<Fault>() {
-            Some(fault) => {
-                eprintln!("{fault}");
-                ExitCode::from(FAULTY)
-            }
-            None => {
-                eprintln!("ismd: {error:#}");
-                ExitCode::FAILURE
-            }
+            Some(fault) => (ExitCode::from(FAULTY), Some(fault.to_string())),
+            None => (ExitCode::FAILURE, Some(format!("ismd: {error:#}"))),
         },
+    };
+    match (log, last) {
+        (Some(log), last) => log.finish(last.as_deref()),
+        // (Who asked may have gone: the exit status is the answer.)
+        (None, Some(last)) => _ = writeln!(std::io::stderr(), "{last}"),
+        (None, None) => {}
     }
+    code
 }
 
-fn run(arguments: &Arguments) -> anyhow::Result<()> {
+/// `log` is made if the daemon is to serve.
+fn run(arguments: &Arguments, log: &mut Option<log::Log>) -> anyhow::Result<()> {
     if let Some(path) = &arguments.check {
-        let policy = load(path)?;
-        let (fabrics, rules) = (policy.fabrics.len(), policy.rules.len());
-        println!("{}: no faults (fabrics: {fabrics}, rules: {rules})", path.display());
-        if !cfg!(have_mark) {
-            println!("this daemon was built without clang: it marks no connections");
-        }
-        return Ok(());
+        return check(path);
     }
     if arguments.print_cdi {
         let socket = policy(arguments)?.daemon.socket;
-        print!("{}", cdi::text(&socket, arguments.library.as_deref())?);
-        return Ok(());
+        let text = cdi::text(&socket, arguments.library.as_deref())?;
+        return std::io::stdout().write_all(text.as_bytes()).context("cannot write it");
     }
     if arguments.trace {
         let socket = policy(arguments)?.daemon.socket;
         return show::show(&socket, arguments);
     }
-    log(arguments);
+    *log = Some(log::Log::start(arguments)?);
     serve(arguments)
 }
 
-fn log(arguments: &Arguments) {
-    let lines = tracing_subscriber::fmt()
-        .with_max_level(arguments.log_level)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .with_target(false);
-    match arguments.log_format {
-        LogFormat::Text => lines.init(),
-        LogFormat::Json => lines.json().init(),
+fn check(path: &Path) -> anyhow::Result<()> {
+    let policy = load(path)?;
+    let (fabrics, rules) = (policy.fabrics.len(), policy.rules.len());
+    let mut text = format!("{}: no faults (fabrics: {fabrics}, rules: {rules})\n", path.display());
+    if !cfg!(have_mark) {
+        text += "this daemon was built without clang: it marks no connections\n";
     }
+    // (Who asked may have gone: the exit status is the answer.)
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(())
 }
 
 /// Reads a policy. Errors: [`Fault`], or that it cannot be read.

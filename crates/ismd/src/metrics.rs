@@ -63,6 +63,7 @@ fn so_far<D>(registry: &mut Registry, broker: &Broker<D>) {
         ("offers", "Segments that were offered", counts.offers),
         ("claims", "Segments that were passed on", counts.claims),
         ("thrown_out", "Connections that broke the protocol or were silent", counts.thrown_out),
+        ("log_lines_lost", "Lines of the log that nobody took", crate::log::lost()),
     ] {
         let counter: Counter = Counter::default();
         counter.inc_by(count);

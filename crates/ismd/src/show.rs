@@ -34,7 +34,7 @@ pub(crate) fn show(socket: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     loop {
         match next(&line)? {
-            Message::Done => eprintln!("ismd: traces"),
+            Message::Done => _ = writeln!(std::io::stderr(), "ismd: traces"),
             Message::Event(event) => {
                 // (Who reads may have gone.)
                 if writeln!(out, "{}", Shown { begun, event }).and_then(|()| out.flush()).is_err() {

@@ -36,9 +36,13 @@ pub(crate) fn open_folder() -> tempfile::TempDir {
 
 impl Daemon {
     pub(crate) fn start(policy: &str) -> Daemon {
+        Self::start_with_log(policy, Stdio::null())
+    }
+
+    pub(crate) fn start_with_log(policy: &str, log: impl Into<Stdio>) -> Daemon {
         let folder = open_folder();
         fs::write(folder.path().join("ismd.toml"), policy).expect("written");
-        let child = Self::run(&folder, Stdio::null());
+        let child = Self::run(&folder, log.into());
         let daemon = Daemon { folder, child };
         daemon.await_socket();
         daemon

@@ -4,6 +4,7 @@ mod attacks;
 mod daemon;
 mod fabrics;
 mod lifecycle;
+mod log;
 mod passing;
 mod raw;
 mod slow;

@@ -1,0 +1,173 @@
+//! The log, on standard error. Owns: the daemon neither dies nor waits because of it. Lines go through a
+//! queue to a thread of its own, which alone may sleep in a write that nobody reads; what finds no room there,
+//! and what cannot be written, is lost and counted. (Not by O_NONBLOCK: the description is others' as well.)
+
+use crate::arguments::{Arguments, LogFormat};
+use anyhow::Context;
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+use tracing::warn;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Bytes that may wait: some thousand lines.
+const ROOM: usize = 256 << 10;
+/// So long the end of the daemon waits for its last lines.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Lines that nobody will read.
+pub(crate) fn lost() -> u64 {
+    LOST.load(Relaxed)
+}
+
+/// The queue, and the thread at its end.
+#[derive(Clone)]
+pub(crate) struct Log(Arc<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+    is_writing: bool,
+}
+
+impl Log {
+    /// Logs from now on, as the command line asks. Error: there is no thread for it.
+    pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<Log> {
+        // (Where standard error is a file as long as it may get, a write is to fail, not to kill.)
+        let _ = signal_hook::flag::register(rustix::process::Signal::XFSZ.as_raw(), Arc::new(AtomicBool::new(false)));
+        let log = Log::to(io::stderr())?;
+        let lines = tracing_subscriber::fmt()
+            .with_max_level(arguments.log_level)
+            .log_internal_errors(false)
+            .with_writer(log.clone())
+            .with_ansi(false)
+            .with_target(false);
+        match arguments.log_format {
+            LogFormat::Text => lines.init(),
+            LogFormat::Json => lines.json().init(),
+        }
+        Ok(log)
+    }
+
+    fn to(out: impl Write + Send + 'static) -> anyhow::Result<Log> {
+        let queue = Arc::new(Queue::default());
+        let theirs = Arc::clone(&queue);
+        let writer = thread::Builder::new().name("log".into()).stack_size(128 << 10);
+        writer.spawn(move || theirs.write_all(out)).context("no thread for the log")?;
+        Ok(Log(queue))
+    }
+
+    fn say(&self, line: &[u8]) {
+        let mut state = self.0.lock();
+        if state.bytes + line.len() > ROOM {
+            LOST.fetch_add(1, Relaxed);
+            return;
+        }
+        state.bytes += line.len();
+        state.lines.push_back(line.into());
+        self.0.changed.notify_all();
+    }
+
+    /// The daemon ends: what was said is written, unless nobody takes it.
+    pub(crate) fn finish(&self, last: Option<&str>) {
+        last.into_iter().for_each(|last| self.say(format!("{last}\n").as_bytes()));
+        let is_pending = |state: &mut State| state.is_writing || !state.lines.is_empty();
+        let _ = self.0.changed.wait_timeout_while(self.0.lock(), LAST_WORDS, is_pending);
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_all(&self, mut out: impl Write) {
+        let mut told = 0;
+        loop {
+            let line = self.next();
+            match out.write_all(&line).and_then(|()| out.flush()) {
+                Err(_) => _ = LOST.fetch_add(1, Relaxed),
+                // (It can be heard again. Said as every line is, in the format that was asked for.)
+                Ok(()) if lost() > told => {
+                    told = lost();
+                    warn!(so_far = told, "lines of the log were lost");
+                }
+                Ok(()) => {}
+            }
+        }
+    }
+
+    fn next(&self) -> Vec<u8> {
+        let mut state = self.lock();
+        state.is_writing = false;
+        self.changed.notify_all();
+        loop {
+            if let Some(line) = state.lines.pop_front() {
+                state.bytes -= line.len();
+                state.is_writing = true;
+                return line;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// One line, whole: so they are given.
+pub(crate) struct Line<'a>(&'a Log);
+
+impl Write for Line<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.say(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn who_speaks_waits_for_no_reader_and_what_finds_no_room_is_counted() {
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        let log = Log::to(writer).expect("a thread");
+        let line = [b'x'; 1024];
+        let before = lost();
+        // (Nobody reads: as much as the pipe and the queue take, and as much again.)
+        let said = 2 * (ROOM + (64 << 10)) / line.len();
+        (0..said).for_each(|_| log.say(&line));
+        assert!(lost() > before);
+        log.finish(Some("the end"));
+        let kept = said as u64 - (lost() - before) + 1;
+        let mut heard = [0; 1024];
+        for _ in 0..kept.min(100) {
+            reader.read_exact(&mut heard).expect("what was kept is written");
+        }
+        drop(reader);
+        log.finish(None);
+    }
+}
