@@ -2,14 +2,13 @@
 //! close may last: a socket lingers, a file system of somebody's own answers when it likes. Such descriptors
 //! go to other threads, by user; whose user has too many there is not let in meanwhile.
 
-use os::passing::{self, Packet};
+use os::passing;
 use rustix::net::{Shutdown, shutdown};
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use wire::host::MESSAGE_MAX;
 
 /// Who waits, waits with users of the same remainder.
 const THREADS: u32 = 4;
@@ -70,26 +69,17 @@ impl Closer {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends a client's connection. The other end hears of it now; what lies in the socket unread is taken out
-    /// first, since its descriptors would be closed with it.
+    /// Ends a client's connection. The other end hears of it now. What lies in it unread stays there, without
+    /// numbers of ours: if there are descriptors among it, the socket as a whole is closed elsewhere.
     pub(crate) fn dispose(&self, uid: u32, socket: OwnedFd) {
         /// More than a client's buffer holds of small packets: who sends such waits elsewhere.
         const PACKETS: usize = 64;
         let number = socket.as_raw_fd();
         let _ = shutdown(&socket, Shutdown::Both);
         // (So that a packet of no bytes is told from the end.)
-        let is_told_apart = passing::ask_for_senders(number).is_ok();
-        for _ in 0..PACKETS {
-            let packet =
-                passing::receive_whole(number, &mut [0; MESSAGE_MAX], |more| drop(self.doubtful(uid, more)));
-            match packet {
-                Ok(Packet { len: 0, passed: None, sender: None }) if is_told_apart => return drop(socket),
-                Ok(packet) => packet.passed.into_iter().for_each(|passed| drop(self.doubtful(uid, passed))),
-                Err(os::Errno::EMSGSIZE) => {}
-                Err(_) => break,
-            }
+        if passing::ask_for_senders(number).is_err() || !passing::drain(number, PACKETS) {
+            self.close_socket(uid, socket);
         }
-        self.close_socket(uid, socket);
     }
 
     /// Closes a socket of this user's, with whatever lies in it unread.

@@ -46,7 +46,10 @@ impl Log {
     /// Logs from now on, as the command line asks. Error: there is no thread for it.
     pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<Log> {
         // (Where standard error is a file as long as it may get, a write is to fail, not to kill.)
-        let _ = signal_hook::flag::register(rustix::process::Signal::XFSZ.as_raw(), Arc::new(AtomicBool::new(false)));
+        let _ = signal_hook::flag::register(
+            rustix::process::Signal::XFSZ.as_raw(),
+            Arc::new(AtomicBool::new(false)),
+        );
         let log = Log::to(io::stderr())?;
         let lines = tracing_subscriber::fmt()
             .with_max_level(arguments.log_level)

@@ -9,6 +9,7 @@ const SOCK_SEQPACKET: u32 = 5;
 const SOL_SOCKET: i32 = 1;
 const SCM_RIGHTS: i32 = 1;
 const SCM_CREDENTIALS: i32 = 2;
+const MSG_PEEK: u32 = 0x2;
 const MSG_CTRUNC: u32 = 0x8;
 const MSG_TRUNC: u32 = 0x20;
 const MSG_DONTWAIT: u32 = 0x40;
@@ -58,10 +59,11 @@ struct Control {
 const ONE: usize = CONTROL_HEAD + size_of::<i32>();
 /// Length, level and kind of a control message.
 const CONTROL_HEAD: usize = size_of::<usize>() + 2 * size_of::<i32>();
-/// Room for the sender's credentials, and for a descriptor.
-const CONTROLS: usize = 7;
-/// Room for the credentials, and for as many descriptors as a packet can bring (SCM_MAX_FD, 253).
-const CONTROLS_OF_ANY: usize = 4 + (CONTROL_HEAD + 253 * size_of::<i32>()).div_ceil(8);
+/// Room for the sender's credentials (CMSG_SPACE of `struct ucred`).
+const OF_SENDER: usize = CONTROL_HEAD + 4 * size_of::<i32>();
+/// Room for those and for one descriptor, and for no second one: two would fit into CMSG_SPACE of one.
+const OF_ONE: usize = OF_SENDER + ONE;
+const CONTROLS: usize = OF_ONE.div_ceil(8);
 
 /// A packet that has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,21 +128,45 @@ pub fn send(fd: i32, packet: &[u8], passed: Option<i32>) -> Result<()> {
 /// Takes a packet. Errors: EAGAIN if there is none; EMSGSIZE if it was longer than `into`, or brought more
 /// than one descriptor: those are closed.
 pub fn receive(fd: i32, into: &mut [u8]) -> Result<Packet> {
-    receive_by(fd, into, &mut [0; CONTROLS], crate::fd::close)
+    receive_by(fd, into, 0, crate::fd::close)
 }
 
 /// The same for who may not wait: to close what somebody passed may take long (a socket that lingers, a file
-/// of a slow file system). Not even the kernel closes any of it here: what is too much goes to `others`.
+/// of a slow file system). Not even the kernel closes any of it here, and few of them ever get a number: the
+/// packet is looked at first, and with EMSGSIZE it stays in the socket, for whoever closes that. What has a
+/// number then goes to `others`.
 pub fn receive_whole(fd: i32, into: &mut [u8], others: impl FnMut(i32)) -> Result<Packet> {
-    receive_by(fd, into, &mut [0; CONTROLS_OF_ANY], others)
+    let packet = receive_by(fd, into, MSG_PEEK, others)?;
+    if packet != (Packet { len: 0, passed: None, sender: None }) {
+        // (Nobody else reads here. What it brought has been given a number already, so this closes nothing.)
+        take(fd, &mut [], &mut [], 0)?;
+    }
+    Ok(packet)
 }
 
-fn receive_by<const N: usize>(
-    fd: i32,
-    into: &mut [u8],
-    control: &mut [u64; N],
-    mut others: impl FnMut(i32),
-) -> Result<Packet> {
+/// Takes packets out that brought no descriptors, `most` at most; whether there is nothing left, and nothing
+/// can come any more. (For a socket that is shut down, and asks for senders.)
+pub fn drain(fd: i32, most: usize) -> bool {
+    for _ in 0..most {
+        let mut control = [0; OF_SENDER / 8];
+        match take(fd, &mut [], &mut control, MSG_PEEK) {
+            Err(_) => return false,
+            Ok(taken) if taken.flags & MSG_CTRUNC != 0 => return false,
+            Ok(taken) if taken.len == 0 && taken.control_len == 0 => return true,
+            Ok(_) => _ = take(fd, &mut [], &mut [], 0),
+        }
+    }
+    false
+}
+
+/// What recvmsg() says.
+struct Taken {
+    len: usize,
+    control_len: usize,
+    flags: u32,
+}
+
+fn take(fd: i32, into: &mut [u8], control: &mut [u64], flags: u32) -> Result<Taken> {
     let mut piece = Piece { at: into.as_mut_ptr(), len: into.len() };
     let mut head = Head {
         name: core::ptr::null(),
@@ -148,14 +174,20 @@ fn receive_by<const N: usize>(
         pieces: &raw mut piece,
         pieces_len: 1,
         control: control.as_mut_ptr().cast(),
-        control_len: size_of_val(control),
+        control_len: size_of_val(control).min(OF_ONE),
         flags: 0,
     };
+    let flags = flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
     // SAFETY: `into` is writable for its length, `control` for its own, and both outlive the call.
-    let len =
-        check(unsafe { syscall!(nr::__NR_recvmsg, fd, &raw mut head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) })?;
+    let len = check(unsafe { syscall!(nr::__NR_recvmsg, fd, &raw mut head, flags) })?;
+    Ok(Taken { len, control_len: head.control_len, flags: head.flags })
+}
+
+fn receive_by(fd: i32, into: &mut [u8], flags: u32, mut others: impl FnMut(i32)) -> Result<Packet> {
+    let mut control = [0; CONTROLS];
+    let Taken { len, control_len, flags } = take(fd, into, &mut control, flags)?;
     let (mut packet, mut count) = (Packet { len, passed: None, sender: None }, 0);
-    each_control(&control[..head.control_len.div_ceil(8).min(N)], |kind, data| match kind {
+    each_control(&control[..control_len.div_ceil(8).min(CONTROLS)], |kind, data| match kind {
         SCM_RIGHTS => data.for_each(|word| {
             count += 1;
             if let Some(more) = packet.passed.replace(word as i32) {
@@ -168,7 +200,7 @@ fn receive_by<const N: usize>(
         }
         _ => {}
     });
-    if head.flags & (MSG_CTRUNC | MSG_TRUNC) == 0 && count <= 1 {
+    if flags & (MSG_CTRUNC | MSG_TRUNC) == 0 && count <= 1 {
         return Ok(packet);
     }
     packet.passed.into_iter().for_each(others);
@@ -309,6 +341,76 @@ mod tests {
         send(one, b"a", None).unwrap();
         assert_eq!(receive(other, &mut [0; 8]), Ok(bare(1)), "and the next one is heard");
         [one, other].into_iter().for_each(crate::fd::close);
+    }
+
+    /// A packet with so many copies of a descriptor.
+    fn send_many(line: i32, passed: i32, count: usize) {
+        const MOST: usize = 253;
+        #[repr(C, align(8))]
+        struct Many {
+            len: usize,
+            level: i32,
+            kind: i32,
+            fds: [i32; MOST],
+        }
+        let len = CONTROL_HEAD + count * size_of::<i32>();
+        let mut control = Many { len, level: SOL_SOCKET, kind: SCM_RIGHTS, fds: [passed; MOST] };
+        let mut piece = Piece { at: b"x".as_ptr().cast_mut(), len: 1 };
+        let head = Head {
+            name: core::ptr::null(),
+            name_len: 0,
+            pieces: &raw mut piece,
+            pieces_len: 1,
+            control: (&raw mut control).cast(),
+            control_len: len.next_multiple_of(8),
+            flags: 0,
+        };
+        // SAFETY: as in `send`.
+        check(unsafe { syscall!(nr::__NR_sendmsg, line, &raw const head, MSG_DONTWAIT) }).unwrap();
+    }
+
+    #[test]
+    fn who_may_not_wait_gets_one_descriptor_and_what_is_too_much_stays_where_it_is() {
+        let [one, other] = pair();
+        ask_for_senders(other).unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        let is_held = || crate::poll::peek(reader.as_raw_fd(), 0) & crate::poll::bits::HUP == 0;
+        send(one, b"a", Some(writer.as_raw_fd())).unwrap();
+        let mut others = vec![];
+        let packet = receive_whole(other, &mut [0; 8], |more| others.push(more)).unwrap();
+        assert!(packet.passed.is_some() && packet.sender.is_some() && others.is_empty());
+        assert_eq!(receive_whole(other, &mut [0; 8], |_| ()), Err(Errno::EAGAIN), "it was taken");
+        packet.passed.into_iter().for_each(crate::fd::close);
+        send_many(one, writer.as_raw_fd(), 253);
+        drop(writer);
+        for _ in 0..3 {
+            assert_eq!(receive_whole(other, &mut [0; 8], |more| others.push(more)), Err(Errno::EMSGSIZE));
+        }
+        assert_eq!(others.len(), 3, "one for each look");
+        others.into_iter().for_each(crate::fd::close);
+        assert!(is_held());
+        crate::fd::close(other);
+        assert!(!is_held());
+        crate::fd::close(one);
+    }
+
+    #[test]
+    fn what_brought_no_descriptors_is_drained() {
+        let [one, other] = pair();
+        ask_for_senders(other).unwrap();
+        assert!(!drain(other, 9), "something may come yet");
+        for packet in [&b"abc"[..], b"", b"d"] {
+            send(one, packet, None).unwrap();
+        }
+        crate::fd::close(one);
+        assert!(!drain(other, 2) && drain(other, 9));
+        crate::fd::close(other);
+        let [one, other] = pair();
+        ask_for_senders(other).unwrap();
+        send(one, b"a", Some(one)).unwrap();
+        crate::fd::close(one);
+        assert!(!drain(other, 9));
+        crate::fd::close(other);
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn a_descriptor_whose_close_lasts_holds_up_nobody() {
         daemon.signal(rustix::process::Signal::STOP);
         match way {
             0 => passing::send(raw.0, &bytes[..len], Some(number)).expect("sent"),
-            1 => send_two(raw.0, &bytes[..len], number),
+            1 => send_many(raw.0, &bytes[..len], number, 2),
             2 => passing::send(raw.0, &[0xFF; 8], Some(number)).expect("sent"),
             _ => {
                 passing::send(raw.0, &[0xFF; 8], None).expect("sent");
@@ -60,7 +60,8 @@ fn a_descriptor_whose_close_lasts_holds_up_nobody() {
     assert!(answers(&daemon));
 }
 
-fn send_two(line: i32, packet: &[u8], number: i32) {
+/// With so many copies of a descriptor.
+fn send_many(line: i32, packet: &[u8], number: i32, copies: usize) {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
     let taken = |number| {
         let own =
@@ -70,11 +71,35 @@ fn send_two(line: i32, packet: &[u8], number: i32) {
     };
     let (line, passed) = (taken(line), taken(number));
     use std::os::fd::AsFd;
-    let both = [passed.as_fd(), passed.as_fd()];
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let all = vec![passed.as_fd(); copies];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    assert!(control.push(SendAncillaryMessage::ScmRights(&both)));
+    assert!(control.push(SendAncillaryMessage::ScmRights(&all)));
     sendmsg(&line, &[std::io::IoSlice::new(packet)], &mut control, SendFlags::NOSIGNAL).expect("sent");
+}
+
+/// Nobody of this user's is closed behind the first of them; nor does what they brought become the daemon's.
+#[test]
+fn what_is_passed_in_plenty_gets_no_numbers_in_the_daemon() {
+    const CONNECTIONS: usize = 10;
+    const COPIES: usize = 50;
+    let daemon = Daemon::start("");
+    let before = daemon.descriptors();
+    let (socket, _peer) = lingering();
+    let raw = Raw::connect(&daemon);
+    daemon.signal(rustix::process::Signal::STOP);
+    passing::send(raw.0, &[0xFF; 8], Some(socket.as_raw_fd())).expect("sent");
+    drop(socket);
+    let (_reader, writer) = std::io::pipe().expect("a pipe");
+    for _ in 0..CONNECTIONS {
+        let raw = Raw::connect(&daemon);
+        (0..2).for_each(|_| send_many(raw.0, &[0xFF; 8], writer.as_raw_fd(), COPIES / 2));
+    }
+    daemon.signal(rustix::process::Signal::CONT);
+    assert!(answers(&daemon));
+    // (Of each the socket and one descriptor, and those that serve.)
+    let now = daemon.descriptors();
+    assert!(now <= before + 2 * CONNECTIONS + 16, "{now} descriptors, {before} before");
 }
 
 /// What time a process, or a thread, has used, in clock ticks.
