@@ -12,6 +12,7 @@ mod fuzz;
 mod hostile;
 mod mixed;
 mod place;
+mod stall;
 mod trust;
 
 use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, within};

@@ -4,10 +4,14 @@
 //!
 //! All processes of the user learn from one's wait, since many programs make one connection only. Two seconds
 //! after the first time, twice as long after each further one; whoever gives no cause for long enough begins
-//! anew.
+//! anew. One cause counts once, however many wait for it: an offer that was made before the last lesson was
+//! learnt teaches nothing new. Where it is known who listens, the doubt is of that
+//! process: another one at the address is another matter.
 
 use crate::door::Tier;
 use crate::fabric::Fabric;
+use crate::process::ProcessId;
+use crate::slot::SlotView;
 use os::net::Endpoint;
 use shm::registry::{DOUBTS, Doubt, RegistryMap};
 use sync::Ordering::Relaxed;
@@ -61,6 +65,13 @@ pub(crate) fn number(at: Endpoint) -> u64 {
     sum.wrapping_mul(ODD).max(1)
 }
 
+/// The number of an address where `owner` listens. (Who is far is known by the address alone: nobody can say
+/// before connect() who is there.)
+fn number_of(at: Endpoint, owner: ProcessId) -> u64 {
+    let word = if owner.is_far() { 0 } else { owner.word() };
+    (number(at) ^ word.wrapping_mul(0xC2B2_AE3D_27D4_EB4F).rotate_left(32)).max(1)
+}
+
 fn entry(map: &RegistryMap, number: u64) -> &Doubt {
     &map.doubts[(number >> 32) as usize % DOUBTS]
 }
@@ -70,29 +81,49 @@ fn now() -> u64 {
     os::time::monotonic_ns() / 1_000_000_000
 }
 
-/// Whether nothing is to be offered at `target` now.
-pub(crate) fn is_doubted(map: &RegistryMap, target: Endpoint) -> bool {
-    let number = number(target);
+/// Whether nothing is to be offered to `owner` at `target` now.
+pub(crate) fn is_doubted(map: &RegistryMap, target: Endpoint, owner: ProcessId) -> bool {
+    let number = number_of(target, owner);
     let entry = entry(map, number);
     entry.at.load(Relaxed) == number
         && State::from_word(entry.until.load(Relaxed)).is_over(now()) == Some(false)
 }
 
-/// An offer at `target` was waited for in vain.
-pub(crate) fn add(map: &RegistryMap, target: Endpoint) {
-    let number = number(target);
-    let entry = entry(map, number);
+/// What an entry says of a number; 0 if it says nothing.
+fn lesson(entry: &Doubt, number: u64) -> u64 {
+    if entry.at.load(Relaxed) == number { entry.until.load(Relaxed) } else { 0 }
+}
+
+/// What was offered when the entry said `seen` was waited for in vain.
+fn learn(entry: &Doubt, number: u64, seen: u64, now: u64) {
     let is_known = entry.at.swap(number, Relaxed) == number;
     let before = if is_known { entry.until.load(Relaxed) } else { 0 };
-    entry.until.store(State::from_word(before).worse(now()).word(), Relaxed);
+    if is_known && before != seen {
+        return;
+    }
+    entry.until.store(State::from_word(before).worse(now).word(), Relaxed);
 }
 
 impl<T: Tier> Fabric<T> {
-    /// An offer at `target` was waited for in vain: nothing is offered there for a while.
-    pub fn doubt(&self, target: Endpoint) {
+    /// What is known of `target` when something is offered there, in the slot `offered`: for
+    /// [`Fabric::doubt`].
+    pub fn lesson(&self, target: Endpoint, offered: &SlotView) -> u64 {
+        let number = self.number_of(target, offered);
+        self.tier.mapped().map_or(0, |map| lesson(entry(map, number), number))
+    }
+
+    /// What lies in `offered` was waited for in vain, at `target`: nothing is offered there for a while. (Who
+    /// offered it when less was known, as [`Fabric::lesson`] told him, adds nothing.)
+    pub fn doubt(&self, target: Endpoint, offered: &SlotView, seen: u64) {
+        let number = self.number_of(target, offered);
         if let Some(map) = self.tier.mapped() {
-            add(map, target);
+            learn(entry(map, number), number, seen, now());
         }
+    }
+
+    fn number_of(&self, target: Endpoint, offered: &SlotView) -> u64 {
+        let group = self.offers.home_of(offered).and_then(|home| self.offers.group_of(home));
+        number_of(target, ProcessId::from_word(group.map_or(0, |group| group.peer.load(Relaxed))))
     }
 }
 
@@ -117,8 +148,32 @@ mod tests {
         let over = [100, 500, 511, 512, 513].map(|until| State { until, times: 1 }.is_over(500 - 400));
         assert_eq!(over, [Some(true), Some(false), Some(false), Some(false), Some(false)]);
         assert_eq!(State { until: 613, times: 1 }.is_over(100), None, "no penalty is that long");
-        assert_eq!(state.worse(state.until + 512 * 16).times, TIMES_MAX);
-        assert_eq!(state.worse(state.until + 512 * 16 + 1).times, 1);
+        let worse = |now| state.worse(now).times;
+        assert_eq!([worse(state.until + 512 * 16), worse(state.until + 512 * 16 + 1)], [TIMES_MAX, 1]);
+    }
+
+    #[test]
+    fn what_was_offered_before_a_lesson_teaches_nothing_new() {
+        let entry = Doubt { at: 0.into(), until: 0.into() };
+        let state = || State::from_word(lesson(&entry, 7));
+        let seen = lesson(&entry, 7);
+        (0..10).for_each(|n| learn(&entry, 7, seen, 1_000 + n));
+        assert_eq!(state(), State { until: 1_002, times: 1 }, "ten that waited for one stall");
+        learn(&entry, 7, lesson(&entry, 7), 1_010);
+        assert_eq!(state(), State { until: 1_014, times: 2 }, "and who was offered something since");
+        learn(&entry, 8, 0, 1_020);
+        assert_eq!((lesson(&entry, 7), lesson(&entry, 8) >> 32), (0, 1_022), "another address");
+        learn(&entry, 7, seen, 1_030);
+        assert_eq!(state(), State { until: 1_032, times: 1 }, "of which nothing is known any more");
+    }
+
+    #[test]
+    fn another_listener_at_an_address_is_another_matter() {
+        let at = Endpoint { family: 2, port: 80, addr: [1; 16], scope: 0 };
+        let [one, other] = [1, 2].map(|generation| ProcessId { row: 7, generation });
+        assert_ne!(number_of(at, one), number_of(at, other));
+        let [far, farther] = [1, 2].map(ProcessId::behind);
+        assert_eq!(number_of(at, far), number_of(at, farther), "of whom nobody knows before");
     }
 
     #[test]

@@ -31,6 +31,9 @@ const PATIENCE_LOOKS: u16 = 30;
 
 /// The intent stands; from now on the answer is waited for.
 pub(crate) fn expect_answer(conn: &Conn) {
+    if let (Some(target), Some(offered)) = (fabric().rows().target(conn.row()), conn.view()) {
+        conn.role.lesson.store(fabric().lesson(target, offered), Ordering::Relaxed);
+    }
     begin_to_wait(conn);
     watch::intent_began();
 }
@@ -97,9 +100,9 @@ fn give_up_far(conn: &Conn, fd: i32, told: Told) -> Phase {
 fn give_up_target(conn: &Conn, fd: i32, reason: Reason) -> Phase {
     let phase = retract(conn, fd, reason);
     if phase == Phase::Plain
-        && let Some(target) = fabric().rows().target(conn.row())
+        && let (Some(target), Some(offered)) = (fabric().rows().target(conn.row()), conn.view())
     {
-        fabric().doubt(target);
+        fabric().doubt(target, offered, conn.role.lesson.load(Ordering::Relaxed));
     }
     phase
 }

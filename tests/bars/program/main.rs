@@ -23,6 +23,7 @@ mod peers;
 mod place;
 mod pump;
 mod space;
+mod stall;
 mod trust;
 mod verdict;
 
@@ -78,6 +79,8 @@ fn main() {
         ["mixed", "enabled"] => mixed::server(port, b's'),
         ["mixed", "plain"] => mixed::server(port, b'p'),
         ["mixed", "client"] => mixed::client(port, count),
+        ["stall", "server"] => stall::server(port, count),
+        ["stall", "client"] => stall::client(port, count),
         ["busy", "server"] => trust::busy_server(port, count != 0),
         ["busy", "client"] => trust::busy_client(port, count != 0),
         ["helped", "server"] => trust::helped_server(port),

@@ -543,8 +543,8 @@ pub(super) const MENDS: &[Mend] = &[
         without: "each connection to a port with both kinds of listener waits for an answer",
         edits: &[edit(
             "crates/fabric/src/local/listener.rs",
-            ".any(|row| is_candidate(&row)) || doubt::is_doubted(map, target) {",
-            ".any(|row| is_candidate(&row)) {",
+            "if doubt::is_doubted(map, target, owner) { Err(Reason::PEERNOSMC) } else { Ok(owner) }",
+            "Ok(owner)",
         )],
         test: Test::Bars("a_port_with_both_kinds_of_listener_is_not_waited_for_every_time"),
     },
@@ -697,6 +697,46 @@ pub(super) const MENDS: &[Mend] = &[
             "&& end.get().is_none() && false {",
         )],
         test: Test::Parity("move.sendfile_into_a_reset"),
+    },
+    Mend {
+        name: "log-without-bound",
+        without: "lines that nobody takes fill the daemon's memory",
+        edits: &[edit(
+            "crates/ismd/src/log.rs",
+            "if state.bytes + line.len() > ROOM {",
+            "if state.bytes > usize::MAX / 2 {",
+        )],
+        test: Test::Unit("ismd", "who_speaks_waits_for_no_reader_and_what_finds_no_room_is_counted"),
+    },
+    Mend {
+        name: "pattern-of-any-length",
+        without: "a long pattern of the policy is compiled for as long as it takes",
+        edits: &[edit(
+            "crates/ismd/src/policy/glob.rs",
+            "if text.len() > LONGEST {",
+            "if text.len() > usize::MAX / 2 {",
+        )],
+        test: Test::Unit("ismd", "no_text_ends_the_daemon"),
+    },
+    Mend {
+        name: "stall-counted-by-all",
+        without: "a server that stalled once with ten connections waiting stays on TCP for 512 seconds",
+        edits: &[edit(
+            "crates/fabric/src/doubt.rs",
+            "if is_known && before != seen {",
+            "if is_known && before > u64::MAX - seen.min(1) {",
+        )],
+        test: Test::Bars("one_stall_counts_once_for_all_who_waited"),
+    },
+    Mend {
+        name: "packet-taken-unseen",
+        without: "a client's descriptors become the daemon's, 253 with each message",
+        edits: &[edit(
+            "crates/os/src/passing.rs",
+            "receive_by(fd, into, MSG_PEEK, others)?",
+            "receive_by(fd, into, 0, others)?",
+        )],
+        test: Test::Unit("os", "who_may_not_wait_gets_one_descriptor_and_what_is_too_much_stays_where_it_is"),
     },
 ];
 

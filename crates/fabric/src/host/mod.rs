@@ -87,12 +87,12 @@ impl Host {
     /// without the daemon or its mark.
     #[cold]
     pub(crate) fn owner_of(&self, target: Endpoint, map: Option<&RegistryMap>) -> Result<ProcessId, Reason> {
-        if map.is_some_and(|map| doubt::is_doubted(map, target)) {
+        let turn = self.declined.load(Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let behind = ProcessId::behind(doubt::number(target) ^ turn);
+        if map.is_some_and(|map| doubt::is_doubted(map, target, behind)) {
             return Err(Reason::PEERNOSMC);
         }
         self.link.marked()?;
-        let turn = self.declined.load(Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let behind = ProcessId::behind(doubt::number(target) ^ turn);
         self.recent_of(behind).store(behind.word(), Relaxed);
         Ok(behind)
     }

@@ -103,7 +103,7 @@ impl Rendezvous for Local {
             let cookie = row.cookie.load(Acquire);
             cookie != 0 && cookie != BUSY && row.at.family_port.load(Relaxed) as u16 == target.port
         };
-        if !rows(map, target.port).any(|row| is_candidate(&row)) || doubt::is_doubted(map, target) {
+        if !rows(map, target.port).any(|row| is_candidate(&row)) {
             return Err(Reason::PEERNOSMC);
         }
         let owner_with = |cookie: u64| {
@@ -112,13 +112,17 @@ impl Rendezvous for Local {
         };
         // A row that is gone, or whose process is, ends what was believed of it: the port may be another
         // listener's by now.
-        if let Some(owner) = self.asked.cookie_of(target).and_then(owner_with) {
-            return Ok(owner);
-        }
-        let cookie = ask_kernel(target)?;
-        let owner = owner_with(cookie).ok_or(Reason::PEERNOSMC)?;
-        self.asked.remember(target, cookie);
-        Ok(owner)
+        let known = self.asked.cookie_of(target).and_then(owner_with);
+        let owner = match known {
+            Some(owner) => owner,
+            None => {
+                let cookie = ask_kernel(target)?;
+                let owner = owner_with(cookie).ok_or(Reason::PEERNOSMC)?;
+                self.asked.remember(target, cookie);
+                owner
+            }
+        };
+        if doubt::is_doubted(map, target, owner) { Err(Reason::PEERNOSMC) } else { Ok(owner) }
     }
 }
 

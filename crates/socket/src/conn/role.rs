@@ -7,6 +7,8 @@ use sync::{AtomicU16, AtomicU64, Ordering};
 pub(crate) struct Role {
     /// When an unanswered intent is given up, in cycles.
     pub(crate) deadline: AtomicU64,
+    /// What was known of the address when the intent was made (`fabric::doubt`).
+    pub(crate) lesson: AtomicU64,
     /// The era in which it was accepted, or began to listen; 0 for a connection that came from another
     /// process.
     pub(crate) era: AtomicU64,
@@ -28,6 +30,7 @@ impl Role {
     pub(super) const fn new() -> Self {
         Role {
             deadline: AtomicU64::new(0),
+            lesson: AtomicU64::new(0),
             era: AtomicU64::new(0),
             inode: AtomicU64::new(0),
             listener: AtomicU64::new(0),
@@ -38,9 +41,11 @@ impl Role {
         }
     }
 
-    /// For another socket. (An intent stores its deadline and its looks, a listener its cookie and its port.)
+    /// For another socket. (An intent stores its deadline, its lesson and its looks, a listener its cookie and
+    /// its port.)
     pub(super) fn reset(&self) {
-        let Role { deadline: _, era, inode, listener: _, looks: _, has_paused, port: _, deferral } = self;
+        let Role { deadline: _, lesson: _, era, inode, listener: _, looks: _, has_paused, port: _, deferral } =
+            self;
         era.store(0, Ordering::Relaxed);
         inode.store(0, Ordering::Relaxed);
         deferral.store(0, Ordering::Relaxed);
