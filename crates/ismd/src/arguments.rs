@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// Only connections with this address at either end, as either end has it
     #[arg(long, value_name = "ADDRESS", requires = "trace")]
     pub(crate) address: Option<IpAddr>,
-    /// Where to listen (or, with --trace, to ask), whatever the policy says
+    /// Where to listen (or, with --trace, to ask), whatever the policy says (or, with --trace, ISMD_SOCKET)
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Where to answer scrapes, whatever the policy says; empty for nowhere

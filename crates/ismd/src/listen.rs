@@ -4,16 +4,16 @@
 
 use crate::policy::Daemon;
 use anyhow::{Context, bail};
-use os::Errno;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with, sockopt,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with, sockopt,
 };
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::fs::{self, File, Permissions};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tracing::{debug, warn};
 
@@ -109,7 +109,7 @@ fn lock(path: &Path) -> anyhow::Result<File> {
     let file = file.with_context(|| format!("cannot open {}", name.display()))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => bail!("{} is served by another process", path.display()),
+        Err(Errno::WOULDBLOCK) => bail!("{} is served by another process", path.display()),
         Err(error) => Err(error).context(format!("cannot lock {}", name.display())),
     }
 }
@@ -128,23 +128,21 @@ fn make(path: &Path, kind: SocketType, mode: u32) -> anyhow::Result<OwnedFd> {
 
 /// A socket that nobody listens on is left from a daemon that was killed.
 fn remove_abandoned(path: &Path, kind: SocketType) -> anyhow::Result<()> {
-    let connected = match kind {
-        SocketType::SEQPACKET => os::passing::connect(path.as_os_str().as_bytes()).map(os::fd::close),
-        _ => std::os::unix::net::UnixStream::connect(path)
-            .map(drop)
-            .map_err(|error| Errno(error.raw_os_error().unwrap_or(0))),
-    };
-    match connected {
-        Ok(()) | Err(Errno::EAGAIN) => bail!("{} is served by another process", path.display()),
-        Err(Errno::ENOENT) => Ok(()),
-        Err(_) => {
-            let is_socket = fs::symlink_metadata(path)
-                .is_ok_and(|about| std::os::unix::fs::FileTypeExt::is_socket(&about.file_type()));
-            if !is_socket {
-                bail!("{} is there, and no socket", path.display());
-            }
-            fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))
-        }
+    let shown = path.display();
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).context(format!("cannot look at {shown}")),
+        Ok(about) if !about.file_type().is_socket() => bail!("{shown} is there, and no socket"),
+        Ok(_) => {}
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let asked = socket_with(AddressFamily::UNIX, kind, flags, None)?;
+    match connect(&asked, &SocketAddrUnix::new(path)?) {
+        // (Of another kind: somebody else's.)
+        Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => bail!("{shown} is served by another process"),
+        Err(Errno::NOENT) => Ok(()),
+        Err(Errno::CONNREFUSED) => fs::remove_file(path).with_context(|| format!("cannot remove {shown}")),
+        Err(error) => Err(error).context(format!("cannot tell whether somebody serves {shown}")),
     }
 }
 
@@ -174,6 +172,12 @@ mod tests {
         fs::write(&path, "precious").expect("written");
         assert!(made(&path).is_err());
         assert_eq!(fs::read_to_string(&path).expect("still there"), "precious");
+        fs::remove_file(&path).expect("removed");
+        let others = std::os::unix::net::UnixListener::bind(&path).expect("bound");
+        let refused = made(&path).map(drop).expect_err("it is of another kind, and served");
+        assert!(refused.to_string().contains("served by another process"), "{refused}");
+        drop(others);
+        fs::remove_file(&path).expect("still there");
     }
 
     #[test]

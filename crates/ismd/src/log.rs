@@ -1,6 +1,7 @@
 //! The log, on standard error. Owns: the daemon neither dies nor waits because of it. Lines go through a
-//! queue to a thread of its own, which alone may sleep in a write that nobody reads; what finds no room there,
-//! and what cannot be written, is lost and counted. (Not by O_NONBLOCK: the description is others' as well.)
+//! queue to a thread of its own, which alone may sleep in a write that nobody reads; what finds no room
+//! there, and what cannot be written, is lost and counted. (Not by O_NONBLOCK: the description is others'
+//! as well.)
 
 use crate::arguments::{Arguments, LogFormat};
 use anyhow::Context;

@@ -77,11 +77,16 @@ fn run(arguments: &Arguments, log: &mut Option<log::Log>) -> anyhow::Result<()> 
         return std::io::stdout().write_all(text.as_bytes()).context("cannot write it");
     }
     if arguments.trace {
-        let socket = policy(arguments)?.daemon.socket;
-        return show::show(&socket, arguments);
+        return show::show(&daemon(arguments)?, arguments);
     }
     *log = Some(log::Log::start(arguments)?);
     serve(arguments)
+}
+
+/// Where the daemon is asked: as `smcd device` has it, and only then as the policy says.
+fn daemon(arguments: &Arguments) -> anyhow::Result<PathBuf> {
+    let told = arguments.socket.clone().or_else(|| std::env::var_os("ISMD_SOCKET").map(PathBuf::from));
+    told.map_or_else(|| Ok(policy(arguments)?.daemon.socket), Ok)
 }
 
 fn check(path: &Path) -> anyhow::Result<()> {
@@ -99,8 +104,13 @@ fn check(path: &Path) -> anyhow::Result<()> {
 /// Reads a policy. Errors: [`Fault`], or that it cannot be read.
 fn load(path: &Path) -> anyhow::Result<Policy> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-    policy::file::parse(&name, &text).map_err(|fault| anyhow::Error::new(*fault))
+    let mut bytes = vec![];
+    // (One more than there may be: it may be a device without an end.)
+    let file = std::fs::File::open(path).map(|file| file.take(policy::file::LONGEST as u64 + 1));
+    let read = file.and_then(|mut file| file.read_to_end(&mut bytes));
+    read.with_context(|| format!("cannot read {name}"))?;
+    let parsed = policy::file::text_of(&name, bytes).and_then(|text| policy::file::parse(&name, &text));
+    parsed.map_err(|fault| anyhow::Error::new(*fault))
 }
 
 /// The policy that the command line asks for.

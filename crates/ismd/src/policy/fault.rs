@@ -15,8 +15,10 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn new(path: &str, text: &str, at: Range<usize>, what: impl Into<String>) -> Self {
-        let end = at.end.min(text.len());
-        Fault { path: path.into(), text: text.into(), at: at.start.min(end)..end, what: what.into() }
+        // (Whoever names a place may count in bytes; a place that cuts a letter cannot be shown.)
+        let end = (at.end.min(text.len())..).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
+        let start = (0..=at.start.min(end)).rfind(|start| text.is_char_boundary(*start)).unwrap_or(0);
+        Fault { path: path.into(), text: text.into(), at: start..end, what: what.into() }
     }
 
     /// Both counted from 1.
@@ -40,3 +42,20 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_in_every_text_can_be_shown() {
+        for text in ["", "\n", "a", "\u{e4}\u{1F600}\r\n\u{fffd}x\t\u{0}", "\u{feff}x = 1"] {
+            for start in 0..text.len() + 2 {
+                for end in 0..text.len() + 3 {
+                    let fault = Fault::new("p", text, Range { start, end }, "wrong");
+                    assert!(fault.to_string().contains("wrong") && fault.line_and_column().0 > 0);
+                }
+            }
+        }
+    }
+}

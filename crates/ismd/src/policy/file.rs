@@ -2,11 +2,13 @@
 //! an unknown key, a number out of its range and a name that nothing has are faults with line and column.
 
 use super::fault::Fault;
+use super::glob;
 use super::place::{Network, Ports};
 use super::{Daemon, Fabric, Pattern, Policy, Project, Quota, Rule};
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobSet;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use toml::Spanned;
 use wire::limits::{EMULATED_CHID_FIRST, LOOPBACK_CHID};
 
@@ -18,6 +20,8 @@ const FUNCTIONS: u16 = 255;
 const CONNECTIONS: u32 = 1920;
 /// What the kernel looks at for a connection, at most: `RULES` of the mark's program.
 pub(crate) const LINES: usize = 128;
+/// Bytes of a policy: some ten thousand rules, far more than may be.
+pub(crate) const LONGEST: usize = 1 << 20;
 const PINS: &str = "/sys/fs/bpf";
 const METRICS: &str = "/run/isthmus/metrics.sock";
 
@@ -112,8 +116,8 @@ struct RuleTable {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct PatternTable {
-    uid: Option<OneOrMore<u32>>,
-    gid: Option<OneOrMore<u32>>,
+    uid: Option<Spanned<OneOrMore<u32>>>,
+    gid: Option<Spanned<OneOrMore<u32>>>,
     cgroup: Option<Spanned<String>>,
     project: Option<Spanned<String>>,
     program: Option<Spanned<String>>,
@@ -127,6 +131,15 @@ struct PatternTable {
 enum Port {
     Number(i64),
     Text(String),
+}
+
+impl Port {
+    fn ports(&self) -> Result<Ports, String> {
+        match self {
+            Port::Number(number) => Ports::parse(&number.to_string()),
+            Port::Text(text) => Ports::parse(text),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -143,14 +156,19 @@ impl<T> OneOrMore<T> {
             OneOrMore::More(more) => more,
         }
     }
+}
 
-    fn list(of: Option<Self>) -> Vec<T> {
-        match of {
-            None => vec![],
-            Some(OneOrMore::One(one)) => vec![one],
-            Some(OneOrMore::More(more)) => more,
-        }
+/// A file's bytes as text. `path` is what faults call it.
+pub(crate) fn text_of(path: &str, bytes: Vec<u8>) -> Result<String, Box<Fault>> {
+    if bytes.len() > LONGEST {
+        let what = format!("a policy of more than {LONGEST} bytes");
+        return Err(Box::new(Fault::new(path, "", 0..0, what)));
     }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(error.as_bytes());
+        Box::new(Fault::new(path, &text, at..at + 1, "this is no UTF-8"))
+    })
 }
 
 /// Reads a policy. `path` is what faults call it.
@@ -176,7 +194,7 @@ impl Reading<'_> {
     }
 
     fn policy(&self, file: File) -> Read<Policy> {
-        let projects = self.all(file.project, Self::project)?;
+        let projects = self.projects(file.project)?;
         let names: Vec<String> = projects.iter().map(|project: &Project| project.name.clone()).collect();
         let fabrics = self.fabrics(file.fabric, &names)?;
         let user_quota = self.amounts(file.quota.user, Quota::default())?;
@@ -186,7 +204,7 @@ impl Reading<'_> {
             rules,
             fabrics,
             project_quota: self.amounts(file.quota.project, Quota::default())?,
-            quotas: self.all(file.quota.special, |reading, one| reading.special(one, user_quota))?,
+            quotas: self.specials(file.quota.special, user_quota)?,
             user_quota,
             projects,
         })
@@ -201,10 +219,23 @@ impl Reading<'_> {
             Some(path) if !path.get_ref().is_absolute() => {
                 return Err(self.fault(&path, "the socket's path must begin with /"));
             }
-            Some(path) => path.into_inner(),
+            Some(path) if table.metrics.is_none() && *path.get_ref() == Path::new(METRICS) => {
+                return Err(
+                    self.fault(&path, "scrapes are answered at this path, unless another one is given")
+                );
+            }
+            Some(path) => self.socket(path)?,
             None => wire::host::SOCKET.into(),
         };
-        let metrics = table.metrics.map_or(METRICS.into(), Spanned::into_inner);
+        let metrics = match table.metrics {
+            Some(path) if Path::new(path.get_ref()) == socket => {
+                return Err(
+                    self.fault(&path, "programs are served at this path, with another kind of socket")
+                );
+            }
+            Some(path) => self.socket(path)?,
+            None => METRICS.into(),
+        };
         let clients = match table.clients {
             Some(clients) => self.within(&clients, 1, 1 << 20)?,
             None => 8192,
@@ -212,6 +243,20 @@ impl Reading<'_> {
         let path = |text: String| (!text.is_empty()).then(|| PathBuf::from(text));
         let pins = path(table.pins.unwrap_or_else(|| PINS.into()));
         Ok(Daemon { socket, metrics: path(metrics), clients, pins, cgroup: table.cgroup })
+    }
+
+    /// What the kernel takes for the path of a socket (unix(7)).
+    fn socket<P: AsRef<Path>>(&self, path: Spanned<P>) -> Read<P> {
+        const LONGEST: usize = os::passing::PATH_MAX - 1;
+        let bytes = path.get_ref().as_ref().as_os_str().as_bytes();
+        if bytes.len() > LONGEST || bytes.contains(&0) {
+            let what = format!(
+                "a socket's path has {LONGEST} bytes at most, and no NUL: this one has {}",
+                bytes.len()
+            );
+            return Err(self.fault(&path, what));
+        }
+        Ok(path.into_inner())
     }
 
     fn within<N: Copy + PartialOrd + std::fmt::Display>(
@@ -283,8 +328,18 @@ impl Reading<'_> {
         Ok(id.into_inner())
     }
 
-    fn project(&self, table: ProjectTable) -> Read<Project> {
-        Ok(Project { name: self.name(table.name)?, cgroup: self.glob(&table.cgroup)? })
+    fn projects(&self, tables: Vec<ProjectTable>) -> Read<Vec<Project>> {
+        let mut projects: Vec<Project> = vec![];
+        for table in tables {
+            let at = table.name.clone();
+            let project =
+                Project { name: self.name(table.name)?, cgroup: self.glob(&table.cgroup, glob::of_cgroup)? };
+            if projects.iter().any(|other| other.name == project.name) {
+                return Err(self.fault(&at, "another project has this name (a pattern may be {one,other})"));
+            }
+            projects.push(project);
+        }
+        Ok(projects)
     }
 
     /// In their order, and so many that the kernel can look at them.
@@ -298,7 +353,7 @@ impl Reading<'_> {
         for table in tables {
             let at = table.span();
             let rule = self.rule(table.into_inner(), fabrics, projects)?;
-            lines += rule.lines().len();
+            lines = rule.lines_len().saturating_add(lines);
             if lines > LINES {
                 let what =
                     format!("{lines} rules are more than {LINES} (one for each pair of addresses and ports)");
@@ -336,18 +391,18 @@ impl Reading<'_> {
         }
     }
 
-    fn networks(&self, all: &Spanned<OneOrMore<String>>) -> Read<Vec<Network>> {
-        let each = all.get_ref().all().iter().map(|text| Network::parse(text));
-        each.collect::<Result<_, _>>().map_err(|what| self.fault(all, what))
-    }
-
-    fn ports(&self, all: &Spanned<OneOrMore<Port>>) -> Read<Vec<Ports>> {
-        let read = |port: &Port| match port {
-            Port::Number(number) => Ports::parse(&number.to_string()),
-            Port::Text(text) => Ports::parse(text),
-        };
+    /// What is left out is all there is: a list of nothing could only be meant otherwise.
+    fn list<A, B>(
+        &self,
+        all: Option<Spanned<OneOrMore<A>>>,
+        read: impl Fn(&A) -> Result<B, String>,
+    ) -> Read<Vec<B>> {
+        let Some(all) = all else { return Ok(vec![]) };
+        if all.get_ref().all().is_empty() {
+            return Err(self.fault(&all, "a list of nothing: for everything, leave it out"));
+        }
         let each = all.get_ref().all().iter().map(read);
-        each.collect::<Result<_, _>>().map_err(|what| self.fault(all, what))
+        each.collect::<Result<_, _>>().map_err(|what| self.fault(&all, what))
     }
 
     fn pattern(&self, table: PatternTable, projects: &[String]) -> Read<Pattern> {
@@ -355,20 +410,31 @@ impl Reading<'_> {
             return Err(self.fault(name, "there is no project of this name"));
         }
         Ok(Pattern {
-            uids: OneOrMore::list(table.uid),
-            gids: OneOrMore::list(table.gid),
-            cgroup: table.cgroup.map(|glob| self.glob(&glob)).transpose()?,
+            uids: self.list(table.uid, |uid| Ok(*uid))?,
+            gids: self.list(table.gid, |gid| Ok(*gid))?,
+            cgroup: table.cgroup.map(|text| self.glob(&text, glob::of_cgroup)).transpose()?,
             project: table.project.map(Spanned::into_inner),
-            program: table.program.map(|glob| self.glob(&glob)).transpose()?,
-            networks: table.address.map_or(Ok(vec![]), |all| self.networks(&all))?,
-            ports: table.port.map_or(Ok(vec![]), |all| self.ports(&all))?,
+            program: table.program.map(|text| self.glob(&text, glob::of_program)).transpose()?,
+            networks: self.list(table.address, |text| Network::parse(text))?,
+            ports: self.list(table.port, Port::ports)?,
         })
     }
 
-    /// `*` within a name, `**` across names.
-    fn glob(&self, text: &Spanned<String>) -> Read<GlobMatcher> {
-        let built = GlobBuilder::new(text.get_ref()).literal_separator(true).build();
-        built.map(|glob| glob.compile_matcher()).map_err(|error| self.fault(text, error.kind().to_string()))
+    fn glob(&self, text: &Spanned<String>, read: fn(&str) -> Result<GlobSet, String>) -> Read<GlobSet> {
+        read(text.get_ref()).map_err(|what| self.fault(text, what))
+    }
+
+    fn specials(&self, tables: Vec<Special>, of_everybody: Quota) -> Read<Vec<(u32, Quota)>> {
+        let mut specials: Vec<(u32, Quota)> = vec![];
+        for table in tables {
+            let at = table.uid.clone();
+            let special = self.special(table, of_everybody)?;
+            if specials.iter().any(|(other, _)| *other == special.0) {
+                return Err(self.fault(&at, "this user has a quota of its own already"));
+            }
+            specials.push(special);
+        }
+        Ok(specials)
     }
 
     fn special(&self, one: Special, of_everybody: Quota) -> Read<(u32, Quota)> {
@@ -446,6 +512,19 @@ mod tests {
                 "a member has none",
             ),
             ("[quota.user]\nbytes = \"12Q\"\n", (2, 9), "K, M or G"),
+            ("[[quota.special]]\nuid = 5\n[[quota.special]]\nuid = 5\n", (4, 7), "already"),
+            ("[[project]]\nname = \"a\"\ncgroup = \"\"\n", (3, 10), "begins with /"),
+            ("[[project]]\nname = \"a\"\ncgroup = \"x\"\n", (3, 10), "begins with /"),
+            (
+                "[[project]]\nname = \"a\"\ncgroup = \"/a\"\n[[project]]\nname = \"a\"\ncgroup = \"/b\"\n",
+                (5, 8),
+                "another project",
+            ),
+            ("[daemon]\nsocket = \"/s\"\nmetrics = \"//s\"\n", (3, 11), "another kind"),
+            ("[[rule]]\nallow = true\nclient = { uid = [] }\n", (3, 18), "leave it out"),
+            ("[[rule]]\nallow = true\nserver = { port = [] }\n", (3, 19), "leave it out"),
+            ("[daemon]\nsocket = \"/run/isthmus/metrics.sock\"\n", (2, 10), "scrapes"),
+            ("[daemon]\nmetrics = \"/a\\u0000b\"\n", (2, 11), "no NUL"),
             ("[quota.user]\nbytes = \"99999999999G\"\n", (2, 9), "K, M or G"),
         ] {
             let fault = parse("p.toml", text).expect_err(text);
@@ -465,6 +544,34 @@ mod tests {
         assert!(parse("p", &ports(LINES)).is_ok());
         let fault = parse("p", &(ports(LINES) + "[[rule]]\nallow = true\n")).expect_err("one too many");
         assert_eq!(fault.line_and_column().0, 4, "{fault}");
+    }
+
+    #[test]
+    fn what_is_too_long_is_told_with_its_place() {
+        for (before, text, after) in [
+            ("[daemon]\nsocket = ", "/".to_string() + &"x".repeat(300), "\n"),
+            ("[daemon]\nmetrics = ", "/".to_string() + &"x".repeat(107), "\n"),
+            ("[[rule]]\nallow = true\nclient = { program = ", "*".repeat(100_000), " }\n"),
+            ("[[rule]]\nallow = true\nclient = { program = ", "a".repeat(500_000), " }\n"),
+            ("[[rule]]\nallow = true\nserver = { cgroup = ", "/".to_string() + &"a".repeat(4096), " }\n"),
+        ] {
+            let fault = parse("p", &format!("{before}\"{text}\"{after}")).expect_err(before);
+            let lines: Vec<&str> = before.lines().collect();
+            assert_eq!(fault.line_and_column(), (lines.len(), lines[lines.len() - 1].len() + 1), "{before}");
+            assert!(fault.to_string().len() < 2_000, "{} bytes", fault.to_string().len());
+        }
+        let many: Vec<String> = (1..9_000).map(|port| port.to_string()).collect();
+        let many = format!("{{ port = [{}] }}", many.join(","));
+        let fault = parse("p", &format!("[[rule]]\nallow = true\nclient = {many}\nserver = {many}\n"));
+        assert_eq!(fault.expect_err("81 million lines").line_and_column().0, 1);
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_or_has_no_end_is_at_fault() {
+        let fault = text_of("p", b"[daemon]\nx = \xFF".to_vec()).expect_err("no text");
+        assert_eq!(fault.line_and_column(), (2, 5), "{fault}");
+        assert!(fault.to_string().contains("no UTF-8"));
+        assert!(text_of("p", vec![b'#'; LONGEST]).is_ok() && text_of("p", vec![b'#'; LONGEST + 1]).is_err());
     }
 
     #[test]

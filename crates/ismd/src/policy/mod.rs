@@ -3,10 +3,11 @@
 
 pub(crate) mod fault;
 pub(crate) mod file;
+mod glob;
 pub(crate) mod place;
 
 use crate::who::Who;
-use globset::GlobMatcher;
+use globset::GlobSet;
 use place::{Network, Place, Ports};
 use std::path::PathBuf;
 
@@ -54,7 +55,7 @@ pub(crate) struct Fabric {
 #[derive(Clone, Debug)]
 pub(crate) struct Project {
     pub(crate) name: String,
-    pub(crate) cgroup: GlobMatcher,
+    pub(crate) cgroup: GlobSet,
 }
 
 /// What a client, a server or a member must be, and (not a member) where. Everything that is given must hold.
@@ -62,9 +63,9 @@ pub(crate) struct Project {
 pub(crate) struct Pattern {
     pub(crate) uids: Vec<u32>,
     pub(crate) gids: Vec<u32>,
-    pub(crate) cgroup: Option<GlobMatcher>,
+    pub(crate) cgroup: Option<GlobSet>,
     pub(crate) project: Option<String>,
-    pub(crate) program: Option<GlobMatcher>,
+    pub(crate) program: Option<GlobSet>,
     pub(crate) networks: Vec<Network>,
     pub(crate) ports: Vec<Ports>,
 }
@@ -187,6 +188,13 @@ impl Rule {
     fn is_by_place(&self) -> bool {
         let is_somewhere = |end: &Pattern| !end.networks.is_empty() || !end.ports.is_empty();
         is_somewhere(&self.client) || is_somewhere(&self.server)
+    }
+
+    /// How many [`Rule::lines`] are, without making them.
+    fn lines_len(&self) -> usize {
+        let ends = [&self.client, &self.server];
+        let counts = ends.into_iter().flat_map(|end| [end.networks.len(), end.ports.len()]);
+        counts.fold(1, |all, count| all.saturating_mul(count.max(1)))
     }
 
     fn lines(&self) -> Vec<Line> {

@@ -58,7 +58,8 @@ fn sighup_brings_a_new_policy_and_a_faulty_one_changes_nothing() {
     daemon.write_policy("[[fabric]]\nvchid = 0xFF02\nname = \"b\"\n");
     assert!(comes_true(|| vchid() == Ok(0xFF02)));
     daemon.write_policy("[[fabric]]\nvchid = 3\nname = \"c\"\n");
-    daemon.write_policy("[[fabric]]\nvchid = 3\nname = \"c\"\n");
+    let long = "*".repeat(100_000);
+    daemon.write_policy(&format!("[[rule]]\nallow = true\nclient = {{ program = \"{long}\" }}\n"));
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(vchid(), Ok(0xFF02));
 }
