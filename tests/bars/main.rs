@@ -8,6 +8,7 @@
 mod budget;
 mod closed;
 mod fallback;
+mod forked;
 mod fuzz;
 mod hostile;
 mod mixed;

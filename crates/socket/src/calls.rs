@@ -11,6 +11,8 @@ use sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Calls that can be written down at once; more keep what they hold if they are abandoned.
 const NOTES: usize = 4096;
+/// Notes to a bit of the word that says which were ever used: a page of them.
+const BLOCK: usize = NOTES / u64::BITS as usize;
 /// A thread's notes lie within so many of the place that its name says.
 const NEAR: usize = 8;
 /// Sockets of one note: it fills a cache line. A poll of more goes on in others.
@@ -88,6 +90,9 @@ impl Hold {
 /// The notes of a process.
 pub(crate) struct Calls {
     notes: [Note; NOTES],
+    /// A bit for each block of notes of which one was ever taken. (Who looks at another one for the first
+    /// time is given a page by the kernel, and a fork child looks at all.)
+    used: AtomicU64,
     /// Where the next continuation is looked for.
     hand: AtomicU32,
     /// Whether connections wait for such calls to end, which have no descriptor any more.
@@ -98,9 +103,26 @@ impl Calls {
     pub(crate) const fn new() -> Self {
         Calls {
             notes: [const { Note::new() }; NOTES],
+            used: AtomicU64::new(0),
             hand: AtomicU32::new(0),
             are_awaited: AtomicU32::new(0),
         }
+    }
+
+    /// Before the note `at` is taken: a child that is made meanwhile finds it.
+    #[inline]
+    fn use_block_of(&self, at: usize) {
+        let bit = 1 << (at / BLOCK);
+        if self.used.load(Ordering::Relaxed) & bit == 0 {
+            self.used.fetch_or(bit, Ordering::SeqCst);
+        }
+    }
+
+    /// The notes that may be other than free.
+    fn used(&self) -> impl Iterator<Item = &Note> {
+        let used = self.used.load(Ordering::Relaxed);
+        let blocks = self.notes.chunks(BLOCK).enumerate();
+        blocks.filter(move |(block, _)| used & 1 << block != 0).flat_map(|(_, notes)| notes)
     }
 }
 
@@ -108,6 +130,7 @@ fn take(from: usize, tries: usize) -> Option<(usize, u64)> {
     (from..from + tries).map(|at| at % NOTES).find_map(|at| {
         let (note, state) = (&Calls::here().notes[at], Calls::here().notes[at].state.load(Ordering::Relaxed));
         let is_free = state & LIFE == FREE;
+        Calls::here().use_block_of(at);
         let taken =
             || note.state.compare_exchange(state, state + 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
         (is_free && taken()).then_some((at, state + 1))
@@ -297,7 +320,7 @@ pub(crate) fn noted_on(index: u32, fd: i32) -> Noted {
 /// In a fork child: the calls were the parent's threads'. (One that this thread is in, below a handler,
 /// finds that it does not stand any more.)
 pub(crate) fn forget() {
-    for note in &Calls::here().notes {
+    for note in Calls::here().used() {
         let state = note.state.load(Ordering::Relaxed);
         if state & LIFE != FREE {
             note.state.store((state | LIFE).wrapping_add(1), Ordering::Relaxed);

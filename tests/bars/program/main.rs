@@ -8,11 +8,13 @@
 //! `bar-load squat KIND`, `bar-load trust|trusting CHANGE PORT`, `bar-load busy server|client PORT CHANGES`,
 //! `bar-load most server|client PORT LIMIT`,
 //! `bar-load peers servers|clients COUNT`,
-//! `bar-load helped server|client PORT`, `bar-load mixed enabled|plain|client PORT [COUNT]`
+//! `bar-load helped server|client PORT`, `bar-load mixed enabled|plain|client PORT [COUNT]`,
+//! `bar-load stall server|client PORT COUNT`, `bar-load forked client PORT`
 
 mod attack;
 mod attacker;
 mod churn;
+mod forked;
 mod full;
 mod hostile;
 mod idle;
@@ -79,6 +81,7 @@ fn main() {
         ["mixed", "enabled"] => mixed::server(port, b's'),
         ["mixed", "plain"] => mixed::server(port, b'p'),
         ["mixed", "client"] => mixed::client(port, count),
+        ["forked", "client"] => forked::client(port),
         ["stall", "server"] => stall::server(port, count),
         ["stall", "client"] => stall::client(port, count),
         ["busy", "server"] => trust::busy_server(port, count != 0),

@@ -709,6 +709,16 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Unit("ismd", "who_speaks_waits_for_no_reader_and_what_finds_no_room_is_counted"),
     },
     Mend {
+        name: "all-notes-forgotten",
+        without: "every fork child is given 64 pages in which no call is written down",
+        edits: &[edit(
+            "crates/socket/src/calls.rs",
+            "filter(move |(block, _)| used & 1 << block != 0)",
+            "filter(move |(block, _)| used & 1 << block != 0 || block.is_multiple_of(1))",
+        )],
+        test: Test::Bars("a_fork_child_is_given_few_pages_for_the_library"),
+    },
+    Mend {
         name: "pattern-of-any-length",
         without: "a long pattern of the policy is compiled for as long as it takes",
         edits: &[edit(
