@@ -41,8 +41,8 @@ impl Role {
         }
     }
 
-    /// For another socket. (An intent stores its deadline, its lesson and its looks, a listener its cookie and
-    /// its port.)
+    /// For another socket. (An intent stores its deadline, its lesson and its looks, a listener its cookie
+    /// and its port.)
     pub(super) fn reset(&self) {
         let Role { deadline: _, lesson: _, era, inode, listener: _, looks: _, has_paused, port: _, deferral } =
             self;
