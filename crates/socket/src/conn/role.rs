@@ -1,14 +1,12 @@
 //! What a socket remembers of how it came to be: by connect(), by accept(), from another process, or by
 //! listen(). Owns: that no field means two things.
 
-use sync::{AtomicU16, AtomicU64, Ordering};
+use sync::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 
 #[repr(C)]
 pub(crate) struct Role {
     /// When an unanswered intent is given up, in cycles.
     pub(crate) deadline: AtomicU64,
-    /// What was known of the address when the intent was made (`fabric::doubt`).
-    pub(crate) lesson: AtomicU64,
     /// The era in which it was accepted, or began to listen; 0 for a connection that came from another
     /// process.
     pub(crate) era: AtomicU64,
@@ -19,7 +17,9 @@ pub(crate) struct Role {
     /// Looks for the answer since the intent. (Few count: who wraps it has looked in vain a little longer.)
     pub(crate) looks: AtomicU16,
     /// 1: a large write has paused where the direction begins on TCP. One does.
-    pub(crate) has_paused: AtomicU16,
+    pub(crate) has_paused: AtomicU8,
+    /// What was known of the address when the intent was made (`fabric::doubt`).
+    pub(crate) lesson: AtomicU8,
     /// Of a listener.
     pub(crate) port: AtomicU16,
     /// Of a listener: TCP_DEFER_ACCEPT as the program set it, in seconds, which the kernel does not know.
@@ -30,12 +30,12 @@ impl Role {
     pub(super) const fn new() -> Self {
         Role {
             deadline: AtomicU64::new(0),
-            lesson: AtomicU64::new(0),
             era: AtomicU64::new(0),
             inode: AtomicU64::new(0),
             listener: AtomicU64::new(0),
             looks: AtomicU16::new(0),
-            has_paused: AtomicU16::new(0),
+            has_paused: AtomicU8::new(0),
+            lesson: AtomicU8::new(0),
             port: AtomicU16::new(0),
             deferral: AtomicU16::new(0),
         }
