@@ -183,7 +183,7 @@ fn send_into_the_void(conn: &Conn, fd: i32) {
 fn act(conn: &Conn, fd: i32, what: impl FnOnce(i32)) -> bool {
     // (Who closes a number takes it out of the table first, and sees this call.)
     let own = if os::confined::is_confined() { None } else { os::fd::duplicate_internal(fd).ok() };
-    let is_its_own = is_its_own(conn, fd);
+    let is_its_own = kept::is_one(fd) || is_in_the_table(conn, fd);
     if is_its_own {
         what(own.unwrap_or(fd));
     }

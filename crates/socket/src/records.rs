@@ -189,7 +189,7 @@ pub(crate) fn tell_waiters(conn: &Conn, end: &End, registration: &Registration) 
 pub(crate) fn announce(conn: &Conn, end: &End, registration: &Registration) {
     doorbell::rearm(conn, end, false, false);
     let is_answered = conn.is(Phase::Smc);
-    let level = ready::levels(conn, end, registration.fd()) & if is_answered { !0 } else { !WRITE_SIDE };
+    let level = ready::levels(conn, end, registration.number()) & if is_answered { !0 } else { !WRITE_SIDE };
     if level & (registration.events() | bits::ERR | bits::HUP) != 0 {
         doorbell::kick(conn, end);
     }
@@ -239,10 +239,12 @@ pub(crate) fn reload(conn: &Conn, registration: &Registration, source: Source) {
     let put = |fd, events| {
         let _ = kernel_ctl(registration.epfd(), Op::Mod, fd, events, registration.cookie(index, source));
     };
-    registration.interest.reload(|seen| match (source, registration.interest.bell()) {
-        (Source::Tcp, _) => put(registration.fd(), tcp_events(conn, seen.events())),
-        (_, Some(bell)) => put(bell, bell_events(seen.events())),
-        _ => {}
+    registration.interest.reload(|seen| {
+        match (source, registration.interest.bell(), registration.record()) {
+            (Source::Tcp, _, Some(fd)) => put(fd, tcp_events(conn, seen.events())),
+            (Source::Bell, Some(bell), _) => put(bell, bell_events(seen.events())),
+            _ => {}
+        }
     });
 }
 
@@ -314,10 +316,11 @@ pub(crate) fn tell_outside(conn: &Conn) {
         let events = tcp_events(conn, registration.events());
         let is_known = registration.kernel_events.load(Ordering::Relaxed) == events
             || is_changed_elsewhere(conn, registration);
+        let Some(fd) = registration.record() else { continue };
         if is_known || registration.is_parked() || registration.is_fired() {
             continue;
         }
-        let (epfd, fd) = (registration.epfd(), registration.fd());
+        let epfd = registration.epfd();
         let cookie = registration.cookie(index, Source::Tcp);
         let told = match kernel_ctl(epfd, Op::Mod, fd, events, cookie) {
             // EPOLLEXCLUSIVE cannot be modified.
@@ -353,7 +356,8 @@ pub(crate) fn convert(conn: &Conn) {
         if is_changed_elsewhere(conn, registration) {
             forget_record(conn, registration);
         } else if is_shared {
-            let (epfd, fd, events) = (registration.epfd(), registration.fd(), registration.events());
+            let Some(fd) = registration.record() else { continue };
+            let (epfd, events) = (registration.epfd(), registration.events());
             let cookie = registration.cookie(index, Source::Tcp);
             let kernel_events = tcp_events(conn, events);
             if kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie) == Err(Errno::EINVAL) {
@@ -376,7 +380,12 @@ pub(crate) fn convert(conn: &Conn) {
 
 /// The set holds the bare TCP socket with the program's own data from now on.
 fn make_plain(conn: &Conn, registration: &'static Registration) {
-    let (epfd, fd) = (registration.epfd(), registration.fd());
+    let epfd = registration.epfd();
+    let Some(fd) = registration.record() else {
+        // What the kernel says of it has our cookie for ever: the registration stays, to tell what that
+        // means.
+        return detach_bell(conn, registration, true);
+    };
     let data = registration.data.load(Ordering::Relaxed);
     // (What another thread is about to report, it does not report any more, or has taken off by now: asked
     // earlier, ONESHOT would be loaded again behind its report.)

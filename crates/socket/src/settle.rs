@@ -39,8 +39,8 @@ fn settle_one(conn: &Conn, registration: &'static Registration) {
     if !is_lazy || wanted == registration.kernel_events.load(Ordering::Relaxed) {
         return;
     }
-    let (epfd, fd, cookie) =
-        (registration.epfd(), registration.fd(), registration.cookie(index, Source::Tcp));
+    let Some(fd) = registration.record() else { return };
+    let (epfd, cookie) = (registration.epfd(), registration.cookie(index, Source::Tcp));
     let is_done = match is_exclusive {
         true => {
             kernel_ctl(epfd, Op::Del, fd, 0, 0).and_then(|()| kernel_ctl(epfd, Op::Add, fd, wanted, cookie))

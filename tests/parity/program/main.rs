@@ -51,6 +51,7 @@ mod cases_signal;
 mod cases_slots;
 mod cases_stack;
 mod cases_stack_all;
+mod cases_stale;
 mod cases_stall;
 mod cases_told;
 mod cases_turns;
@@ -110,6 +111,7 @@ fn all() -> Vec<Case> {
         cases_reset::CASES,
         cases_unseen::CASES,
         cases_sets_fork::CASES,
+        cases_stale::CASES,
         cases_control::CASES,
         cases_errno::CASES,
         cases_differs::CASES,

@@ -748,6 +748,26 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Unit("os", "who_may_not_wait_gets_one_descriptor_and_what_is_too_much_stays_where_it_is"),
     },
+    Mend {
+        name: "a-set-asks-the-socket-and-not-its-old-number",
+        without: "what a set tells of a socket whose number was closed is that of who has the number now",
+        edits: &[edit(
+            "crates/socket/src/interest/registration.rs",
+            "self.record().unwrap_or_else(|| other_number(self.entry()))",
+            "if self.record().is_none() && other_number(self.entry()) == -2 { -1 } else { self.fd() }",
+        )],
+        test: Test::Parity("stale.number_is_closed"),
+    },
+    Mend {
+        name: "what-no-number-reaches-keeps-its-meaning",
+        without: "a set is told nothing of a socket whose number was closed before it went back to TCP",
+        edits: &[edit(
+            "crates/socket/src/records.rs",
+            "return detach_bell(conn, registration, true);",
+            "return _ = drop_registration(conn, registration, true);",
+        )],
+        test: Test::Parity("stale.goes_home"),
+    },
 ];
 
 #[cfg(test)]

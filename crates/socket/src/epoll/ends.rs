@@ -10,15 +10,15 @@ use shm::ClosedBy;
 use sync::Ordering as Shared;
 
 /// The end of the peer's stream is told along with what the rings say, as the kernel tells it: where the peer
-/// has announced it, and where the answer is the first to a question that may be answered but once.
+/// has announced it, and where the answer is the first to a question that may be answered but once. `fd` is a
+/// number of the socket.
 #[inline]
-pub(super) fn hear_of_end(conn: &Conn, end: &End, registration: &Registration, events: u32) {
+pub(super) fn hear_of_end(conn: &Conn, end: &End, registration: &Registration, (events, fd): (u32, i32)) {
     let said = end.theirs().closed.load(Shared::Relaxed);
     if said & (ClosedBy::WRITE | ClosedBy::CLOSE | ClosedBy::EXIT) != 0 {
-        let fd = registration.fd();
         ready::note_tcp(conn, end, fd, u32::from(os::poll::peek(fd, os::poll::bits::RDHUP) as u16));
     } else if events & (bits::ET | bits::ONESHOT) != 0 && registration.is_newly_asked() {
-        ready::ask_for_peer(conn, end, registration.fd());
+        ready::ask_for_peer(conn, end, fd);
     }
 }
 

@@ -6,14 +6,13 @@ use crate::end::End;
 use crate::epoll::ctl::meant;
 use crate::epoll::ends::{hear_of_end, hear_tcp};
 use crate::epoll::rounds::{look_after_held, look_after_shared, look_after_watched};
-use crate::held::{Held, hold_index, hold_seen};
+use crate::held::{hold_index, hold_seen};
 use crate::here::Part as _;
 use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, Told, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::records::{self, fire, reload};
-use crate::table::{self, Entry};
 use crate::wait::{Patience, hand_over, spin_on_set};
 use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, resting, settle, watch};
 use os::Errno;
@@ -459,19 +458,10 @@ fn tick(set: &Set) {
         if let Some(conn) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
             && conn.is(Phase::Intent)
         {
-            answer::refresh(&conn, number_of(&conn, registration));
+            answer::refresh(&conn, registration.number());
         }
     }
     look_after_watched();
-}
-
-/// A number of the registered socket: the one by which it was registered may be closed, and a duplicate live.
-fn number_of(conn: &Held, registration: &Registration) -> i32 {
-    let (fd, wanted) = (registration.fd(), Entry::Conn(conn.index()));
-    if table::get(fd) == wanted {
-        return fd;
-    }
-    table::entries().find(|(_, entry)| *entry == wanted).map_or(-1, |(other, _)| other)
 }
 
 /// Before somebody sleeps on the set by other means (poll, select, a set around it): its members are armed,
@@ -617,13 +607,13 @@ fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u32, u64)> {
         settle::settle(&conn, registration);
         return None;
     }
-    let fd = registration.fd();
+    let fd = registration.number();
     if told.source == Source::Tcp {
         hear_tcp(&conn, fd, told.raised, registration.events());
     }
     if conn.is(Phase::Intent) {
         let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
-        if answer::refresh(&conn, number_of(&conn, registration)) == Phase::Plain {
+        if answer::refresh(&conn, fd) == Phase::Plain {
             // Converted to a registration of the bare TCP socket: the kernel will report what is left to
             // report.
             return plain_now(fd, events, data, notes);
@@ -632,14 +622,14 @@ fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u32, u64)> {
     loop {
         let seen = registration.interest.seen();
         let data = registration.data.load(Ordering::Relaxed);
-        let end = End::of(&conn);
+        let end = End::of(&conn).filter(|_| !conn.is(Phase::Plain));
         if let Some(end) = &end
             && ready::is_on_tcp_for_good(end)
             && home::notice(&conn, end)
         {
             return plain_now(fd, seen.events(), data, notes);
         }
-        let found = level(&conn, end.as_ref(), told, seen.events());
+        let found = level(&conn, end.as_ref(), told, (seen.events(), fd));
         if let Some(level) = found
             && (seen.events() & bits::ONESHOT == 0 || fire(&conn, registration, seen))
         {
@@ -673,24 +663,24 @@ fn give_back_if_asked_anew(registration: &Registration, seen: Seen) -> bool {
     is_asked_anew
 }
 
-/// What there is to tell of `events`.
+/// What there is to tell of `events`, of the socket that has the number `fd`.
 #[inline]
-fn level(conn: &Conn, end: Option<&End>, told: Told, events: u32) -> Option<u32> {
+fn level(conn: &Conn, end: Option<&End>, told: Told, (events, fd): (u32, i32)) -> Option<u32> {
     let Told { registration, source, raised, .. } = told;
     let Some(end) = end else {
-        // Not connected yet, so TCP's word is all there is.
+        // Not connected yet, or TCP's again with a record that nobody can change any more: TCP's word is all
+        // there is.
         let level = raised & (events | bits::ERR | bits::HUP);
-        return (conn.is(Phase::Fresh) && level != 0).then_some(level);
+        return (source == Source::Tcp && level != 0).then_some(level);
     };
     if source != Source::Tcp && !conn.has(flag::TCP_ENDED) {
-        hear_of_end(conn, end, registration, events);
+        hear_of_end(conn, end, registration, (events, fd));
     }
     let is_new = events & bits::ET == 0 || registration.take_edge(conn, end) || source == Source::Tcp;
-    let mut level = ready::levels(conn, end, registration.fd());
+    let mut level = ready::levels(conn, end, fd);
     if conn.is(Phase::Intent) && !conn.has(flag::ESTABLISHED) {
-        let is_connected = source == Source::Tcp
-            && raised & bits::OUT != 0
-            && answer::is_established(conn, registration.fd());
+        let is_connected =
+            source == Source::Tcp && raised & bits::OUT != 0 && answer::is_established(conn, fd);
         level &= if is_connected { !0 } else { !(READ_SIDE | WRITE_SIDE) };
     }
     level |= if source == Source::Tcp { raised & (bits::ERR | bits::HUP | bits::PRI) } else { 0 };

@@ -7,6 +7,7 @@ use crate::end::End;
 use crate::held::{Held, hold_index};
 use crate::here::{Part as _, fabric};
 use crate::phase::Phase;
+use crate::table::{self, Entry};
 use crate::{flag, ready};
 use os::epoll::bits;
 use shm::interest::{Interest, Seen};
@@ -171,8 +172,27 @@ impl Registration {
         crate::held::peek_index(Index(self.conn.load(Ordering::Relaxed)))
     }
 
+    /// The number that the kernel's record of the socket goes by: it may be closed, and another socket's by
+    /// now, while a duplicate keeps the socket and the record.
     pub(crate) fn fd(&self) -> i32 {
         self.fd.load(Ordering::Relaxed)
+    }
+
+    /// The same for who is about to change the record; `None` if the kernel finds it by no number any more.
+    #[inline]
+    pub(crate) fn record(&self) -> Option<i32> {
+        let fd = self.fd();
+        (table::get(fd) == self.entry()).then_some(fd)
+    }
+
+    /// A number of the socket itself; -1 if this process has none any more.
+    #[inline]
+    pub(crate) fn number(&self) -> i32 {
+        self.record().unwrap_or_else(|| other_number(self.entry()))
+    }
+
+    fn entry(&self) -> Entry {
+        Entry::Conn(Index(self.conn.load(Ordering::Relaxed)))
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -286,6 +306,11 @@ impl Registration {
             ready::has_space(conn, end) && self.seen_stalls.swap(stalls, Ordering::AcqRel) != stalls;
         is_fresh || has_bytes || has_space
     }
+}
+
+#[cold]
+fn other_number(wanted: Entry) -> i32 {
+    table::entries().find(|(_, entry)| *entry == wanted).map_or(-1, |(number, _)| number)
 }
 
 /// Whether the data of a kernel record may be a cookie, of whichever process.

@@ -1,0 +1,97 @@
+//! Sets that hold a socket by a number which is closed: a duplicate, or another process, keeps it open. What
+//! such an entry tells is the old socket's, and nothing of it touches who has the number by then.
+
+use crate::context::{Case, Cx, Pair, say, settle, until_ready};
+use isthmus_tests::sys::{self, Fd, ep_add, ep_show, show};
+use libc::{EPOLLET, EPOLLIN, EPOLLRDHUP, MSG_DONTWAIT, POLLIN};
+
+const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    any("stale.number_is_anothers", |cx| number_is_anothers(cx, EPOLLIN)),
+    any("stale.number_is_anothers_edge", |cx| number_is_anothers(cx, EPOLLIN | EPOLLET)),
+    any("stale.number_is_anothers_of_no_side", |cx| number_is_anothers(cx, EPOLLRDHUP)),
+    any("stale.number_is_anothers_in_the_set", number_is_anothers_in_the_set),
+    any("stale.number_is_closed", number_is_closed),
+    any("stale.goes_home", goes_home),
+];
+
+/// A connection that is in a set by a number that is closed; a duplicate keeps it open.
+fn stale(cx: &mut Cx, events: i32) -> (Pair, Fd, Fd) {
+    let (p, ep) = (cx.warm(), sys::epoll());
+    say!("add {}", show(ep_add(ep, p.fd, events, 1)));
+    let kept = sys::dup(p.fd).expect("dup") as Fd;
+    (p, ep, kept)
+}
+
+/// Both directions of a connection that has nothing to do with the set's.
+fn is_whole(cx: &mut Cx, q: Pair) {
+    say!("nothing has come {}", show(sys::recv(q.fd, &mut [0; 9], MSG_DONTWAIT)));
+    cx.peer(&format!("poll {} {POLLIN} 0", q.id));
+    say!("send {}", show(sys::send(q.fd, b"hello", libc::MSG_NOSIGNAL)));
+    cx.peer(&format!("recv {} 9", q.id));
+    cx.peer(&format!("send {} answer", q.id));
+    say!("recv {}", show(sys::recv(q.fd, &mut [0; 9], 0)));
+}
+
+fn number_is_anothers(cx: &mut Cx, events: i32) {
+    let (p, ep, kept) = stale(cx, events);
+    say!("never read {}", show(sys::write(p.fd, b"never read")));
+    say!("close {}", show(sys::close(p.fd)));
+    let q = cx.warm();
+    say!("it has the number {}", q.fd == p.fd);
+    cx.peer("close 0");
+    until_ready(kept, libc::POLLHUP);
+    say!("told of the old one {}", ep_show(ep, 1000));
+    is_whole(cx, q);
+    say!("and again {}", ep_show(ep, 20));
+    is_whole(cx, q);
+}
+
+/// The new socket is in the same set: what is asked of the old one is not asked of it.
+fn number_is_anothers_in_the_set(cx: &mut Cx) {
+    let (p, ep, kept) = stale(cx, EPOLLIN);
+    say!("close {}", show(sys::close(p.fd)));
+    let q = cx.warm();
+    say!("it has the number {}", q.fd == p.fd);
+    say!("add {}", show(ep_add(ep, q.fd, EPOLLIN | EPOLLET, 2)));
+    cx.peer("shut 0 1");
+    until_ready(kept, libc::POLLRDHUP);
+    say!("told of the old one {}", ep_show(ep, 1000));
+    cx.peer("send 1 x");
+    until_ready(q.fd, POLLIN);
+    settle();
+    say!("told of both {}", ep_show(ep, 1000));
+    say!("and of the old one {}", ep_show(ep, 1000));
+    say!("close {}", show(sys::close(kept)));
+    cx.peer("send 1 x");
+    say!("told of the new one {}", ep_show(ep, 1000));
+}
+
+fn number_is_closed(cx: &mut Cx) {
+    let (p, ep, kept) = stale(cx, EPOLLIN | EPOLLRDHUP);
+    say!("never read {}", show(sys::write(p.fd, b"never read")));
+    say!("close {}", show(sys::close(p.fd)));
+    cx.peer("close 0");
+    until_ready(kept, libc::POLLHUP);
+    say!("told {}", ep_show(ep, 1000));
+    say!("told {}", ep_show(ep, 1000));
+}
+
+/// Nobody can change the entry any more when the connection goes back to TCP.
+fn goes_home(cx: &mut Cx) {
+    let (p, ep, kept) = stale(cx, EPOLLIN | EPOLLET);
+    say!("close {}", show(sys::close(p.fd)));
+    say!("idle {}", ep_show(ep, 20));
+    say!("urgent {}", show(sys::send(kept, b"!", libc::MSG_OOB)));
+    cx.peer("oob 0 !");
+    for text in ["one", "two"] {
+        settle();
+        let _ = ep_show(ep, 20);
+        while sys::recv(kept, &mut [0; 9], MSG_DONTWAIT).is_ok() {}
+        cx.peer(&format!("send 0 {text}"));
+        say!("told {}", ep_show(ep, 1000));
+    }
+}
