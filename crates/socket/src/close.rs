@@ -190,7 +190,7 @@ fn finish(conn: &Held, fd: i32, alone: bool) -> bool {
     if conn.phase() == Phase::Intent && !release::is_copy(conn) {
         answer::retract(conn, fd, fabric::Reason::PEERDECL);
     }
-    records::remove_all(conn);
+    records::remove_all(conn, Some(fd));
     let Some(end) = End::still_of(conn) else { return false };
     if conn.phase() != Phase::Smc {
         return false;

@@ -60,7 +60,7 @@ pub(crate) fn join_adopted(fd: i32, inode: u64) -> bool {
 fn forget(index: Index) {
     if let Some(held) = hold_index(index) {
         if held.fds() == 1 {
-            records::remove_all(&held);
+            records::remove_all(&held, None);
         }
         held.drop_fd();
     }

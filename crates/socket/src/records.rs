@@ -9,7 +9,7 @@ use crate::interest::events::{self, FLAGS, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
-use crate::{doorbell, flag, ready, sleepers};
+use crate::{doorbell, flag, ready, release, sleepers};
 use os::Errno;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use shm::interest::Seen;
@@ -76,6 +76,11 @@ pub(crate) fn attach_bell(conn: &Conn, index: Index, registration: &Registration
     if let Some(bell) = registration.interest.bell() {
         let _ = put(Op::Mod)(bell);
     } else if registration.interest.attach(end.my_bell(), put(Op::Add)) == Err(Errno::EEXIST) {
+        if !is_anothers(end.my_bell(), conn, registration) {
+            // Of a connection before this one (`leave_to_kernel`).
+            let _ = put(Op::Mod)(end.my_bell());
+            return tell(conn, &end, registration);
+        }
         registration.interest.detach();
         // A duplicate in the same set: the kernel tells records apart by descriptor number.
         if let Ok(bell) = os::fd::duplicate_internal(end.my_bell()) {
@@ -83,6 +88,16 @@ pub(crate) fn attach_bell(conn: &Conn, index: Index, registration: &Registration
         }
     }
     tell(conn, &end, registration);
+}
+
+/// Whether the set of `registration` has the doorbell by another one of the same connection.
+fn is_anothers(bell: i32, conn: &Conn, registration: &Registration) -> bool {
+    let set = registration.set.load(Ordering::Relaxed);
+    of_conn(conn).any(|(_, other)| {
+        !core::ptr::eq(other, registration)
+            && other.set.load(Ordering::Relaxed) == set
+            && other.interest.bell() == Some(bell)
+    })
 }
 
 /// What a registration has to report is new.
@@ -254,7 +269,7 @@ pub(crate) fn reload(conn: &Conn, registration: &Registration, source: Source) {
 /// lives on. What the program itself asks for (`by_program`) it gets.
 /// Returns what it had been asked until then.
 pub(crate) fn drop_registration(conn: &Conn, gone: &'static Registration, by_program: bool) -> Seen {
-    let is_own = gone.pid.load(Ordering::Relaxed) == os::process::cached_pid();
+    let is_own = is_own(gone);
     if gone.is_parked() && is_own {
         let _ = kernel_ctl(gone.epfd(), Op::Del, gone.fd(), 0, 0);
     }
@@ -285,15 +300,42 @@ fn forget_record(conn: &Conn, gone: &'static Registration) -> Seen {
     asked
 }
 
-/// At the last close of a socket in this process.
-pub(crate) fn remove_all(conn: &Conn) {
+/// At the last close of a socket in this process, whose number `fd` is open still, if it is known.
+pub(crate) fn remove_all(conn: &Conn, fd: Option<i32>) {
     if conn.interest.registrations.load(Ordering::Acquire) == 0 {
         return;
     }
     let Some(_turn) = conn.interest.turn.take() else { return };
+    let is_kept_by_others =
+        conn.is(Phase::Smc) && End::still_of(conn).is_some_and(|end| release::has_other_holders(conn, &end));
     while let Some((_, registration)) = of_conn(conn).next() {
-        drop_registration(conn, registration, false);
+        match fd.filter(|_| is_kept_by_others && is_own(registration) && !registration.is_parked()) {
+            Some(fd) => leave_to_kernel(conn, registration, fd),
+            None => _ = drop_registration(conn, registration, false),
+        }
     }
+}
+
+/// Another process goes on with the socket, so the kernel goes on telling the set of it, and nobody here will
+/// know what our cookie meant: it tells the program's own data. The doorbell stays where the other process
+/// may have the set as well.
+fn leave_to_kernel(conn: &Conn, gone: &'static Registration, fd: i32) {
+    let may_be_shared = set_of(gone).is_some_and(Set::may_be_shared);
+    let asked = gone.interest.seen();
+    if gone.fd() == fd && !gone.is_outright() && !asked.is_fired() {
+        // (To be asked anew is an edge: none for room that was told of. And the other process, if it has the
+        // set, has its room in the ring.)
+        let is_told = asked.events() & bits::ET != 0 && !gone.is_newly_asked();
+        let events = if is_told || may_be_shared { asked.events() & !WRITE_SIDE } else { asked.events() };
+        let _ = kernel_ctl(gone.epfd(), Op::Mod, fd, events, gone.data.load(Ordering::Relaxed));
+    }
+    detach_bell(conn, gone, !may_be_shared && !gone.is_outright());
+    forget_record(conn, gone);
+}
+
+/// Whether this process has made it, and not one that this was forked from.
+fn is_own(registration: &Registration) -> bool {
+    registration.pid.load(Ordering::Relaxed) == os::process::cached_pid()
 }
 
 /// The set of a registration is closed.

@@ -26,6 +26,7 @@ pub(crate) const CASES: &[Case] = &[
     case("differs.nothing_asked_of_a_killed_peer", nothing_asked),
     case("differs.reset_is_told_to_each", reset_is_told_to_each),
     case("differs.set_that_its_maker_adds_to_late", set_that_its_maker_adds_to_late),
+    case("differs.bytes_for_who_keeps_it", bytes_for_who_keeps_it),
     case("differs.edge_around_a_level", edge_around_a_level),
     case("differs.set_closed_under_a_sleeper", set_closed_under_a_sleeper),
     case("differs.handler_replaces_what_is_read", handler_replaces),
@@ -168,6 +169,21 @@ fn set_that_its_maker_adds_to_late(cx: &mut Cx) {
     sys::write(w, b"x").expect("pipe");
     say!("the child is told: {}", sys::wait(child) == "exit 1");
     say!("and its maker {}", ep_show(ep, 3000));
+}
+
+/// A child keeps the socket that this process closes.
+fn bytes_for_who_keeps_it(cx: &mut Cx) {
+    let (p, ep) = (cx.warm(), sys::epoll());
+    say!("add {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    let child = sys::fork(|| {
+        std::thread::sleep(Duration::from_secs(5));
+        0
+    });
+    say!("close {}", show(sys::close(p.fd)));
+    cx.peer("send 0 bytes");
+    say!("told {}", ep_show(ep, 200));
+    say!("kill {}", show(sys::kill(child, libc::SIGKILL)));
+    let _ = sys::wait(child);
 }
 
 fn edge_around_a_level(cx: &mut Cx) {

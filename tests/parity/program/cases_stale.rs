@@ -16,6 +16,10 @@ pub(crate) const CASES: &[Case] = &[
     any("stale.number_is_anothers_in_the_set", number_is_anothers_in_the_set),
     any("stale.number_is_closed", number_is_closed),
     any("stale.goes_home", goes_home),
+    any("stale.kept_by_a_child", |cx| kept_by_a_child(cx, EPOLLIN | EPOLLRDHUP)),
+    any("stale.kept_by_a_child_edge", |cx| kept_by_a_child(cx, EPOLLIN | EPOLLRDHUP | EPOLLET)),
+    any("stale.child_waits_on", |cx| child_waits_on(cx, EPOLLIN)),
+    any("stale.child_waits_on_edge", |cx| child_waits_on(cx, EPOLLIN | EPOLLET)),
 ];
 
 /// A connection that is in a set by a number that is closed; a duplicate keeps it open.
@@ -94,4 +98,45 @@ fn goes_home(cx: &mut Cx) {
         cx.peer(&format!("send 0 {text}"));
         say!("told {}", ep_show(ep, 1000));
     }
+}
+
+/// A child that has whatever this process has, until it is killed.
+fn keeper() -> i32 {
+    sys::fork(|| {
+        std::thread::sleep(std::time::Duration::from_secs(5));
+        0
+    })
+}
+
+fn kept_by_a_child(cx: &mut Cx, events: i32) {
+    let (p, ep) = (cx.warm(), sys::epoll());
+    say!("add {}", show(ep_add(ep, p.fd, events, 1)));
+    say!("idle {}", ep_show(ep, 0));
+    let child = keeper();
+    say!("close {}", show(sys::close(p.fd)));
+    say!("nothing yet {}", ep_show(ep, 20));
+    let q = cx.warm();
+    say!("it has the number {}", q.fd == p.fd);
+    cx.peer("shut 0 1");
+    say!("told of the end {}", ep_show(ep, 1000));
+    is_whole(cx, q);
+    say!("kill {}", show(sys::kill(child, libc::SIGKILL)));
+    let _ = sys::wait(child);
+    say!("then nothing {}", ep_show(ep, 20));
+}
+
+/// The parent closes its copy of the socket; a child waits on a set that both have.
+fn child_waits_on(cx: &mut Cx, events: i32) {
+    let (p, ep) = (cx.warm(), sys::epoll());
+    say!("add {}", show(ep_add(ep, p.fd, events, 1)));
+    let child = sys::fork(|| {
+        let told = ep_show(ep, 3000);
+        let read = show(sys::recv(p.fd, &mut [0; 9], MSG_DONTWAIT));
+        say!("child: {told}, read {read}, then {}", ep_show(ep, 20));
+        0
+    });
+    settle();
+    say!("close {}", show(sys::close(p.fd)));
+    cx.peer("send 0 bytes");
+    say!("child ended {}", sys::wait(child));
 }

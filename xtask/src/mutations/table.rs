@@ -768,6 +768,16 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("stale.goes_home"),
     },
+    Mend {
+        name: "who-closes-leaves-the-doorbell-to-a-child",
+        without: "a child that waits on a set with edges hears nothing more once its parent has closed its copy",
+        edits: &[edit(
+            "crates/socket/src/records.rs",
+            "detach_bell(conn, gone, !may_be_shared && !gone.is_outright());",
+            "detach_bell(conn, gone, !gone.is_outright());",
+        )],
+        test: Test::Parity("stale.child_waits_on_edge"),
+    },
 ];
 
 #[cfg(test)]
