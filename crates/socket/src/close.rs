@@ -17,6 +17,8 @@ use shm::ClosedBy;
 use sync::Ordering;
 use sync::Ordering as Shared;
 
+const SHUT_WR: i32 = 1;
+
 /// SHUT_RD is 0, SHUT_WR 1, SHUT_RDWR 2. Flags first, then libc's shutdown by the caller.
 pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     let Some(conn) = crate::decide::in_use(fd) else { return AfterClose::Nothing };
@@ -32,6 +34,10 @@ pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     sync::fence(Ordering::SeqCst);
     if doorbell::is_waited_for(&conn, &end) {
         doorbell::kick(&conn, &end);
+    }
+    // (Of an end that TCP knows the kernel's record of the socket tells.)
+    if how == SHUT_WR && !conn.has(flag::TCP_ENDED) {
+        records::raise_edges(&conn, &end, !0);
     }
     end.wake_napping();
     end.wake_napping_peer();

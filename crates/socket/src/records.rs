@@ -213,6 +213,22 @@ pub(crate) fn announce(conn: &Conn, end: &End, registration: &Registration) {
     }
 }
 
+/// What the program did itself wakes whoever waits for any of `events`, as the kernel does it: a set with
+/// edges tells the level anew, whatever it has told.
+pub(crate) fn raise_edges(conn: &Conn, end: &End, events: u32) {
+    if conn.interest.epoll_edge.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let Some(_turn) = conn.interest.turn.take() else { return };
+    for (_, registration) in of_conn(conn) {
+        let seen = registration.interest.seen();
+        if seen.events() & bits::ET != 0 && seen.events() & events != 0 && !seen.is_fired() {
+            registration.give_edge_back();
+            tell(conn, end, registration);
+        }
+    }
+}
+
 /// Adds (`by` 1) or removes (-1) a registration's wishes at its connection.
 pub(crate) fn count(conn: &Conn, events: u32, by: i32) {
     let [data, space, edge] = events::wishes(events).map(|wish| wish * by);

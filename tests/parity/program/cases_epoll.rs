@@ -46,6 +46,13 @@ pub(crate) const CASES: &[Case] = &[
     case("epoll.one_at_a_time", one_at_a_time),
     case("epoll.timeouts", timeouts),
     case("epoll.low_water", low_water),
+    case("epoll.low_water_is_an_edge", |cx| low_water_is_an_edge(cx, false)),
+    case("epoll.low_water_wakes", |cx| low_water_is_an_edge(cx, true)),
+    case("epoll.own_shutdown_is_an_edge", |cx| own_shutdown_is_an_edge(cx, EPOLLIN | EPOLLET)),
+    case("epoll.own_shutdown_is_an_edge_of_room", |cx| own_shutdown_is_an_edge(cx, EPOLLOUT | EPOLLET)),
+    case("epoll.own_shutdown_wakes", own_shutdown_wakes),
+    case("epoll.own_shutdown_of_nothing", own_shutdown_of_nothing),
+    case("epoll.edge_of_what_was_read", edge_of_what_was_read),
     case("epoll.shared_over_fork", shared_over_fork),
     case("epoll.edge_ping_pong", edge_ping_pong),
     case("epoll.wakes_waiting_thread", wakes_waiting_thread),
@@ -596,6 +603,85 @@ fn low_water(cx: &mut Cx) {
     say!("two of four {}", ep_show(ep, 30));
     cx.peer("send 0 cd");
     say!("four of four {}", ep_show(ep, 3000));
+}
+
+/// What `act` makes the set tell, asked before it or behind it.
+fn told_by(ep: Fd, is_asleep: bool, act: impl FnOnce()) -> String {
+    if !is_asleep {
+        act();
+        return ep_show(ep, 100);
+    }
+    let sleeper = std::thread::spawn(move || ep_show(ep, 300));
+    settle();
+    act();
+    sleeper.join().expect("sleeper")
+}
+
+fn low_water_is_an_edge(cx: &mut Cx, is_asleep: bool) {
+    let p = cx.warm();
+    let set_to = |bytes| drop(sys::setopt(p.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes).expect("lowat"));
+    set_to(100);
+    let ep = set_of(p, EPOLLIN | EPOLLET);
+    say!("add -> {}", show(ep_add(ep, p.fd, 0, 2)));
+    cx.peer("send 0 0123456789");
+    until_queued(p.fd, 10);
+    settle();
+    say!("ten of a hundred {}", ep_show(ep, 20));
+    for bytes in [11, 10, 5, 5] {
+        say!("ten of {bytes} {}", told_by(ep, is_asleep && bytes < 11, || set_to(bytes)));
+        say!("once {}", ep_show(ep, 20));
+    }
+    read_some(p.fd, 99);
+    set_to(1);
+    say!("none of one {}", ep_show(ep, 20));
+}
+
+fn own_shutdown_is_an_edge(cx: &mut Cx, events: i32) {
+    let p = cx.warm();
+    let ep = set_of(p, events);
+    say!("at first {}", ep_show(ep, 20));
+    cx.peer("send 0 ab");
+    until_queued(p.fd, 2);
+    say!("bytes {}", ep_show(ep, 300));
+    for time in ["shut", "and again"] {
+        say!("{time} {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
+        // (TCP wakes once more when its FIN is acknowledged, after 40 ms.)
+        std::thread::sleep(std::time::Duration::from_millis(120));
+        say!("told {}", ep_show(ep, 100));
+        say!("once {}", ep_show(ep, 20));
+    }
+}
+
+fn own_shutdown_wakes(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.peer("send 0 ab");
+    until_queued(p.fd, 2);
+    let ep = set_of(p, EPOLLIN | EPOLLET);
+    say!("bytes {}", ep_show(ep, 300));
+    say!("shut {}", told_by(ep, true, || drop(sys::shutdown(p.fd, libc::SHUT_WR))));
+}
+
+fn own_shutdown_of_nothing(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = set_of(p, EPOLLIN | EPOLLET);
+    say!("shut {}", told_by(ep, true, || drop(sys::shutdown(p.fd, libc::SHUT_WR))));
+    cx.peer("send 0 ab");
+    say!("bytes {}", ep_show(ep, 300));
+    say!("once {}", ep_show(ep, 20));
+}
+
+/// Bytes that are read before the set is asked were an edge all the same: what else stands is told.
+fn edge_of_what_was_read(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = set_of(p, EPOLLIN | EPOLLOUT | EPOLLET);
+    say!("at first {}", ep_show(ep, 300));
+    for text in ["ab", "cd"] {
+        cx.peer(&format!("send 0 {text}"));
+        until_queued(p.fd, 2);
+        read_some(p.fd, 9);
+        say!("room {}", ep_show(ep, 100));
+        say!("once {}", ep_show(ep, 20));
+    }
 }
 
 fn shared_over_fork(cx: &mut Cx) {

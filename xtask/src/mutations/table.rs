@@ -769,6 +769,26 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("stale.goes_home"),
     },
     Mend {
+        name: "own-shutdown-is-an-edge",
+        without: "an edge-triggered set is not told anew after the program's own shutdown(SHUT_WR)",
+        edits: &[edit(
+            "crates/socket/src/close.rs",
+            "if how == SHUT_WR && !conn.has(flag::TCP_ENDED) {",
+            "if how == SHUT_WR && false {",
+        )],
+        test: Test::Parity("epoll.own_shutdown_is_an_edge"),
+    },
+    Mend {
+        name: "low-water-is-an-edge",
+        without: "an edge-triggered set is not told of unread bytes that a lower SO_RCVLOWAT makes enough",
+        edits: &[edit(
+            "crates/socket/src/stream/asked.rs",
+            "if conn.is(Phase::Smc) && ready::has_data(&conn, &end) {",
+            "if false && ready::has_data(&conn, &end) {",
+        )],
+        test: Test::Parity("epoll.low_water_is_an_edge"),
+    },
+    Mend {
         name: "who-closes-leaves-the-doorbell-to-a-child",
         without: "a child that waits on a set with edges hears nothing more once its parent has closed its copy",
         edits: &[edit(

@@ -6,7 +6,8 @@ use crate::detour;
 use crate::end::End;
 use crate::held::hold;
 use crate::phase::Phase;
-use crate::{flag, push, ready};
+use crate::{flag, push, ready, records};
+use os::epoll::bits;
 use os::net;
 use shm::layout::PEEKS_FROM_OFFSET;
 use sync::Ordering;
@@ -125,6 +126,9 @@ pub fn note_rcvlowat(fd: i32) {
             let set = conn.stream.rcvlowat.load(Ordering::Relaxed) & !PEEKS_FROM_OFFSET;
             let other = end.mine().low_water.load(Shared::Relaxed) & PEEKS_FROM_OFFSET;
             end.mine().low_water.store(set | other, Shared::Release);
+            if conn.is(Phase::Smc) && ready::has_data(&conn, &end) {
+                records::raise_edges(&conn, &end, bits::IN | bits::RDNORM);
+            }
         }
     }
 }
