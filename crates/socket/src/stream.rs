@@ -376,8 +376,10 @@ impl Receive<'_> {
         if self.conn.has(flag::TCP_ENDED) {
             return true;
         }
-        // A peer that closes says so first; one that is killed is noticed a moment later.
-        let has_peer_spoken = self.end.theirs().closed.load(Ordering::Relaxed) != 0;
+        // A peer that closes says so first; one that is killed is noticed a moment later. A server that has
+        // not looked at the connection yet says nothing when it closes.
+        let has_peer_spoken =
+            self.end.theirs().closed.load(Ordering::Relaxed) != 0 || self.conn.is(Phase::Intent);
         let is_quiet = !has_peer_spoken && !self.conn.has(flag::SIGNAL_DRIVEN) && self.conn.was_tcp_quiet();
         if may_wait || is_quiet {
             return false;

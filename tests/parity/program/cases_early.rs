@@ -24,6 +24,7 @@ pub(crate) const CASES: &[Case] = &[
     case("early.shown_and_counted", shown_and_counted),
     case("early.half_close", half_close),
     case("early.one_thread_has_both_ends", one_thread_has_both_ends),
+    case("early.closed_without_a_look", closed_without_a_look),
     case("early.an_end_within_a_large_write", an_end_within_a_large_write),
     case("early.no_byte_is_queued_twice", no_byte_is_queued_twice),
     case("early.low_water_and_a_small_buffer", low_water_and_a_small_buffer),
@@ -178,6 +179,21 @@ fn half_close(cx: &mut Cx) {
     cx.peer(&format!("send {} answer", p.id));
     cx.peer(&format!("close {}", p.id));
     say!("read {}", read_all(p.fd, 9));
+}
+
+/// A client that has looked in vain is told of the end as soon as the server's close() has returned.
+fn closed_without_a_look(_cx: &mut Cx) {
+    let (listener, port) = sys::listener();
+    let recv = |fd| show(sys::recv(fd, &mut [0; 9], libc::MSG_DONTWAIT));
+    for _ in 0..20 {
+        let client = sys::tcp(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK);
+        say!("connect {}", show(sys::connect(client, port)));
+        let server = sys::accept(listener).expect("accept") as Fd;
+        say!("nothing {}", recv(client));
+        say!("close {}", show(sys::close(server)));
+        say!("the end {}", recv(client));
+        say!("close {}", show(sys::close(client)));
+    }
 }
 
 /// Nobody reads while it writes.

@@ -769,6 +769,12 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("stale.goes_home"),
     },
     Mend {
+        name: "who-has-not-looked-closes-without-a-word",
+        without: "a client is told EAGAIN for a while after its server has closed without a look",
+        edits: &[edit("crates/socket/src/stream.rs", "!= 0 || self.conn.is(Phase::Intent);", "!= 0;")],
+        test: Test::Parity("early.closed_without_a_look"),
+    },
+    Mend {
         name: "own-shutdown-is-an-edge",
         without: "an edge-triggered set is not told anew after the program's own shutdown(SHUT_WR)",
         edits: &[edit(
