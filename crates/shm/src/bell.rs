@@ -87,7 +87,7 @@ impl Bell {
     }
 
     /// Whether someone may have rung since the doorbell was last drained.
-    fn may_have_rung(&self, words: Words<'_>) -> bool {
+    pub fn may_have_rung(&self, words: Words<'_>) -> bool {
         self.has(KICKED)
             || (self.has(ASKED_DATA) && !words.data.is_armed())
             || (self.has(ASKED_SPACE) && !words.space.is_armed())

@@ -111,7 +111,7 @@ pub(crate) fn leave(conn: &Conn, end: &End) {
 /// Whether a registration for `events` needs nothing to be rung: the words are armed, and nothing rung is
 /// pending. Of an edge, `awaits_space` says whether space is among what it waits for.
 pub(crate) fn is_armed_for(conn: &Conn, end: &End, events: u32, awaits_space: bool) -> bool {
-    let wants_data = events & (bits::ET | bits::IN | bits::RDNORM | bits::RDHUP) != 0;
+    let wants_data = events & (bits::ET | bits::IN | bits::RDNORM) != 0;
     let wants_space =
         awaits_space || events & bits::ET == 0 && events & (bits::OUT | bits::WRNORM | bits::WRBAND) != 0;
     conn.interest.bell.is_quiet()

@@ -270,7 +270,8 @@ impl Round<'_> {
             let PollFd { fd, events, .. } = self.fds[at];
             let told = self.private[at].revents;
             let revents = if self.private[2 * count + at].fd < 0 {
-                told
+                let is_vain = told & bits::IN != 0 && !epoll::has_something(fd);
+                if is_vain { told & !(bits::IN | bits::RDNORM) } else { told }
             } else {
                 match resolve(fd) {
                     // It may be TCP that the server speaks, and that woke us.

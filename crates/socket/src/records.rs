@@ -5,7 +5,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::hold_index;
-use crate::interest::events::{self, FLAGS, READ_SIDE, WRITE_SIDE};
+use crate::interest::events::{self, FLAGS, INPUT, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
@@ -36,7 +36,7 @@ pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
         _ if events & READ_SIDE == 0 && conn.has(flag::TCP_ENDED) => 0,
         // EPOLLEXCLUSIVE does not go with EPOLLRDHUP; TCP says EPOLLIN at its end as well.
         _ if events & bits::EXCLUSIVE != 0 => bits::IN,
-        _ if events & READ_SIDE == 0 => bits::RDHUP,
+        _ if events & INPUT == 0 => bits::RDHUP,
         // EPOLLIN besides: after a move back to TCP (urgent data) the bytes are there.
         _ => bits::RDHUP | bits::IN,
     };

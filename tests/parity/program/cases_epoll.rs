@@ -619,7 +619,7 @@ fn told_by(ep: Fd, is_asleep: bool, act: impl FnOnce()) -> String {
 
 fn low_water_is_an_edge(cx: &mut Cx, is_asleep: bool) {
     let p = cx.warm();
-    let set_to = |bytes| drop(sys::setopt(p.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes).expect("lowat"));
+    let set_to = |bytes| _ = sys::setopt(p.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes).expect("lowat");
     set_to(100);
     let ep = set_of(p, EPOLLIN | EPOLLET);
     say!("add -> {}", show(ep_add(ep, p.fd, 0, 2)));
@@ -658,13 +658,13 @@ fn own_shutdown_wakes(cx: &mut Cx) {
     until_queued(p.fd, 2);
     let ep = set_of(p, EPOLLIN | EPOLLET);
     say!("bytes {}", ep_show(ep, 300));
-    say!("shut {}", told_by(ep, true, || drop(sys::shutdown(p.fd, libc::SHUT_WR))));
+    say!("shut {}", told_by(ep, true, || _ = sys::shutdown(p.fd, libc::SHUT_WR)));
 }
 
 fn own_shutdown_of_nothing(cx: &mut Cx) {
     let p = cx.warm();
     let ep = set_of(p, EPOLLIN | EPOLLET);
-    say!("shut {}", told_by(ep, true, || drop(sys::shutdown(p.fd, libc::SHUT_WR))));
+    say!("shut {}", told_by(ep, true, || _ = sys::shutdown(p.fd, libc::SHUT_WR)));
     cx.peer("send 0 ab");
     say!("bytes {}", ep_show(ep, 300));
     say!("once {}", ep_show(ep, 20));

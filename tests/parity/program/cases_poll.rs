@@ -1,7 +1,7 @@
 //! Points 41-43, 51, 54-55: poll and select in every state of a connection.
 
 use crate::context::{Case, Cx, fill, say, settle, until, until_ready};
-use isthmus_tests::sys::{self, Fd, Select, bits, poll1, show, so_error};
+use isthmus_tests::sys::{self, Fd, Select, bits, ep_add, ep_show, poll1, show, so_error};
 use libc::{POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM};
 
 const ALL: i16 = POLLIN | POLLOUT | POLLPRI | POLLRDHUP | POLLRDNORM | POLLWRNORM;
@@ -38,6 +38,11 @@ pub(crate) const CASES: &[Case] = &[
     case("poll.thread_per_direction", thread_per_direction),
     case("poll.wakes_on_close", wakes_on_close),
     any("poll.connecting", connecting),
+    case("poll.set_that_asks_for_the_end", |cx| set_without_news(cx, libc::EPOLLRDHUP)),
+    case("poll.set_that_asks_for_the_end_once", |cx| set_without_news(cx, libc::EPOLLRDHUP | libc::EPOLLET)),
+    case("poll.set_that_asks_for_nothing", |cx| set_without_news(cx, 0)),
+    case("poll.set_that_is_asked_after_its_owner_looked", set_of_what_was_read),
+    any("poll.set_before_the_first_look", set_before_the_first_look),
     case("poll.what_a_call_leaves_that_fails", what_a_failed_call_leaves),
 ];
 
@@ -397,6 +402,50 @@ fn connecting(cx: &mut Cx) {
 }
 
 /// Neither the array nor the sets are the program's to be changed by a call that did nothing.
+/// What poll says of a set, asked by another thread for so long, while `act` is done.
+fn polled(set: Fd, ms: i32, act: impl FnOnce()) -> String {
+    let poller = std::thread::spawn(move || poll1(set, POLLIN, ms));
+    settle();
+    act();
+    poller.join().expect("poller")
+}
+
+/// What happens is not what the set asks for.
+fn set_without_news(cx: &mut Cx, events: i32) {
+    let (p, set) = (cx.warm(), sys::epoll());
+    say!("add {}", show(ep_add(set, p.fd, events, 1)));
+    say!("idle {}", poll1(set, POLLIN, 0));
+    say!("bytes {}", polled(set, 150, || drop(cx.peer("send 0 bytes"))));
+    say!("still {} {}", poll1(set, POLLIN, 20), ep_show(set, 20));
+    say!("select {}", sys::select(Select::Plain, &[set], &[], &[], 20));
+    say!("shut {}", polled(set, 150, || _ = sys::shutdown(p.fd, libc::SHUT_WR)));
+    say!("still {} {}", poll1(set, POLLIN, 20), ep_show(set, 20));
+    say!("the end {}", polled(set, if events == 0 { 150 } else { 3000 }, || drop(cx.peer("shut 0 1"))));
+    settle();
+    say!("then {} {}", poll1(set, POLLIN, 20), ep_show(set, 20));
+}
+
+fn set_of_what_was_read(cx: &mut Cx) {
+    let (p, set) = (cx.warm(), sys::epoll());
+    say!("add {}", show(ep_add(set, p.fd, libc::EPOLLIN, 1)));
+    for _ in 0..3 {
+        say!("bytes {}", polled(set, 3000, || drop(cx.peer("send 0 bytes"))));
+        say!("again {}", poll1(set, POLLIN, 20));
+        say!("read {}", show(sys::recv(p.fd, &mut [0; 9], 0)));
+        say!("nothing {}", poll1(set, POLLIN, 20));
+        say!("told {}", ep_show(set, 0));
+    }
+    say!("shut {}", polled(set, 150, || _ = sys::shutdown(p.fd, libc::SHUT_WR)));
+    say!("bytes {}", polled(set, 3000, || drop(cx.peer("send 0 bytes"))));
+}
+
+fn set_before_the_first_look(cx: &mut Cx) {
+    let (p, set) = (cx.pair(), sys::epoll());
+    say!("add {}", show(ep_add(set, p.fd, libc::EPOLLIN, 1)));
+    say!("the peer looks {}", polled(set, 150, || drop(cx.peer("poll 0 1 0"))));
+    say!("bytes {}", polled(set, 3000, || drop(cx.peer("send 0 bytes"))));
+}
+
 fn what_a_failed_call_leaves(cx: &mut Cx) {
     let fd = cx.warm().fd;
     let interrupt = || {

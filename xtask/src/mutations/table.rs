@@ -775,6 +775,16 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("early.closed_without_a_look"),
     },
     Mend {
+        name: "poll-says-of-a-set-what-it-has-to-tell",
+        without: "poll calls a set readable whose bytes have been read",
+        edits: &[edit(
+            "crates/socket/src/poll.rs",
+            "let is_vain = told & bits::IN != 0 && !epoll::has_something(fd);",
+            "let is_vain = told & bits::IN != 0 && !epoll::has_something(fd) && false;",
+        )],
+        test: Test::Parity("poll.set_that_is_asked_after_its_owner_looked"),
+    },
+    Mend {
         name: "own-shutdown-is-an-edge",
         without: "an edge-triggered set is not told anew after the program's own shutdown(SHUT_WR)",
         edits: &[edit(

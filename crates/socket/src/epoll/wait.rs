@@ -269,7 +269,7 @@ fn look_home(registration: &Registration) {
     }
 }
 
-fn kick(registration: &Registration) {
+pub(super) fn kick(registration: &Registration) {
     if let Some(held) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
         && let Some(end) = End::of(&held)
     {
@@ -310,7 +310,7 @@ fn leave(set: &Set, answer: &Answer<'_>) -> Outcome {
 }
 
 /// Asks to be rung for what the registration waits for; whether it is there already.
-fn arm(registration: &Registration) -> bool {
+pub(super) fn arm(registration: &Registration) -> bool {
     with_end(registration, |conn, end| {
         if registration.is_fired() || !registration.is_live() {
             return false;
@@ -462,19 +462,6 @@ fn tick(set: &Set) {
         }
     }
     look_after_watched();
-}
-
-/// Before somebody sleeps on the set by other means (poll, select, a set around it): its members are armed,
-/// and what is there already makes it readable.
-pub fn prepare_to_be_polled(epfd: i32) {
-    let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
-    set.note_watched();
-    set.arm_all(|registration| {
-        if arm(registration) {
-            kick(registration);
-        }
-        false
-    });
 }
 
 impl<'a> Answer<'a> {
@@ -712,7 +699,7 @@ fn fall_silent(conn: &Conn, end: Option<&End>, told: Told, asleep: u32) -> bool 
 /// Drains a doorbell that has nothing to tell. Waits of this set ask again before they sleep, which a busy
 /// program seldom does: until then nobody is to ring. Others that rely on the doorbell are looked for after
 /// the drain. Whether it is silent.
-fn hush(conn: &Conn, end: &End, registration: &Registration, asleep: u32) -> bool {
+pub(super) fn hush(conn: &Conn, end: &End, registration: &Registration, asleep: u32) -> bool {
     doorbell::note_rung(conn);
     conn.interest.bell.silence(end.words(), end);
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));

@@ -5,14 +5,17 @@ use os::epoll::bits;
 use shm::interest::Seen;
 
 pub(crate) const FLAGS: u32 = bits::ET | bits::ONESHOT | bits::EXCLUSIVE | bits::WAKEUP;
-pub(crate) const READ_SIDE: u32 = bits::IN | bits::RDNORM | bits::RDHUP;
+/// What bytes are reported by.
+pub(crate) const INPUT: u32 = bits::IN | bits::RDNORM;
+pub(crate) const READ_SIDE: u32 = INPUT | bits::RDHUP;
 pub(crate) const WRITE_SIDE: u32 = bits::OUT | bits::WRNORM | bits::WRBAND;
 
-/// What `events` count for at the connection: data, space, edges.
+/// What `events` count for at the connection: data, space, edges. (Of an end TCP tells, whoever asks for that
+/// alone: he is not to be rung for bytes.)
 #[inline]
 pub(crate) fn wishes(events: u32) -> [i32; 3] {
     let is_edge = events & bits::ET != 0;
-    [!is_edge && events & READ_SIDE != 0, !is_edge && events & WRITE_SIDE != 0, is_edge].map(i32::from)
+    [!is_edge && events & INPUT != 0, !is_edge && events & WRITE_SIDE != 0, is_edge].map(i32::from)
 }
 
 /// How what a registration counts for changes, from what stood (nothing, if ONESHOT had taken it off) to what
@@ -31,7 +34,8 @@ mod tests {
     #[test]
     fn a_level_counts_by_direction_and_an_edge_for_both() {
         assert_eq!(wishes(bits::IN), [1, 0, 0]);
-        assert_eq!(wishes(bits::RDHUP | bits::WRNORM), [1, 1, 0]);
+        assert_eq!(wishes(bits::RDNORM | bits::WRNORM), [1, 1, 0]);
+        assert_eq!(wishes(bits::RDHUP), [0, 0, 0]);
         assert_eq!(wishes(bits::ET | bits::IN | bits::OUT), [0, 0, 1]);
         assert_eq!(wishes(bits::ET), [0, 0, 1]);
         assert_eq!(wishes(bits::PRI | bits::ERR | bits::ONESHOT), [0, 0, 0]);

@@ -1,7 +1,7 @@
 //! One socket in one set. Owns: the cookie that stands for a registration in the kernel's records, and what
 //! of an edge has been reported.
 
-use super::events::{READ_SIDE, WRITE_SIDE};
+use super::events::{INPUT, READ_SIDE, WRITE_SIDE};
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{Held, hold_index};
@@ -15,8 +15,6 @@ use shm::slab::{Index, LEAF, Slab};
 use sync::Ordering as Shared;
 use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// What bytes are an edge for.
-const INPUT: u32 = bits::IN | bits::RDNORM;
 const REGISTRATIONS: usize = 1 << 18;
 /// Marks the cookies; no user-space pointer has these upper bits.
 const MAGIC: u64 = 0x15C0 << 48;
@@ -167,6 +165,11 @@ impl Registration {
         self.interest.seen().events()
     }
 
+    /// Its connection, if it has one still.
+    pub(crate) fn hold(&self) -> Option<Held> {
+        if self.is_live() { hold_index(Index(self.conn.load(Ordering::Relaxed))) } else { None }
+    }
+
     /// Its connection, as it is just now: neither is held.
     pub(crate) fn peek_conn(&self) -> Option<&'static Conn> {
         crate::held::peek_index(Index(self.conn.load(Ordering::Relaxed)))
@@ -261,7 +264,7 @@ impl Registration {
         let has_data = || ready::has_data(conn, end) && !end.incoming.is_at_end();
         let has_ended = || conn.has(flag::TCP_ENDED | flag::RESET);
         (events & READ_SIDE != 0 && has_ended())
-            || (events & (bits::IN | bits::RDNORM) != 0 && has_data())
+            || (events & INPUT != 0 && has_data())
             || (events & (bits::OUT | bits::WRNORM) != 0 && ready::may_write(conn, end))
             || is_to_be_told()
     }

@@ -5,9 +5,9 @@ use crate::decide::in_use;
 use crate::detour;
 use crate::end::End;
 use crate::held::hold;
+use crate::interest::events::INPUT;
 use crate::phase::Phase;
 use crate::{flag, push, ready, records};
-use os::epoll::bits;
 use os::net;
 use shm::layout::PEEKS_FROM_OFFSET;
 use sync::Ordering;
@@ -127,7 +127,7 @@ pub fn note_rcvlowat(fd: i32) {
             let other = end.mine().low_water.load(Shared::Relaxed) & PEEKS_FROM_OFFSET;
             end.mine().low_water.store(set | other, Shared::Release);
             if conn.is(Phase::Smc) && ready::has_data(&conn, &end) {
-                records::raise_edges(&conn, &end, bits::IN | bits::RDNORM);
+                records::raise_edges(&conn, &end, INPUT);
             }
         }
     }

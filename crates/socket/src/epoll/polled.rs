@@ -1,0 +1,75 @@
+//! Sets that somebody waits for by other means than a wait of ours: poll, select, a set around it. Owns: that
+//! such a set is readable for what it has to tell, and for nothing else where poll asks.
+
+use super::wait::{arm, hush, kick};
+use crate::end::End;
+use crate::interest::registration::Registration;
+use crate::interest::set::Set;
+use crate::phase::Phase;
+use crate::ready::levels;
+use crate::{answer, doorbell, settle};
+use os::epoll::bits;
+use sync::Ordering as Shared;
+
+/// Before somebody sleeps on the set by other means: its members are armed, and what is there already makes
+/// it readable.
+pub fn prepare_to_be_polled(epfd: i32) {
+    let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
+    set.note_watched();
+    set.arm_all(|registration| {
+        if arm(registration) {
+            kick(registration);
+        }
+        false
+    });
+}
+
+/// Whether a descriptor that the kernel calls readable has something to tell. A set of ours may not: a
+/// doorbell is rung for whatever others wait for, and a record may say more than the program asks for. Those
+/// are made silent, and the kernel is asked again.
+pub(crate) fn has_something(epfd: i32) -> bool {
+    let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return true };
+    if set.members().any(|(_, registration)| has_news(registration)) {
+        return true;
+    }
+    // (Each may take a member out.)
+    set.members().for_each(|(_, registration)| silence(registration));
+    os::poll::is_readable(epfd)
+}
+
+/// Whether the rings, or a doorbell that speaks for other processes too, have something to tell. (What TCP
+/// has, the kernel will say.)
+fn has_news(registration: &Registration) -> bool {
+    let Some(conn) = registration.hold() else { return false };
+    if conn.is(Phase::Intent) {
+        answer::refresh(&conn, registration.number());
+    }
+    let Some(end) = End::of(&conn) else { return false };
+    if registration.is_outright() || end.mine().set_sharers.load(Shared::Relaxed) > 0 {
+        return true;
+    }
+    let events = registration.events();
+    let is_there = || levels(&conn, &end, registration.number()) & (events | bits::ERR | bits::HUP) != 0;
+    if !registration.is_pending(&conn, &end) {
+        return false;
+    }
+    if events & bits::ET == 0 || is_there() {
+        return true;
+    }
+    // An edge of nothing is over once it was looked at, as in the kernel.
+    registration.take_edge(&conn, &end);
+    let has_come = is_there();
+    if has_come {
+        registration.give_edge_back();
+        doorbell::kick(&conn, &end);
+    }
+    has_come
+}
+
+fn silence(registration: &'static Registration) {
+    let Some(conn) = registration.hold() else { return };
+    settle::settle(&conn, registration);
+    if let Some(end) = End::of(&conn).filter(|end| conn.interest.bell.may_have_rung(end.words())) {
+        hush(&conn, &end, registration, 0);
+    }
+}
