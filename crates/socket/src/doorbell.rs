@@ -119,6 +119,11 @@ pub(crate) fn is_armed_for(conn: &Conn, end: &End, events: u32, awaits_space: bo
         && (!wants_space || end.outgoing.words().space_wait.0.is_armed())
 }
 
+/// Whether somebody may have rung the doorbell since it was last drained.
+pub(crate) fn may_have_rung(conn: &Conn, end: &End) -> bool {
+    conn.interest.bell.may_have_rung(end.words())
+}
+
 /// Rings our own doorbell: other sleepers of this process look again.
 pub(crate) fn kick(conn: &Conn, end: &End) {
     conn.interest.bell.kick(end);

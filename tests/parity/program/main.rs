@@ -24,6 +24,7 @@ mod cases_family;
 mod cases_fds;
 mod cases_filter;
 mod cases_fork;
+mod cases_full;
 mod cases_handler;
 mod cases_interest;
 mod cases_kept;
@@ -86,6 +87,7 @@ fn all() -> Vec<Case> {
         cases_poll::CASES,
         cases_epoll::CASES,
         cases_sets::CASES,
+        cases_full::CASES,
         cases_stall::CASES,
         cases_turns::CASES,
         cases_move::CASES,

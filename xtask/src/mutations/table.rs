@@ -596,6 +596,36 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Unit("sim", "what_was_said_before_a_connect_is_not_believed_after_it"),
     },
     Mend {
+        name: "laps-of-full-answers",
+        without: "an answer of epoll_wait that came out full does not go on behind it: the kernel's members starve",
+        edits: &[edit(
+            "crates/socket/src/epoll/wait.rs",
+            "if set.laps.are_on() && turns::deal(",
+            "if set.laps.are_on() && false && turns::deal(",
+        )],
+        test: Test::Parity("full.connections_and_pipes"),
+    },
+    Mend {
+        name: "marker-of-the-kernels-lap",
+        without: "the kernel's lap ends nowhere, and what the rings have to tell waits for it",
+        edits: &[edit(
+            "crates/socket/src/epoll/turns.rs",
+            "notes.has_passed_marker |= is_marker;",
+            "notes.has_passed_marker |= is_marker && false;",
+        )],
+        test: Test::Parity("full.connections_and_pipes"),
+    },
+    Mend {
+        name: "full-answers-without-gaps",
+        without: "what the kernel named for nothing leaves a gap in an answer",
+        edits: &[edit(
+            "crates/socket/src/epoll/turns.rs",
+            "FILLS_MOST.min(answer.kept + 1)",
+            "1.min(answer.kept + 1)",
+        )],
+        test: Test::Parity("full.connections_and_pipes"),
+    },
+    Mend {
         name: "sharers-looked-after-in-epoll",
         without: "a sleeper is forgotten where a sharer was killed between a drained doorbell and the next question",
         edits: &[edit(

@@ -15,6 +15,7 @@ mod ends;
 mod lazy;
 mod polled;
 mod rounds;
+mod turns;
 mod wait;
 
 pub use ctl::{ctl, is_fresh, note_added, note_asked, note_created, note_early, release_fresh};

@@ -6,6 +6,7 @@ use crate::end::End;
 use crate::epoll::ctl::meant;
 use crate::epoll::ends::{hear_of_end, hear_tcp};
 use crate::epoll::rounds::{look_after_held, look_after_shared, look_after_watched};
+use crate::epoll::turns;
 use crate::held::{hold_index, hold_seen};
 use crate::here::Part as _;
 use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
@@ -89,24 +90,28 @@ pub trait Kernel {
 }
 
 /// The program's array, and how much of it is filled.
-struct Answer<'a> {
+pub(super) struct Answer<'a> {
     events: &'a mut [Event],
-    kept: usize,
+    pub(super) kept: usize,
     batch: u64,
-    notes: Notes,
+    pub(super) notes: Notes,
+    /// The kernel is asked for so much of its own lap (`turns`).
+    pub(super) dealt: Option<usize>,
     /// As how many sleepers of the set its thread counts now.
     asleep: u32,
 }
 
 /// What came up while an answer was made.
 #[derive(Default)]
-struct Notes {
+pub(super) struct Notes {
     /// What turned out to have nothing to tell and is silent now: the next look finds less.
     hushed: u32,
     /// A doorbell was among what the kernel told since this was last cleared.
     has_rung: bool,
     /// A member went back to TCP and was told of: the kernel may tell of it in the same answer.
-    has_gone: bool,
+    pub(super) has_gone: bool,
+    /// The doorbell that ends the kernel's lap was among what the kernel told since this was last cleared.
+    pub(super) has_passed_marker: bool,
 }
 
 /// Whether waits on `epfd` are for [`wait`].
@@ -145,16 +150,17 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     if is_owed {
         let _ = answer.ask(index, set, |events| kernel.glance(events));
     }
+    if set.laps.are_on() && turns::deal(index, set, &mut answer, kernel) {
+        return leave(set, &answer, false);
+    }
     if collect(set, &mut answer) || (timeout_ns != Some(0) && !kernel.has_mask() && spin(set, &mut answer)) {
+        let from = answer.kept;
         // (Once for an answer: it would tell of its own descriptors again.)
         if !is_owed && is_kernel_due(set) {
             tick(set);
-            // An answer without room left owes the kernel the first place in the next, but not twice in a
-            // row: neither its descriptors nor the rings must starve.
-            set.owes_kernel.store(u32::from(answer.is_full()), Ordering::Relaxed);
-            let _ = answer.ask(index, set, |events| kernel.glance(events));
+            turns::fill(index, set, &mut answer, kernel);
         }
-        return leave(set, &answer);
+        return leave(set, &answer, answer.kept > from);
     }
     sleep(index, set, &mut answer, timeout_ns, kernel)
 }
@@ -241,7 +247,13 @@ fn collect_up_to<const MOST: usize>(set: &Set, answer: &mut Answer<'_>) -> bool 
     let count = set.look(&mut found[..room], |registration| {
         with_end(registration, |conn, end| registration.is_pending(conn, end)).unwrap_or(false)
     });
-    for index in &found[..count] {
+    report(set, answer, &found[..count]);
+    answer.kept > 0
+}
+
+/// What the rings have to report of those that were found.
+pub(super) fn report(set: &Set, answer: &mut Answer<'_>, found: &[u32]) {
+    for index in found {
         if let Some(registration) = registration::registrations().get(Index(*index))
             && registration.epfd() == set.epfd()
         {
@@ -252,10 +264,12 @@ fn collect_up_to<const MOST: usize>(set: &Set, answer: &mut Answer<'_>) -> bool 
             }
         }
     }
-    answer.kept > 0
 }
 
-fn with_end<T>(registration: &Registration, then: impl FnOnce(&'static Conn, &End) -> T) -> Option<T> {
+pub(super) fn with_end<T>(
+    registration: &Registration,
+    then: impl FnOnce(&'static Conn, &End) -> T,
+) -> Option<T> {
     let conn = crate::held::peek_index(Index(registration.conn.load(Ordering::Relaxed)))?;
     End::of(conn).map(|end| then(conn, &end))
 }
@@ -289,14 +303,15 @@ fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
 
 /// Whether the kernel may have something to say: it had when it was asked last, a shutdown() may have made
 /// some, or it was long ago.
-fn is_kernel_due(set: &Set) -> bool {
+pub(super) fn is_kernel_due(set: &Set) -> bool {
     Cycles::now().since(Cycles::load(&set.asked_kernel)) > Cycles::load(&set.kernel_every)
         || set.news.load(Ordering::Relaxed) != watch::news()
 }
 
 /// A call that reports something leaves members unarmed, for its thread will look at them again; but others
-/// may sleep.
-fn leave(set: &Set, answer: &Answer<'_>) -> Outcome {
+/// may sleep. `by_kernel`: the kernel told of the last of it.
+fn leave(set: &Set, answer: &Answer<'_>, by_kernel: bool) -> Outcome {
+    turns::note(set, answer, by_kernel);
     if set.is_watched() {
         set.arm_all(|registration| {
             // An edge that came meanwhile may have been drained away under somebody who sleeps.
@@ -378,6 +393,7 @@ fn sleep(
         };
         hand_over();
         answer.notes.has_rung = false;
+        let room = answer.room();
         answer.asleep = 1;
         let asked = answer.ask(index, set, |events| match is_there {
             true => kernel.glance(events),
@@ -386,10 +402,14 @@ fn sleep(
         answer.asleep = 0;
         set.end_sleep();
         let is_empty = match asked {
-            Ok(was_rung) => !was_rung,
+            Ok(got) => got == 0,
             Err(errno) => return Outcome::Fail(errno),
         };
         let is_kernels = answer.kept > 0 && !is_there && !answer.notes.has_rung;
+        let by_kernel = answer.kept > 0;
+        if by_kernel && asked == Ok(room) {
+            turns::fill(index, set, answer, kernel);
+        }
         if is_there || answer.kept == 0 {
             collect(set, answer);
         }
@@ -399,7 +419,7 @@ fn sleep(
             } else {
                 crate::wait::learn(&set.spin, slept_from);
             }
-            return leave(set, answer);
+            return leave(set, answer, by_kernel);
         }
         if left == Some(0) || (is_empty && !is_there && sliced == left && left.is_some()) {
             return Outcome::Done(0);
@@ -466,36 +486,40 @@ fn tick(set: &Set) {
 
 impl<'a> Answer<'a> {
     fn new(events: &'a mut [Event]) -> Self {
-        Answer { events, kept: 0, batch: Batches::next(), notes: Notes::default(), asleep: 0 }
+        Answer { events, kept: 0, batch: Batches::next(), notes: Notes::default(), dealt: None, asleep: 0 }
     }
 }
 
 impl Answer<'_> {
-    fn is_full(&self) -> bool {
-        self.kept == self.events.len()
+    pub(super) fn is_full(&self) -> bool {
+        self.room() == 0
     }
 
-    /// Asks the kernel, by `wait`, for what the answer has room for. Whether it told anything, of interest or
-    /// not.
-    fn ask(
+    pub(super) fn room(&self) -> usize {
+        self.events.len() - self.kept
+    }
+
+    /// Asks the kernel, by `wait`, for what the answer has room for. How much it told, of interest or not.
+    pub(super) fn ask(
         &mut self,
         index: Index,
         set: &Set,
         wait: impl FnOnce(&mut [Event]) -> Result<usize, Errno>,
-    ) -> Result<bool, Errno> {
+    ) -> Result<usize, Errno> {
         let from = self.kept;
         if self.is_full() {
-            return Ok(false);
+            return Ok(0);
         }
         let news = watch::news();
-        let got = wait(&mut self.events[from..])?;
+        let room = self.room().min(self.dealt.unwrap_or(usize::MAX));
+        let got = wait(&mut self.events[from..from + room])?;
         Cycles::now().store(&set.asked_kernel);
         set.news.store(news, Ordering::Relaxed);
         let (least, most) = KERNEL_EVERY;
         let longer = || Cycles::load(&set.kernel_every).times(2).clamp(least, most);
         if got == 0 { longer() } else { least }.store(&set.kernel_every);
         self.translate(index, set, got);
-        Ok(got > 0)
+        Ok(got)
     }
 
     /// Turns what the kernel put behind the kept records, `got` of its own, into what the program is to see.
@@ -508,6 +532,9 @@ impl Answer<'_> {
                     set.asked_kernel.store(0, Ordering::Relaxed);
                     self.put_plain(raised, data);
                 }
+                Some(Some(told))
+                    if self.dealt.is_some()
+                        && turns::is_left_to_rings(set, &Told { raised, ..told }, &mut self.notes) => {}
                 Some(Some(told)) => {
                     if told.source == Source::Tcp {
                         set.asked_kernel.store(0, Ordering::Relaxed);

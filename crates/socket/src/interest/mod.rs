@@ -2,6 +2,7 @@
 //! members, in memory; the kernel's records of them are `records`'s.
 
 pub(crate) mod events;
+pub(crate) mod laps;
 pub(crate) mod registration;
 pub(crate) mod set;
 #[cfg(test)]

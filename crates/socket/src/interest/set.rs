@@ -1,6 +1,7 @@
 //! An epoll set of the program's, known from its birth. Owns: the order of its members: first those that
 //! lately had something to report, which every wait looks at; the rest are armed, and the kernel tells.
 
+use super::laps::Laps;
 use super::registration::{Registration, of_conn, registrations};
 use crate::conn::Conn;
 use crate::end::End;
@@ -72,8 +73,10 @@ pub(crate) struct Set {
     pub(crate) ticked: AtomicU64,
     /// How long the rings may keep it from being asked again, in cycles.
     pub(crate) kernel_every: AtomicU64,
-    /// The last answer was full of what the rings had while the kernel was due.
+    /// A member was added of which the kernel alone can tell, and at once.
     pub(crate) owes_kernel: AtomicU32,
+    /// Where it stands while answers come out full.
+    pub(crate) laps: Laps,
     /// What of this process's own doings the kernel has been asked about since.
     pub(crate) news: AtomicU32,
 }
@@ -100,6 +103,7 @@ impl Set {
             ticked: AtomicU64::new(0),
             kernel_every: AtomicU64::new(0),
             owes_kernel: AtomicU32::new(0),
+            laps: Laps::new(),
             news: AtomicU32::new(0),
         }
     }
@@ -137,6 +141,7 @@ impl Set {
         self.maker.store(os::process::cached_pid(), Ordering::Relaxed);
         self.era.store(crate::era::now(), Ordering::Relaxed);
         self.spin.reset();
+        self.laps.end();
         let zeros = [&self.len, &self.recent, &self.start, &self.sleepers];
         for zero in zeros.into_iter().chain([&self.is_nested, &self.is_inherited, &self.has_outright]) {
             zero.store(0, Ordering::Relaxed);
@@ -372,6 +377,51 @@ impl Set {
             }
         }
         count
+    }
+
+    /// How many recent members a look that came to its end has not been at, of a lap over all of them.
+    pub(crate) fn left_of_look(&self) -> u32 {
+        self.recent().saturating_sub(self.start.load(Ordering::Relaxed))
+    }
+
+    /// As [`look`](Set::look), for a lap over the recent members of which so many are `left`.
+    pub(crate) fn look_on(
+        &self,
+        found: &mut [u32],
+        left: &AtomicU32,
+        is_wanted: impl Fn(&'static Registration) -> bool,
+    ) -> usize {
+        let Some(_turn) = self.turn.take() else { return 0 };
+        let recent = self.recent.load(Ordering::Relaxed);
+        let mut count = 0;
+        for still_left in (0..left.load(Ordering::Relaxed).min(recent)).rev() {
+            if count == found.len() {
+                break;
+            }
+            let position = self.start.load(Ordering::Relaxed) % recent;
+            self.start.store(position + 1, Ordering::Relaxed);
+            left.store(still_left, Ordering::Relaxed);
+            if let Some((index, _)) = self.member(position).filter(|(_, member)| is_wanted(member)) {
+                found[count] = index.0;
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// As [`look`](Set::look), and the next one begins where this one did.
+    pub(crate) fn peek(&self, found: &mut [u32], is_wanted: impl Fn(&'static Registration) -> bool) -> usize {
+        let start = self.start.load(Ordering::Relaxed);
+        let count = self.look(found, is_wanted);
+        self.start.store(start, Ordering::Relaxed);
+        count
+    }
+
+    /// Whether every wait looks at it.
+    pub(crate) fn has_recent(&self, registration: &Registration) -> bool {
+        let position = registration.position.load(Ordering::Relaxed);
+        position < self.recent()
+            && self.member(position).is_some_and(|(_, member)| core::ptr::eq(member, registration))
     }
 
     /// Before a sleep: `arm` for every recent member; it says whether there is something to report, which

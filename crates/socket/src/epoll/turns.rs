@@ -1,0 +1,223 @@
+//! Whose turn it is where more is ready than an answer holds. Owns: that who was not told has its turn before
+//! who was told is told again, as in the kernel, whose list goes round.
+//!
+//! Our members and the kernel's have laps by turns. The rings' lap goes once over the recent members, from
+//! where the last answer came to. The kernel's goes once round its own list: the doorbell of a member with
+//! something to tell is rung as a marker, behind whoever waits there, and whom the kernel tells of goes
+//! behind it; named, it ends the lap. Other doorbells that the kernel names there are the rings' business.
+//! An answer with room left ends all that, for it has told of everybody.
+
+use super::wait::{Answer, Kernel, Notes, hush, is_kernel_due, kick, report, with_end};
+use crate::doorbell;
+use crate::end::End;
+use crate::flag;
+use crate::interest::registration::{Registration, Source, Told, registrations};
+use crate::interest::set::Set;
+use os::epoll::bits;
+use shm::slab::Index;
+use sync::Ordering;
+
+/// After so many that the rings told the kernel has a lap, though it was silent a moment ago: one system call
+/// for as many events hardly counts.
+const TOLD_MOST: u32 = 8;
+/// An answer is not filled at any price: each of its members may have two records before the next one's.
+const FILLS_MOST: usize = 8;
+/// Members of one look.
+const CHUNK: usize = 8;
+/// Laps that one answer may touch: the rest of one, one of either side, and the part of the first that came
+/// before; and one more where the kernel was not due between.
+const LAPS_MOST: usize = 5;
+
+/// An answer is about to be given. `by_kernel`: what it lacks room for is the kernel's to tell first.
+#[inline]
+pub(super) fn note(set: &Set, answer: &Answer<'_>, by_kernel: bool) {
+    if !answer.is_full() {
+        if set.laps.are_on() {
+            set.laps.end();
+        }
+    } else if by_kernel {
+        set.laps.begin_kernels_part();
+    } else if !set.laps.are_on() {
+        set.laps.begin_rings(set.left_of_look());
+    }
+}
+
+/// Asks the kernel for what an answer has room for: again where it named so many, and not all of these were to
+/// be told.
+pub(super) fn fill(index: Index, set: &Set, answer: &mut Answer<'_>, kernel: &mut dyn Kernel) {
+    for _ in 0..FILLS_MOST.min(answer.kept + 1) {
+        let room = answer.room();
+        let got = answer.ask(index, set, |events| kernel.glance(events)).unwrap_or(0);
+        if got < room || room == 0 {
+            return;
+        }
+        // (Another look may tell again what this one told.)
+        answer.notes.has_gone = true;
+    }
+}
+
+/// Goes on behind an answer that came out full. Whether anything was told.
+#[cold]
+pub(super) fn deal(index: Index, set: &Set, answer: &mut Answer<'_>, kernel: &mut dyn Kernel) -> bool {
+    let (mut is_told_out, mut has_gone_round) = (false, false);
+    let (mut has_asked, mut by_kernel) = (false, 0);
+    for _ in 0..LAPS_MOST {
+        if set.laps.is_kernels() && !is_told_out {
+            if !place_marker(set) {
+                break;
+            }
+            // (A second lap is for what this answer has not told: that comes last in it.)
+            let before = set.laps.told_before().filter(|_| has_asked);
+            let most = before.map_or(usize::MAX, |before| (before as usize).saturating_sub(by_kernel));
+            answer.notes.has_gone |= has_asked && before.is_none();
+            let from = answer.kept;
+            is_told_out = tell_kernels(index, set, answer, most, kernel);
+            by_kernel += answer.kept - from;
+            has_asked = true;
+        }
+        if answer.is_full() {
+            break;
+        }
+        has_gone_round |= set.laps.left.load(Ordering::Relaxed) >= set.recent();
+        let told = tell_rings(set, answer);
+        if answer.is_full() || (has_gone_round && is_told_out) {
+            break;
+        }
+        if !is_told_out
+            && (has_gone_round || told >= TOLD_MOST || set.laps.has_kernel_told() || is_kernel_due(set))
+        {
+            set.laps.begin_kernels();
+        } else {
+            set.laps.begin_rings(set.recent());
+        }
+    }
+    answer.kept > 0
+}
+
+/// The rest of the rings' lap, as far as there is room. How many they have told since the kernel's last lap.
+fn tell_rings(set: &Set, answer: &mut Answer<'_>) -> u32 {
+    let mut found = [0u32; CHUNK];
+    loop {
+        let room = answer.room().min(CHUNK);
+        let count = set.look_on(&mut found[..room], &set.laps.left, is_pending);
+        report(set, answer, &found[..count]);
+        let told = set.laps.count_told(count);
+        if count < CHUNK {
+            return told;
+        }
+    }
+}
+
+/// The rest of the kernel's lap, as far as there is room, and `most` at most. Whether it has nothing else to
+/// tell.
+fn tell_kernels(
+    index: Index,
+    set: &Set,
+    answer: &mut Answer<'_>,
+    most: usize,
+    kernel: &mut dyn Kernel,
+) -> bool {
+    let (begun, mut is_told_out) = (answer.kept, false);
+    // (Each time it names one of ours at least that is not told of here.)
+    for _ in 0..=set.recent().saturating_add(CHUNK as u32) {
+        let (from, room) =
+            (answer.kept, room_of_lap(set, answer).min(begun.saturating_add(most) - answer.kept));
+        if room == 0 {
+            return !answer.is_full();
+        }
+        answer.notes.has_passed_marker = false;
+        answer.dealt = Some(room);
+        let got = answer.ask(index, set, |events| kernel.glance(events)).unwrap_or(0);
+        answer.dealt = None;
+        is_told_out = got < room;
+        set.laps.count_told_by_kernel(answer.kept - from);
+        let is_end = answer.notes.has_passed_marker && (set.laps.is_placed() || answer.kept > from);
+        if answer.notes.has_passed_marker || answer.kept > from {
+            set.laps.note_placed();
+        }
+        // (Somebody may have drained it: the next answer has another.)
+        if is_end || is_told_out || !set.laps.marker().is_some_and(is_loud) {
+            break;
+        }
+        if answer.is_full() {
+            return false;
+        }
+    }
+    set.laps.end_kernels();
+    set.laps.begin_rings(set.recent());
+    is_told_out
+}
+
+/// Room for what is left of the kernel's lap: what stands behind its end has another turn. (Where nobody
+/// knows how much that is, an answer of few is asked for one by one.)
+fn room_of_lap(set: &Set, answer: &Answer<'_>) -> usize {
+    let left = match set.laps.left_of_kernels() {
+        Some(left) => left as usize,
+        None if answer.room() <= CHUNK => 1,
+        None => usize::MAX,
+    };
+    answer.room().min(left)
+}
+
+/// Makes sure that a doorbell ends the kernel's lap. `false` if no member has anything to tell.
+fn place_marker(set: &Set) -> bool {
+    if let Some(marker) = set.laps.marker().filter(|marker| set.has_recent(marker) && is_pending(marker)) {
+        if !is_loud(marker) || !is_level(marker) {
+            kick(marker);
+        }
+        return true;
+    }
+    let mut found = [0u32];
+    let is_quiet = |registration: &'static Registration| is_pending(registration) && !is_loud(registration);
+    // (A quiet one goes behind all who wait. Of one that is loud nobody knows where it stands.)
+    let is_placed = set.peek(&mut found, is_quiet) > 0;
+    if !is_placed && set.peek(&mut found, is_pending) == 0 {
+        return false;
+    }
+    let Some(marker) = registrations().get(Index(found[0])) else { return false };
+    set.laps.mark(Index(found[0]), is_placed);
+    kick(marker);
+    true
+}
+
+/// Whether what the kernel named in its lap is for the rings to tell. (What it says of a member that every
+/// wait looks at, and which the rings say as well.)
+pub(super) fn is_left_to_rings(set: &Set, told: &Told, notes: &mut Notes) -> bool {
+    let Told { registration, source, raised, .. } = *told;
+    let is_marker =
+        source == Source::Bell && set.laps.marker().is_some_and(|marker| core::ptr::eq(marker, registration));
+    notes.has_passed_marker |= is_marker;
+    if !is_level(registration)
+        || registration.is_parked()
+        || !set.has_recent(registration)
+        || !is_pending(registration)
+    {
+        return false;
+    }
+    let Some(conn) = told.conn() else { return false };
+    let Some(end) = End::of(&conn) else { return false };
+    match source {
+        Source::Tcp => {
+            conn.has(flag::TCP_ENDED | flag::RESET) && raised & (bits::ERR | bits::HUP | bits::PRI) == 0
+        }
+        _ if is_marker => true,
+        // (Silent, it is not named in every lap.)
+        _ => {
+            hush(&conn, &end, registration, 0);
+            true
+        }
+    }
+}
+
+fn is_pending(registration: &'static Registration) -> bool {
+    with_end(registration, |conn, end| registration.is_pending(conn, end)).unwrap_or(false)
+}
+
+/// Whether its doorbell is named as long as it is rung.
+fn is_level(registration: &Registration) -> bool {
+    registration.events() & (bits::ET | bits::ONESHOT) == 0
+}
+
+fn is_loud(registration: &Registration) -> bool {
+    with_end(registration, doorbell::may_have_rung).unwrap_or(false)
+}
