@@ -146,14 +146,24 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
     let Some(target) = (unsafe { Endpoint::from_sockaddr(addr.cast(), addr_len as usize) }) else {
         return Outcome::Forward;
     };
-    let Some(held) = client::offer(fd, target) else {
-        leave_fresh(fd);
-        return Outcome::Forward;
-    };
     // SAFETY: the program's own arguments.
-    let result = client::connecting(&held, || unsafe { forward::connect(fd, addr, addr_len) });
-    let outcome = if result == 0 { Ok(()) } else { Err(hook::last()) };
-    client::after_connect(&held, fd, outcome);
+    let connect = || match unsafe { forward::connect(fd, addr, addr_len) } {
+        0 => Ok(()),
+        _ => Err(hook::last()),
+    };
+    let outcome = match client::offer(fd, target) {
+        Ok(held) => {
+            let outcome = client::connecting(&held, connect);
+            client::after_connect(&held, fd, outcome);
+            outcome
+        }
+        Err(bare) => {
+            leave_fresh(fd);
+            let outcome = connect();
+            bare.after_connect(fd, outcome);
+            outcome
+        }
+    };
     match outcome {
         Ok(()) => Outcome::Done(0),
         Err(errno) => Outcome::Fail(errno),

@@ -236,12 +236,15 @@ impl Program {
         if !self.is_enabled || !is_new() {
             return self.bare_connect(fd, to);
         }
-        let Some(held) = client::offer(fd, to) else {
+        let offered = client::offer(fd, to);
+        if offered.is_err() {
             self.leave_fresh(fd);
-            return self.bare_connect(fd, to);
-        };
+        }
         let outcome = self.bare_connect(fd, to);
-        client::after_connect(&held, fd, outcome);
+        match offered {
+            Ok(held) => client::after_connect(&held, fd, outcome),
+            Err(bare) => bare.after_connect(fd, outcome),
+        }
         outcome
     }
 

@@ -229,11 +229,29 @@ pub(crate) fn retract(conn: &Conn, fd: i32, reason: Reason) -> Phase {
     }
 }
 
+/// The same where connect() failed: there is no connection that could stay on TCP.
+pub(crate) fn retract_unmade(conn: &Conn, fd: i32) {
+    match fabric().rows().decide(conn.row(), Side::Client, Verdict::Plain(Reason::PEERNOSMC)) {
+        Verdict::Smc => _ = became_smc(conn, fd),
+        Verdict::Plain(_) => _ = is_plain_now(conn),
+    }
+}
+
 /// The verdict is PLAIN: the socket is libc's.
 fn become_plain(conn: &Conn) -> Phase {
+    if is_plain_now(conn)
+        && let Some(Verdict::Plain(reason)) = fabric().rows().verdict(conn.row())
+    {
+        fabric().stays_by_verdict(Side::Client, reason);
+    }
+    conn.phase()
+}
+
+/// Hands the socket to libc. Whether it was not there before.
+fn is_plain_now(conn: &Conn) -> bool {
     let is_news = {
         // Several threads may see the answer at once; one of them does the work.
-        let Ok(_turn) = registration_turn(conn) else { return conn.phase() };
+        let Ok(_turn) = registration_turn(conn) else { return false };
         let is_news = conn.phase() == Phase::Intent;
         if is_news {
             conn.transition(Event::Refused);
@@ -243,9 +261,6 @@ fn become_plain(conn: &Conn) -> Phase {
         }
         is_news
     };
-    if is_news && let Some(Verdict::Plain(reason)) = fabric().rows().verdict(conn.row()) {
-        fabric().stays_by_verdict(Side::Client, reason);
-    }
     // Sleepers of this process look again and go to libc.
     if is_news
         && conn.interest.has_blocked(Ordering::Acquire)
@@ -253,7 +268,7 @@ fn become_plain(conn: &Conn) -> Phase {
     {
         doorbell::kick(conn, &end);
     }
-    conn.phase()
+    is_news
 }
 
 pub(crate) fn send_all(fd: i32, mut bytes: &[u8]) -> bool {

@@ -19,20 +19,35 @@ use os::net::{self, Endpoint};
 use shm::Side;
 use sync::Ordering as Shared;
 
-/// Before connect(): publishes an intent if an enabled listener is at `target`; `None` if the socket stays on
-/// TCP.
-pub fn offer(fd: i32, target: Endpoint) -> Option<Held> {
+/// A connect that is TCP's alone; of a TCP socket, why.
+#[derive(Clone, Copy)]
+pub struct Bare(Option<Reason>);
+
+impl Bare {
+    /// After connect(): that the connection stays on TCP is told and counted if there is one, or will be.
+    pub fn after_connect(self, fd: i32, outcome: Result<(), Errno>) {
+        if let Some(reason) = self.0.filter(|_| !has_failed(outcome)) {
+            fabric().stays_on_tcp(fd, What::Connection(Side::Client), reason);
+        }
+    }
+}
+
+fn has_failed(outcome: Result<(), Errno>) -> bool {
+    !matches!(outcome, Ok(()) | Err(Errno::EINPROGRESS | Errno::EINTR | Errno::EAGAIN))
+}
+
+/// Before connect(): publishes an intent if an enabled listener is at `target`.
+pub fn offer(fd: i32, target: Endpoint) -> Result<Held, Bare> {
     abandoned::end_what_is_over();
     // Who has left the registry has none for the reason.
     if crate::table::refusal(fd).is_some() && fabric().tier().has_left() {
-        return None;
+        return Err(Bare(None));
     }
     // Datagrams are none of our business, and a second connect() asks what became of the first.
     if !net::is_unconnected_tcp(fd) {
-        return None;
+        return Err(Bare(None));
     }
-    let offered = before_connect(fd, target);
-    offered.inspect_err(|reason| fabric().stays_on_tcp(fd, What::Connection(Side::Client), *reason)).ok()
+    before_connect(fd, target).map_err(|reason| Bare(Some(reason)))
 }
 
 /// A socket connects to `target` in a way that only TCP has.
@@ -133,15 +148,13 @@ pub fn connecting<T>(held: &Held, connect: impl FnOnce() -> T) -> T {
     result
 }
 
-/// After connect(): `failed` says that it failed for good (not EINPROGRESS or EINTR).
+/// After connect() with an offer.
 pub fn after_connect(held: &Held, fd: i32, outcome: Result<(), Errno>) {
     match outcome {
         Ok(()) => {
             answer::established(held, fd);
         }
-        Err(Errno::EINPROGRESS | Errno::EINTR | Errno::EAGAIN) => {}
-        Err(_) => {
-            answer::retract(held, fd, Reason::PEERNOSMC);
-        }
+        Err(_) if !has_failed(outcome) => {}
+        Err(_) => answer::retract_unmade(held, fd),
     }
 }
