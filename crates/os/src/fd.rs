@@ -193,6 +193,21 @@ pub fn is_pipe(fd: i32) -> bool {
     fcntl(fd, F_GETPIPE_SZ, 0).is_ok()
 }
 
+/// Whether it may be written to.
+pub fn is_for_writing(fd: i32) -> bool {
+    way(fd) != Some(nr::O_RDONLY)
+}
+
+/// Whether it may be read from.
+pub fn is_for_reading(fd: i32) -> bool {
+    way(fd) != Some(nr::O_WRONLY)
+}
+
+fn way(fd: i32) -> Option<u32> {
+    const O_ACCMODE: u32 = nr::O_WRONLY | nr::O_RDWR;
+    fcntl(fd, nr::F_GETFL, 0).ok().map(|flags| flags as u32 & O_ACCMODE)
+}
+
 /// Makes a pipe as small as pipes are.
 pub(crate) fn shrink_pipe(fd: i32) {
     const F_SETPIPE_SZ: u32 = 1031;

@@ -2,7 +2,7 @@
 //! would make. (Descriptors that are unknown here never get this far, or find no connection.)
 
 use crate::hook::descriptor_hooks;
-use crate::pointers::{self, MOST, address, is_near_null, is_outside};
+use crate::pointers::{self, MOST, address, is_beyond, is_nowhere};
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use core::iter::once;
@@ -16,8 +16,8 @@ pub(crate) const IOV_MAX: c_int = 1024;
 
 #[inline]
 pub(crate) fn receive_into(fd: c_int, buf: Buf, len: usize, flags: c_int) -> Outcome {
-    if is_outside(buf.addr(), len) && len != 0 && flags & msg::TRUNC == 0 {
-        return receive_outside(fd, !is_near_null(buf.addr(), len), flags);
+    if is_nowhere(buf.addr(), len) && may_not_be_nowhere(buf.addr(), len, flags) {
+        return receive_outside(fd, is_beyond(buf.addr(), len), flags);
     }
     let len = len.min(MOST);
     // SAFETY: the program vouches for its buffer, as it does towards libc.
@@ -27,13 +27,19 @@ pub(crate) fn receive_into(fd: c_int, buf: Buf, len: usize, flags: c_int) -> Out
 
 #[inline]
 pub(crate) fn transmit_from(fd: c_int, buf: Buf, len: usize, flags: c_int) -> Outcome {
-    if is_outside(buf.addr(), len) && len != 0 {
-        return transmit_outside(fd, flags);
+    if is_nowhere(buf.addr(), len) {
+        return transmit_outside(fd, is_beyond(buf.addr(), len), flags);
     }
     let len = len.min(MOST);
     // SAFETY: the program vouches for its buffer, as it does towards libc.
     let source = unsafe { Source::new(buf.cast_const().cast(), len) };
     transmit(fd, once(source), len, flags)
+}
+
+/// Whether it matters where a buffer is: TCP throws away what is received with MSG_TRUNC.
+#[cold]
+fn may_not_be_nowhere(at: usize, len: usize, flags: c_int) -> bool {
+    flags & msg::TRUNC == 0 || is_beyond(at, len)
 }
 
 /// Into a buffer that cannot be one: the kernel finds out when it has something to copy, or at once if it
@@ -53,7 +59,10 @@ fn receive_outside(fd: c_int, is_beyond: bool, flags: c_int) -> Outcome {
 
 /// From a buffer that cannot be one.
 #[cold]
-fn transmit_outside(fd: c_int, flags: c_int) -> Outcome {
+fn transmit_outside(fd: c_int, is_beyond: bool, flags: c_int) -> Outcome {
+    if is_beyond && socket::stream::is_shared(fd) {
+        return Outcome::Fail(Errno::EFAULT);
+    }
     match transmit(fd, once(Source::from(&[][..])), 0, flags) {
         Outcome::Done(_) => Outcome::Fail(Errno::EFAULT),
         other => other,
@@ -89,7 +98,9 @@ pub(crate) fn receive_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) -
         return receive_into(fd, at, len, flags);
     }
     match vectors(iov, count) {
-        Ok((vectors, _)) if flags & msg::TRUNC == 0 && vectors.any(is_outside) => {
+        Ok((vectors, _))
+            if vectors.any(|at, len| is_nowhere(at, len) && may_not_be_nowhere(at, len, flags)) =>
+        {
             receive_part(fd, vectors, flags)
         }
         Ok((vectors, total)) => receive(fd, vectors.sinks(), total, flags),
@@ -100,9 +111,9 @@ pub(crate) fn receive_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) -
 /// Some of the buffers cannot be any: what lies before them is used if it suffices.
 #[cold]
 fn receive_part(fd: c_int, vectors: IoVecs<'_>, flags: c_int) -> Outcome {
-    let part = vectors.until(is_outside);
+    let part = vectors.until(is_nowhere);
     let room = part.total().unwrap_or(0);
-    if vectors.any(|at, len| is_outside(at, len) && !is_near_null(at, len)) {
+    if vectors.any(is_beyond) {
         return Outcome::Fail(Errno::EFAULT);
     }
     if room == 0 || socket::stream::readable_bytes(fd).is_none_or(|bytes| bytes > room) {
@@ -119,22 +130,26 @@ pub(crate) fn transmit_vectors(fd: c_int, iov: Buf, count: c_int, flags: c_int) 
         return transmit_from(fd, at, len, flags);
     }
     match vectors(iov, count) {
-        Ok((vectors, _)) if vectors.any(is_outside) => transmit_outside(fd, flags),
+        Ok((vectors, _)) if vectors.any(is_nowhere) => transmit_outside(fd, vectors.any(is_beyond), flags),
         Ok((vectors, total)) => transmit(fd, vectors.sources(), total, flags),
         Err(errno) => Outcome::Fail(errno),
     }
 }
 
 /// read(2) of nothing returns 0 at once, unlike recv(2).
-fn zero_or(len: usize, fd: c_int, outcome: impl FnOnce() -> Outcome) -> Outcome {
-    if len == 0 && socket::stream::is_shared(fd) { Outcome::Done(0) } else { outcome() }
+fn zero_or(fd: c_int, at: usize, len: usize, outcome: impl FnOnce() -> Outcome) -> Outcome {
+    match len == 0 && socket::stream::is_shared(fd) {
+        true if is_beyond(at, len) => Outcome::Fail(Errno::EFAULT),
+        true => Outcome::Done(0),
+        false => outcome(),
+    }
 }
 
 /// The same for a scatter list, which the kernel's file layer adds up before the socket hears of it.
 #[inline]
 fn zero_vectors_or(fd: c_int, iov: Buf, count: c_int, outcome: impl FnOnce() -> Outcome) -> Outcome {
     match vectors(iov, count) {
-        Ok((_, 0)) => zero_or(0, fd, || Outcome::Forward),
+        Ok((vectors, 0)) if !vectors.any(is_beyond) => zero_or(fd, 0, 0, || Outcome::Forward),
         _ => outcome(),
     }
 }
@@ -171,10 +186,14 @@ fn is_unknown_to_kernel(fd: c_int, flags: c_int) -> bool {
 
 descriptor_hooks! {
     fn read [__read] (fd: c_int, buf: Buf, len: usize) -> isize {
-        if len == 0 { zero_or(len, fd, || Outcome::Forward) } else { receive_into(fd, buf, len, 0) }
+        if len == 0 { zero_or(fd, buf.addr(), len, || Outcome::Forward) } else { receive_into(fd, buf, len, 0) }
     }
     fn __read_chk [] (fd: c_int, buf: Buf, len: usize, room: usize) -> isize {
-        if len == 0 || len > room { zero_or(len, fd, || Outcome::Forward) } else { receive_into(fd, buf, len, 0) }
+        if len == 0 || len > room {
+            zero_or(fd, buf.addr(), len, || Outcome::Forward)
+        } else {
+            receive_into(fd, buf, len, 0)
+        }
     }
     fn write [__write] (fd: c_int, buf: Buf, len: usize) -> isize {
         transmit_from(fd, buf, len, 0)

@@ -112,7 +112,7 @@ fn wait(
     let mut kernel = LibcWait { epfd, wait: libc_wait, has_mask: !mask.is_null() };
     // (Only the kernel's own set would be looked at there.)
     let len = room.saturating_mul(size_of::<Event>());
-    let is_beyond = pointers::is_outside(events.addr(), len) && !pointers::is_near_null(events.addr(), len);
+    let is_beyond = pointers::is_beyond(events.addr(), len);
     if is_beyond || pointers::mask(mask).is_err() {
         return Outcome::Fail(Errno::EFAULT);
     }

@@ -39,6 +39,9 @@ struct CMsgHdr {
 const SOL_SOCKET: c_int = 1;
 const SCM_RIGHTS: c_int = 1;
 const MSG_WAITFORONE: c_int = 0x10000;
+/// The kernel's own mark of a call by a 32-bit program, which it refuses from anybody else, whatever the
+/// socket.
+const MSG_CMSG_COMPAT: c_int = c_int::MIN;
 /// The one flag of a call that comes back in `msg_flags`.
 const MSG_CMSG_CLOEXEC: c_int = 0x4000_0000;
 
@@ -55,7 +58,7 @@ fn iov_count(header: &MsgHdr) -> Result<c_int, Errno> {
 }
 
 fn receive_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
-    if msg.is_null() {
+    if msg.is_null() || flags & MSG_CMSG_COMPAT != 0 {
         return Outcome::Forward;
     }
     if is_unknown(fd) || !socket::stream::is_shared(fd) {
@@ -108,6 +111,9 @@ fn put_left(header: &mut MsgHdr, room: usize, left: usize) -> usize {
 }
 
 fn transmit_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
+    if flags & MSG_CMSG_COMPAT != 0 {
+        return Outcome::Forward;
+    }
     if is_unknown(fd) {
         keep_passed_sockets_plain(msg);
         return Outcome::Forward;
@@ -305,7 +311,7 @@ hooks! {
                 adopt_passed(unsafe { msgs.cast::<MMsgHdr>().add(index as usize) }.cast());
             }
             if got < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(got as usize) }
-        } else if !socket::stream::is_shared(fd) {
+        } else if flags & MSG_CMSG_COMPAT != 0 || !socket::stream::is_shared(fd) {
             Outcome::Forward
         } else {
             receive_messages(fd, msgs, count, flags, time)
@@ -318,7 +324,7 @@ hooks! {
                 keep_passed_sockets_plain(unsafe { msgs.cast::<MMsgHdr>().add(index as usize) }.cast());
             }
             Outcome::Forward
-        } else if !socket::stream::is_shared(fd) {
+        } else if flags & MSG_CMSG_COMPAT != 0 || !socket::stream::is_shared(fd) {
             Outcome::Forward
         } else {
             // SAFETY: one of the program's own messages.

@@ -71,6 +71,18 @@ pub(crate) fn is_near_null(at: usize, len: usize) -> bool {
     at < PAGE && len < END
 }
 
+/// Whether no buffer can be there, not even an empty one: the kernel says so before it looks at the socket.
+#[inline]
+pub(crate) fn is_beyond(at: usize, len: usize) -> bool {
+    is_outside(at, len) && !is_near_null(at, len)
+}
+
+/// Whether no buffer of so many bytes can be there.
+#[inline]
+pub(crate) fn is_nowhere(at: usize, len: usize) -> bool {
+    is_outside(at, len) && (len != 0 || at >= PAGE)
+}
+
 /// EFAULT unless the program's structure can be read.
 #[inline]
 pub(crate) fn readable<T>(at: *const T, len: usize) -> Result<(), Errno> {

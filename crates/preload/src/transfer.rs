@@ -337,12 +337,14 @@ hooks! {
         if count > isize::MAX as usize { Outcome::Forward } else { send_file(out, from, offset, count) }
     }
     fn splice [] (from: c_int, from_at: *mut i64, to: c_int, to_at: *mut i64, len: usize, flags: u32) -> isize {
-        if len == 0 || flags & !SPLICE_F_ALL != 0 {
+        // (Neither a pipe nor a socket has positions, and no length is below zero.)
+        let is_refused = flags & !SPLICE_F_ALL != 0 || !from_at.is_null() || !to_at.is_null();
+        if len == 0 || len > isize::MAX as usize || is_refused {
             Outcome::Forward
-        } else if from_at.is_null() && os::fd::is_pipe(to) && stream::is_shared(from) {
-            splice_out(from, to, len, flags)
-        } else if to_at.is_null() && os::fd::is_pipe(from) && stream::is_shared(to) {
-            splice_in(from, to, len, flags)
+        } else if os::fd::is_pipe(to) && stream::is_shared(from) {
+            if os::fd::is_for_writing(to) { splice_out(from, to, len, flags) } else { Outcome::Forward }
+        } else if os::fd::is_pipe(from) && stream::is_shared(to) {
+            if os::fd::is_for_reading(from) { splice_in(from, to, len, flags) } else { Outcome::Forward }
         } else {
             Outcome::Forward
         }

@@ -207,12 +207,12 @@ impl<'a> IoVecs<'a> {
     /// Whether `is_outside` says of any entry, by address and length, that it cannot be a buffer.
     #[inline]
     pub fn any(self, is_outside: impl Fn(usize, usize) -> bool) -> bool {
-        self.entries().any(|entry| entry.len != 0 && is_outside(entry.at.addr(), entry.len))
+        self.entries().any(|entry| is_outside(entry.at.addr(), entry.len))
     }
 
     /// The entries before the first of which `is_outside` says that.
     pub fn until(self, is_outside: impl Fn(usize, usize) -> bool) -> Self {
-        let is_bad = |entry: IoVec| entry.len != 0 && is_outside(entry.at.addr(), entry.len);
+        let is_bad = |entry: IoVec| is_outside(entry.at.addr(), entry.len);
         IoVecs { count: self.entries().position(is_bad).unwrap_or(self.count), ..self }
     }
 

@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "messages.cut_short", shm: false, run: cut_short },
     case("messages.reset_behind_the_first", reset_behind_the_first),
     Case { name: "messages.flags_of_preadv2", shm: false, run: flags_of_preadv2 },
+    case("messages.of_a_32_bit_program", of_a_32_bit_program),
 ];
 
 fn ancillary_data(cx: &mut Cx) {
@@ -155,4 +156,30 @@ fn flags_of_preadv2(cx: &mut Cx) {
     let block = [0u8; 65536];
     let full = (0..10_000).find_map(|_| sys::pwritev2(fd, &[&block], -1, RWF_NOWAIT).err());
     say!("full -> {full:?}");
+}
+
+/// MSG_CMSG_COMPAT is the kernel's own: calls with a header refuse it, others know nothing of it.
+fn of_a_32_bit_program(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.ask("send 0 hello");
+    until_queued(p.fd, 5);
+    let mut bytes = *b"abcd";
+    let parts = [bytes.as_mut_ptr().addr(), 4];
+    // struct msghdr, and the length of struct mmsghdr.
+    let mut header = [0, 0, std::ptr::from_ref(&parts).addr(), 1, 0, 0, 0, 0];
+    let at = header.as_mut_ptr().addr();
+    let compat = 1usize << 31 | MSG_DONTWAIT as usize;
+    for (name, number, args) in [
+        ("sendmsg", libc::SYS_sendmsg, [at, compat, 0, 0]),
+        ("recvmsg", libc::SYS_recvmsg, [at, compat, 0, 0]),
+        ("sendmmsg", libc::SYS_sendmmsg, [at, 1, compat, 0]),
+        ("sendmmsg of none", libc::SYS_sendmmsg, [at, 0, compat, 0]),
+        ("recvmmsg", libc::SYS_recvmmsg, [at, 1, compat, 0]),
+        ("recvfrom", libc::SYS_recvfrom, [parts[0], 4, compat, 0]),
+        ("sendto", libc::SYS_sendto, [parts[0], 4, compat, 0]),
+    ] {
+        let [first, second, third, fourth] = args;
+        say!("{name} -> {}", show(sys::call(number, [p.fd as usize, first, second, third, fourth, 0])));
+    }
+    cx.peer("recv 0 9");
 }

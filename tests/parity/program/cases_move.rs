@@ -23,6 +23,7 @@ pub(crate) const CASES: &[Case] = &[
     case("move.splice_out", splice_out),
     case("move.splice_in", splice_in),
     case("move.splice_large", splice_large),
+    case("move.splice_is_refused", splice_is_refused),
     case("move.splice_errors", splice_errors),
     case("move.splice_waits_for_nobody", splice_waits_for_nobody),
     // (What the ring does not take goes over TCP.)
@@ -229,6 +230,30 @@ fn splice_large(cx: &mut Cx) {
     say!("moved {moved}, fed {}", feeder.join().expect("feeder"));
     say!("back {} want {}", reader.join().expect("reader"), digest(&pattern(1_000_000)));
     cx.answer();
+}
+
+/// What is wrong with the call comes before what there is to move.
+fn splice_is_refused(cx: &mut Cx) {
+    const SPLICE: i64 = libc::SYS_splice;
+    let p = cx.warm();
+    let (r, w) = sys::pipe(0);
+    cx.ask("send 0 hello");
+    until_queued(p.fd, 5);
+    let position = 0i64;
+    let at = std::ptr::from_ref(&position).addr();
+    let [fd, r, w] = [p.fd, r, w].map(|fd| fd as usize);
+    let flags = SPLICE_F_NONBLOCK as usize;
+    for len in [usize::MAX, 1 << 63, isize::MAX as usize + 5] {
+        say!("out {len:#x} -> {}", show(sys::call(SPLICE, [fd, 0, w, 0, len, flags])));
+        say!("in {len:#x} -> {}", show(sys::call(SPLICE, [r, 0, fd, 0, len, flags])));
+    }
+    say!("out at a position -> {}", show(sys::call(SPLICE, [fd, 0, w, at, 9, flags])));
+    say!("in from a position -> {}", show(sys::call(SPLICE, [r, at, fd, 0, 9, flags])));
+    say!("out into the end that reads -> {}", show(sys::call(SPLICE, [fd, 0, r, 0, 9, flags])));
+    say!("in from the end that writes -> {}", show(sys::call(SPLICE, [w, 0, fd, 0, 9, flags])));
+    say!("out -> {}", show(sys::call(SPLICE, [fd, 0, w, 0, 9, flags])));
+    say!("in -> {}", show(sys::call(SPLICE, [r, 0, fd, 0, 9, flags])));
+    cx.peer("recv 0 9");
 }
 
 fn splice_errors(cx: &mut Cx) {

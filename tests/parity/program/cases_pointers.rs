@@ -10,6 +10,8 @@ const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
 
 pub(crate) const CASES: &[Case] = &[
     case("pointers.buffers", buffers),
+    case("pointers.thrown_away", thrown_away),
+    case("pointers.after_our_end", after_our_end),
     case("pointers.messages", messages),
     case("pointers.addresses", addresses),
     case("pointers.sets", sets),
@@ -58,13 +60,15 @@ fn buffers(cx: &mut Cx) {
         for (what, number) in [("read", libc::SYS_read), ("write", libc::SYS_write)] {
             say!("{what} {name} -> {}", show(call(number, [f, bad, 4, 0, 0, 0])));
             // (Of an address beyond the user's half the file layer says so, whatever the length.)
-            if bad < (1 << 47) - 4096 {
-                say!("{what} nothing {name} -> {}", show(call(number, [f, bad, 0, 0, 0, 0])));
-            }
+            say!("{what} nothing {name} -> {}", show(call(number, [f, bad, 0, 0, 0, 0])));
         }
         say!("recv {name} -> {}", show(call(libc::SYS_recvfrom, [f, bad, 4, 0, 0, 0])));
         say!("peek {name} -> {}", show(call(libc::SYS_recvfrom, [f, bad, 4, libc::MSG_PEEK as usize, 0, 0])));
         say!("send {name} -> {}", show(call(libc::SYS_sendto, [f, bad, 4, 0, 0, 0])));
+        say!("send nothing {name} -> {}", show(call(libc::SYS_sendto, [f, bad, 0, 0, 0, 0])));
+        let nothing = [[bad, 0]];
+        say!("readv nothing {name} -> {}", show(call(libc::SYS_readv, [f, at(&nothing), 1, 0, 0, 0])));
+        say!("writev nothing {name} -> {}", show(call(libc::SYS_writev, [f, at(&nothing), 1, 0, 0, 0])));
         let room = [0u8; 2];
         let parts = [[at(&room), 2], [bad, 4]];
         say!("readv {name} -> {}", show(call(libc::SYS_readv, [f, at(&parts), 2, 0, 0, 0])));
@@ -102,6 +106,33 @@ fn longer_than_all(cx: &mut Cx) {
     }
     say!("bytes {:?}", &room[..6]);
     unhurt(cx, fd);
+}
+
+/// With MSG_TRUNC nothing is copied, so only an address is looked at that cannot be anybody's.
+fn thrown_away(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    each(true, |name, bad| {
+        cx.ask("send 0 hello");
+        until_queued(fd, 5);
+        let flags = (libc::MSG_TRUNC | libc::MSG_DONTWAIT) as usize;
+        say!("recv {name} -> {}", show(call(libc::SYS_recvfrom, [fd as usize, bad, 4, flags, 0, 0])));
+        say!("left {}", show(sys::recv(fd, &mut [0; 9], libc::MSG_DONTWAIT)));
+    });
+}
+
+/// Such an address comes before what has become of the connection.
+fn after_our_end(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::shutdown(fd, libc::SHUT_WR).expect("shutdown");
+    let parts = |bad| [[bad, 4usize]];
+    each(true, |name, bad| {
+        let flags = libc::MSG_NOSIGNAL as usize;
+        say!("send {name} -> {}", show(call(libc::SYS_sendto, [fd as usize, bad, 4, flags, 0, 0])));
+        let list = parts(bad);
+        let flags = 0x100;
+        let written = call(libc::SYS_pwritev2, [fd as usize, at(&list), 1, usize::MAX, usize::MAX, flags]);
+        say!("pwritev2 {name} -> {}", show(written));
+    });
 }
 
 fn messages(cx: &mut Cx) {

@@ -626,6 +626,33 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("full.connections_and_pipes"),
     },
     Mend {
+        name: "buffers-beyond-the-users-half",
+        without: "a buffer that cannot be anybody's is no error where nothing is copied, or comes after EPIPE",
+        edits: &[
+            edit(
+                "crates/preload/src/data.rs",
+                "flags & msg::TRUNC == 0 || is_beyond(at, len)",
+                "flags & msg::TRUNC == 0",
+            ),
+            edit(
+                "crates/preload/src/data.rs",
+                "true if is_beyond(at, len) =>",
+                "true if is_beyond(at, len) && false =>",
+            ),
+        ],
+        test: Test::Parity("pointers."),
+    },
+    Mend {
+        name: "splice-in-the-wrong-direction",
+        without: "splice into a pipe's reading end waits for room there",
+        edits: &[edit(
+            "crates/preload/src/transfer.rs",
+            "if os::fd::is_for_writing(to) {",
+            "if os::fd::is_for_writing(to) || true {",
+        )],
+        test: Test::Parity("move.splice_is_refused"),
+    },
+    Mend {
         name: "sharers-looked-after-in-epoll",
         without: "a sleeper is forgotten where a sharer was killed between a drained doorbell and the next question",
         edits: &[edit(
