@@ -15,7 +15,7 @@ use crate::exec;
 use crate::workspace::Workspace;
 
 use scratch::Scratch;
-use table::{MENDS, Mend};
+use table::{Mend, mends};
 
 /// So often is a test run that passes without the mend, for some need luck.
 const ATTEMPTS: u32 = 3;
@@ -46,9 +46,9 @@ impl Found {
 /// Takes the mends out whose names contain one of `names`, or all, and prints a table.
 pub(crate) fn mutations(ws: &Workspace, names: &[String]) -> anyhow::Result<()> {
     let is_wanted = |mend: &&Mend| names.is_empty() || names.iter().any(|name| mend.name.contains(&**name));
-    let chosen: Vec<&Mend> = MENDS.iter().filter(is_wanted).collect();
+    let chosen: Vec<&Mend> = mends().filter(is_wanted).collect();
     if chosen.is_empty() {
-        let all: Vec<&str> = MENDS.iter().map(|mend| mend.name).collect();
+        let all: Vec<&str> = mends().map(|mend| mend.name).collect();
         bail!("no mend is named so; there are {}", all.join(", "));
     }
     for mend in &chosen {
