@@ -7,6 +7,42 @@ use crate::table::{self, Entry};
 use crate::{detour, doorbell, flag, push, ready, records, sleepers, watch};
 use os::time::Cycles;
 
+/// Whether a sleep is to look now and then after what other processes hold as well: one of them may have been
+/// killed after it drained a doorbell, and before it asked anew for everybody.
+pub(super) struct Sharers(bool);
+
+impl Sharers {
+    pub(super) fn new() -> Self {
+        Sharers(watch::may_be_shared())
+    }
+
+    /// Longest single sleep in nanoseconds; `None` for no bound.
+    pub(super) fn slice_ns(&self) -> Option<u64> {
+        let ms = match slice_ms() {
+            -1 if self.0 => crate::wait::SHARED_SLICE_MS,
+            ms => ms,
+        };
+        u64::try_from(ms).ok().map(|ms| ms * 1_000_000)
+    }
+
+    /// After such a sleep. (What is not shared by now hardly will be while the call lasts.)
+    pub(super) fn look_after(&mut self) {
+        if self.0 && watch::is_shared_look_due() {
+            self.0 = look_after_shared();
+        }
+    }
+}
+
+/// Longest single sleep of a wait, in milliseconds; -1 for no bound.
+pub(crate) fn slice_ms() -> i32 {
+    match (watch::has_intents(), watch::has_held(), watch::has_watched()) {
+        (false, false, false) => -1,
+        (false, false, true) => crate::wait::HALF_CLOSED_SLICE_MS,
+        (false, true, _) => crate::wait::HELD_SLICE_MS,
+        (true, _, _) => crate::wait::SLICE_MS,
+    }
+}
+
 /// Looks whether the peers live that are watched, and the readers move that are waited for, in whatever set
 /// (or set of sets) somebody waits for them.
 pub(crate) fn look_after_watched() {

@@ -7,10 +7,10 @@
 //! behind it; named, it ends the lap. Other doorbells that the kernel names there are the rings' business.
 //! An answer with room left ends all that, for it has told of everybody.
 
-use super::wait::{Answer, Kernel, Notes, hush, is_kernel_due, kick, report, with_end};
 use crate::doorbell;
 use crate::end::End;
 use crate::flag;
+use crate::held::{Held, hold_index};
 use crate::interest::registration::{Registration, Source, Told, registrations};
 use crate::interest::set::Set;
 use os::epoll::bits;
@@ -28,10 +28,32 @@ const CHUNK: usize = 8;
 /// before; and one more where the kernel was not due between.
 const LAPS_MOST: usize = 5;
 
+/// An answer on its way.
+pub(super) trait Round {
+    /// How many it holds.
+    fn told(&self) -> usize;
+
+    /// For how many it has room.
+    fn room(&self) -> usize;
+
+    /// Enters what the rings have to report of those that were found.
+    fn report(&mut self, found: &[u32]);
+
+    /// Asks the kernel, for so much `of_its_lap` or for what there is room for. How much it named, and
+    /// whether the marker was among it.
+    fn ask(&mut self, of_its_lap: Option<usize>) -> (usize, bool);
+
+    /// What the kernel is asked next may name again what it has told in this answer.
+    fn note_repeating(&mut self);
+
+    /// Whether the kernel may have something to say.
+    fn is_kernel_due(&self) -> bool;
+}
+
 /// An answer is about to be given. `by_kernel`: what it lacks room for is the kernel's to tell first.
 #[inline]
-pub(super) fn note(set: &Set, answer: &Answer<'_>, by_kernel: bool) {
-    if !answer.is_full() {
+pub(super) fn note(set: &Set, is_full: bool, by_kernel: bool) {
+    if !is_full {
         if set.laps.are_on() {
             set.laps.end();
         }
@@ -42,23 +64,22 @@ pub(super) fn note(set: &Set, answer: &Answer<'_>, by_kernel: bool) {
     }
 }
 
-/// Asks the kernel for what an answer has room for: again where it named so many, and not all of these were to
-/// be told.
-pub(super) fn fill(index: Index, set: &Set, answer: &mut Answer<'_>, kernel: &mut dyn Kernel) {
-    for _ in 0..FILLS_MOST.min(answer.kept + 1) {
+/// Asks the kernel for what an answer has room for: again where it named so many, and not all of these were
+/// to be told.
+pub(super) fn fill(answer: &mut impl Round) {
+    for _ in 0..FILLS_MOST.min(answer.told() + 1) {
         let room = answer.room();
-        let got = answer.ask(index, set, |events| kernel.glance(events)).unwrap_or(0);
+        let (got, _) = answer.ask(None);
         if got < room || room == 0 {
             return;
         }
-        // (Another look may tell again what this one told.)
-        answer.notes.has_gone = true;
+        answer.note_repeating();
     }
 }
 
 /// Goes on behind an answer that came out full. Whether anything was told.
 #[cold]
-pub(super) fn deal(index: Index, set: &Set, answer: &mut Answer<'_>, kernel: &mut dyn Kernel) -> bool {
+pub(super) fn deal(answer: &mut impl Round, set: &Set) -> bool {
     let (mut is_told_out, mut has_gone_round) = (false, false);
     let (mut has_asked, mut by_kernel) = (false, 0);
     for _ in 0..LAPS_MOST {
@@ -69,38 +90,40 @@ pub(super) fn deal(index: Index, set: &Set, answer: &mut Answer<'_>, kernel: &mu
             // (A second lap is for what this answer has not told: that comes last in it.)
             let before = set.laps.told_before().filter(|_| has_asked);
             let most = before.map_or(usize::MAX, |before| (before as usize).saturating_sub(by_kernel));
-            answer.notes.has_gone |= has_asked && before.is_none();
-            let from = answer.kept;
-            is_told_out = tell_kernels(index, set, answer, most, kernel);
-            by_kernel += answer.kept - from;
+            if has_asked && before.is_none() {
+                answer.note_repeating();
+            }
+            let from = answer.told();
+            is_told_out = tell_kernels(answer, set, most);
+            by_kernel += answer.told() - from;
             has_asked = true;
         }
-        if answer.is_full() {
+        if answer.room() == 0 {
             break;
         }
         has_gone_round |= set.laps.left.load(Ordering::Relaxed) >= set.recent();
-        let told = tell_rings(set, answer);
-        if answer.is_full() || (has_gone_round && is_told_out) {
+        let told = tell_rings(answer, set);
+        if answer.room() == 0 || (has_gone_round && is_told_out) {
             break;
         }
         if !is_told_out
-            && (has_gone_round || told >= TOLD_MOST || set.laps.has_kernel_told() || is_kernel_due(set))
+            && (has_gone_round || told >= TOLD_MOST || set.laps.has_kernel_told() || answer.is_kernel_due())
         {
             set.laps.begin_kernels();
         } else {
             set.laps.begin_rings(set.recent());
         }
     }
-    answer.kept > 0
+    answer.told() > 0
 }
 
 /// The rest of the rings' lap, as far as there is room. How many they have told since the kernel's last lap.
-fn tell_rings(set: &Set, answer: &mut Answer<'_>) -> u32 {
+fn tell_rings(answer: &mut impl Round, set: &Set) -> u32 {
     let mut found = [0u32; CHUNK];
     loop {
         let room = answer.room().min(CHUNK);
         let count = set.look_on(&mut found[..room], &set.laps.left, is_pending);
-        report(set, answer, &found[..count]);
+        answer.report(&found[..count]);
         let told = set.laps.count_told(count);
         if count < CHUNK {
             return told;
@@ -110,36 +133,27 @@ fn tell_rings(set: &Set, answer: &mut Answer<'_>) -> u32 {
 
 /// The rest of the kernel's lap, as far as there is room, and `most` at most. Whether it has nothing else to
 /// tell.
-fn tell_kernels(
-    index: Index,
-    set: &Set,
-    answer: &mut Answer<'_>,
-    most: usize,
-    kernel: &mut dyn Kernel,
-) -> bool {
-    let (begun, mut is_told_out) = (answer.kept, false);
+fn tell_kernels(answer: &mut impl Round, set: &Set, most: usize) -> bool {
+    let (begun, mut is_told_out) = (answer.told(), false);
     // (Each time it names one of ours at least that is not told of here.)
     for _ in 0..=set.recent().saturating_add(CHUNK as u32) {
-        let (from, room) =
-            (answer.kept, room_of_lap(set, answer).min(begun.saturating_add(most) - answer.kept));
+        let from = answer.told();
+        let room = room_of_lap(answer, set).min(begun.saturating_add(most) - from);
         if room == 0 {
-            return !answer.is_full();
+            return answer.room() > 0;
         }
-        answer.notes.has_passed_marker = false;
-        answer.dealt = Some(room);
-        let got = answer.ask(index, set, |events| kernel.glance(events)).unwrap_or(0);
-        answer.dealt = None;
+        let (got, has_passed_marker) = answer.ask(Some(room));
         is_told_out = got < room;
-        set.laps.count_told_by_kernel(answer.kept - from);
-        let is_end = answer.notes.has_passed_marker && (set.laps.is_placed() || answer.kept > from);
-        if answer.notes.has_passed_marker || answer.kept > from {
+        set.laps.count_told_by_kernel(answer.told() - from);
+        let is_end = has_passed_marker && (set.laps.is_placed() || answer.told() > from);
+        if has_passed_marker || answer.told() > from {
             set.laps.note_placed();
         }
         // (Somebody may have drained it: the next answer has another.)
         if is_end || is_told_out || !set.laps.marker().is_some_and(is_loud) {
             break;
         }
-        if answer.is_full() {
+        if answer.room() == 0 {
             return false;
         }
     }
@@ -150,7 +164,7 @@ fn tell_kernels(
 
 /// Room for what is left of the kernel's lap: what stands behind its end has another turn. (Where nobody
 /// knows how much that is, an answer of few is asked for one by one.)
-fn room_of_lap(set: &Set, answer: &Answer<'_>) -> usize {
+fn room_of_lap(answer: &impl Round, set: &Set) -> usize {
     let left = match set.laps.left_of_kernels() {
         Some(left) => left as usize,
         None if answer.room() <= CHUNK => 1,
@@ -163,7 +177,7 @@ fn room_of_lap(set: &Set, answer: &Answer<'_>) -> usize {
 fn place_marker(set: &Set) -> bool {
     if let Some(marker) = set.laps.marker().filter(|marker| set.has_recent(marker) && is_pending(marker)) {
         if !is_loud(marker) || !is_level(marker) {
-            kick(marker);
+            ring(marker);
         }
         return true;
     }
@@ -176,41 +190,34 @@ fn place_marker(set: &Set) -> bool {
     }
     let Some(marker) = registrations().get(Index(found[0])) else { return false };
     set.laps.mark(Index(found[0]), is_placed);
-    kick(marker);
+    ring(marker);
     true
 }
 
-/// Whether what the kernel named in its lap is for the rings to tell. (What it says of a member that every
-/// wait looks at, and which the rings say as well.)
-pub(super) fn is_left_to_rings(set: &Set, told: &Told, notes: &mut Notes) -> bool {
+/// Whether what the kernel named is the doorbell that ends its lap.
+pub(super) fn is_marker(set: &Set, told: &Told) -> bool {
+    told.source == Source::Bell
+        && set.laps.marker().is_some_and(|marker| core::ptr::eq(marker, told.registration))
+}
+
+/// Whether it is the rings' to tell what the kernel named in its lap: of a member that every wait looks at,
+/// and which the rings speak for as well. Its connection, if so.
+pub(super) fn are_to_tell(set: &Set, told: &Told) -> Option<Held> {
     let Told { registration, source, raised, .. } = *told;
-    let is_marker =
-        source == Source::Bell && set.laps.marker().is_some_and(|marker| core::ptr::eq(marker, registration));
-    notes.has_passed_marker |= is_marker;
-    if !is_level(registration)
-        || registration.is_parked()
-        || !set.has_recent(registration)
-        || !is_pending(registration)
-    {
-        return false;
-    }
-    let Some(conn) = told.conn() else { return false };
-    let Some(end) = End::of(&conn) else { return false };
-    match source {
-        Source::Tcp => {
-            conn.has(flag::TCP_ENDED | flag::RESET) && raised & (bits::ERR | bits::HUP | bits::PRI) == 0
-        }
-        _ if is_marker => true,
-        // (Silent, it is not named in every lap.)
-        _ => {
-            hush(&conn, &end, registration, 0);
-            true
-        }
-    }
+    let is_theirs = is_level(registration)
+        && !registration.is_parked()
+        && set.has_recent(registration)
+        && is_pending(registration);
+    let is_known = |conn: &Held| {
+        source == Source::Bell
+            || (conn.has(flag::TCP_ENDED | flag::RESET) && raised & (bits::ERR | bits::HUP | bits::PRI) == 0)
+    };
+    if is_theirs { told.conn().filter(is_known) } else { None }
 }
 
 fn is_pending(registration: &'static Registration) -> bool {
-    with_end(registration, |conn, end| registration.is_pending(conn, end)).unwrap_or(false)
+    let pending = |conn| End::of(conn).is_some_and(|end| registration.is_pending(conn, &end));
+    registration.peek_conn().is_some_and(pending)
 }
 
 /// Whether its doorbell is named as long as it is rung.
@@ -219,5 +226,14 @@ fn is_level(registration: &Registration) -> bool {
 }
 
 fn is_loud(registration: &Registration) -> bool {
-    with_end(registration, doorbell::may_have_rung).unwrap_or(false)
+    let loud = |conn| End::of(conn).is_some_and(|end| doorbell::may_have_rung(conn, &end));
+    registration.peek_conn().is_some_and(loud)
+}
+
+fn ring(registration: &Registration) {
+    if let Some(held) = hold_index(Index(registration.conn.load(Ordering::Relaxed)))
+        && let Some(end) = End::of(&held)
+    {
+        doorbell::kick(&held, &end);
+    }
 }

@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::epoll::ctl::meant;
 use crate::epoll::ends::{hear_of_end, hear_tcp};
-use crate::epoll::rounds::{look_after_held, look_after_shared, look_after_watched};
+use crate::epoll::rounds::{Sharers, look_after_held, look_after_watched, slice_ms};
 use crate::epoll::turns;
 use crate::held::{hold_index, hold_seen};
 use crate::here::Part as _;
@@ -50,32 +50,6 @@ const TICK_EVERY: Cycles = Cycles::from_ms(10);
 /// for nothing.
 const HUSHED_MAX: u32 = 1 << 16;
 
-/// Whether a sleep is to look now and then after what other processes hold as well: one of them may have been
-/// killed after it drained a doorbell, and before it asked anew for everybody.
-struct Sharers(bool);
-
-impl Sharers {
-    fn new() -> Self {
-        Sharers(watch::may_be_shared())
-    }
-
-    /// Longest single sleep in nanoseconds; `None` for no bound.
-    fn slice_ns(&self) -> Option<u64> {
-        let ms = match slice_ms() {
-            -1 if self.0 => crate::wait::SHARED_SLICE_MS,
-            ms => ms,
-        };
-        u64::try_from(ms).ok().map(|ms| ms * 1_000_000)
-    }
-
-    /// After such a sleep. (What is not shared by now hardly will be while the call lasts.)
-    fn look_after(&mut self) {
-        if self.0 && watch::is_shared_look_due() {
-            self.0 = look_after_shared();
-        }
-    }
-}
-
 /// How the kernel is asked: room for its events, and a time limit in nanoseconds (`None`: for ever).
 pub trait Kernel {
     /// As epoll_pwait2(2), with whatever signal mask the call came with.
@@ -90,28 +64,28 @@ pub trait Kernel {
 }
 
 /// The program's array, and how much of it is filled.
-pub(super) struct Answer<'a> {
+struct Answer<'a> {
     events: &'a mut [Event],
-    pub(super) kept: usize,
+    kept: usize,
     batch: u64,
-    pub(super) notes: Notes,
+    notes: Notes,
     /// The kernel is asked for so much of its own lap (`turns`).
-    pub(super) dealt: Option<usize>,
+    dealt: Option<usize>,
     /// As how many sleepers of the set its thread counts now.
     asleep: u32,
 }
 
 /// What came up while an answer was made.
 #[derive(Default)]
-pub(super) struct Notes {
+struct Notes {
     /// What turned out to have nothing to tell and is silent now: the next look finds less.
     hushed: u32,
     /// A doorbell was among what the kernel told since this was last cleared.
     has_rung: bool,
     /// A member went back to TCP and was told of: the kernel may tell of it in the same answer.
-    pub(super) has_gone: bool,
+    has_gone: bool,
     /// The doorbell that ends the kernel's lap was among what the kernel told since this was last cleared.
-    pub(super) has_passed_marker: bool,
+    has_passed_marker: bool,
 }
 
 /// Whether waits on `epfd` are for [`wait`].
@@ -150,7 +124,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     if is_owed {
         let _ = answer.ask(index, set, |events| kernel.glance(events));
     }
-    if set.laps.are_on() && turns::deal(index, set, &mut answer, kernel) {
+    if set.laps.are_on() && turns::deal(&mut Asking { index, set, answer: &mut answer, kernel }, set) {
         return leave(set, &answer, false);
     }
     if collect(set, &mut answer) || (timeout_ns != Some(0) && !kernel.has_mask() && spin(set, &mut answer)) {
@@ -158,7 +132,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
         // (Once for an answer: it would tell of its own descriptors again.)
         if !is_owed && is_kernel_due(set) {
             tick(set);
-            turns::fill(index, set, &mut answer, kernel);
+            turns::fill(&mut Asking { index, set, answer: &mut answer, kernel });
         }
         return leave(set, &answer, answer.kept > from);
     }
@@ -252,7 +226,7 @@ fn collect_up_to<const MOST: usize>(set: &Set, answer: &mut Answer<'_>) -> bool 
 }
 
 /// What the rings have to report of those that were found.
-pub(super) fn report(set: &Set, answer: &mut Answer<'_>, found: &[u32]) {
+fn report(set: &Set, answer: &mut Answer<'_>, found: &[u32]) {
     for index in found {
         if let Some(registration) = registration::registrations().get(Index(*index))
             && registration.epfd() == set.epfd()
@@ -266,10 +240,7 @@ pub(super) fn report(set: &Set, answer: &mut Answer<'_>, found: &[u32]) {
     }
 }
 
-pub(super) fn with_end<T>(
-    registration: &Registration,
-    then: impl FnOnce(&'static Conn, &End) -> T,
-) -> Option<T> {
+fn with_end<T>(registration: &Registration, then: impl FnOnce(&'static Conn, &End) -> T) -> Option<T> {
     let conn = crate::held::peek_index(Index(registration.conn.load(Ordering::Relaxed)))?;
     End::of(conn).map(|end| then(conn, &end))
 }
@@ -303,7 +274,7 @@ fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
 
 /// Whether the kernel may have something to say: it had when it was asked last, a shutdown() may have made
 /// some, or it was long ago.
-pub(super) fn is_kernel_due(set: &Set) -> bool {
+fn is_kernel_due(set: &Set) -> bool {
     Cycles::now().since(Cycles::load(&set.asked_kernel)) > Cycles::load(&set.kernel_every)
         || set.news.load(Ordering::Relaxed) != watch::news()
 }
@@ -311,7 +282,7 @@ pub(super) fn is_kernel_due(set: &Set) -> bool {
 /// A call that reports something leaves members unarmed, for its thread will look at them again; but others
 /// may sleep. `by_kernel`: the kernel told of the last of it.
 fn leave(set: &Set, answer: &Answer<'_>, by_kernel: bool) -> Outcome {
-    turns::note(set, answer, by_kernel);
+    turns::note(set, answer.is_full(), by_kernel);
     if set.is_watched() {
         set.arm_all(|registration| {
             // An edge that came meanwhile may have been drained away under somebody who sleeps.
@@ -408,7 +379,7 @@ fn sleep(
         let is_kernels = answer.kept > 0 && !is_there && !answer.notes.has_rung;
         let by_kernel = answer.kept > 0;
         if by_kernel && asked == Ok(room) {
-            turns::fill(index, set, answer, kernel);
+            turns::fill(&mut Asking { index, set, answer, kernel });
         }
         if is_there || answer.kept == 0 {
             collect(set, answer);
@@ -446,16 +417,6 @@ fn pause(patience: &mut Patience, left: Option<u64>) {
     }
 }
 
-/// Longest single sleep of a wait, in milliseconds; -1 for no bound.
-pub(crate) fn slice_ms() -> i32 {
-    match (watch::has_intents(), watch::has_held(), watch::has_watched()) {
-        (false, false, false) => -1,
-        (false, false, true) => crate::wait::HALF_CLOSED_SLICE_MS,
-        (false, true, _) => crate::wait::HELD_SLICE_MS,
-        (true, _, _) => crate::wait::SLICE_MS,
-    }
-}
-
 /// [`tick`] now and then: a program that waits for short times only, or is always told something, is owed it
 /// as well.
 fn tick_if_due(set: &Set) {
@@ -484,6 +445,44 @@ fn tick(set: &Set) {
     look_after_watched();
 }
 
+/// An answer on its way.
+struct Asking<'a, 'b> {
+    index: Index,
+    set: &'a Set,
+    answer: &'a mut Answer<'b>,
+    kernel: &'a mut dyn Kernel,
+}
+
+impl turns::Round for Asking<'_, '_> {
+    fn told(&self) -> usize {
+        self.answer.kept
+    }
+
+    fn room(&self) -> usize {
+        self.answer.room()
+    }
+
+    fn report(&mut self, found: &[u32]) {
+        report(self.set, self.answer, found);
+    }
+
+    fn ask(&mut self, of_its_lap: Option<usize>) -> (usize, bool) {
+        self.answer.notes.has_passed_marker = false;
+        self.answer.dealt = of_its_lap;
+        let got = self.answer.ask(self.index, self.set, |events| self.kernel.glance(events));
+        self.answer.dealt = None;
+        (got.unwrap_or(0), self.answer.notes.has_passed_marker)
+    }
+
+    fn note_repeating(&mut self) {
+        self.answer.notes.has_gone = true;
+    }
+
+    fn is_kernel_due(&self) -> bool {
+        is_kernel_due(self.set)
+    }
+}
+
 impl<'a> Answer<'a> {
     fn new(events: &'a mut [Event]) -> Self {
         Answer { events, kept: 0, batch: Batches::next(), notes: Notes::default(), dealt: None, asleep: 0 }
@@ -491,16 +490,16 @@ impl<'a> Answer<'a> {
 }
 
 impl Answer<'_> {
-    pub(super) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.room() == 0
     }
 
-    pub(super) fn room(&self) -> usize {
+    fn room(&self) -> usize {
         self.events.len() - self.kept
     }
 
     /// Asks the kernel, by `wait`, for what the answer has room for. How much it told, of interest or not.
-    pub(super) fn ask(
+    fn ask(
         &mut self,
         index: Index,
         set: &Set,
@@ -533,8 +532,7 @@ impl Answer<'_> {
                     self.put_plain(raised, data);
                 }
                 Some(Some(told))
-                    if self.dealt.is_some()
-                        && turns::is_left_to_rings(set, &Told { raised, ..told }, &mut self.notes) => {}
+                    if self.dealt.is_some() && self.leaves_to_rings(set, Told { raised, ..told }) => {}
                 Some(Some(told)) => {
                     if told.source == Source::Tcp {
                         set.asked_kernel.store(0, Ordering::Relaxed);
@@ -546,6 +544,21 @@ impl Answer<'_> {
                 Some(None) => {}
             }
         }
+    }
+
+    /// Whether the rings tell of what the kernel named in its lap. Silent, it is not named in every lap; but
+    /// for the marker.
+    fn leaves_to_rings(&mut self, set: &Set, told: Told) -> bool {
+        let is_marker = turns::is_marker(set, &told);
+        self.notes.has_passed_marker |= is_marker;
+        let Some(conn) = turns::are_to_tell(set, &told) else { return false };
+        if !is_marker
+            && told.source == Source::Bell
+            && let Some(end) = End::of(&conn)
+        {
+            hush(&conn, &end, told.registration, 0);
+        }
+        true
     }
 
     /// Whether what the kernel says stands in this answer already, since the rings said it. (Each look costs

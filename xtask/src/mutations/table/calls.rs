@@ -343,9 +343,9 @@ pub(super) const MENDS: &[Mend] = &[
         name: "marker-of-the-kernels-lap",
         without: "the kernel's lap ends nowhere, and what the rings have to tell waits for it",
         edits: &[edit(
-            "crates/socket/src/epoll/turns.rs",
-            "notes.has_passed_marker |= is_marker;",
-            "notes.has_passed_marker |= is_marker && false;",
+            "crates/socket/src/epoll/wait.rs",
+            "self.notes.has_passed_marker |= is_marker;",
+            "self.notes.has_passed_marker |= is_marker && false;",
         )],
         test: Test::Parity("full.connections_and_pipes"),
     },
@@ -354,8 +354,8 @@ pub(super) const MENDS: &[Mend] = &[
         without: "what the kernel named for nothing leaves a gap in an answer",
         edits: &[edit(
             "crates/socket/src/epoll/turns.rs",
-            "FILLS_MOST.min(answer.kept + 1)",
-            "1.min(answer.kept + 1)",
+            "FILLS_MOST.min(answer.told() + 1)",
+            "1.min(answer.told() + 1)",
         )],
         test: Test::Parity("full.connections_and_pipes"),
     },
