@@ -1,6 +1,7 @@
 //! The counters of `smcd stats` only grow: whoever is killed, closes or half-closes, what was moved stays
 //! counted, once.
 
+use crate::reasons::{assert_counted, assert_rows, bed, meet};
 use crate::support::{python, script, serve};
 use isthmus_tests::{Bed, Mode, Running, free_port, within};
 use std::path::PathBuf;
@@ -83,4 +84,20 @@ fn a_killed_server_takes_nothing_back() {
 fn a_half_closed_connection_counts_while_it_lives() {
     let Some(pair) = pair("counters-half", "half") else { return };
     pair.assert_counted("the client has shut its sending side down");
+}
+
+/// A connect that failed is no connection, whether or not anybody enabled listens somewhere.
+#[test]
+fn a_connect_that_is_refused() {
+    let Some((bed, python)) = bed("reasons-refused") else { return };
+    let ends = meet(&bed, &python, "", "");
+    assert_rows(&bed, &ends, &["client SMCD", "listener", "server SMCD"]);
+    let try_it =
+        format!("import socket; print(socket.socket().connect_ex((\"127.0.0.1\", {})))", free_port());
+    let mut command = bed.tool_command("smc_run").expect("this bed has tools");
+    command.arg("-d").arg(&python).args(["-c", &try_it]).env_remove("LD_PRELOAD");
+    let refused = bed.run(&mut command, "refused", LONG);
+    assert_eq!(refused.out.trim(), "111", "{refused}");
+    assert!(!refused.err.contains("stays on TCP"), "{refused}");
+    assert_counted(&bed, &[], &[]);
 }

@@ -217,22 +217,6 @@ fn a_peer_without_the_library() {
     assert_counted(&bed, &["PEER_NO_SMC 1"], &["PEER_NO_SMC 1"]);
 }
 
-/// A connect that failed is no connection, whether or not anybody enabled listens somewhere.
-#[test]
-fn a_connect_that_is_refused() {
-    let Some((bed, python)) = bed("reasons-refused") else { return };
-    let ends = meet(&bed, &python, "", "");
-    assert_rows(&bed, &ends, &["client SMCD", "listener", "server SMCD"]);
-    let try_it =
-        format!("import socket; print(socket.socket().connect_ex((\"127.0.0.1\", {})))", free_port());
-    let mut command = bed.tool_command("smc_run").expect("this bed has tools");
-    command.arg("-d").arg(&python).args(["-c", &try_it]).env_remove("LD_PRELOAD");
-    let refused = bed.run(&mut command, "refused", LONG);
-    assert_eq!(refused.out.trim(), "111", "{refused}");
-    assert!(!refused.err.contains("stays on TCP"), "{refused}");
-    assert_counted(&bed, &[], &[]);
-}
-
 /// There is no registry yet: nobody enabled listens anywhere, and that is all there is to say.
 #[test]
 fn a_peer_without_the_library_before_there_is_a_registry() {
