@@ -390,7 +390,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "sharers-looked-after-in-epoll",
         without: "a sleeper is forgotten where a sharer was killed between a drained doorbell and the next question",
         edits: &[edit(
-            "crates/socket/src/epoll/wait.rs",
+            "crates/socket/src/epoll/rounds.rs",
             "-1 if self.0 => crate::wait::SHARED_SLICE_MS,",
             "-1 if self.0 && false => crate::wait::SHARED_SLICE_MS,",
         )],
