@@ -3,7 +3,7 @@
 
 use crate::conn::Conn;
 use crate::end::End;
-use crate::held::{Held, hold};
+use crate::held::{Held, hold, hold_in_place};
 use crate::phase::{Event, Phase};
 use crate::{answer, claim, records, watch};
 use fabric::Reason;
@@ -32,7 +32,7 @@ pub(crate) fn tied(fd: i32) -> Option<(Held, End)> {
 /// What most calls find: shared memory, and still its own.
 #[inline(always)]
 fn settled(fd: i32) -> Option<Result<(Held, End), Held>> {
-    let held = hold(fd)?;
+    let held = hold_in_place(fd)?;
     match End::of(&held) {
         Some(end) if held.is(Phase::Smc) && end.serves(&held) => Some(Ok((held, end))),
         _ => Some(Err(held)),

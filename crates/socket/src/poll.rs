@@ -198,8 +198,11 @@ impl Round<'_> {
                 prepared.slice_ms = look_after(&conn, &end, prepared.slice_ms);
             }
             self.private[at].events = tcp_events(&conn, &end, events);
-            let earlier = self.asked_earlier(at, &conn);
-            let (new, all) = (new_sides(events, earlier), events | earlier);
+            let (mut new, mut all) = (events, events);
+            if at > 0 && doorbell::is_slept_at(&conn) {
+                let earlier = self.asked_earlier(at, conn.index());
+                (new, all) = (new_sides(events, earlier), events | earlier);
+            }
             change_waiters(&conn, &end, new, 1);
             call.add(&conn, new & READ_SIDE != 0, new & WRITE_SIDE != 0);
             let is_loud = doorbell::rearm(&conn, &end, all & READ_SIDE != 0, all & WRITE_SIDE != 0);
@@ -229,14 +232,11 @@ impl Round<'_> {
 
     /// What entries before `at` wait for on the same connection: who is named twice is one sleeper, or he
     /// would be rung by himself. (Looked for only where somebody sleeps there.)
-    fn asked_earlier(&self, at: usize, conn: &Held) -> i16 {
-        if !doorbell::is_slept_at(conn) {
-            return 0;
-        }
+    #[cold]
+    #[inline(never)]
+    fn asked_earlier(&self, at: usize, index: Index) -> i16 {
         let earlier = self.fds.iter().zip(&self.private[2 * self.fds.len()..]).take(at);
-        earlier
-            .filter(|(_, held)| held.fd == conn.index().0 as i32)
-            .fold(0, |all, (entry, _)| all | entry.events)
+        earlier.filter(|(_, held)| held.fd == index.0 as i32).fold(0, |all, (entry, _)| all | entry.events)
     }
 
     /// Whose connection entry `at` is.

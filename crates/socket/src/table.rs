@@ -74,28 +74,56 @@ fn cell_or_new(fd: i32) -> Option<&'static AtomicU64> {
 /// The entry of `fd`.
 #[inline]
 pub fn get(fd: i32) -> Entry {
-    look(fd).map_or(Entry::Empty, |(_, entry)| entry)
+    cell(fd).map_or(Entry::Empty, |cell| seen(cell, fd))
 }
 
-/// The place of a number's entry.
-pub(crate) struct Place(&'static AtomicU64, i32);
-
-impl Place {
-    /// Whether its entry is `entry` (still).
-    #[inline]
-    pub(crate) fn still_is(&self, entry: Entry) -> bool {
-        let word = self.0.load(Ordering::SeqCst);
-        word == entry.word() || (word & ELSEWHERE != 0 && entry_elsewhere(self.0, word, self.1) == entry)
+/// What a number's word says to the calling process.
+#[inline(always)]
+fn seen(cell: &'static AtomicU64, fd: i32) -> Entry {
+    let word = cell.load(Ordering::Acquire);
+    match word >> 32 {
+        ..=3 => Entry::from_word(word),
+        _ => entry_elsewhere(cell, word, fd),
     }
 }
 
-/// The entry of `fd` and where it stands; `None` without one.
+/// The place of a connection's entry, and what it said.
+pub(crate) struct Place(&'static AtomicU64, u64);
+
+impl Place {
+    /// Whether `fd`, whose place it is, stands for `conn` (still).
+    #[inline]
+    pub(crate) fn still_is(&self, fd: i32, conn: Index) -> bool {
+        self.0.load(Ordering::SeqCst) == self.1 || is_after_all(self.0, fd, conn)
+    }
+}
+
+/// The connection that `fd` stands for, and where it stands.
 #[inline]
-pub(crate) fn look(fd: i32) -> Option<(Place, Entry)> {
+pub(crate) fn look(fd: i32) -> Option<(Place, Index)> {
     let cell = cell(fd)?;
     let word = cell.load(Ordering::Acquire);
-    let entry = if word & ELSEWHERE == 0 { Entry::from_word(word) } else { entry_elsewhere(cell, word, fd) };
-    Some((Place(cell, fd), entry))
+    match word >> 32 {
+        1 => Some((Place(cell, word), Index(word as u32))),
+        ..=3 => None,
+        _ => look_elsewhere(cell, word, fd),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn look_elsewhere(cell: &'static AtomicU64, word: u64, fd: i32) -> Option<(Place, Index)> {
+    match entry_elsewhere(cell, word, fd) {
+        Entry::Conn(index) => Some((Place(cell, word), index)),
+        _ => None,
+    }
+}
+
+/// The word has changed: a mark may have come or gone.
+#[cold]
+#[inline(never)]
+fn is_after_all(cell: &'static AtomicU64, fd: i32, conn: Index) -> bool {
+    seen(cell, fd) == Entry::Conn(conn)
 }
 
 /// The entry of `fd` for the calling process, where one that borrows this memory has something else there.
