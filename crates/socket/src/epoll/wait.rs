@@ -88,6 +88,44 @@ struct Notes {
     has_passed_marker: bool,
 }
 
+/// An answer on its way.
+struct Asking<'a, 'b> {
+    index: Index,
+    set: &'a Set,
+    answer: &'a mut Answer<'b>,
+    kernel: &'a mut dyn Kernel,
+}
+
+impl turns::Round for Asking<'_, '_> {
+    fn told(&self) -> usize {
+        self.answer.kept
+    }
+
+    fn room(&self) -> usize {
+        self.answer.room()
+    }
+
+    fn report(&mut self, found: &[u32]) {
+        report(self.set, self.answer, found);
+    }
+
+    fn ask(&mut self, of_its_lap: Option<usize>) -> (usize, bool) {
+        self.answer.notes.has_passed_marker = false;
+        self.answer.dealt = of_its_lap;
+        let got = self.answer.ask(self.index, self.set, |events| self.kernel.glance(events));
+        self.answer.dealt = None;
+        (got.unwrap_or(0), self.answer.notes.has_passed_marker)
+    }
+
+    fn note_repeating(&mut self) {
+        self.answer.notes.has_gone = true;
+    }
+
+    fn is_kernel_due(&self) -> bool {
+        is_kernel_due(self.set)
+    }
+}
+
 /// Whether waits on `epfd` are for [`wait`].
 #[inline]
 pub fn is_ours(epfd: i32) -> bool {
@@ -443,44 +481,6 @@ fn tick(set: &Set) {
         }
     }
     look_after_watched();
-}
-
-/// An answer on its way.
-struct Asking<'a, 'b> {
-    index: Index,
-    set: &'a Set,
-    answer: &'a mut Answer<'b>,
-    kernel: &'a mut dyn Kernel,
-}
-
-impl turns::Round for Asking<'_, '_> {
-    fn told(&self) -> usize {
-        self.answer.kept
-    }
-
-    fn room(&self) -> usize {
-        self.answer.room()
-    }
-
-    fn report(&mut self, found: &[u32]) {
-        report(self.set, self.answer, found);
-    }
-
-    fn ask(&mut self, of_its_lap: Option<usize>) -> (usize, bool) {
-        self.answer.notes.has_passed_marker = false;
-        self.answer.dealt = of_its_lap;
-        let got = self.answer.ask(self.index, self.set, |events| self.kernel.glance(events));
-        self.answer.dealt = None;
-        (got.unwrap_or(0), self.answer.notes.has_passed_marker)
-    }
-
-    fn note_repeating(&mut self) {
-        self.answer.notes.has_gone = true;
-    }
-
-    fn is_kernel_due(&self) -> bool {
-        is_kernel_due(self.set)
-    }
 }
 
 impl<'a> Answer<'a> {
