@@ -127,6 +127,17 @@ pub(crate) fn names_by(folder: &CStr, entries: &mut [u8], each: &mut dyn FnMut(&
     Ok(())
 }
 
+/// How many descriptors this process has (the size of its /proc/self/fd, Linux 6.2); `None` where the kernel
+/// does not say.
+pub fn own_descriptors() -> Option<usize> {
+    // SAFETY: all-zero bytes are a valid `stat`.
+    let mut stat: nr::stat = unsafe { core::mem::zeroed() };
+    let path = c"/proc/self/fd".as_ptr();
+    // SAFETY: `path` is NUL terminated and `stat` is writable.
+    check(unsafe { syscall!(nr::__NR_newfstatat, nr::AT_FDCWD, path, &raw mut stat, 0) }).ok()?;
+    usize::try_from(stat.st_size).ok().filter(|count| *count > 0)
+}
+
 /// Calls `each` with the numbers of the descriptors that this process has.
 pub fn each_own_descriptor(each: impl FnMut(i32)) -> Result<()> {
     each_descriptor_in(c"/proc/self/fd", each)

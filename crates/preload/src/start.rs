@@ -43,8 +43,8 @@ extern "C" fn constructor() {
 }
 
 /// Sockets inherited over exec: inetd children, a shell's redirections, servers that restart themselves. One
-/// poll tells which of the first thousand descriptors are open; a socket nobody knows costs one system call
-/// more.
+/// poll tells which of the first thousand descriptors are open; where the kernel counts more, /proc tells which.
+/// A socket nobody knows costs one system call more.
 fn adopt_inherited() {
     const MOST: usize = 1024;
     // (Not on the stack: a library may be loaded by a thread that has little of it.)
@@ -57,8 +57,17 @@ fn adopt_inherited() {
     if os::poll::wait_raw(&mut fds[..most], 0).is_err() {
         return;
     }
+    let mut found = 0;
     for entry in fds[..most].iter().filter(|entry| entry.revents & bits::NVAL == 0) {
+        found += 1;
         socket::server::adopt(entry.fd);
+    }
+    if os::file::own_descriptors().is_none_or(|all| all > found) {
+        let _ = os::file::each_own_descriptor(|fd| {
+            if fd as usize >= most {
+                socket::server::adopt(fd);
+            }
+        });
     }
     socket::exec::take_over_what_was_kept();
 }

@@ -19,6 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     any("exec.as_another_number", as_another_number),
     any("exec.by_number", by_number),
     any("exec.duplicate_behind_our_back", duplicate_behind_our_back),
+    any("exec.high_number", high_number),
     any("exec.unused_as_standard_files", unused_as_standard_files),
     any("exec.through_a_shell", through_a_shell),
     any("exec.peer_ended_before_the_first_look", |cx| peer_gone_before_the_first_look(cx, "exit")),
@@ -107,6 +108,25 @@ fn by_number(cx: &mut Cx) {
             9
         });
         say!("{how:?} close {}", show(sys::close(p.fd)));
+        talk(cx, p.id);
+        say!("child {}", sys::wait(pid));
+    }
+}
+
+/// Beyond the first thousand numbers, where a program with many connections has the one that it hands on.
+fn high_number(cx: &mut Cx) {
+    for number in [1023, 1024, 1500] {
+        let p = cx.warm();
+        let pid = sys::fork(|| {
+            sys::limit_fds(u64::MAX);
+            let high = sys::fcntl(p.fd, libc::F_DUPFD, number).map_or(-1, |fd| fd as Fd);
+            let _ = sys::close(p.fd);
+            let text = format!("exec 0<&{high} 1>&{high} {high}<&-; {SHELL}");
+            sys::exec(Exec::Execve, "/bin/bash", &["bash", "-c", &text]);
+            9
+        });
+        settle();
+        say!("{number}: close {}", show(sys::close(p.fd)));
         talk(cx, p.id);
         say!("child {}", sys::wait(pid));
     }
