@@ -29,6 +29,9 @@ pub unsafe extern "C-unwind" fn syscall(
             nr::__NR_write => data::write(fd, b as _, c),
             nr::__NR_readv => data::readv(fd, b as _, c as c_int),
             nr::__NR_writev => data::writev(fd, b as _, c as c_int),
+            // (The higher half of the offset says nothing on machines of 64 bits.)
+            nr::__NR_preadv2 => data::preadv2(fd, b as _, c as c_int, d as i64, f as c_int),
+            nr::__NR_pwritev2 => data::pwritev2(fd, b as _, c as c_int, d as i64, f as c_int),
             nr::__NR_recvfrom => data::recvfrom(fd, b as _, c, d as c_int, e as _, f as _),
             nr::__NR_sendto => data::sendto(fd, b as _, c, d as c_int, e as _, f as u32),
             nr::__NR_recvmsg => message::recvmsg(fd, b as _, c as c_int),

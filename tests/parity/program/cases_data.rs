@@ -414,6 +414,20 @@ fn offset_calls(cx: &mut Cx) {
     let mut buf = [0u8; 9];
     say!("preadv2 -1 -> {}", show(sys::preadv2(p.fd, &mut [&mut buf], -1, 0)));
     say!("preadv2 0 -> {}", show(sys::preadv2(p.fd, &mut [&mut buf], 0, 0)));
+    let (out, minus_one) = (*b"by number", usize::MAX);
+    let vector = |at: usize, len: usize| [at, len];
+    let from = vector((&raw const out).expose_provenance(), out.len());
+    let call = |number, vector: &[usize; 2]| {
+        let at = std::ptr::from_ref(vector).expose_provenance();
+        show(sys::call(number, [p.fd as usize, at, 1, minus_one, 0, 0]))
+    };
+    say!("write -> {}", show(sys::write(p.fd, b"first ")));
+    say!("pwritev2 by number -> {}", call(libc::SYS_pwritev2, &from));
+    say!("write -> {}", show(sys::write(p.fd, b" last")));
+    cx.peer("recvn 0 20");
+    cx.peer("send 0 xyz");
+    let into = vector((&raw mut buf).expose_provenance(), buf.len());
+    say!("preadv2 by number -> {}", call(libc::SYS_preadv2, &into));
     say!("pread -> {}", show(sys::pread(p.fd, &mut buf)));
     say!("lseek -> {}", show(sys::lseek(p.fd)));
 }
