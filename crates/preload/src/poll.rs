@@ -104,7 +104,8 @@ hooks! {
         if (room as u64) / 8 < count { Outcome::Forward } else { poll_within(fds, count, timeout, mask) }
     }
     fn select [__select] (count: c_int, read: Buf, write: Buf, except: Buf, timeout: *mut [i64; 2]) -> c_int {
-        Sets { count, sets: [read, write, except] }.select_within(timeout)
+        // (As long as glibc takes it to be, which keeps 32 bits of the microseconds.)
+        Sets { count, sets: [read, write, except] }.select_within(timeout, |us| i64::from(us as i32))
     }
     fn pselect [] (count: c_int, read: Buf, write: Buf, except: Buf, timeout: Time, mask: Mask) -> c_int {
         let sets = Sets { count, sets: [read, write, except] };
@@ -179,7 +180,7 @@ pub(crate) mod by_number {
     pub(crate) fn select(args: &[usize; 6]) -> Outcome {
         let [count, read, write, except, timeout, _] = *args;
         let sets = Sets { count: count as c_int, sets: [read as Buf, write as Buf, except as Buf] };
-        sets.select_within(timeout as *mut [i64; 2])
+        sets.select_within(timeout as *mut [i64; 2], |us| us)
     }
 }
 
@@ -216,8 +217,8 @@ impl Sets {
         self.sets.iter().all(|set| set.is_null() || pointers::writable(*set, len).is_ok())
     }
 
-    /// select(2).
-    fn select_within(&self, timeout: *mut [i64; 2]) -> Outcome {
+    /// select(2). The microseconds of `timeout` are what `taken` makes of them.
+    fn select_within(&self, timeout: *mut [i64; 2], taken: fn(i64) -> i64) -> Outcome {
         if timeout.is_null() {
             return self.select(None, core::ptr::null());
         }
@@ -226,6 +227,7 @@ impl Sets {
         }
         // SAFETY: the time is the program's to read, and it is there.
         let given = unsafe { *timeout };
+        let given = [given[0], taken(given[1])];
         if given[0] < 0 || given[1] < 0 {
             return Outcome::Fail(Errno::EINVAL);
         }

@@ -43,8 +43,8 @@ extern "C" fn constructor() {
 }
 
 /// Sockets inherited over exec: inetd children, a shell's redirections, servers that restart themselves. One
-/// poll tells which of the first thousand descriptors are open; where the kernel counts more, /proc tells which.
-/// A socket nobody knows costs one system call more.
+/// poll tells which of the first thousand descriptors are open; where the kernel counts more, /proc tells
+/// which. A socket nobody knows costs one system call more.
 fn adopt_inherited() {
     const MOST: usize = 1024;
     // (Not on the stack: a library may be loaded by a thread that has little of it.)

@@ -274,6 +274,9 @@ fn time_that_is_left(cx: &mut Cx) {
     wait("a byte in the pipe", r, 3000);
     let (mask, entry, room) = ([0u64; 16], [0x1_0000_0000u64 | fd as u64], [0u8; 48]);
     let (m, ep) = (at(&mask), sys::epoll() as usize);
+    for micros in [2_147_483_648i64, 3_000_000_000, -1] {
+        say!("select for {micros} us {}", show(sys::select_for_micros(micros)));
+    }
     for len in [0, 4, 16, 128] {
         let with_len = [m, len];
         let set = [fd as usize + 1, 0, 0, 0, 0, at(&with_len)];

@@ -276,3 +276,11 @@ pub fn select_wide(fd: Fd, names: usize, ms: u64) -> Ret {
     // SAFETY: the set has room for as many bits as the call is told of; the time is a live local.
     ret32(unsafe { libc::select(names as c_int, set.as_mut_ptr().cast(), null_mut(), null_mut(), &mut time) })
 }
+
+/// select(2) over nothing, by its name, for so many microseconds.
+pub fn select_for_micros(micros: i64) -> Ret {
+    let mut time = libc::timeval { tv_sec: 0, tv_usec: micros };
+    let none = std::ptr::null_mut();
+    // SAFETY: no sets, and a time that is a live local.
+    ret32(unsafe { libc::select(0, none, none, none, &raw mut time) })
+}
