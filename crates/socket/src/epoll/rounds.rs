@@ -1,6 +1,7 @@
 //! The rounds that waits make now and then, over all connections of the process. Owns: whom nobody else would
 //! look after: peers that may have been killed, readers that rest, bytes that are held back.
 
+use crate::conn::Conn;
 use crate::end::End;
 use crate::held::hold;
 use crate::table::{self, Entry};
@@ -58,8 +59,8 @@ pub(crate) fn look_after_watched() {
         let is_looked_after = flag::WATCHED | flag::STALLED;
         let Some(conn) = hold(fd).filter(|conn| conn.has(is_looked_after)) else { continue };
         let Some(end) = End::still_of(&conn) else { continue };
-        if conn.has(flag::STALLED) && detour::look_after(&conn, &end) {
-            records::tell_outside(&conn);
+        if conn.has(flag::STALLED) {
+            look_after_stalled(&conn, &end);
         }
         if conn.has(flag::WATCHED) {
             if end.outgoing.used() == Ok(0) {
@@ -69,6 +70,16 @@ pub(crate) fn look_after_watched() {
         }
     }
     watch::end_watched_look(begun);
+}
+
+/// A writer waits for room. Where there is some by now, whoever waits is to look: the reader has rung, unless
+/// it looked in the moment in which the writer asked.
+fn look_after_stalled(conn: &Conn, end: &End) {
+    if detour::look_after(conn, end) {
+        records::tell_outside(conn);
+    } else if ready::may_write(conn, end) {
+        doorbell::kick(conn, end);
+    }
 }
 
 /// Lets out what peers have held back for long enough, and tells whoever waits for it, in whatever way.
