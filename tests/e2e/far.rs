@@ -253,16 +253,6 @@ fn who_serves_in_children_shares_memory_too() {
     assert_eq!(field.pair(&WAYS[2], (true, true), 12, "forking"), [ALL_BY_MEMORY(12); 2]);
 }
 
-/// What each of them needs of the kernel takes it some milliseconds, however many need it at once.
-#[test]
-fn programs_that_meet_the_daemon_at_the_same_moment_all_share_memory() {
-    let Some(field) = Field::new("far-swarm", "") else { return };
-    let server = field.end(0, true, &["server", "10.5.0.1", "7500", "48", "n"]);
-    assert!(within(LIMIT, || server.output().out.contains("listens")));
-    let clients = field.end(1, true, &["swarm", "10.5.0.1", "7500", "48", "n"]);
-    assert_eq!([server, clients].map(|end| counts(end, "a swarm")), [ALL_BY_MEMORY(48); 2]);
-}
-
 #[test]
 fn without_the_daemon_or_against_its_policy_it_is_tcp() {
     let Some(mut field) = Field::new("far-refused", "[[rule]]\nallow = false\n") else { return };

@@ -27,9 +27,8 @@ use wire::host::{MESSAGE_MAX, Message};
 /// Inode of the first process namespace (`linux/proc_ns.h`), in which BPF counts processes.
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// So many of a user's questions may wait for the thread that makes tables, and of all users': beyond that
-/// they are refused, and TCP. (All that wait are answered together: the kernel takes some 10 ms, however many
-/// there are, and programs wait for 100 ms.)
-const WAITING: u32 = 64;
+/// they are refused, and TCP.
+const WAITING: u32 = 8;
 const WAITING_OF_ALL: u32 = 256;
 /// Changes with the layout of any map.
 const LAYOUT: &str = "isthmus-mark-1";
@@ -130,11 +129,9 @@ impl Mark {
         let waiting = Arc::<Mutex<HashMap<u32, u32>>>::default();
         let left = Arc::clone(&waiting);
         thread::Builder::new().name("tables".into()).spawn(move || {
-            while let Ok((asked_by, job)) = queue.recv() {
-                let (askers, jobs): (Vec<Option<u32>>, Vec<Job>) =
-                    std::iter::once((asked_by, job)).chain(queue.try_iter()).unzip();
-                maps.perform_all(jobs);
-                for uid in askers.into_iter().flatten() {
+            for (asked_by, job) in queue {
+                maps.perform(job);
+                if let Some(uid) = asked_by {
                     count(&left, uid, |of_user, _| of_user.saturating_sub(1));
                 }
             }
@@ -227,61 +224,26 @@ impl Maps {
                 dead.push(pid);
             }
         }
-        self.forget(&dead);
+        dead.into_iter().for_each(|pid| self.forget(pid));
         living
     }
 
-    fn forget(&mut self, pids: &[u32]) {
-        for pid in pids {
-            if let Some(table) = self.given.remove(pid)
-                && os::mem::retire(table).is_ok()
-            {
-                self.places.push(table);
-            }
-            // (Its number first: then it can ask for nothing more.)
-            let _ = bpf::remove(self.clients, *pid);
-            let _ = bpf::remove(self.rights, *pid);
-            self.written.remove(pid);
+    fn forget(&mut self, pid: u32) {
+        if let Some(table) = self.given.remove(&pid)
+            && os::mem::retire(table).is_ok()
+        {
+            self.places.push(table);
         }
-        let mut left = pids;
-        while !left.is_empty() {
-            left = &left[bpf::remove_many(self.tables, left)..];
-            if let Some((first, others)) = left.split_first() {
-                let _ = bpf::remove(self.tables, *first);
-                left = others;
-            }
-        }
-    }
-
-    /// What makes the kernel wait is done for all who are next to each other in the queue at once.
-    fn perform_all(&mut self, jobs: Vec<Job>) {
-        let (mut gone, mut come) = (vec![], vec![]);
-        for job in jobs {
-            match job {
-                Job::Forget(pid) if come.iter().all(|asker: &Asker| asker.pid != pid) => gone.push(pid),
-                // (A number that was another process's: its table is taken away first, below.)
-                Job::Register(asker) if come.iter().all(|other: &Asker| other.pid != asker.pid) => {
-                    come.push(asker);
-                }
-                job => {
-                    self.forget(&std::mem::take(&mut gone));
-                    self.register(std::mem::take(&mut come));
-                    match job {
-                        Job::Forget(pid) => gone.push(pid),
-                        Job::Register(asker) => come.push(asker),
-                        job => self.perform(job),
-                    }
-                }
-            }
-        }
-        self.forget(&gone);
-        self.register(come);
+        // (Its number first: then it can ask for nothing more.)
+        let _ = bpf::remove(self.clients, pid);
+        let _ = bpf::remove(self.tables, pid);
+        let _ = bpf::remove(self.rights, pid);
+        self.written.remove(&pid);
     }
 
     fn perform(&mut self, job: Job) {
         match job {
-            Job::Forget(pid) => self.forget(&[pid]),
-            Job::Register(asker) => self.register(vec![asker]),
+            Job::Forget(pid) => self.forget(pid),
             Job::Allow(pid, None) => _ = bpf::remove(self.clients, pid),
             Job::Allow(pid, Some(client)) if self.given.contains_key(&pid) => {
                 _ = bpf::set(self.clients, pid, client);
@@ -299,47 +261,24 @@ impl Maps {
                     Err(errno) => warn!(?errno, "the kernel does not take the policy"),
                 }
             }
-        }
-    }
-
-    /// Who has all from before is told so; the others get a table, and the number that makes it count.
-    fn register(&mut self, askers: Vec<Asker>) {
-        let mut new = vec![];
-        for asker in askers {
-            if let Err(errno) = self.write(asker.pid, &asker.rights, self.half) {
-                warn!(pid = asker.pid, ?errno, "cannot have rights");
+            Job::Register(asker) => {
+                if let Err(errno) = self.write(asker.pid, &asker.rights, self.half) {
+                    warn!(pid = asker.pid, ?errno, "cannot have rights");
+                }
+                let has_all = asker.has_table && bpf::get(self.clients, asker.pid) == Ok(asker.client);
+                let made = if has_all { Ok(None) } else { self.give_table(&asker).map(Some) };
+                let (message, table) = match made {
+                    Ok(None) => (Message::Done, None),
+                    Ok(Some(table)) => (Message::Passed { size: marks::LEN as u64 }, Some(table)),
+                    Err(errno) => {
+                        warn!(pid = asker.pid, ?errno, "cannot have a table");
+                        (Message::Refused(Reason::MEM), None)
+                    }
+                };
+                asker.answer(message, table);
+                table.into_iter().for_each(os::fd::close);
             }
-            if asker.has_table && bpf::get(self.clients, asker.pid) == Ok(asker.client) {
-                asker.answer(Message::Done, None);
-                continue;
-            }
-            match bpf::new_table(marks::ENTRIES as u32, marks::ENTRY as u32) {
-                Ok(table) => new.push((asker, table)),
-                Err(errno) => asker.refuse(errno),
-            }
         }
-        let (pids, tables): (Vec<u32>, Vec<u32>) =
-            new.iter().map(|(asker, table)| (asker.pid, table.cast_unsigned())).unzip();
-        let known = bpf::set_many(self.tables, &pids, &tables);
-        for (at, (asker, table)) in new.into_iter().enumerate() {
-            match self.give(&asker, table, at < known) {
-                Ok(()) => asker.answer(Message::Passed { size: marks::LEN as u64 }, Some(table)),
-                Err(errno) => asker.refuse(errno),
-            }
-            os::fd::close(table);
-        }
-    }
-
-    /// A table becomes a process's, of which the kernel knows already that it is, or does not.
-    fn give(&mut self, asker: &Asker, table: i32, is_known: bool) -> os::Result<()> {
-        if !is_known {
-            bpf::set(self.tables, asker.pid, table.cast_unsigned())?;
-        }
-        bpf::set(self.clients, asker.pid, asker.client)?;
-        if let Some(mapped) = self.map(table) {
-            self.given.insert(asker.pid, mapped);
-        }
-        Ok(())
     }
 
     fn write(&mut self, pid: u32, rights: &Rights, half: u32) -> os::Result<()> {
@@ -371,6 +310,16 @@ impl Maps {
         self.half = half;
         Ok(())
     }
+
+    fn give_table(&mut self, asker: &Asker) -> os::Result<i32> {
+        let table = bpf::new_table(marks::ENTRIES as u32, marks::ENTRY as u32)?;
+        if let Some(mapped) = self.map(table) {
+            self.given.insert(asker.pid, mapped);
+        }
+        let given = bpf::set(self.tables, asker.pid, table.cast_unsigned())
+            .and_then(|()| bpf::set(self.clients, asker.pid, asker.client));
+        given.map(|()| table).inspect_err(|_| os::fd::close(table))
+    }
 }
 
 impl Maps {
@@ -383,11 +332,6 @@ impl Maps {
 }
 
 impl Asker {
-    fn refuse(&self, errno: os::Errno) {
-        warn!(pid = self.pid, ?errno, "cannot have a table");
-        self.answer(Message::Refused(Reason::MEM), None);
-    }
-
     fn answer(&self, message: Message, table: Option<i32>) {
         use std::os::fd::AsRawFd;
         let mut bytes = [0; MESSAGE_MAX];

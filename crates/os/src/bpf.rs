@@ -14,10 +14,6 @@ const MAP_NEXT: u32 = 4;
 const OBJ_PIN: u32 = 6;
 const OBJ_GET: u32 = 7;
 const OBJ_INFO: u32 = 15;
-const MAP_UPDATE_BATCH: u32 = 26;
-const MAP_DELETE_BATCH: u32 = 27;
-/// Where the number of keys stands that are asked for, and then of those that are done.
-const COUNT: usize = 8;
 const LINK_CREATE: u32 = 28;
 const LINK_UPDATE: u32 = 29;
 const ARRAY: u32 = 2;
@@ -112,47 +108,6 @@ pub fn remove(map: i32, key: u32) -> Result<()> {
     let mut arguments = element(map, &key, core::ptr::null());
     // SAFETY: the key is four bytes, as in the maps that this is for.
     unsafe { call(MAP_DELETE, &mut arguments) }.map(drop)
-}
-
-/// Sets the values of `keys`, in their order, and returns how many it has set: fewer where one cannot be set,
-/// or where this map knows no such call. A map of maps waits once for all of them, until no program looks at
-/// what was there (Linux 6.8; before that once for each, as [`set`] does).
-pub fn set_many(map: i32, keys: &[u32], values: &[u32]) -> usize {
-    assert_eq!(keys.len(), values.len());
-    let mut arguments = batch(map, keys);
-    arguments[6..8].copy_from_slice(&address(values.as_ptr().cast()));
-    // SAFETY: as many keys and values as are told, of four bytes, as in the maps that this is for.
-    let done = unsafe { call(MAP_UPDATE_BATCH, &mut arguments) };
-    done_of(keys, done, &arguments)
-}
-
-/// Removes `keys`, in their order, and returns how many: fewer where one is not there, and so on as
-/// [`set_many`] does.
-pub fn remove_many(map: i32, keys: &[u32]) -> usize {
-    let mut arguments = batch(map, keys);
-    // SAFETY: as many keys as are told, of four bytes, as in the maps that this is for.
-    let done = unsafe { call(MAP_DELETE_BATCH, &mut arguments) };
-    done_of(keys, done, &arguments)
-}
-
-/// The member `batch` of `union bpf_attr`.
-fn batch(map: i32, keys: &[u32]) -> Arguments {
-    let mut arguments = [0; 32];
-    arguments[4..6].copy_from_slice(&address(keys.as_ptr().cast()));
-    arguments[COUNT] = keys.len() as u32;
-    arguments[COUNT + 1] = map as u32;
-    arguments
-}
-
-/// Of how many keys the kernel says that they are done.
-fn done_of(keys: &[u32], done: Result<usize>, arguments: &Arguments) -> usize {
-    let count = arguments[COUNT] as usize;
-    match done {
-        Ok(_) => count.min(keys.len()),
-        // (Where the call is not known, what was asked for still stands there.)
-        Err(_) if count < keys.len() => count,
-        Err(_) => 0,
-    }
 }
 
 /// The key behind `after`, or the first. Error: ENOENT behind the last.

@@ -5,8 +5,7 @@ serves COUNT connections, in turn or (forking) in children, with a client that m
 that serves COUNT connections at a time, with a client (talking) that goes on talking on all of them. That one says
 `talks` when each has been answered, stops when there is a file of the name in its sixth argument, and says what is
 in shared memory then. A client (coming) that makes one connection after the other until there is such a file, and
-says of each how it went, for a server (serving) that goes on until the one that says that it is the last. COUNT clients
-(swarm) of one connection each, which begin at the same moment, each a process of its own."""
+says of each how it went, for a server (serving) that goes on until the one that says that it is the last."""
 import hashlib, os, socket, struct, sys, threading, time
 
 def family(address):
@@ -48,14 +47,6 @@ def listening(address, port):
     print("listens", flush=True)
     return listener
 
-def leave(own):
-    """A child ends, and tells its parent of its one connection."""
-    os._exit(own[0] + 2 * own[1] + 4 * own[2])
-
-def add(counts, child):
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return [so_far + (code >> at & 1) for at, so_far in enumerate(counts)]
-
 def server(address, port, count, name):
     listener = listening(address, port)
     counts = [0, 0, 0]
@@ -67,9 +58,10 @@ def server(address, port, count, name):
             if child == 0:
                 own = [0, 0, 0]
                 serve(end, name, own)
-                leave(own)
+                os._exit(own[0] + 2 * own[1] + 4 * own[2])
             end.close()
-            counts = add(counts, child)
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            counts = [so_far + (code >> at & 1) for at, so_far in enumerate(counts)]
         count = 0
     for _ in range(count):
         serve(listener.accept()[0], name, counts)
@@ -100,23 +92,6 @@ def client(address, port, count, name):
     counts = [0, 0, 0]
     for turn in range(count):
         connect(address, port, name, name, turn, counts)
-    print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
-
-def swarm(address, port, count, name):
-    gate, opener = os.pipe()
-    children = []
-    for turn in range(count):
-        children.append(os.fork())
-        if children[-1] == 0:
-            os.close(opener)
-            os.read(gate, 1)
-            own = [0, 0, 0]
-            connect(address, port, name, name, turn, own)
-            leave(own)
-    os.close(opener)
-    counts = [0, 0, 0]
-    for child in children:
-        counts = add(counts, child)
     print("memory %d tcp %d wrong %d" % tuple(counts), flush=True)
 
 def coming(address, port, count, name):
@@ -190,5 +165,5 @@ def lying(address, port, count, name):
 
 role, address, port, count, name = sys.argv[1:6]
 roles = {"server": server, "forking": server, "client": client, "answering": answering, "talking": talking,
-         "lying": lying, "serving": serving, "coming": coming, "swarm": swarm}
+         "lying": lying, "serving": serving, "coming": coming}
 roles[role](address, int(port), int(count), name)
