@@ -5,7 +5,7 @@
 //!
 //! TORTURE_SECONDS is the time of a round (20), TORTURE_SEED a comma-separated list of seeds, TORTURE_ROUNDS
 //! a list of plain, spin, nospin, home, homes, TORTURE_PATIENCE the seconds without progress that are a hang
-//! (30).
+//! (30). With TORTURE_HOLD a process that finds a fault stays as it is, for a look at it with other tools.
 
 use isthmus_tests::{Bed, Mode};
 use std::time::Duration;

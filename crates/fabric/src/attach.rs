@@ -28,6 +28,15 @@ impl<T: Tier> Fabric<T> {
     /// closed to others (undumpable), OPERATOR where one of the two stays on TCP by its operator's wish,
     /// NOSMCDDEV where the tier does not find it, VERSMISMAT, SYNCERR for what contradicts itself, MEM.
     pub fn attach(&self, row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
+        match self.attach_by_row(row_id) {
+            // (What is looked for may just have got another number.)
+            Err(Reason::NOSMCDDEV) => self.attach_by_row(row_id),
+            attached => attached,
+        }
+    }
+
+    #[inline]
+    fn attach_by_row(&self, row_id: RowId) -> Result<(Index, &'static SlotView), Reason> {
         let row = self.rows().row(row_id).ok_or(Reason::SYNCERR)?;
         let nonce = row.nonce.load(sync::Ordering::Relaxed);
         let place = Whereabouts {

@@ -73,6 +73,20 @@ pub(crate) fn give_up(view: &SlotView, tier: &impl Doorbell, is_in_calls: impl F
     taken.is_ok()
 }
 
+/// A doorbell of a slot that nobody in this process uses gets another number than `number`; whether it was
+/// one.
+pub(crate) fn renumber(view: &SlotView, tier: &impl Doorbell, number: i32) -> bool {
+    let own = view.bells();
+    let Some(side) = own.iter().position(|bell| bell.load(Ordering::Relaxed) == number) else {
+        return false;
+    };
+    let Ok(other) = os::fd::duplicate_elsewhere(number) else { return false };
+    own[side].store(other, Ordering::Relaxed);
+    view.header().sides[side].bell.store(other as u32, sync::Ordering::Release);
+    tier.drop_bell(number);
+    true
+}
+
 /// Closes this process's descriptors of the doorbells.
 pub(crate) fn drop_all(view: &SlotView, tier: &impl Doorbell) {
     for bell in view.bells() {

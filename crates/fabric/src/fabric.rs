@@ -64,7 +64,7 @@ impl<T: Tier> Fabric<T> {
     /// In a fork child: slots of the parent stay usable but are never offered from here.
     pub fn after_fork(&self) {
         self.tier.after_fork();
-        self.disown_offers();
+        self.disown_inherited();
         self.owe_nothing();
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Offers {
     pub(crate) values: Slab<Segment, { SEGMENTS / LEAF }>,
     /// Goes on when what was made so far is to be handed out no more.
     pub(crate) era: AtomicU32,
+    /// The first one of this process: what is older its parent made.
+    pub(crate) first_era: AtomicU32,
     /// Which group is looked at next for whether its peer has died.
     pub(crate) hand: AtomicU32,
 }
@@ -74,6 +76,7 @@ impl Offers {
             groups: Slab::new(),
             values: Slab::new(),
             era: AtomicU32::new(0),
+            first_era: AtomicU32::new(0),
             hand: AtomicU32::new(0),
         }
     }
@@ -94,6 +97,21 @@ impl Offers {
     /// Whether this process hands its slots out.
     pub(crate) fn is_own(&self, group: &Group) -> bool {
         group.era.load(Relaxed) == self.era.load(Relaxed)
+    }
+
+    /// Whether this process made a group, and would be looked at for it, though it may hand it out no more.
+    pub(crate) fn is_of_this_process(&self, group: &Group) -> bool {
+        group.era.load(Relaxed) >= self.first_era.load(Relaxed)
+    }
+
+    /// The same of a segment.
+    pub(crate) fn is_made_here(&self, offered: &Offered) -> bool {
+        self.group_of(offered).is_some_and(|group| self.is_of_this_process(group))
+    }
+
+    /// Every segment that this process has made and shows.
+    pub(crate) fn made_here(&self) -> impl Iterator<Item = &'static Offered> {
+        self.all().map(|(_, offered)| offered).filter(|offered| self.is_made_here(offered))
     }
 }
 

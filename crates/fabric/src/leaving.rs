@@ -1,8 +1,8 @@
 //! A process gives its user up: what it shares beyond its own connections is let go, before the kernel makes
 //! the change.
 //!
-//! Owns: what stays. Slots of connections that this process has stay mapped, with their doorbells; of the
-//! segments around them, of the registry, and of the descriptors to any of these nothing remains. The
+//! Owns: what stays. Slots of connections that this process has, or has passed on, stay mapped, with their
+//! doorbells; of the segments around them, of the registry, and of the descriptors to any of these nothing remains. The
 //! addresses stay valid and read as zero.
 
 use crate::bells;
@@ -19,6 +19,7 @@ impl<T: Tier> Fabric<T> {
 
     /// Lets everything go but what was [kept](Self::keep).
     pub fn leave(&self) {
+        self.keep_passed_on();
         for (_, view) in self.views.all().filter(|(index, _)| !self.kept.has(*index)) {
             bells::drop_all(view, &self.tier);
         }

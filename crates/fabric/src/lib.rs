@@ -43,6 +43,7 @@ pub mod local;
 pub mod member;
 pub mod observe;
 pub mod offer;
+mod passed;
 mod pay;
 pub mod process;
 pub mod revoke;

@@ -368,7 +368,13 @@ impl<T: Tier> Fabric<T> {
         group.map_or(0, |group| group.id.load(Relaxed))
     }
 
-    /// In a fork child: what the parent made is never offered from here.
+    /// In a fork child: what the parent made is never offered from here, and nobody looks for it here.
+    pub(crate) fn disown_inherited(&self) {
+        self.disown_offers();
+        self.offers.first_era.store(self.offers.era.load(Relaxed), Relaxed);
+    }
+
+    /// What was made so far is never offered again.
     pub(crate) fn disown_offers(&self) {
         self.offers.era.fetch_add(1, Relaxed);
     }
@@ -381,7 +387,7 @@ impl<T: Tier> Fabric<T> {
                 continue;
             };
             let slots = self.slots_kept(segment);
-            if slots != 0 && self.offers.group_of(offered).is_some_and(|group| self.offers.is_own(group)) {
+            if slots != 0 && self.offers.is_made_here(offered) {
                 continue;
             }
             self.drop_all_but(segment, slots);

@@ -19,8 +19,8 @@ use wire::reason::Reason;
 const BUSY: u64 = u64::MAX;
 /// Of the bits of `ConnectionRow::open`, those two above the sides' own: the socket was dissolved.
 const DISSOLVED: u32 = 4;
-/// Above them: the connection is on its way back to TCP, and its memory stays where it is until nothing is
-/// left in it.
+/// Above them: the connection is on its way back to TCP, or may be from here on, and its memory stays where
+/// it is until nothing is left in it.
 const HOMEWARD: u32 = DISSOLVED << 2;
 /// The sides' own bits.
 const OPEN: u32 = DISSOLVED - 1;
@@ -402,7 +402,7 @@ impl<T: Tier> Rows<'_, T> {
         self.row(id).is_none_or(|row| row.open.load(Acquire) & DISSOLVED << side as u32 != 0)
     }
 
-    /// The connection is on its way back to TCP.
+    /// The connection is on its way back to TCP, or may go there while its process can say nothing here.
     pub fn note_homeward(&self, id: RowId, client_cookie: u64) {
         if self.find(client_cookie) == Some(id)
             && let Some(row) = self.row(id)

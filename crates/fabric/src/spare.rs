@@ -5,9 +5,9 @@ use crate::bells;
 use crate::door::Tier;
 use crate::fabric::Fabric;
 use crate::groups::GROUPS;
+use crate::passed::is_emptied;
 use crate::slot::SlotView;
 use crate::unused::is_let_go;
-use shm::{Ring, Side};
 use sync::Ordering::Relaxed;
 
 impl<T: Tier> Fabric<T> {
@@ -16,10 +16,10 @@ impl<T: Tier> Fabric<T> {
         if let Some(_turn) = self.offers.turn.take() {
             self.dissolve_dead_groups(GROUPS as u32, None);
             for (_, offered) in self.offers.all() {
-                let is_own = self.offers.group_of(offered).is_some_and(|group| self.offers.is_own(group));
+                let is_made_here = self.offers.is_made_here(offered);
                 for (_, view) in offered.used_views(&self.views) {
                     // (The peer may be about to claim what it was offered.)
-                    if !view.is_used() && (!is_own || is_let_go(view.header())) {
+                    if !view.is_used() && (!is_made_here || is_let_go(view.header())) {
                         bells::drop_all(view, &self.tier);
                     }
                 }
@@ -61,27 +61,13 @@ impl<T: Tier> Fabric<T> {
             if number >= 0 && views.all(|(_, view)| is_nobodys_any_more(view)) {
                 offered.number.store(-1, Relaxed);
                 self.tier.close(number);
-                offered.used_views(&self.views).for_each(|(_, view)| self.tell_emptied(view));
             }
         }
         self.disown_offers();
-    }
-
-    /// Whoever gets a socket of the slot's connection is to look at TCP only.
-    fn tell_emptied(&self, view: &SlotView) {
-        let cookie = view.header().client_cookie.load(Relaxed);
-        if let Some(row) = self.rows().find(cookie).filter(|_| !is_let_go(view.header())) {
-            for side in [Side::Client, Side::Server] {
-                self.rows().dissolve_side(row, cookie, side);
-            }
-        }
     }
 }
 
 /// Whether what the slot holds is read, and nothing will be moved through it.
 fn is_nobodys_any_more(view: &SlotView) -> bool {
-    let is_over = |ring: &Ring| ring.has_ended_for_good() && ring.used() == Ok(0);
-    is_let_go(view.header())
-        || (!view.has_any_bell()
-            && [Side::Client, Side::Server].iter().all(|side| is_over(view.outgoing(*side))))
+    is_let_go(view.header()) || (!view.has_any_bell() && is_emptied(view))
 }

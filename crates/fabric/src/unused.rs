@@ -83,11 +83,12 @@ impl<T: Tier> Fabric<T> {
         if self.segments_of(index).any(|(_, offered)| is_used(offered)) {
             return false;
         }
-        if !self.offers.is_own(group) {
+        if !self.offers.is_of_this_process(group) {
             return true;
         }
         let peer = ProcessId::from_word(group.peer.load(Relaxed));
-        let lives = self.tier.mapped().is_none_or(|map| self.tier.is_alive(map, peer));
+        let is_alive = || self.tier.mapped().is_none_or(|map| self.tier.is_alive(map, peer));
+        let lives = self.offers.is_own(group) && is_alive();
         let is_free = |view: &SlotView| is_let_go(view.header()) || self.is_orphaned(view);
         let is_nobodys = |offered: &Offered| offered.used_views(&self.views).all(|(_, view)| is_free(view));
         !lives && self.segments_of(index).all(|(_, offered)| is_nobodys(offered))

@@ -187,6 +187,16 @@ pub fn duplicate_internal(fd: i32) -> Result<i32> {
     fcntl(fd, nr::F_DUPFD_CLOEXEC, 0).and_then(|low| raise(low as i32))
 }
 
+/// The same where the number itself is wanted: any above it will do, while the program is short of them, too.
+pub fn duplicate_elsewhere(fd: i32) -> Result<i32> {
+    let anywhere = |_| {
+        let number = duplicate_above(fd, fd + 1)? as i32;
+        mark_internal(number);
+        Ok(number)
+    };
+    duplicate_internal(fd).or_else(anywhere)
+}
+
 /// Whether `fd` is an end of a pipe.
 pub fn is_pipe(fd: i32) -> bool {
     const F_GETPIPE_SZ: u32 = 1032;

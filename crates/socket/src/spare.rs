@@ -67,6 +67,9 @@ pub fn make_way(number: i32) -> bool {
     if !os::fd::is_internal(number) {
         return true;
     }
+    if fabric().renumber(number) {
+        return true;
+    }
     decide_all_inherited();
     let is_its = |held: &Held| held.view().is_some_and(|view| view.has_bell(number));
     for (fd, held) in connections().filter(|(_, held)| is_its(held)) {

@@ -14,6 +14,12 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "scarce.dup_onto_shared", shm: false, run: dup_onto_shared },
     Case { name: "scarce.few", shm: false, run: few },
     Case { name: "scarce.connect_under_way", shm: false, run: connect_under_way },
+    Case { name: "scarce.passed_on", shm: false, run: |cx| passed_on(cx, false, false) },
+    Case { name: "scarce.passed_unread", shm: false, run: |cx| passed_on(cx, true, false) },
+    Case { name: "scarce.passed_by_both", shm: false, run: |cx| passed_on(cx, false, true) },
+    Case { name: "scarce.passed_unread_by_both", shm: false, run: |cx| passed_on(cx, true, true) },
+    Case { name: "scarce.dup_onto_passed", shm: false, run: |cx| dup_onto_passed(cx, false, false) },
+    Case { name: "scarce.dup_onto_unread", shm: false, run: |cx| dup_onto_passed(cx, true, true) },
 ];
 
 /// Some connections come, move bytes and go, so that there are slots that nobody uses.
@@ -259,6 +265,64 @@ fn dup_onto_shared(cx: &mut Cx) {
         say!("write -> {}", show(sys::write(p.fd, b"after")));
         cx.peer(&format!("recvn {} 5", p.id));
     }
+}
+
+/// The program takes every number between passing a connection on and the receiver's first look at it: of one
+/// with bytes that nobody has read, and where the other end, which has the memory too, has done so before.
+fn passed_on(cx: &mut Cx, unread: bool, by_both: bool) {
+    sys::limit_fds_for_good(256);
+    receiver_looks_after(cx, unread, by_both, || {
+        let (made, why) = fill(|_| sys::dup(0));
+        say!("nearly all {}, then {why}", made > 235);
+    });
+}
+
+/// The same where it puts its own onto every number.
+fn dup_onto_passed(cx: &mut Cx, unread: bool, by_both: bool) {
+    sys::limit_fds_for_good(256);
+    receiver_looks_after(cx, unread, by_both, || {
+        let refused = (60..250).filter(|number| sys::dup2(0, *number).is_err()).count();
+        say!("but for the one of unread memory refused: {}", refused.saturating_sub(unread.into()));
+        (60..250).for_each(|number| _ = sys::close(number));
+    });
+}
+
+/// Takes every number that there is.
+pub(crate) fn take_all_numbers() -> String {
+    fill(|_| sys::dup(0)).1
+}
+
+/// Passes a connection on, perhaps with bytes that nobody has read, does `what`, and lets a process that had
+/// no part in the connection go on with it.
+fn receiver_looks_after(cx: &mut Cx, unread: bool, by_both: bool, what: impl Fn()) {
+    cx.ask("few 256");
+    let (a, b) = sys::socketpair();
+    let receiver = sys::fork(|| {
+        let _ = sys::close(a);
+        let Ok(fd) = sys::recv_fd(b).map(|fd| fd as Fd) else { return 7 };
+        let read = if unread { read_all(fd, 5) } else { String::new() };
+        let wrote = sys::write(fd, b"passed");
+        say!("{read} write -> {}, then {}", show(wrote), read_all(fd, 5));
+        0
+    });
+    let _ = sys::close(b);
+    let p = cx.warm();
+    if unread {
+        cx.ask(&format!("send {} early", p.id));
+    }
+    sys::kill(receiver, libc::SIGSTOP).expect("a child");
+    say!("pass -> {}", show(sys::send_fd(a, p.fd)));
+    let _ = sys::close(p.fd);
+    if by_both {
+        cx.ask("take_all");
+    }
+    what();
+    sys::kill(receiver, libc::SIGCONT).expect("a child");
+    cx.peer(&format!("recvn {} 6", p.id));
+    cx.ask(&format!("send {} after", p.id));
+    let status = sys::reap(receiver, 0).map(|(_, status)| sys::show_status(status));
+    say!("receiver {status:?}");
+    let _ = sys::close(a);
 }
 
 /// Who may have a few numbers only has all of them.

@@ -41,6 +41,11 @@ fn obey(line: &str, table: &mut Table, listener: &mut Option<(Fd, u16)>) -> Stri
             }
         }
         ["later", ms, ..] => later(number(ms) as u64, &words[2..], table),
+        ["few", numbers] => {
+            sys::limit_fds_for_good(number(numbers) as u64);
+            "few".into()
+        }
+        ["take_all"] => crate::cases_scarce::take_all_numbers(),
         ["die"] => show(sys::kill(std::process::id() as i32, libc::SIGKILL)),
         ["end", id, way, bytes] => {
             let fd = *table.get(&(number(id) as u32)).expect("a connection of that name");

@@ -32,6 +32,9 @@ pub(crate) fn run() -> &'static Run {
     RUN.get().expect("joined at the start")
 }
 
+/// Long enough for a look.
+const HELD: std::time::Duration = std::time::Duration::from_secs(3600);
+
 /// Tells a fault; of each connection only the first, since what follows follows from it.
 pub(crate) fn fault(class: &str, place: Option<(u64, Side)>, detail: &dyn Display) {
     let run = run();
@@ -54,6 +57,9 @@ pub(crate) fn fault(class: &str, place: Option<(u64, Side)>, detail: &dyn Displa
     }
     run.board.count_fault();
     append("faults", &line);
+    if std::env::var_os("TORTURE_HOLD").is_some() {
+        std::thread::sleep(HELD);
+    }
 }
 
 fn variant(script: &Script) -> String {

@@ -259,4 +259,15 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Unit("os", "who_may_not_wait_gets_one_descriptor_and_what_is_too_much_stays_where_it_is"),
     },
+    Mend {
+        name: "passed-on-and-left",
+        without: "who takes the last number lets go of memory that the receiver of a connection looks for",
+        edits: &[edit(
+            "crates/fabric/src/leaving.rs",
+            "        self.keep_passed_on();
+",
+            "",
+        )],
+        test: Test::Parity("scarce.passed_by_both"),
+    },
 ];
