@@ -2,8 +2,8 @@
 //! the change.
 //!
 //! Owns: what stays. Slots of connections that this process has, or has passed on, stay mapped, with their
-//! doorbells; of the segments around them, of the registry, and of the descriptors to any of these nothing remains. The
-//! addresses stay valid and read as zero.
+//! doorbells; of the segments around them, of the registry, and of the descriptors to any of these nothing
+//! remains. The addresses stay valid and read as zero.
 
 use crate::bells;
 use crate::door::Tier;

@@ -222,6 +222,21 @@ fn a_child_serves_the_set_of_its_parent() {
 #[test]
 fn threads_that_take_turns_on_a_set_get_every_byte() {
     for seed in 0..24 {
+        take_turns(seed, None);
+    }
+}
+
+/// What one of them asks while another one makes the records the kernel's own stands.
+#[test]
+fn threads_that_take_turns_get_every_byte_of_a_connection_that_goes_home() {
+    for seed in 0..400 {
+        take_turns(seed, Some(seed * 7919 % 400_000));
+    }
+}
+
+/// `home`: after so many nanoseconds another thread takes the connection back to TCP.
+fn take_turns(seed: u64, home: Option<u64>) {
+    {
         let flags = [bits::ONESHOT, bits::ET | bits::ONESHOT][seed as usize % 2];
         simulate(seed, move |machine| {
             machine.world().once_in = [2, 9, 60][seed as usize % 3];
@@ -232,7 +247,14 @@ fn threads_that_take_turns_on_a_set_get_every_byte() {
                 ctl(&program, set, Op::Add, fd, bits::IN | flags, 7);
                 let serve = move |program: Program| serve_in_turn(&program, set, fd, flags);
                 let others = [(); 2].map(|()| program.thread(serve));
+                let disturber = home.map(|ns| {
+                    program.thread(move |program| {
+                        program.nap(ns);
+                        program.go_home(fd);
+                    })
+                });
                 serve(program);
+                disturber.into_iter().for_each(|thread| program.join(thread));
                 others.into_iter().for_each(|thread| program.join(thread));
             });
             spawn(machine, true, |program| {

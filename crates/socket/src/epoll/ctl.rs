@@ -51,7 +51,7 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
         phase => phase,
     };
     if !is_watched_in(phase) {
-        return Outcome::Forward;
+        return libcs(&conn);
     }
     // (In most processes nobody else has any set: one word says so.)
     let told_by_others = End::of(&conn).map_or(0, |end| end.mine().set_sharers.load(Shared::Relaxed));
@@ -67,9 +67,16 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
     let asked = ask(&conn, epfd, op, fd, events, data);
     if asked == Err(Errno::ENOMEM) && is_home(&conn, Reason::MEM) {
         // The kernel needs less memory for it than we do: the connection is TCP's instead.
-        return Outcome::Forward;
+        return libcs(&conn);
     }
     asked.unwrap_or_else(Outcome::Fail)
+}
+
+/// The records are the kernel's own, or become it just now, by what was asked until then: another thread that
+/// says so has the turn, and what is asked here comes after that.
+fn libcs(conn: &Conn) -> Outcome {
+    drop(conn.interest.turn.take());
+    Outcome::Forward
 }
 
 fn ask(conn: &Held, epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {
