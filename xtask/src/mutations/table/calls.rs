@@ -545,4 +545,16 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("stale.child_waits_on_edge"),
     },
+    Mend {
+        name: "asked-while-it-goes-home",
+        without: "EPOLL_CTL_MOD is undone by a thread that takes the connection back to TCP",
+        edits: &[edit(
+            "crates/socket/src/epoll/ctl.rs",
+            "    drop(conn.interest.turn.take());
+    Outcome::Forward",
+            "    let _ = conn;
+    Outcome::Forward",
+        )],
+        test: Test::Unit("sim", "threads_that_take_turns_get_every_byte_of_a_connection_that_goes_home"),
+    },
 ];
