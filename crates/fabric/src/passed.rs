@@ -51,8 +51,8 @@ impl<T: Tier> Fabric<T> {
         offered.used_views(&self.views).filter(move |(_, view)| is_anothers(view))
     }
 
-    /// What the program wants the number of gets another one, if nobody in this process uses it: a segment, or
-    /// a doorbell of a socket that was passed on. Whether it did.
+    /// What the program wants the number of gets another one, if nobody in this process uses it: a segment,
+    /// or a doorbell of a socket that was passed on. Whether it did.
     #[cold]
     pub fn renumber(&self, number: i32) -> bool {
         let Some(_turn) = self.offers.turn.take() else { return false };
