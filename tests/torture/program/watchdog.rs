@@ -111,8 +111,44 @@ fn state(end: End) -> String {
     match (end.is(BEGUN), end.is(DONE)) {
         (false, _) => "has not begun".into(),
         (_, true) => "is over".into(),
-        _ => format!("doing {:#x} threads [{}]", end.does(), threads(end.pid(), end.thread())),
+        _ => {
+            let (pid, fd) = (end.pid(), end.fd());
+            let (threads, kernel) = (threads(pid, end.thread()), by_the_kernel(pid, fd));
+            format!("doing {:#x} threads [{threads}] {kernel}", end.does())
+        }
     }
+}
+
+/// What the kernel has of a socket: its queues, and the records of epoll sets that name its number.
+fn by_the_kernel(pid: i32, fd: sys::Fd) -> String {
+    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
+    let inode = link.to_string_lossy().trim_matches(|c: char| !c.is_ascii_digit()).to_string();
+    let table =
+        ["tcp", "tcp6"].map(|name| read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default());
+    let of_socket = |line: &&str| line.split_whitespace().nth(9) == Some(&inode);
+    let queues = table.iter().flat_map(|text| text.lines()).find(of_socket).map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        format!("state {} queues {}", words[3], words[4])
+    });
+    format!("socket {} sets [{}]", queues.unwrap_or_default(), records(pid, fd).join("; "))
+}
+
+fn records(pid: i32, fd: sys::Fd) -> Vec<String> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    let of_set = |entry: std::fs::DirEntry| {
+        let text = read_to_string(entry.path()).ok().filter(|text| text.contains("tfd:"))?;
+        let is_it = |line: &&str| line.split_whitespace().nth(1) == Some(&fd.to_string());
+        text.lines().any(|line| is_it(&line)).then(|| {
+            let lines = text.lines().filter(|line| line.starts_with("tfd:"));
+            let short = lines.map(|line| line.split_whitespace().take(6).collect::<Vec<_>>().join(" "));
+            format!(
+                "{} {}",
+                entry.file_name().to_string_lossy(),
+                short.take(8).collect::<Vec<_>>().join(", ")
+            )
+        })
+    };
+    entries.filter_map(of_set).take(4).collect()
 }
 
 /// The threads of a process, the one that matters marked.

@@ -268,6 +268,6 @@ pub(super) const MENDS: &[Mend] = &[
 ",
             "",
         )],
-        test: Test::Parity("scarce.passed_by_both"),
+        test: Test::Parity("scarce.passed_unread_by_both"),
     },
 ];
