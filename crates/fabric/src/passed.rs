@@ -10,7 +10,7 @@ use crate::process::ProcessId;
 use crate::slot::SlotView;
 use crate::unused::is_let_go_by;
 use crate::verdict::Verdict;
-use crate::visit::{end, tell};
+use crate::visit::{ATTEMPTS, end_within, tell};
 use shm::slab::Index;
 use shm::{Ring, Side};
 use sync::Ordering::{Relaxed, Release};
@@ -20,9 +20,11 @@ impl<T: Tier> Fabric<T> {
     /// Before the directory is let go: sockets that were passed on go back to TCP, for who gets one may find
     /// nothing here. What is left in memory stays until it was read.
     pub(crate) fn keep_passed_on(&self) {
+        // (For all of them together: a peer that lies about its turns holds nobody up for long.)
+        let mut attempts = ATTEMPTS;
         for (index, view) in self.offers.made_here().flat_map(|offered| self.passed_on(offered)) {
             if self.is_shared(view) {
-                if goes_home(view) {
+                if goes_home(view, &mut attempts) {
                     bells::drop_all(view, &self.tier);
                 }
                 if view.has_any_bell() || !is_emptied(view) {
@@ -88,12 +90,12 @@ impl<T: Tier> Fabric<T> {
 }
 
 /// Whether nothing is put into a slot any more. Whoever has it learns that from it.
-fn goes_home(view: &SlotView) -> bool {
+fn goes_home(view: &SlotView, attempts: &mut u32) -> bool {
     let rings = [Side::Client, Side::Server].map(|side| view.outgoing(side));
     if !rings.iter().all(|ring| ring.has_ended_for_good()) {
         view.header().note_home(Reason::MEM.0);
         for side in [Side::Client, Side::Server] {
-            end(view.header(), side, rings[side as usize]);
+            end_within(view.header(), side, rings[side as usize], attempts);
         }
         tell(rings, view.bells().each_ref().map(|bell| bell.load(Relaxed)));
     }

@@ -99,16 +99,24 @@ fn serves(header: &SlotHeader, connection: &Connection) -> bool {
     is_held && header.client_cookie.load(SeqCst) == connection.ends[0].cookie
 }
 
+/// So often a turn is looked at until somebody has finished his copy, which takes microseconds; who has lost
+/// his core over it gets it back within some milliseconds.
+pub(crate) const ATTEMPTS: u32 = shm::lock::YIELDS + 100;
+
 pub(crate) fn end(header: &SlotHeader, side: Side, ring: &Ring) -> bool {
-    // (A copy takes microseconds; who has lost his core over it gets it back within some milliseconds.)
-    const ATTEMPTS: u32 = shm::lock::YIELDS + 100;
-    (0..ATTEMPTS).any(|times| {
-        let has_ended = Sending::end(&header.sides[side as usize], ring);
-        if !has_ended {
-            crate::turn::give_way(times);
+    end_within(header, side, ring, &mut { ATTEMPTS })
+}
+
+/// The same with what is left of the attempts for several.
+pub(crate) fn end_within(header: &SlotHeader, side: Side, ring: &Ring, left: &mut u32) -> bool {
+    loop {
+        if Sending::end(&header.sides[side as usize], ring) {
+            return true;
         }
-        has_ended
-    })
+        let Some(fewer) = left.checked_sub(1) else { return false };
+        crate::turn::give_way(ATTEMPTS.saturating_sub(*left));
+        *left = fewer;
+    }
 }
 
 /// Whoever waits at either end, for bytes or for room, looks again.
