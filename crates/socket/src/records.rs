@@ -354,6 +354,12 @@ fn is_own(registration: &Registration) -> bool {
     registration.pid.load(Ordering::Relaxed) == os::process::cached_pid()
 }
 
+/// Whether another living process has made it, in a set on which this one has never waited: the kernel's
+/// record says what that one asks by now, which a fork child does not know.
+fn is_left_to_its_maker(registration: &Registration) -> bool {
+    !is_own(registration) && set_of(registration).is_some_and(Set::is_left_to_its_maker)
+}
+
 /// The set of a registration is closed.
 fn forget(registration: &'static Registration) {
     if registration.is_live()
@@ -413,6 +419,9 @@ pub(crate) fn convert(conn: &Conn) {
         next = registration.next.load(Ordering::Acquire);
         if is_changed_elsewhere(conn, registration) {
             forget_record(conn, registration);
+        } else if is_left_to_its_maker(registration) {
+            // (It finds out by itself; what the kernel tells here nevertheless is TCP's word.)
+            continue;
         } else if is_shared {
             let Some(fd) = registration.record() else { continue };
             let (epfd, events) = (registration.epfd(), registration.events());

@@ -129,3 +129,39 @@ fn both_may_go_at_once_with_bytes_unread_at_both() {
         },
     );
 }
+
+/// What its parent has asked of a set since the fork, the child does not know.
+#[test]
+fn a_child_that_goes_home_leaves_its_parents_question_standing() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            let set = program.epoll_create().unwrap();
+            let mut events = [Event { events: 0, data: 0 }; 2];
+            program.epoll_ctl(set, Op::Add, fd, bits::IN | ONESHOT, 1).unwrap();
+            say(&program, fd, "first");
+            assert_eq!(program.epoll_wait(set, &mut events, None), Ok(1));
+            hear(&program, fd, "first");
+            let child = program.fork(move |child| {
+                child.nap(A_WHILE_NS / 100);
+                child.go_home(fd);
+                child.nap(A_WHILE_NS / 100);
+                child.close(fd).unwrap();
+            });
+            program.epoll_ctl(set, Op::Mod, fd, bits::IN | ONESHOT, 2).unwrap();
+            say(&program, fd, "again");
+            assert_eq!(program.epoll_wait(set, &mut events, None), Ok(1));
+            hear(&program, fd, "again");
+            program.await_end(child);
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            hear(program, fd, "first");
+            say(program, fd, "first");
+            hear(program, fd, "again");
+            program.nap(A_WHILE_NS);
+            say(program, fd, "again");
+            read_all(program, fd, seen);
+        },
+    );
+}

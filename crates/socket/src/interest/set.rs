@@ -228,6 +228,12 @@ impl Set {
         is_alive
     }
 
+    /// The same, where this process has not waited on it.
+    #[cold]
+    pub(crate) fn is_left_to_its_maker(&self) -> bool {
+        self.pid.load(Ordering::Relaxed) != os::process::cached_pid() && self.is_anothers()
+    }
+
     /// A registration in it is outright.
     pub(crate) fn note_outright(&self) {
         self.has_outright.store(1, Ordering::Relaxed);

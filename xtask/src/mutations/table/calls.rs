@@ -557,4 +557,14 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Unit("sim", "threads_that_take_turns_get_every_byte_of_a_connection_that_goes_home"),
     },
+    Mend {
+        name: "a-childs-way-home",
+        without: "a fork child that goes home undoes what its parent asks of their set",
+        edits: &[edit(
+            "crates/socket/src/records.rs",
+            "        } else if is_left_to_its_maker(registration) {",
+            "        } else if false && is_left_to_its_maker(registration) {",
+        )],
+        test: Test::Unit("sim", "a_child_that_goes_home_leaves_its_parents_question_standing"),
+    },
 ];
