@@ -236,39 +236,37 @@ fn threads_that_take_turns_get_every_byte_of_a_connection_that_goes_home() {
 
 /// `home`: after so many nanoseconds another thread takes the connection back to TCP.
 fn take_turns(seed: u64, home: Option<u64>) {
-    {
-        let flags = [bits::ONESHOT, bits::ET | bits::ONESHOT][seed as usize % 2];
-        simulate(seed, move |machine| {
-            machine.world().once_in = [2, 9, 60][seed as usize % 3];
-            spawn(machine, true, move |program| {
-                let listener = listen(&program);
-                let fd = program.accept(listener, true).unwrap();
-                let set = program.epoll_create().unwrap();
-                ctl(&program, set, Op::Add, fd, bits::IN | flags, 7);
-                let serve = move |program: Program| serve_in_turn(&program, set, fd, flags);
-                let others = [(); 2].map(|()| program.thread(serve));
-                let disturber = home.map(|ns| {
-                    program.thread(move |program| {
-                        program.nap(ns);
-                        program.go_home(fd);
-                    })
-                });
-                serve(program);
-                disturber.into_iter().for_each(|thread| program.join(thread));
-                others.into_iter().for_each(|thread| program.join(thread));
+    let flags = [bits::ONESHOT, bits::ET | bits::ONESHOT][seed as usize % 2];
+    simulate(seed, move |machine| {
+        machine.world().once_in = [2, 9, 60][seed as usize % 3];
+        spawn(machine, true, move |program| {
+            let listener = listen(&program);
+            let fd = program.accept(listener, true).unwrap();
+            let set = program.epoll_create().unwrap();
+            ctl(&program, set, Op::Add, fd, bits::IN | flags, 7);
+            let serve = move |program: Program| serve_in_turn(&program, set, fd, flags);
+            let others = [(); 2].map(|()| program.thread(serve));
+            let disturber = home.map(|ns| {
+                program.thread(move |program| {
+                    program.nap(ns);
+                    program.go_home(fd);
+                })
             });
-            spawn(machine, true, |program| {
-                let fd = connect(&program);
-                for round in 0..60 {
-                    let text = format!("request {round}");
-                    say(&program, fd, &text);
-                    hear(&program, fd, &text);
-                }
-                program.shutdown(fd, 1).unwrap();
-                assert_eq!(read_some(&program, fd), "");
-            });
+            serve(program);
+            disturber.into_iter().for_each(|thread| program.join(thread));
+            others.into_iter().for_each(|thread| program.join(thread));
         });
-    }
+        spawn(machine, true, |program| {
+            let fd = connect(&program);
+            for round in 0..60 {
+                let text = format!("request {round}");
+                say(&program, fd, &text);
+                hear(&program, fd, &text);
+            }
+            program.shutdown(fd, 1).unwrap();
+            assert_eq!(read_some(&program, fd), "");
+        });
+    });
 }
 
 /// Waits, reads all, answers, and asks again; the end of the stream is passed on to the next thread.
