@@ -81,7 +81,10 @@ impl<'a> Travelled<'a> {
     fn stayed(&self, whose: &str) -> Option<String> {
         let Self { plain, total, runs, plain_runs, .. } = *self;
         let when = if runs > 1 { format!(" in {plain_runs} of {runs} runs") } else { String::new() };
-        (plain > 0).then(|| format!("{plain} of {total} {whose} stayed on TCP{when}: {}", self.why()))
+        (plain > 0).then(|| match self.codes.is_empty() {
+            true => format!("{plain} of {total} {whose} had not told{when} that they share memory, nor why not"),
+            false => format!("{plain} of {total} {whose} stayed on TCP{when}: {}", self.why()),
+        })
     }
 
     /// Of connections whose one end is plain; None if they were plain.
@@ -93,7 +96,7 @@ impl<'a> Travelled<'a> {
     /// `0x03010000 (12)`
     fn why(&self) -> String {
         let named: Vec<String> = self.codes.iter().map(|(code, count)| format!("{code} ({count})")).collect();
-        if named.is_empty() { "nobody could tell why".into() } else { named.join(", ") }
+        named.join(", ")
     }
 }
 
@@ -121,6 +124,9 @@ pub(crate) fn smc_use(study: &Study) -> Option<String> {
     Some(match (all.total, all.plain) {
         (0, _) => "connections that used SMC-D: unknown (smcss is not there, or cannot tell)".into(),
         (total, 0) => format!("{used} of {total} connections over smc used SMC-D"),
+        (total, _) if all.codes.is_empty() => {
+            format!("{used} of {total} connections over smc used SMC-D; the others had not told how they travel")
+        }
         (total, _) => format!(
             "{used} of {total} connections over smc used SMC-D; the others did not: {}; `man smcss` explains the codes",
             all.why()

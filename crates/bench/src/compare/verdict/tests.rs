@@ -103,7 +103,7 @@ fn what_nobody_could_tell_is_said() {
     assert!(warned.len() == 1 && warned[0].contains("in 3 of 3 runs"), "{warned:?}");
     let nameless = |_: &Cell, _| connected(run(1000.0, 10.0), 1, 0, &[]);
     let warned = warnings(&study(plan, &mut MockExecutor::new(nameless)));
-    assert_eq!(warned, ["3 of 3 smc connections stayed on TCP in 3 of 3 runs: nobody could tell why"]);
+    assert_eq!(warned, ["3 of 3 smc connections had not told in 3 of 3 runs that they share memory, nor why not"]);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn what_quantities_ran_over_and_lack_is_said() {
     let lacks = vec![lack(Quantity::IdleCpu, false), lack(Quantity::IdleMemory, false)];
     let expected = [
         "1 of 50 connections of crr-200x1000, 1 connection, plain server used SMC, so their peer was not plain",
-        "2 of 50 connections of redis GET, 50 connections stayed on TCP: nobody could tell why",
+        "2 of 50 connections of redis GET, 50 connections had not told that they share memory, nor why not",
         "1000 idle connections and 1 more could not be measured: why",
     ];
     assert_eq!(warnings(&Study { takes, lacks, ..good }), expected);

@@ -27,8 +27,9 @@ const ROW: f64 = 18.0;
 const HEADING: f64 = 26.0;
 /// The narrowest bar that can be seen for one.
 const LEAST: f64 = 4.0;
-/// Longest name that fits left of its bar.
+/// Longest name that fits left of its bar, and the longest that does so whatever its letters are.
 const FITTING: usize = 14;
+const SURE: usize = 10;
 
 /// One bar.
 pub(crate) struct Bar {
@@ -94,8 +95,11 @@ fn draw_group(group: &Group, metric: Metric, top: f64) -> Markup {
 fn draw_bar(bar: &Bar, metric: Metric, scale: &Scale, top: f64) -> Markup {
     let (middle, end) = (top + BAR / 2.0, scale.at(bar.ratio.median));
     let (low, high) = (scale.at(bar.ratio.min), scale.at(bar.ratio.max));
+    let name = fitting(&bar.contender.to_string());
+    // (Capitals are wide: a long name is drawn as wide as there is room.)
+    let width = (name.chars().count() > SURE).then_some(NAMES - 2.0);
     html! {
-        text.name x=(NAMES) y=(place(middle + 4.0)) text-anchor="end" { (fitting(&bar.contender.to_string())) }
+        text.name x=(NAMES) y=(place(middle + 4.0)) text-anchor="end" textLength=[width] lengthAdjust="spacingAndGlyphs" { (name) }
         rect class=(paint::classes("fill", &bar.contender)) x=(BARS.0) y=(place(top)) width=(place((end - BARS.0).max(LEAST)))
             height=(BAR) rx="2" {}
         @if high - low > 1.0 {
