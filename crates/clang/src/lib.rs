@@ -19,7 +19,18 @@ pub fn compile(name: &str, without: &str) {
     let out = env::var_os("OUT_DIR").unwrap_or_default();
     match run(&source, &Path::new(&out).join(format!("{name}.bpf.o"))) {
         Ok(()) => println!("cargo:rustc-cfg=have_{name}"),
-        Err(why) => println!("cargo:warning=built without {without}: {why}"),
+        Err(why) => {
+            println!("cargo:warning=built without {without}: {why}");
+            look_again_when_programs_come();
+        }
+    }
+}
+
+/// Who installs clang and builds anew gets what was missing: cargo would keep what was built without it.
+fn look_again_when_programs_come() {
+    let path = env::var_os("PATH").unwrap_or_default();
+    for folder in env::split_paths(&path).filter(|folder| folder.is_absolute() && folder.is_dir()) {
+        println!("cargo:rerun-if-changed={}", folder.display());
     }
 }
 
