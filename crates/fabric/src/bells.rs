@@ -7,21 +7,21 @@ use sync::Ordering;
 use wire::reason::Reason;
 
 /// Makes both doorbells and writes their numbers into the header, if they do not exist yet (segment owner
-/// only). `memory` is the number of their segment.
-pub(crate) fn hang(view: &SlotView, memory: i32, tier: &impl Doorbell) -> bool {
+/// only). `memory` is the number of their segment. Reasons: those of [`Doorbell::hang`].
+pub(crate) fn hang(view: &SlotView, memory: i32, tier: &impl Doorbell) -> Result<(), Reason> {
     let is_new = !view.has_bells();
     for (side, bell) in view.bells().iter().enumerate() {
         if bell.load(Ordering::Relaxed) >= 0 {
             continue;
         }
-        let Some(own) = tier.hang(memory) else { return false };
+        let own = tier.hang(memory)?;
         bell.store(own, Ordering::Relaxed);
         view.header().sides[side].bell.store(own as u32, sync::Ordering::Release);
     }
     if is_new {
         view.header().hung.fetch_add(1, sync::Ordering::Release);
     }
-    true
+    Ok(())
 }
 
 /// Whether this process has the doorbells open that the slot has now: its maker may have given others up, but
@@ -35,7 +35,7 @@ pub(crate) fn are_current(view: &SlotView) -> bool {
 pub(crate) fn hang_private(view: &SlotView, tier: &impl Doorbell) -> bool {
     for bell in view.bells() {
         if bell.load(Ordering::Relaxed) < 0 {
-            let Some(own) = tier.hang(-1) else { return false };
+            let Ok(own) = tier.hang(-1) else { return false };
             bell.store(own, Ordering::Relaxed);
         }
     }

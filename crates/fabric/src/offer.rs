@@ -70,11 +70,7 @@ impl<T: Tier> Fabric<T> {
             self.tier.note_revoked();
             return Err(Reason::NOSMCDDEV);
         }
-        let home = self.offers.home_of(view);
-        if !home.is_some_and(|home| bells::hang(view, home.number.load(Relaxed), &self.tier)) {
-            group.free.push_front(index, view);
-            return Err(Reason::MEM);
-        }
+        let home = self.hang_bells(view).inspect_err(|_| group.free.push_front(index, view))?;
         if !is_new {
             // A side that was killed has told nobody what it moved.
             self.totals().settle(view, Side::Client);
@@ -85,9 +81,22 @@ impl<T: Tier> Fabric<T> {
             let counter = if is_new { &map.totals.slots_made } else { &map.totals.slots_reused };
             counter.fetch_add(1, sync::Ordering::Relaxed);
         }
-        let home = home.ok_or(Reason::MEM)?;
         view.take_up();
         Ok(Offer { index, view, memfd: home.number.load(Relaxed), nonce: home.nonce.load(Relaxed) })
+    }
+
+    /// Sees to the doorbells of a slot that is about to be lent. Memory of which the daemon does not know any
+    /// more was taken back, though it may not say so itself: it was no segment yet then.
+    fn hang_bells(&self, view: &'static SlotView) -> Result<&'static Offered, Reason> {
+        let home = self.offers.home_of(view).ok_or(Reason::MEM)?;
+        bells::hang(view, home.number.load(Relaxed), &self.tier).map_err(|reason| match reason {
+            Reason::SYNCERR => {
+                self.tier.note_revoked();
+                Reason::NOSMCDDEV
+            }
+            other => other,
+        })?;
+        Ok(home)
     }
 
     fn group_for(&self, peer: ProcessId, ring_size: u32) -> Option<(Index, &'static Group)> {

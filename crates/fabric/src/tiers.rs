@@ -311,7 +311,7 @@ impl Doorbell for Tiers {
     type Holder = Holder;
 
     #[inline(always)]
-    fn hang(&self, memory: i32) -> Option<i32> {
+    fn hang(&self, memory: i32) -> Result<i32, Reason> {
         if self.host.has_memory(memory) { self.host.hang(memory) } else { self.local.hang(memory) }
     }
 

@@ -31,17 +31,17 @@ impl Host {
 impl Doorbell for Host {
     type Holder = HolderOfMemory;
 
-    fn hang(&self, memory: i32) -> Option<i32> {
-        let bell = pipe::create().ok()?;
+    fn hang(&self, memory: i32) -> Result<i32, Reason> {
+        let bell = pipe::create().map_err(|_| Reason::MEM)?;
         if memory < 0 {
-            return Some(bell);
+            return Ok(bell);
         }
         let hang = Message::Hang { memory: memory as u32, number: bell as u32 };
-        let is_told = self.link.ask(&hang, Some(bell)).is_ok() && self.link.offered.add(bell, memory, 0, 0);
-        if !is_told {
-            fd::close(bell);
-        }
-        is_told.then_some(bell)
+        let told = self.link.ask(&hang, Some(bell)).and_then(|_| {
+            let is_noted = self.link.offered.add(bell, memory, 0, 0);
+            if is_noted { Ok(bell) } else { Err(Reason::MAX_DMB) }
+        });
+        told.inspect_err(|_| fd::close(bell))
     }
 
     /// (The daemon gives bells only to who has claimed that very memory.)

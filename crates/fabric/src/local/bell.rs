@@ -11,8 +11,8 @@ impl Doorbell for Local {
     /// Process id.
     type Holder = u32;
 
-    fn hang(&self, _memory: i32) -> Option<i32> {
-        pipe::create().ok()
+    fn hang(&self, _memory: i32) -> Result<i32, Reason> {
+        pipe::create().map_err(|_| Reason::MEM)
     }
 
     fn holder(&self, place: &Whereabouts, identity: (u64, u64)) -> Result<u32, Reason> {

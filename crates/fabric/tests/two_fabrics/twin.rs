@@ -250,10 +250,10 @@ impl Memory for Twin {
 impl Doorbell for Twin {
     type Holder = ();
 
-    fn hang(&self, _memory: i32) -> Option<i32> {
+    fn hang(&self, _memory: i32) -> Result<i32, Reason> {
         let mut bells = lock(&self.machine.bells);
         bells.push(0);
-        Some(bells.len() as i32 - 1)
+        Ok(bells.len() as i32 - 1)
     }
 
     fn holder(&self, place: &Whereabouts, identity: (u64, u64)) -> Result<(), Reason> {

@@ -19,8 +19,10 @@ use shm::layout::MAIL_LEN;
 use shm::registry::{More, Part as _, RefusalMap, RegistryMap};
 use shm::ring::Reader;
 use shm::{Consumer, Producer, RxCache, Side, Source, TxCache};
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use testkit::Stream;
+use wire::host::Message;
 
 const RING: u32 = 16384;
 
@@ -29,6 +31,8 @@ struct Joined {
     host: Host,
     table: &'static RegistryMap,
     row: u32,
+    /// How often memory was found to be taken back.
+    revoked: AtomicU32,
 }
 
 impl Memory for Joined {
@@ -67,12 +71,16 @@ impl Memory for Joined {
     }
 
     fn note_adopted(&self) {}
+
+    fn note_revoked(&self) {
+        self.revoked.fetch_add(1, Relaxed);
+    }
 }
 
 impl Doorbell for Joined {
     type Holder = HolderOfMemory;
 
-    fn hang(&self, memory: i32) -> Option<i32> {
+    fn hang(&self, memory: i32) -> Result<i32, Reason> {
         self.host.hang(memory)
     }
 
@@ -247,7 +255,8 @@ impl Carrier for Joined {
 fn pair(daemon: &Daemon) -> [&'static Fabric<Joined>; 2] {
     let words = os::mem::map_private(RegistryMap::LEN).expect("memory");
     let table = RegistryMap::over(words).expect("it is long enough");
-    [0, 1].map(|row| &*Box::leak(Box::new(Fabric::new(Joined { host: daemon.client(), table, row }))))
+    let joined = |row| Joined { host: daemon.client(), table, row, revoked: AtomicU32::new(0) };
+    [0, 1].map(|row| &*Box::leak(Box::new(Fabric::new(joined(row)))))
 }
 
 /// A connection, from the offer to the verdict; the client's view of its slot, and the server's.
@@ -312,4 +321,25 @@ fn two_fabrics_exchange_bytes_and_the_daemon_may_die_meanwhile() {
         send(ends, next, Side::Client, round, 50_000);
         send(ends, first, Side::Server, round, 50_000);
     }
+}
+
+/// As if the daemon had taken it back before anything was written into it: nothing in it says so.
+#[test]
+fn memory_that_the_daemon_does_not_know_any_more_is_found_to_be_taken_back() {
+    let daemon = Daemon::start("");
+    let [client, server] = pair(&daemon);
+    connect([client, server], 101);
+    let map = client.tier().existing().expect("a table");
+    let peer = server.tier().me(map).expect("a place");
+    let number = client.offer(peer, RING, 102).expect("a slot, with its bells").memfd as u32;
+    // (A first segment has two slots. The next one's bells are to be told of a memory that is not there.)
+    let next = client.offer(peer, RING, 103).expect("another segment").memfd as u32;
+    assert_ne!(number, next);
+    for memory in [number, next] {
+        client.tier().host.link().ask(&Message::Withdraw { number: memory }, None).expect("it goes");
+    }
+    let found = || client.tier().revoked.load(Relaxed);
+    assert_eq!(found(), 0);
+    assert_eq!(client.offer(peer, RING, 104).map(drop), Err(Reason::NOSMCDDEV));
+    assert_eq!(found(), 1);
 }
