@@ -82,7 +82,9 @@ impl<'a> Travelled<'a> {
         let Self { plain, total, runs, plain_runs, .. } = *self;
         let when = if runs > 1 { format!(" in {plain_runs} of {runs} runs") } else { String::new() };
         (plain > 0).then(|| match self.codes.is_empty() {
-            true => format!("{plain} of {total} {whose} had not told{when} that they share memory, nor why not"),
+            true => {
+                format!("{plain} of {total} {whose} had not told{when} that they share memory, nor why not")
+            }
             false => format!("{plain} of {total} {whose} stayed on TCP{when}: {}", self.why()),
         })
     }
@@ -125,7 +127,9 @@ pub(crate) fn smc_use(study: &Study) -> Option<String> {
         (0, _) => "connections that used SMC-D: unknown (smcss is not there, or cannot tell)".into(),
         (total, 0) => format!("{used} of {total} connections over smc used SMC-D"),
         (total, _) if all.codes.is_empty() => {
-            format!("{used} of {total} connections over smc used SMC-D; the others had not told how they travel")
+            format!(
+                "{used} of {total} connections over smc used SMC-D; the others had not told how they travel"
+            )
         }
         (total, _) => format!(
             "{used} of {total} connections over smc used SMC-D; the others did not: {}; `man smcss` explains the codes",

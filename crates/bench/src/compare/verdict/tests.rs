@@ -103,7 +103,10 @@ fn what_nobody_could_tell_is_said() {
     assert!(warned.len() == 1 && warned[0].contains("in 3 of 3 runs"), "{warned:?}");
     let nameless = |_: &Cell, _| connected(run(1000.0, 10.0), 1, 0, &[]);
     let warned = warnings(&study(plan, &mut MockExecutor::new(nameless)));
-    assert_eq!(warned, ["3 of 3 smc connections had not told in 3 of 3 runs that they share memory, nor why not"]);
+    assert_eq!(
+        warned,
+        ["3 of 3 smc connections had not told in 3 of 3 runs that they share memory, nor why not"]
+    );
 }
 
 #[test]
