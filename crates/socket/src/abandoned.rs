@@ -16,20 +16,33 @@ pub(crate) fn address<T>(of: &T) -> usize {
     core::ptr::from_ref(of).addr()
 }
 
-/// A call on some connections that sleeps, or has slept.
+/// A call on some connections that gives its core away, or sleeps, or has done so.
 pub(crate) struct Call(Written);
 
 impl Call {
-    /// `entry` is an [`address`].
-    #[inline(never)]
+    /// Before it may sleep. `entry` is an [`address`].
     pub(crate) fn begin(entry: usize) -> Self {
+        let call = Call::begin_awake(entry);
+        call.0.note_thread();
+        call
+    }
+
+    #[inline(never)]
+    fn begin_awake(entry: usize) -> Self {
         calls::drop_left_by_me(entry, give_up);
         Call(Written::begin())
     }
 
-    /// On one connection.
+    /// On one connection, before it may sleep.
     pub(crate) fn on(conn: &Held, entry: usize) -> Self {
-        let mut call = Call::begin(entry);
+        let call = Call::on_awake(conn, entry);
+        call.0.note_thread();
+        call
+    }
+
+    /// The same before it gives its core away: no thread is cancelled there, and no system call is wanted.
+    pub(crate) fn on_awake(conn: &Held, entry: usize) -> Self {
+        let mut call = Call::begin_awake(entry);
         call.add(conn, false, false);
         call
     }
@@ -62,7 +75,7 @@ impl Call {
     }
 }
 
-/// A call on one connection: written down from its first sleep until it returns.
+/// A call on one connection: written down from the first time it gives its core away until it returns.
 #[derive(Default)]
 pub(crate) struct Stay(Option<Call>);
 
@@ -71,11 +84,18 @@ impl Stay {
     /// or was the parent's of this process, is written down anew.)
     #[inline(never)]
     pub(crate) fn begin(&mut self, conn: &Held, fd: i32, entry: usize) -> &Call {
+        let call = self.begin_awake(conn, fd, entry);
+        call.0.note_thread();
+        call
+    }
+
+    /// Before it gives its core away.
+    pub(crate) fn begin_awake(&mut self, conn: &Held, fd: i32, entry: usize) -> &Call {
         if let Some(call) = self.0.take_if(|call| !call.stands()) {
             call.end_on(conn);
         }
         self.0.get_or_insert_with(|| {
-            let call = Call::on(conn, entry);
+            let call = Call::on_awake(conn, entry);
             call.0.note_number(fd);
             call
         })

@@ -34,7 +34,7 @@ struct Note {
     owner: AtomicU64,
     /// An address in the call's part of the stack, as low as it is known.
     floor: AtomicUsize,
-    /// The kernel's number of the thread.
+    /// The kernel's number of the thread; 0 before it sleeps: then it lives.
     thread: AtomicU32,
     len: AtomicU32,
     /// Where it goes on, plus one.
@@ -59,7 +59,7 @@ impl Note {
     fn write(&self, owner: u64, floor: usize) {
         self.owner.store(owner, Ordering::Relaxed);
         self.floor.store(floor, Ordering::Relaxed);
-        self.thread.store(if owner == 0 { 0 } else { os::process::tid() }, Ordering::Relaxed);
+        self.thread.store(0, Ordering::Relaxed);
         self.len.store(0, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
         self.holds[NUMBER].store(0, Ordering::Relaxed);
@@ -163,6 +163,16 @@ impl Written {
         Written { note, last: note.map_or(0, |(at, _)| at) }
     }
 
+    /// It is about to sleep: whoever finds it later can ask the kernel whether its thread is still there.
+    pub(crate) fn note_thread(&self) {
+        if let Some((at, _)) = self.note {
+            let thread = &Calls::here().notes[at].thread;
+            if thread.load(Ordering::Relaxed) == 0 {
+                thread.store(os::process::tid(), Ordering::Relaxed);
+            }
+        }
+    }
+
     /// It holds this as well.
     pub(crate) fn add(&mut self, hold: Hold) {
         if self.note.is_none() {
@@ -255,7 +265,8 @@ pub(crate) fn drop_left_by_me(entry: usize, mut each: impl FnMut(Hold)) {
 #[cold]
 fn is_left(note: &Note, entry: usize) -> bool {
     let is_above = entry > note.floor.load(Ordering::Relaxed) && !os::signals::is_on_a_stack_apart();
-    is_above || note.thread.load(Ordering::Relaxed) != os::process::tid()
+    let thread = note.thread.load(Ordering::Relaxed);
+    is_above || thread != 0 && thread != os::process::tid()
 }
 
 /// The same for the calls of all threads; whether any is still asleep. Of the calls on `wanted`, or all, it
@@ -274,7 +285,8 @@ pub(crate) fn drop_left(entry: usize, wanted: Option<u32>, mut each: impl FnMut(
             false => {
                 let thread = note.thread.load(Ordering::Relaxed);
                 let is_wanted = wanted.is_none_or(|index| may_hold(note, index));
-                !os::process::has_thread(thread) || is_wanted && os::process::is_thread_over(thread)
+                let is_over = || is_wanted && os::process::is_thread_over(thread);
+                thread != 0 && (!os::process::has_thread(thread) || is_over())
             }
         };
         is_any_asleep |= !is_left || !take_apart(at, state, &mut each);
@@ -422,6 +434,7 @@ mod tests {
         std::thread::spawn(|| {
             let mut call = Written::begin();
             call.add(hold(77));
+            call.note_thread();
         })
         .join()
         .unwrap();

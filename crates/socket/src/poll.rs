@@ -103,10 +103,21 @@ fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
         Some(ready)
     };
     let first = crate::held::hold(fds.iter().find(|entry| entry.fd >= 0)?.fd)?;
-    let cost = fds.len() as u32;
-    let ready =
-        look(fds).or_else(|| if may_spin { wait::spin_for(&first, cost, || look(fds)) } else { None });
+    let ready = look(fds).or_else(|| if may_spin { spin(&first, fds, look) } else { None });
     ready.filter(|_| !is_kernel_due(&first))
+}
+
+/// The short wait before a sleep. Before the core is given away the call is written down.
+fn spin(first: &Held, fds: &mut [PollFd], look: impl Fn(&mut [PollFd]) -> Option<usize>) -> Option<usize> {
+    let (entry, mut call) = (address(&first), None);
+    let before_yield = || {
+        call.get_or_insert_with(|| Call::on_awake(first, entry));
+    };
+    let ready = wait::spin_for(first, fds.len() as u32, before_yield, || look(fds));
+    if let Some(call) = call {
+        call.end_on(first);
+    }
+    ready
 }
 
 /// Whether the kernel is to be asked although some are ready: it alone knows whose peer was killed, and a set

@@ -341,7 +341,7 @@ impl Receive<'_> {
             detour::come_back(self.conn, &self.end);
         }
         // (What is on TCP and cannot be read yet is the kernel's to tell of.)
-        if (!is_outside || self.end.incoming.is_caught_up()) && wait::spin(self.conn, &self.end, wish) {
+        if (!is_outside || self.end.incoming.is_caught_up()) && self.spin(wish) {
             return Step::Retry;
         }
         let fd = self.fd;
@@ -357,6 +357,14 @@ impl Receive<'_> {
             Err(_) if self.total == 0 => self.leave(Outcome::Done(0)),
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
+    }
+
+    /// A short wait before a sleep. Before the core is given away the call is written down.
+    fn spin(&mut self, wish: Wish) -> bool {
+        let (entry, fd, stay) = (address(self), self.fd, &mut self.stay);
+        wait::spin(self.conn, &self.end, wish, || {
+            stay.begin_awake(self.conn, fd, entry);
+        })
     }
 
     /// Bytes published before TCP ended are in the ring by now, or a stretch on TCP was opened, though they
@@ -749,7 +757,7 @@ impl<'c> Transmit<'c> {
                 return self.await_connect();
             }
         }
-        if may_wait && !self.is_tcp_full && wait::spin(self.conn, &self.end, Wish::Space) {
+        if may_wait && !self.is_tcp_full && self.spin() {
             return Step::Retry;
         }
         if self.is_to_pause {
@@ -785,6 +793,14 @@ impl<'c> Transmit<'c> {
             }
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
+    }
+
+    /// As the receiver's.
+    fn spin(&mut self) -> bool {
+        let (entry, fd, stay) = (address(self), self.fd, &mut self.stay);
+        wait::spin(self.conn, &self.end, Wish::Space, || {
+            stay.begin_awake(self.conn, fd, entry);
+        })
     }
 
     fn leave(&self, outcome: Outcome) -> Step {

@@ -203,8 +203,8 @@ fn may_nap(conn: &Conn, wish: Wish) -> bool {
         && conn.phase() == Phase::Smc
 }
 
-/// The short wait before a sleep: whether the wish came true.
-pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
+/// The short wait before a sleep: whether the wish came true. `before_yield` as in [`spin_for`].
+pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish, before_yield: impl FnMut()) -> bool {
     // Who waits for space waits for any answer; who waits for data, for the refusal, or the data that follow
     // the other.
     let is_answered = || match fabric().rows().verdict(conn.row()) {
@@ -216,8 +216,8 @@ pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish) -> bool {
     // (The peer says what it puts there.)
     let is_outside = !wish.is_to_write() && end.incoming.is_at_end();
     let has_come_outside = || is_outside && !end.incoming.is_caught_up();
-    spin_for(conn, 1, || (is_granted(conn, end, wish) || is_answered() || has_come_outside()).then_some(()))
-        .is_some()
+    let is_over = || is_granted(conn, end, wish) || is_answered() || has_come_outside();
+    spin_for(conn, 1, before_yield, || is_over().then_some(())).is_some()
 }
 
 /// One sleep on a doorbell and a TCP socket, or on the doorbell alone where the socket has an error to tell

@@ -23,19 +23,30 @@ pub(super) fn waiter(conn: &Conn, most: u32) -> Waiter<'_> {
 }
 
 /// Looks again and again for as long as it is worth it on `conn`. A look costs so many of a single one.
+/// `before_yield` comes before each of them: on a busy machine the core is away for milliseconds then, in which
+/// the call may be left.
 #[inline]
-pub(crate) fn spin_for<T>(conn: &Conn, cost: u32, look: impl FnMut() -> Option<T>) -> Option<T> {
-    spin_by(waiter(conn, most_rounds()).with_cost(cost), look)
+pub(crate) fn spin_for<T>(
+    conn: &Conn,
+    cost: u32,
+    before_yield: impl FnMut(),
+    look: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    spin_by(waiter(conn, most_rounds()).with_cost(cost), before_yield, look)
 }
 
 /// The same over an epoll set, each wait of which is worth `window`, after a look in vain.
 #[inline]
 pub(crate) fn spin_on_set<T>(window: &Window, cost: u32, look: impl FnMut() -> Option<T>) -> Option<T> {
-    spin_by(Waiter::on_set(window, Habits::here(), most_rounds()).with_cost(cost), look)
+    spin_by(Waiter::on_set(window, Habits::here(), most_rounds()).with_cost(cost), || (), look)
 }
 
 #[inline]
-fn spin_by<T>(mut waiter: Waiter<'_>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+fn spin_by<T>(
+    mut waiter: Waiter<'_>,
+    mut before_yield: impl FnMut(),
+    mut look: impl FnMut() -> Option<T>,
+) -> Option<T> {
     let mut saw = Saw::Nothing;
     loop {
         match waiter.next(Cycles::now, saw) {
@@ -48,7 +59,10 @@ fn spin_by<T>(mut waiter: Waiter<'_>, mut look: impl FnMut() -> Option<T>) -> Op
                 saw = Saw::Nothing;
             }
             Step::Pause => sync::pause(),
-            Step::Yield => saw = Saw::Core(yield_core(), slices()),
+            Step::Yield => {
+                before_yield();
+                saw = Saw::Core(yield_core(), slices());
+            }
             Step::Nap | Step::Sleep => return None,
         }
     }
