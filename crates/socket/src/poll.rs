@@ -16,6 +16,7 @@ use crate::{answer, detour, doorbell, epoll, flag, ready, records, sleepers, wat
 use os::Errno;
 use os::mem::Scratch;
 use os::poll::{PollFd, bits};
+use os::signals::Interrupted;
 use os::time::Cycles;
 use shm::slab::Index;
 use sync::Ordering;
@@ -56,10 +57,15 @@ pub fn concerns_us(fds: &[PollFd]) -> bool {
 
 /// poll(2) over `fds`. Returns the number of entries with events.
 pub fn poll(fds: &mut [PollFd], timeout_ns: Option<u64>, sleep: &mut impl Sleep) -> Result<usize, Errno> {
-    if !sleep.may_be_refused()
-        && let Some(ready) = at_a_glance(fds, timeout_ns != Some(0) && !sleep.has_mask())
-    {
-        return Ok(ready);
+    if !sleep.may_be_refused() {
+        match at_a_glance(fds, timeout_ns != Some(0) && !sleep.has_mask()) {
+            Ok(Some(ready)) => return Ok(ready),
+            Ok(None) => {}
+            Err(_) => {
+                fds.iter_mut().for_each(|entry| entry.revents = 0);
+                return Err(Errno::EINTR);
+            }
+        }
     }
     match fds.len() {
         few if few <= FEW => on_stack::<{ 3 * FEW }>(fds, timeout_ns, sleep),
@@ -84,10 +90,10 @@ fn on_stack<const ENTRIES: usize>(
 /// The answer without the kernel, after a short spin if the call may sleep: only if every entry is a socket
 /// of ours whose TCP connection is not known to have ended (or none at all), and one of them is ready by its
 /// rings.
-fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
+fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Result<Option<usize>, Interrupted> {
     // (While this was 8, pgbench with ten connections had 1.10 of TCP's rate; now it has 1.24 to 1.29.)
     if fds.len() > ON_STACK || !fds.iter().all(is_the_rings_business) {
-        return None;
+        return Ok(None);
     }
     let look = |fds: &mut [PollFd]| {
         let (mut levels, mut ready) = ([0; ON_STACK], 0);
@@ -102,13 +108,21 @@ fn at_a_glance(fds: &mut [PollFd], may_spin: bool) -> Option<usize> {
         fds.iter_mut().zip(levels).for_each(|(entry, level)| entry.revents = level);
         Some(ready)
     };
-    let first = crate::held::hold(fds.iter().find(|entry| entry.fd >= 0)?.fd)?;
-    let ready = look(fds).or_else(|| if may_spin { spin(&first, fds, look) } else { None });
-    ready.filter(|_| !is_kernel_due(&first))
+    let first = fds.iter().find(|entry| entry.fd >= 0).and_then(|entry| crate::held::hold(entry.fd));
+    let Some(first) = first else { return Ok(None) };
+    let ready = match look(fds) {
+        None if may_spin => spin(&first, fds, look)?,
+        found => found,
+    };
+    Ok(ready.filter(|_| !is_kernel_due(&first)))
 }
 
 /// The short wait before a sleep. Before the core is given away the call is written down.
-fn spin(first: &Held, fds: &mut [PollFd], look: impl Fn(&mut [PollFd]) -> Option<usize>) -> Option<usize> {
+fn spin(
+    first: &Held,
+    fds: &mut [PollFd],
+    look: impl Fn(&mut [PollFd]) -> Option<usize>,
+) -> Result<Option<usize>, Interrupted> {
     let (entry, mut call) = (address(&first), None);
     let before_yield = || {
         call.get_or_insert_with(|| Call::on_awake(first, entry));

@@ -34,6 +34,7 @@ use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
 use crate::{Outcome, afterwards, answer, flag, home, kept, push, straight, told};
 use os::net::{self, TcpInput, msg, opt};
+use os::signals::Interrupted;
 use os::{Errno, process};
 use shm::layout::PEEKS_FROM_OFFSET;
 use shm::ring::PeerMisbehaved;
@@ -341,8 +342,12 @@ impl Receive<'_> {
             detour::come_back(self.conn, &self.end);
         }
         // (What is on TCP and cannot be read yet is the kernel's to tell of.)
-        if (!is_outside || self.end.incoming.is_caught_up()) && self.spin(wish) {
-            return Step::Retry;
+        if !is_outside || self.end.incoming.is_caught_up() {
+            match self.spin(wish) {
+                Ok(true) => return Step::Retry,
+                Ok(false) => {}
+                Err(interrupted) => return self.interrupted(interrupted),
+            }
         }
         let fd = self.fd;
         let limit =
@@ -360,11 +365,24 @@ impl Receive<'_> {
     }
 
     /// A short wait before a sleep. Before the core is given away the call is written down.
-    fn spin(&mut self, wish: Wish) -> bool {
+    fn spin(&mut self, wish: Wish) -> Result<bool, Interrupted> {
         let (entry, fd, stay) = (address(self), self.fd, &mut self.stay);
         wait::spin(self.conn, &self.end, wish, || {
             stay.begin_awake(self.conn, fd, entry);
         })
+    }
+
+    /// A handler ran before the sleep: what it does to the call is as if it had run in it.
+    #[cold]
+    fn interrupted(&mut self, Interrupted { restarts }: Interrupted) -> Step {
+        let fd = self.fd;
+        let limit =
+            *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
+        match restarts && limit.with_moved(self.got).is_never() {
+            true => Step::Retry,
+            false if self.total == 0 => self.leave(Outcome::Done(0)),
+            false => self.leave(Outcome::Fail(Errno::EINTR)),
+        }
     }
 
     /// Bytes published before TCP ended are in the ring by now, or a stretch on TCP was opened, though they
@@ -757,8 +775,12 @@ impl<'c> Transmit<'c> {
                 return self.await_connect();
             }
         }
-        if may_wait && !self.is_tcp_full && self.spin() {
-            return Step::Retry;
+        if may_wait && !self.is_tcp_full {
+            match self.spin() {
+                Ok(true) => return Step::Retry,
+                Ok(false) => {}
+                Err(interrupted) => return self.interrupted(interrupted),
+            }
         }
         if self.is_to_pause {
             return self.pause();
@@ -796,11 +818,23 @@ impl<'c> Transmit<'c> {
     }
 
     /// As the receiver's.
-    fn spin(&mut self) -> bool {
+    fn spin(&mut self) -> Result<bool, Interrupted> {
         let (entry, fd, stay) = (address(self), self.fd, &mut self.stay);
         wait::spin(self.conn, &self.end, Wish::Space, || {
             stay.begin_awake(self.conn, fd, entry);
         })
+    }
+
+    /// As the receiver's.
+    #[cold]
+    fn interrupted(&mut self, Interrupted { restarts }: Interrupted) -> Step {
+        let fd = self.fd;
+        let limit =
+            *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
+        match restarts && limit.with_moved(self.sent).is_never() {
+            true => Step::Retry,
+            false => self.leave(Outcome::Fail(Errno::EINTR)),
+        }
     }
 
     fn leave(&self, outcome: Outcome) -> Step {

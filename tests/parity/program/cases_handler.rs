@@ -46,7 +46,7 @@ const CALLS: [InHandler; 3] = [InHandler::Poll, InHandler::Recv, InHandler::Send
 fn asks_and_sends_in_a_read(cx: &mut Cx) {
     let fd = cx.warm().fd;
     for (restart, call) in [true, false].into_iter().flat_map(|restart| CALLS.map(|call| (restart, call))) {
-        cx.ask("later 180 send 0 abc");
+        cx.ask("later 400 send 0 abc");
         let (read, handled) = interrupted(fd, restart, call, || sys::read(fd, &mut [0; 9]));
         say!("restart {restart}, {call:?} {handled:?}: read -> {}", show(read));
         if read.is_err() {

@@ -18,6 +18,7 @@ use crate::wait::{Patience, hand_over, spin_on_set};
 use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, resting, settle, watch};
 use os::Errno;
 use os::epoll::{Event, bits};
+use os::signals::Interrupted;
 use os::time::Cycles;
 use shm::interest::Seen;
 use shm::slab::Index;
@@ -165,7 +166,13 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     if set.laps.are_on() && turns::deal(&mut Asking { index, set, answer: &mut answer, kernel }, set) {
         return leave(set, &answer, false);
     }
-    if collect(set, &mut answer) || (timeout_ns != Some(0) && !kernel.has_mask() && spin(set, &mut answer)) {
+    let may_spin = timeout_ns != Some(0) && !kernel.has_mask();
+    let found = match collect(set, &mut answer) {
+        false if may_spin => spin(set, &mut answer),
+        has_some => Ok(has_some),
+    };
+    let Ok(has_some) = found else { return Outcome::Fail(Errno::EINTR) };
+    if has_some {
         let from = answer.kept;
         // (Once for an answer: it would tell of its own descriptors again.)
         if !is_owed && is_kernel_due(set) {
@@ -303,11 +310,12 @@ pub(super) fn kick(registration: &Registration) {
 /// The short wait before a sleep, as `wait::spin`, over all recent members. (Apart, for the frame of waits
 /// that need none.)
 #[inline(never)]
-fn spin(set: &Set, answer: &mut Answer<'_>) -> bool {
+fn spin(set: &Set, answer: &mut Answer<'_>) -> Result<bool, Interrupted> {
     if set.recent() == 0 {
-        return false;
+        return Ok(false);
     }
-    spin_on_set(&set.spin, set.recent(), || collect(set, answer).then_some(())).is_some()
+    let look = || collect(set, answer).then_some(());
+    spin_on_set(&set.spin, set.recent(), look).map(|found| found.is_some())
 }
 
 /// Whether the kernel may have something to say: it had when it was asked last, a shutdown() may have made

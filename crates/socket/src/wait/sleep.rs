@@ -16,6 +16,7 @@ use crate::{answer, detour, doorbell, flag, kept, push, ready, resting, sleepers
 use fabric::verdict::Verdict;
 use os::Errno;
 use os::poll::{PollFd, bits};
+use os::signals::Interrupted;
 use os::time::Cycles;
 
 /// How long a sleep may last before an unanswered intent is looked at again.
@@ -203,8 +204,14 @@ fn may_nap(conn: &Conn, wish: Wish) -> bool {
         && conn.phase() == Phase::Smc
 }
 
-/// The short wait before a sleep: whether the wish came true. `before_yield` as in [`spin_for`].
-pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish, before_yield: impl FnMut()) -> bool {
+/// The short wait before a sleep: whether the wish came true. `before_yield`, and the error, as in
+/// [`spin_for`].
+pub(crate) fn spin(
+    conn: &Conn,
+    end: &End,
+    wish: Wish,
+    before_yield: impl FnMut(),
+) -> Result<bool, Interrupted> {
     // Who waits for space waits for any answer; who waits for data, for the refusal, or the data that follow
     // the other.
     let is_answered = || match fabric().rows().verdict(conn.row()) {
@@ -217,7 +224,7 @@ pub(crate) fn spin(conn: &Conn, end: &End, wish: Wish, before_yield: impl FnMut(
     let is_outside = !wish.is_to_write() && end.incoming.is_at_end();
     let has_come_outside = || is_outside && !end.incoming.is_caught_up();
     let is_over = || is_granted(conn, end, wish) || is_answered() || has_come_outside();
-    spin_for(conn, 1, before_yield, || is_over().then_some(())).is_some()
+    spin_for(conn, 1, before_yield, || is_over().then_some(())).map(|found| found.is_some())
 }
 
 /// One sleep on a doorbell and a TCP socket, or on the doorbell alone where the socket has an error to tell

@@ -1,11 +1,12 @@
 //! The short wait before a sleep: what `policy` says is done here. Owns: the system call by which a core is
-//! given away, and the habits of this process.
+//! given away, that a signal which comes meanwhile ends the call, and the habits of this process.
 
 use crate::conn::Conn;
 use crate::here::{Part as _, fabric};
 use crate::phase::Phase;
 use crate::policy::{For, Habits, HandOver, Measured, Rules, Saw, Step, Waiter, Window};
 use fabric::door::Directory as _;
+use os::signals::{self, HeldBack, Interrupted};
 use os::time::Cycles;
 use shm::slices::Slices;
 
@@ -24,20 +25,24 @@ pub(super) fn waiter(conn: &Conn, most: u32) -> Waiter<'_> {
 
 /// Looks again and again for as long as it is worth it on `conn`. A look costs so many of a single one.
 /// `before_yield` comes before each of them: on a busy machine the core is away for milliseconds then, in which
-/// the call may be left.
+/// the call may be left. A signal that came then is an error.
 #[inline]
 pub(crate) fn spin_for<T>(
     conn: &Conn,
     cost: u32,
     before_yield: impl FnMut(),
     look: impl FnMut() -> Option<T>,
-) -> Option<T> {
+) -> Result<Option<T>, Interrupted> {
     spin_by(waiter(conn, most_rounds()).with_cost(cost), before_yield, look)
 }
 
 /// The same over an epoll set, each wait of which is worth `window`, after a look in vain.
 #[inline]
-pub(crate) fn spin_on_set<T>(window: &Window, cost: u32, look: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn spin_on_set<T>(
+    window: &Window,
+    cost: u32,
+    look: impl FnMut() -> Option<T>,
+) -> Result<Option<T>, Interrupted> {
     spin_by(Waiter::on_set(window, Habits::here(), most_rounds()).with_cost(cost), || (), look)
 }
 
@@ -46,26 +51,39 @@ fn spin_by<T>(
     mut waiter: Waiter<'_>,
     mut before_yield: impl FnMut(),
     mut look: impl FnMut() -> Option<T>,
-) -> Option<T> {
-    let mut saw = Saw::Nothing;
+) -> Result<Option<T>, Interrupted> {
+    let (mut saw, mut held_back) = (Saw::Nothing, None);
     loop {
         match waiter.next(Cycles::now, saw) {
             Step::Look => {
                 let found = look();
                 if found.is_some() {
                     waiter.found();
-                    return found;
+                    return Ok(found);
                 }
                 saw = Saw::Nothing;
             }
             Step::Pause => sync::pause(),
             Step::Yield => {
                 before_yield();
-                saw = Saw::Core(yield_core(), slices());
+                saw = Saw::Core(yield_apart(&mut held_back), slices());
+                if held_back.as_ref().is_some_and(HeldBack::has_any)
+                    && let Some(interrupted) = held_back.take().and_then(HeldBack::let_come)
+                {
+                    return Err(interrupted);
+                }
             }
-            Step::Nap | Step::Sleep => return None,
+            Step::Nap | Step::Sleep => return Ok(None),
         }
     }
+}
+
+/// A yield, with signals held back if it may last.
+fn yield_apart(held_back: &mut Option<HeldBack>) -> HandOver {
+    if held_back.is_none() && Habits::here().may_be_away_for_long(Cycles::now) {
+        *held_back = signals::hold_back();
+    }
+    yield_core()
 }
 
 /// Looks at something else than a connection, between pauses, until `enough` says so or for as long as
