@@ -9,7 +9,7 @@ use crate::interest::events::{self, FLAGS, INPUT, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
-use crate::{doorbell, flag, ready, release, sleepers};
+use crate::{doorbell, flag, ready, release, sleepers, watch};
 use os::Errno;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use shm::interest::Seen;
@@ -437,7 +437,7 @@ pub(crate) fn convert(conn: &Conn) {
                 tell(conn, &end, registration);
             }
         } else {
-            make_plain(conn, registration);
+            make_plain(conn, index, registration);
         }
     }
     if !is_shared {
@@ -446,7 +446,7 @@ pub(crate) fn convert(conn: &Conn) {
 }
 
 /// The set holds the bare TCP socket with the program's own data from now on.
-fn make_plain(conn: &Conn, registration: &'static Registration) {
+fn make_plain(conn: &Conn, index: Index, registration: &'static Registration) {
     let epfd = registration.epfd();
     let Some(fd) = registration.record() else {
         // What the kernel says of it has our cookie for ever: the registration stays, to tell what that
@@ -454,10 +454,16 @@ fn make_plain(conn: &Conn, registration: &'static Registration) {
         return detach_bell(conn, registration, true);
     };
     let data = registration.data.load(Ordering::Relaxed);
+    let (cookie, set) = (registration.cookie(index, Source::Tcp), set_of(registration));
     // (What another thread is about to report, it does not report any more, or has taken off by now: asked
     // earlier, ONESHOT would be loaded again behind its report.)
     let asked = drop_registration(conn, registration, true);
+    // (Nobody is to be told anything of a one-shot record that was told of. The kernel tells of a hang-up even
+    // where nothing is asked for: that means nothing by then, as our cookie does not, and takes the record off.)
+    let is_ours_to_hide = asked.is_fired() && !set.is_some_and(Set::may_be_shared);
+    let data = if is_ours_to_hide { cookie } else { data };
     let wanted = if asked.is_fired() { bits::ONESHOT } else { asked.events() };
+    watch::note_gone();
     if kernel_ctl(epfd, Op::Mod, fd, wanted, data) == Err(Errno::EINVAL) {
         // EPOLLEXCLUSIVE cannot be modified.
         let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);

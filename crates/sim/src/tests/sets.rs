@@ -385,3 +385,72 @@ fn no_answer_tells_of_a_descriptor_twice() {
         });
     });
 }
+
+/// A reader and a writer at each end, each with a set of its own, while one of the ends goes back to TCP: an
+/// answer tells of a descriptor once, and nobody of what a one-shot question was answered with already.
+#[test]
+fn lanes_with_a_set_each_are_told_once_of_a_connection_that_goes_home() {
+    for seed in 0..1000u64 {
+        let flags = [bits::ONESHOT, bits::ET | bits::ONESHOT, bits::ET, 0][(seed / 2) as usize % 4];
+        let ns = seed * 7919 % 300_000;
+        simulate(seed, move |machine| {
+            machine.world().once_in = [2, 9, 60][seed as usize % 3];
+            let servers = seed.is_multiple_of(2);
+            spawn(machine, true, move |program| {
+                let listener = listen(&program);
+                let fd = program.accept(listener, true).unwrap();
+                lanes(&program, fd, flags, servers.then_some(ns));
+            });
+            spawn(machine, true, move |program| {
+                let fd = connect(&program);
+                lanes(&program, fd, flags, (!servers).then_some(ns));
+            });
+        });
+    }
+}
+
+fn lanes(program: &Program, fd: i32, flags: u32, home: Option<u64>) {
+    let disturber = home.map(|ns| {
+        program.thread(move |program| {
+            program.nap(ns);
+            program.go_home(fd);
+        })
+    });
+    let both = [true, false].map(|writes| program.thread(move |program| lane(&program, fd, flags, writes)));
+    both.into_iter().chain(disturber).for_each(|thread| program.join(thread));
+}
+
+/// Moves its bytes one way, a few at a time.
+fn lane(program: &Program, fd: i32, flags: u32, writes: bool) {
+    const TOTAL: usize = 30_000;
+    let set = program.epoll_create().unwrap();
+    let wanted = flags | if writes { bits::OUT } else { bits::IN };
+    ctl(program, set, Op::Add, fd, wanted, 7);
+    let (mut moved, mut bytes) = (0, [7; 900]);
+    loop {
+        let mut events = [Event { events: 0, data: 0 }; 4];
+        let told = program.epoll_wait(set, &mut events, None);
+        assert!(told == Ok(1), "{told:?} {:?}", events.map(|event| ({ event.events }, { event.data })));
+        loop {
+            let done = match writes {
+                true => program.send(fd, &bytes[..700], msg::DONTWAIT),
+                false => program.recv(fd, &mut bytes, msg::DONTWAIT),
+            };
+            match done {
+                Ok(0) => return assert!(moved >= TOTAL, "{moved}"),
+                Ok(count) => moved += count,
+                Err(_) => break,
+            }
+            if writes && moved >= TOTAL {
+                program.shutdown(fd, 1).unwrap();
+                return;
+            }
+            if flags & bits::ET == 0 && moved.is_multiple_of(3) {
+                break;
+            }
+        }
+        if flags & bits::ONESHOT != 0 {
+            ctl(program, set, Op::Mod, fd, wanted, 7);
+        }
+    }
+}

@@ -74,6 +74,8 @@ struct Answer<'a> {
     dealt: Option<usize>,
     /// As how many sleepers of the set its thread counts now.
     asleep: u32,
+    /// How many records had become the kernel's own when it was begun.
+    gone: u32,
 }
 
 /// What came up while an answer was made.
@@ -493,7 +495,8 @@ fn tick(set: &Set) {
 
 impl<'a> Answer<'a> {
     fn new(events: &'a mut [Event]) -> Self {
-        Answer { events, kept: 0, batch: Batches::next(), notes: Notes::default(), dealt: None, asleep: 0 }
+        let (batch, gone) = (Batches::next(), watch::gone());
+        Answer { events, kept: 0, batch, notes: Notes::default(), dealt: None, asleep: 0, gone }
     }
 }
 
@@ -603,7 +606,8 @@ impl Answer<'_> {
 
     /// The same of a record that is the kernel's. No answer tells of a descriptor twice.
     fn put_plain(&mut self, events: u32, data: u64) {
-        let told = if self.notes.has_gone { self.kept } else { 0 };
+        let may_be_told = self.notes.has_gone || watch::gone() != self.gone;
+        let told = if may_be_told { self.kept } else { 0 };
         match self.events[..told].iter_mut().find(|seen| ({ seen.data }) == data) {
             Some(seen) => seen.events |= events,
             None => self.put(events, data),
