@@ -12,6 +12,8 @@ use crate::process::ProcessId;
 use crate::rows::RowId;
 use crate::slot::SlotView;
 use crate::unused::is_let_go_by;
+use crate::verdict::Verdict;
+use crate::visit;
 use os::mem;
 use shm::Side;
 use shm::registry::RegistryMap;
@@ -50,7 +52,8 @@ impl<T: Tier> Fabric<T> {
         }
         let slot = row.slot.load(sync::Ordering::Relaxed);
         let owner = ProcessId::load(&row.sides[Side::Client as usize].process);
-        self.attach_at(&place, slot, owner)
+        let is_shared = self.rows().verdict(row_id) == Some(Verdict::Smc);
+        self.attach_at(&place, slot, owner, is_shared)
     }
 
     /// The same by what came with an accepted socket, from a client that shares no directory with this
@@ -64,7 +67,7 @@ impl<T: Tier> Fabric<T> {
             nonce: carried.nonce,
             holder: owner,
         };
-        self.attach_at(&place, carried.slot, owner)
+        self.attach_at(&place, carried.slot, owner, false)
     }
 
     #[inline]
@@ -73,6 +76,7 @@ impl<T: Tier> Fabric<T> {
         place: &Whereabouts,
         slot: u32,
         owner: ProcessId,
+        is_shared: bool,
     ) -> Result<(Index, &'static SlotView), Reason> {
         let nonce = place.nonce;
         let _turn = self.attached.turn.take().ok_or(Reason::SYNCERR)?;
@@ -86,7 +90,7 @@ impl<T: Tier> Fabric<T> {
         let view = self.view_of(index, attached, slot)?;
         view.1.note_far(owner.is_far());
         if !bells::are_current(view.1) {
-            self.open_bells(attached, view.1, owner, place)?;
+            self.open_bells(attached, view.1, owner, place, is_shared)?;
         }
         view.1.take_up();
         Ok(view)
@@ -100,13 +104,15 @@ impl<T: Tier> Fabric<T> {
     /// Opens the doorbells of a slot. Where nobody holds the client's end, for it was let go of, or its
     /// process has died, nobody will ring them: then bytes that it left in the ring are to be read still, by
     /// a program that was exec'ed meanwhile. (A process is believed to live as long as a child that had
-    /// its lock, and nothing else.)
+    /// its lock, and nothing else.) Where others hold an end, by doorbells that their maker has taken with
+    /// him, a connection that `is_shared` goes back to TCP: neither could ring the other.
     fn open_bells(
         &self,
         attached: &Attached,
         view: &SlotView,
         owner: ProcessId,
         place: &Whereabouts,
+        is_shared: bool,
     ) -> Result<(), Reason> {
         let client = &view.header().sides[Side::Client as usize];
         let open_at = |pid| {
@@ -128,9 +134,38 @@ impl<T: Tier> Fabric<T> {
                     || (is_dead() && !self.members().has_living(client));
                 // (Of a connection that is back on TCP only what was left in the rings is read.)
                 let is_free = is_left || is_back_on_tcp(view);
-                if is_free && bells::hang_private(view, &self.tier) { Ok(()) } else { Err(reason) }
+                let is_done = match is_shared && !is_back_on_tcp(view) {
+                    true => (!is_free || self.has_others_at_an_end(view)).then(|| self.part(view, reason)),
+                    false => (!is_free).then_some(false),
+                };
+                match is_done.unwrap_or(true) && bells::hang_private(view, &self.tier) {
+                    true => Ok(()),
+                    false => Err(reason),
+                }
             }
         }
+    }
+
+    fn has_others_at_an_end(&self, view: &SlotView) -> bool {
+        let me = os::process::cached_pid();
+        view.header().sides.iter().any(|side| self.members().living(side).any(|pid| pid != me))
+    }
+
+    /// Takes a connection back to TCP whose doorbells are not to be had here. Whoever may sleep at either end
+    /// is rung by each doorbell that he has: one that rings falsely costs a look. Whether it is there.
+    #[cold]
+    fn part(&self, view: &SlotView, reason: Reason) -> bool {
+        if !visit::goes_home(view, reason, &mut { visit::ATTEMPTS }) {
+            return false;
+        }
+        let me = os::process::cached_pid();
+        let rings = [Side::Client, Side::Server].map(|side| view.outgoing(side));
+        for side in visit::sleepers(rings) {
+            let members = self.members();
+            let holders = members.living(&view.header().sides[side as usize]);
+            holders.filter(|pid| *pid != me).for_each(|pid| self.tier.ring_every(pid));
+        }
+        true
     }
 
     fn view_of(

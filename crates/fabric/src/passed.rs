@@ -10,7 +10,7 @@ use crate::process::ProcessId;
 use crate::slot::SlotView;
 use crate::unused::is_let_go_by;
 use crate::verdict::Verdict;
-use crate::visit::{ATTEMPTS, end_within, tell};
+use crate::visit::{self, ATTEMPTS, tell};
 use shm::slab::Index;
 use shm::{Ring, Side};
 use sync::Ordering::{Relaxed, Release};
@@ -91,15 +91,10 @@ impl<T: Tier> Fabric<T> {
 
 /// Whether nothing is put into a slot any more. Whoever has it learns that from it.
 fn goes_home(view: &SlotView, attempts: &mut u32) -> bool {
+    let is_home = visit::goes_home(view, Reason::MEM, attempts);
     let rings = [Side::Client, Side::Server].map(|side| view.outgoing(side));
-    if !rings.iter().all(|ring| ring.has_ended_for_good()) {
-        view.header().note_home(Reason::MEM.0);
-        for side in [Side::Client, Side::Server] {
-            end_within(view.header(), side, rings[side as usize], attempts);
-        }
-        tell(rings, view.bells().each_ref().map(|bell| bell.load(Relaxed)));
-    }
-    rings.iter().all(|ring| ring.has_ended_for_good())
+    tell(rings, view.bells().each_ref().map(|bell| bell.load(Relaxed)));
+    is_home
 }
 
 /// Whether all that was in a slot is read, and nothing will be moved through it.

@@ -344,6 +344,10 @@ impl Doorbell for Tiers {
         self.local.ring(bell);
     }
 
+    fn ring_every(&self, pid: u32) {
+        self.local.ring_every(pid);
+    }
+
     #[inline(always)]
     fn drain(&self, bell: i32) {
         self.local.drain(bell);

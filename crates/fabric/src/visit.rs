@@ -10,6 +10,7 @@ use crate::fabric::Fabric;
 use crate::local::member as names;
 use crate::observe::Connection;
 use crate::process::ProcessId;
+use crate::slot::SlotView;
 use os::mem::{self, Shared};
 use os::{fd, file, futex, pipe};
 use shm::registry::RegistryMap;
@@ -129,14 +130,42 @@ pub(crate) fn tell(rings: [&Ring; 2], bells: [i32; 2]) {
     }
 }
 
+/// Whoever naps at either end looks again; the ends at which somebody asks to be rung.
+pub(crate) fn sleepers(rings: [&Ring; 2]) -> impl Iterator<Item = Side> {
+    let asks = [Side::Client, Side::Server].map(|side| {
+        let (out, back) = (rings[side as usize].words(), rings[side.peer() as usize].words());
+        let asked = [&back.data_wait.0, &out.space_wait.0].map(wake);
+        asked.contains(&true).then_some(side)
+    });
+    asks.into_iter().flatten()
+}
+
 fn ring(word: &WaitWord, bell: i32) {
-    let asked = word.take_ring();
-    if asked.bell() {
+    if wake(word) {
         pipe::ring(bell);
     }
+}
+
+/// Whoever naps looks again. Whether somebody asks for the doorbell.
+fn wake(word: &WaitWord) -> bool {
+    let asked = word.take_ring();
     if asked.nap() {
         futex::wake(word.futex());
     }
+    asked.bell()
+}
+
+/// Ends both directions of a slot, for `reason`; whether nothing is put into it any more. Nobody has been told
+/// then.
+pub(crate) fn goes_home(view: &SlotView, reason: Reason, attempts: &mut u32) -> bool {
+    let rings = [Side::Client, Side::Server].map(|side| view.outgoing(side));
+    if !rings.iter().all(|ring| ring.has_ended_for_good()) {
+        view.header().note_home(reason.0);
+        for side in [Side::Client, Side::Server] {
+            end_within(view.header(), side, rings[side as usize], attempts);
+        }
+    }
+    rings.iter().all(|ring| ring.has_ended_for_good())
 }
 
 /// What a number led to belongs to the user: his process may have other users' files, which a visitor of more

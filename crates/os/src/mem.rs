@@ -149,6 +149,12 @@ pub fn map_not_inherited() -> Result<Shared> {
     check(unsafe { syscall!(nr::__NR_madvise, page.as_ptr(), PAGE, MADV_WIPEONFORK) }).map(|_| page)
 }
 
+/// Gives the addresses of a mapping back that nobody but the caller has ever seen, who looks no more.
+pub fn unmap(memory: Shared) {
+    // SAFETY: a mapping made here, of which no reference is left but the caller's, which ends here.
+    unsafe { syscall!(nr::__NR_munmap, memory.as_ptr(), size_of_val(memory)) };
+}
+
 /// Lets go of a shared mapping: the addresses stay valid and read as zero, the file is no longer referenced.
 /// So a thread that still looks at the old memory sees nothing rather than faulting.
 pub fn retire(memory: Shared) -> Result<()> {

@@ -212,7 +212,7 @@ fn adopt_passed(msg: Buf) {
     if crate::lifecycle::is_active() {
         each_passed(msg, |passed| {
             if table::get(passed) == table::Entry::Empty {
-                server::adopt(passed);
+                server::adopt_passed(passed);
             }
         });
     }

@@ -33,7 +33,9 @@ pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
         }
         far::refuse(fd);
         let plain = Verdict::Plain(Reason::OPTUNSUPP);
-        let stands = find(fd, false).map(|found| fabric().rows().decide(found.row, found.side, plain));
+        // (What came over exec, or was passed, may be anybody's end.)
+        let stands =
+            find(fd, !is_unshared(conn)).map(|found| fabric().rows().decide(found.row, found.side, plain));
         if let Ok(Verdict::Plain(reason)) | Err(reason) = stands {
             conn.transition(Event::Refused);
             note_plain(conn, fd, reason);
@@ -113,6 +115,11 @@ pub(crate) fn leave_out_overflow(fd: i32) {
     }
 }
 
+/// Whether this process has accepted the socket, and not forked since.
+fn is_unshared(conn: &Conn) -> bool {
+    conn.role.era.load(Relaxed) == crate::era::now()
+}
+
 /// The slot is another connection's than its row says.
 fn contradicted(row: RowId, side: Side, view: &SlotView) -> Reason {
     fabric().detach(view);
@@ -135,7 +142,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     let rows = fabric().rows();
     // Nothing pending means nobody offered anything, unless another process shares the socket and answered
     // already.
-    let is_unshared = conn.role.era.load(sync::Ordering::Relaxed) == crate::era::now();
+    let is_unshared = is_unshared(conn);
     if is_unshared && !rows.any_pending() {
         return Err(Reason::PEERNOSMC);
     }
@@ -175,7 +182,7 @@ fn take_up(
 ) -> Result<Event, Reason> {
     let rows = fabric().rows();
     let Found { row, cookie, side, at, is_open } = *found;
-    let is_unshared = conn.role.era.load(sync::Ordering::Relaxed) == crate::era::now();
+    let is_unshared = is_unshared(conn);
     let generation = view.generation();
     if view.header().client_cookie.load(Relaxed) != cookie {
         return Err(contradicted(row, side, view));

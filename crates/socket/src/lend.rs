@@ -13,6 +13,7 @@ use sync::Ordering as Shared;
 pub fn before_passing(fd: i32) {
     decide::refuse(fd);
     if let Some(held) = hold(fd) {
+        watch::note_passed();
         take_home(&held, fd);
     }
     before_lending(fd);

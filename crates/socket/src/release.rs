@@ -47,11 +47,16 @@ pub(crate) fn has_other_holders(conn: &Conn, end: &End) -> bool {
         || fabric().members().has_others(end.mine())
 }
 
-/// Whether all who are counted beside this process were killed: the next close is the last. (A child that has
-/// just been forked is counted, and not written down yet.)
+/// Whether all who are counted beside this process were killed, or nobody is and those have ended who became
+/// programs that never looked: the next close is the last. (A child that has just been forked is counted, and
+/// not written down yet.)
 pub(crate) fn are_others_dead(conn: &Conn, end: &End) -> bool {
     let others = end.mine().holders.load(Shared::Acquire).saturating_sub(1);
-    !conn.has(flag::UNCOUNTED) && others > 0 && fabric().members().were_others(end.mine(), others)
+    let was_lent = || conn.has(flag::LENT) && others == 1 && !watch::has_passed();
+    !conn.has(flag::UNCOUNTED)
+        && (fabric().members().are_others_dead(end.mine(), others)
+            // (What is left of the program that it was lent to may read yet, if this process has a child.)
+            || was_lent() && fabric().members().has_no_other(end.mine()) && !os::process::has_children())
 }
 
 /// Whether another process published the intent: it will see the answer, and may have use for

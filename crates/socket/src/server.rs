@@ -214,6 +214,13 @@ pub fn after_accept(fd: i32, is_nonblocking: bool) {
     }
 }
 
+/// A socket that was passed: what lies in memory for it is looked for at once. Who passed it may end, and this
+/// process lose the means (its user, its limits, its root) before it uses the socket.
+pub fn adopt_passed(fd: i32) {
+    adopt(fd);
+    let _ = crate::decide::in_use(fd);
+}
+
 /// A socket that came from another process (exec, SCM_RIGHTS): decided at its first use, whichever end it is.
 /// Duplicates are one connection: who closes one of them goes on with the other.
 pub fn adopt(fd: i32) {

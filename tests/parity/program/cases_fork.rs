@@ -301,7 +301,7 @@ pub(crate) fn inherited(fd: Fd) {
     std::process::exit(if end == "2000 written" { code.into() } else { 9 });
 }
 
-fn exec_self(fd: Fd) -> String {
+pub(crate) fn exec_self(fd: Fd) -> String {
     sys::fcntl(fd, libc::F_SETFD, 0).expect("inheritable");
     let status =
         Command::new("/proc/self/exe").arg0("parity-case").args(["--inherited", &fd.to_string()]).spawn();

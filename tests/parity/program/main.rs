@@ -4,8 +4,8 @@
 //! transcript.
 //!
 //! `parity-case --list`, `parity-case CASE client|server`, and inside a case `parity-case --peer` (the other
-//! end, driven through its stdin), `parity-case --inherited FD` and `parity-case --after-exec HOW FD`
-//! (programs that were exec'ed with a connection).
+//! end, driven through its stdin), `parity-case --inherited FD`, `parity-case --passes FD` and `parity-case
+//! --after-exec HOW FD` (programs that were exec'ed with a connection).
 
 mod cases_after_exec;
 mod cases_clone;
@@ -38,6 +38,7 @@ mod cases_nap;
 mod cases_operator;
 mod cases_options;
 mod cases_overflow;
+mod cases_passed;
 mod cases_peek;
 mod cases_pointers;
 mod cases_poll;
@@ -109,6 +110,7 @@ fn all() -> Vec<Case> {
         cases_names::CASES,
         cases_messages::CASES,
         cases_dissolve::CASES,
+        cases_passed::CASES,
         cases_peek::CASES,
         cases_reset::CASES,
         cases_unseen::CASES,
@@ -127,6 +129,7 @@ fn main() {
         ["--list"] => all().iter().for_each(|c| println!("{} {}", c.name, if c.shm { "shm" } else { "any" })),
         ["--peer"] => peer::run(),
         ["--inherited", fd] => cases_fork::inherited(fd.parse().expect("descriptor")),
+        ["--passes", fd] => cases_passed::pass_unused(fd.parse().expect("descriptor")),
         ["--after-exec", how, fd] => cases_after_exec::inherited(how, fd.parse().expect("descriptor")),
         [name] => run(name, Role::Client),
         [name, "client"] => run(name, Role::Client),

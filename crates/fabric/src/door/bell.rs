@@ -33,6 +33,9 @@ pub trait Doorbell {
     /// Rings.
     fn ring(&self, bell: i32);
 
+    /// Rings every doorbell of a process that holds an end of a connection whose doorbells are not to be had.
+    fn ring_every(&self, _pid: u32) {}
+
     /// Takes what has rung.
     fn drain(&self, bell: i32);
 

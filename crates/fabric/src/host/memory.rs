@@ -119,7 +119,8 @@ impl Memory for Host {
             Reason::MEM
         })?;
         let offered = self.offered(memfd, len, nonce);
-        offered.map(|number| (memory, number)).inspect_err(|_| self.retire(memory))
+        // (Nobody has seen the addresses yet.)
+        offered.map(|number| (memory, number)).inspect_err(|_| mem::unmap(memory))
     }
 
     fn make_over(&self, old: Shared, nonce: u64) -> Result<i32, Reason> {

@@ -97,9 +97,10 @@ impl Host {
         Ok(behind)
     }
 
-    /// From now on everybody is offered new memory.
+    /// From now on everybody is offered new memory, and what was made for others is nobody's that is wanted.
     pub fn begin_anew(&self) {
         self.declined.fetch_add(1, Relaxed);
+        self.recent.iter().for_each(|name| name.store(0, Relaxed));
     }
 
     fn recent_of(&self, behind: ProcessId) -> &AtomicU64 {

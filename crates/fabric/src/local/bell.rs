@@ -33,6 +33,19 @@ impl Doorbell for Local {
         pipe::ring(bell);
     }
 
+    #[cold]
+    fn ring_every(&self, pid: u32) {
+        let _ = os::file::each_descriptor_of(pid, |number| {
+            if let Ok(opened) = pipe::open_bell_of(pid, number) {
+                // (A program's own pipes are ends, and longer.)
+                if pipe::is_short(opened) {
+                    pipe::ring(opened);
+                }
+                fd::close(opened);
+            }
+        });
+    }
+
     fn drain(&self, bell: i32) {
         pipe::drain(bell);
     }

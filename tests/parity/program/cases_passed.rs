@@ -1,0 +1,118 @@
+//! Points 32 to 35: a connection that was passed, when the process which made it ends, or becomes another
+//! program, before anybody has looked; and what a program that started meanwhile leaves of a close.
+
+use crate::cases_fork::exec_self;
+use crate::context::{Case, Cx, got, say, settle, until_ready};
+use isthmus_tests::sys::{self, Fd, show};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    any("passed.by_who_ends", |cx| by_who_ends(cx, false)),
+    any("passed.by_who_ends_and_looked_at", |cx| by_who_ends(cx, true)),
+    any("passed.by_who_ends_then_execed", by_who_ends_then_execed),
+    any("passed.after_exec_unused", after_exec_unused),
+    any("passed.then_short_of_numbers", then_short_of_numbers),
+    any("passed.execed_then_closed_unread", execed_then_closed_unread),
+];
+
+/// A connection that a child of this process makes, and passes to it; the child ends. Between the two the
+/// socket is polled, if it `is_looked_at`, and the other end is told `meanwhile`.
+fn passed_by_a_child(cx: &mut Cx, is_looked_at: bool, meanwhile: &str) -> Fd {
+    let (own, childs) = sys::socketpair();
+    let pid = sys::fork(|| {
+        let p = cx.warm();
+        let is_passed = sys::send_fd(childs, p.fd).is_ok();
+        let _ = sys::read(childs, &mut [0; 1]);
+        (!is_passed).into()
+    });
+    let fd = sys::recv_fd(own).expect("a descriptor") as Fd;
+    if is_looked_at {
+        say!("polled {}", sys::poll1(fd, libc::POLLIN, 0));
+    }
+    cx.tell(meanwhile);
+    settle();
+    let _ = sys::write(own, b"x");
+    say!("child {}", sys::wait(pid));
+    settle();
+    fd
+}
+
+/// The other end sleeps in a read all the time.
+fn by_who_ends(cx: &mut Cx, is_looked_at: bool) {
+    let fd = passed_by_a_child(cx, is_looked_at, "recvn 0 4");
+    settle();
+    say!("write -> {}", show(sys::write(fd, b"ping")));
+    say!("the other end: {}", cx.answer());
+    cx.peer("send 0 pong");
+    let mut buf = [0; 9];
+    let read = sys::read(fd, &mut buf);
+    say!("read -> {}", got(read, &buf));
+    say!("close -> {}", show(sys::close(fd)));
+    cx.peer("recv 0 9");
+}
+
+fn by_who_ends_then_execed(cx: &mut Cx) {
+    let fd = passed_by_a_child(cx, true, "send 0 ping");
+    say!("the other end: {}", cx.answer());
+    say!("program {}", exec_self(fd));
+    cx.peer("recvn 0 2004");
+    say!("write -> {}", show(sys::write(fd, b"more")));
+    cx.peer("recvn 0 4");
+}
+
+/// What the next program does with the connection that it has not used: it passes it to nobody in particular,
+/// and writes.
+pub(crate) fn pass_unused(fd: Fd) {
+    let (a, _b) = sys::socketpair();
+    let is_passed = sys::send_fd(a, fd).is_ok();
+    std::process::exit((!(is_passed && sys::write(fd, b"four") == Ok(4))).into());
+}
+
+fn after_exec_unused(cx: &mut Cx) {
+    let p = cx.warm();
+    sys::fcntl(p.fd, libc::F_SETFD, 0).expect("inheritable");
+    let program =
+        Command::new("/proc/self/exe").arg0("parity-case").args(["--passes", &p.fd.to_string()]).status();
+    say!("program {}", program.map_or("lost".into(), |status| status.to_string()));
+    cx.peer("recvn 0 4");
+    say!("write -> {}", show(sys::write(p.fd, b"more")));
+    cx.peer("recvn 0 4");
+}
+
+/// The receiver has no number to spare any more when it first uses the connection.
+fn then_short_of_numbers(cx: &mut Cx) {
+    let (a, b) = sys::socketpair();
+    let p = cx.warm();
+    cx.peer("send 0 left-in-memory");
+    say!("pass -> {}", show(sys::send_fd(a, p.fd)));
+    say!("close -> {}", show(sys::close(p.fd)));
+    let fd = sys::recv_fd(b).expect("a descriptor") as Fd;
+    sys::limit_fds(1);
+    let mut buf = [0; 14];
+    let read = sys::recv(fd, &mut buf, libc::MSG_WAITALL);
+    say!("recv -> {}", got(read, &buf));
+    say!("write -> {}", show(sys::write(fd, b"ping")));
+    cx.peer("recvn 0 4");
+}
+
+/// A program that never looks at the connection had a copy of it, and has ended.
+fn execed_then_closed_unread(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    sys::fcntl(p.fd, libc::F_SETFD, 0).expect("inheritable");
+    cx.peer("send 0 nobody-reads-this");
+    until_ready(p.fd, libc::POLLIN);
+    let program = sys::fork(|| {
+        sys::execv("/bin/true", &["true".into()]);
+        9
+    });
+    say!("program {}", sys::wait(program));
+    say!("close -> {}", show(sys::close(p.fd)));
+    settle();
+    cx.peer("recv 0 9");
+    cx.watch(q.fd);
+}
