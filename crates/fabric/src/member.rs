@@ -38,8 +38,8 @@ impl<T: Tier> Members<'_, T> {
         side.roster.dead_beside(self.0.name(), |name| self.0.is_name_alive(name)) == Some(count)
     }
 
-    /// Whether all others that are written down are dead, and as many as are counted; of those that became other
-    /// programs none is.
+    /// Whether all others that are written down are dead, and as many as are counted; of those that became
+    /// other programs none is.
     pub fn are_others_dead(&self, side: &SideBlock, counted: u32) -> bool {
         let dead = side.roster.dead_beside(self.0.name(), |name| self.0.is_name_alive(name));
         dead.is_some_and(|dead| dead > 0 && (counted == 0 || counted == dead))

@@ -155,8 +155,8 @@ fn wake(word: &WaitWord) -> bool {
     asked.bell()
 }
 
-/// Ends both directions of a slot, for `reason`; whether nothing is put into it any more. Nobody has been told
-/// then.
+/// Ends both directions of a slot, for `reason`; whether nothing is put into it any more. Nobody has been
+/// told then.
 pub(crate) fn goes_home(view: &SlotView, reason: Reason, attempts: &mut u32) -> bool {
     let rings = [Side::Client, Side::Server].map(|side| view.outgoing(side));
     if !rings.iter().all(|ring| ring.has_ended_for_good()) {

@@ -1,6 +1,6 @@
 //! The ISM devices of the host: fabrics by VCHID, and on each the functions that trust domains hold. Owns:
 //! a FID is one domain's at a time, a UID is one function's on the whole host, and a function goes with its
-//! last process.
+//! last process, but for one that an operator has taken away: it stays to be given back.
 
 use crate::policy::{Fabric, Policy};
 use crate::who::User;
@@ -71,9 +71,13 @@ impl Functions {
         };
         let name = (id.0, function.domain.clone());
         function.is_disabled = !is_enabled;
+        let (id, is_nobodys) = (*id, function.processes == 0);
         match is_enabled {
             true => _ = self.taken.remove(&name),
             false => _ = self.taken.insert(name),
+        }
+        if is_enabled && is_nobodys {
+            self.by_id.remove(&id);
         }
         true
     }
@@ -100,11 +104,12 @@ impl Functions {
 
     /// One process fewer.
     pub(crate) fn leave(&mut self, id: FunctionId) {
-        if let Some(function) = self.by_id.get_mut(&id) {
-            function.processes = function.processes.saturating_sub(1);
-            if function.processes == 0 {
-                self.by_id.remove(&id);
-            }
+        let Some(function) = self.by_id.get_mut(&id) else { return };
+        function.processes = function.processes.saturating_sub(1);
+        let is_nobodys = function.processes == 0;
+        let domain = function.domain.clone();
+        if is_nobodys && !self.is_taken(id.0, &domain) {
+            self.by_id.remove(&id);
         }
     }
 
@@ -203,10 +208,15 @@ mod tests {
         functions.review(&policy);
         assert!(functions.get(id).is_some_and(|function| function.is_disabled), "whatever the policy says");
         functions.leave(id);
+        assert_eq!(functions.all().count(), 1, "it can be given back when its processes have ended");
         let again = functions.join(&policy.fabrics[0], &domain(1)).expect("room");
         let uid = functions.get(again).map_or(0, |function| function.uid);
         assert!(functions.get(again).is_some_and(|function| function.is_disabled), "whoever comes and goes");
         assert!(functions.enable(uid, true));
         assert!(functions.get(again).is_some_and(|function| !function.is_disabled));
+        assert!(functions.enable(uid, false));
+        functions.leave(again);
+        assert!(functions.enable(uid, true), "with no process left");
+        assert_eq!(functions.all().count(), 0);
     }
 }

@@ -1,6 +1,5 @@
 //! Signal handlers of this process, as the kernel has them. Owns: which of them count for the question
-//! whether a call goes on, and that a signal which comes while a call has given its core away ends it as it
-//! would have ended a sleep.
+//! whether a call goes on.
 
 use crate::raw::{nr, syscall};
 
@@ -58,13 +57,34 @@ pub fn may_be_in_a_handler(is_readable: impl Fn(usize) -> bool) -> bool {
             // SAFETY: a word of a page that is there: of this thread's own stack, or beyond its end, where it
             // is only compared.
             let word = unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_volatile() };
-            if word != 0 && places.contains(&word) {
+            if word != 0 && places.contains(&word) && is_frame(at, &is_readable) {
                 return true;
             }
             at += WORD;
         }
     }
     true
+}
+
+/// Whether what begins at `at` with the place of return looks like what the kernel puts there (`struct
+/// rt_sigframe`): programs leave such places alone on the stack, too, in what they have set a handler with.
+#[cfg(target_arch = "x86_64")]
+fn is_frame(at: usize, is_readable: impl Fn(usize) -> bool) -> bool {
+    /// In words behind the place of return: uc_flags, uc_link, the code segment that was interrupted.
+    const FLAGS: usize = 1;
+    const LINK: usize = 2;
+    const SEGMENTS: usize = 24;
+    const KNOWN_FLAGS: usize = 0b111;
+    const USER_CODE: usize = 0x33;
+    let word = |index: usize| {
+        let place = at + index * size_of::<usize>();
+        // SAFETY: a word of a page that is there, as above.
+        is_readable(place)
+            .then(|| unsafe { core::ptr::with_exposed_provenance::<usize>(place).read_volatile() })
+    };
+    word(FLAGS).is_some_and(|flags| flags & !KNOWN_FLAGS == 0)
+        && word(LINK) == Some(0)
+        && word(SEGMENTS).is_some_and(|segments| segments & 0xFFFF == USER_CODE)
 }
 
 /// The same where the kernel leaves nothing that could be told from anything else.
@@ -115,75 +135,15 @@ fn handlers() -> impl Iterator<Item = (u32, bool)> {
 
 /// All but SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS, which a thread's own faults raise,
 /// and libc's own, 32 to 34.
-const THAT_COUNT: u64 = !(0b1111 << 3 | 1 << 7 | 1 << 10 | 1 << 30 | 0b111 << 31);
+pub(crate) const THAT_COUNT: u64 = !(0b1111 << 3 | 1 << 7 | 1 << 10 | 1 << 30 | 0b111 << 31);
 
 /// A signal that has a handler, and whether calls go on after it.
-fn handler(signal: u32) -> Option<(u32, bool)> {
+pub(crate) fn handler(signal: u32) -> Option<(u32, bool)> {
     const SA_RESTART: u64 = 0x1000_0000;
     let mut action = SigAction::default();
     // SAFETY: asking for a disposition writes one kernel sigaction with an 8-byte mask.
     unsafe { syscall!(nr::__NR_rt_sigaction, signal, 0, &raw mut action, 8) };
     (action.handler > 1).then_some((signal, action.flags & SA_RESTART != 0))
-}
-
-/// Signals of the calling thread, held back while its core is away: a yield does not tell whether a handler
-/// ran. They come when this is dropped.
-pub struct HeldBack {
-    /// What the program blocks.
-    blocked: u64,
-}
-
-/// A handler ran where a call might have slept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Interrupted {
-    /// Whether calls without a time limit go on after all that ran (SA_RESTART).
-    pub restarts: bool,
-}
-
-const SIG_BLOCK: i32 = 0;
-const SIG_SETMASK: i32 = 2;
-
-/// Holds them back from now on. `None` where that may not be.
-pub fn hold_back() -> Option<HeldBack> {
-    if crate::confined::is_confined() {
-        return None;
-    }
-    let (all, mut blocked) = (THAT_COUNT, 0u64);
-    // SAFETY: the mask is read, and the former one written, of eight bytes each.
-    let made = unsafe { syscall!(nr::__NR_rt_sigprocmask, SIG_BLOCK, &raw const all, &raw mut blocked, 8) };
-    crate::check(made).ok().map(|_| HeldBack { blocked })
-}
-
-impl HeldBack {
-    /// The signals that wait.
-    fn waiting(&self) -> u64 {
-        let mut pending = 0u64;
-        // SAFETY: the set is written, of eight bytes.
-        unsafe { syscall!(nr::__NR_rt_sigpending, &raw mut pending, 8) };
-        pending & THAT_COUNT & !self.blocked
-    }
-
-    /// Whether one waits, be it one that nobody handles.
-    pub fn has_any(&self) -> bool {
-        self.waiting() != 0
-    }
-
-    /// Lets them come; what ran, if any handler did.
-    pub fn let_come(self) -> Option<Interrupted> {
-        let waiting = self.waiting();
-        let signals = (1..=64u32).filter(|signal| waiting & 1 << (signal - 1) != 0);
-        signals.filter_map(handler).fold(None, |so_far, (_, restarts)| {
-            let others_restart = so_far.is_none_or(|Interrupted { restarts }| restarts);
-            Some(Interrupted { restarts: restarts && others_restart })
-        })
-    }
-}
-
-impl Drop for HeldBack {
-    fn drop(&mut self) {
-        // SAFETY: the mask is read, of eight bytes.
-        unsafe { syscall!(nr::__NR_rt_sigprocmask, SIG_SETMASK, &raw const self.blocked, 0, 8) };
-    }
 }
 
 #[cfg(test)]
@@ -194,24 +154,5 @@ mod tests {
     fn faults_and_libcs_own_signals_do_not_count() {
         let not: Vec<u32> = (1..=64).filter(|signal| THAT_COUNT & 1 << (signal - 1) == 0).collect();
         assert_eq!(not, [4, 5, 6, 7, 8, 11, 31, 32, 33, 34]);
-    }
-
-    /// In a thread of its own, whose mask is nobody else's.
-    #[test]
-    fn what_is_held_back_comes_and_is_told_of_if_it_is_handled() {
-        std::thread::spawn(|| {
-            const SIGCHLD: u32 = 17;
-            let quiet = hold_back().expect("no filter");
-            assert!(!quiet.has_any());
-            assert_eq!(quiet.let_come(), None);
-            let ignored = hold_back().expect("no filter");
-            crate::process::raise_on_self(SIGCHLD);
-            assert!(ignored.has_any(), "it waits, though nobody handles it");
-            assert_eq!(ignored.let_come(), None);
-            let after = hold_back().expect("no filter");
-            assert!(!after.has_any(), "it has come");
-        })
-        .join()
-        .expect("no assertion failed");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::conn::Conn;
 use crate::end::End;
+use crate::epoll;
 use crate::held::connections;
 use crate::here::fabric;
 use crate::lend::{before_spawn, leave_a_copy, take_home};
@@ -63,6 +64,7 @@ pub fn before_exec() {
                 fabric().members().leave(end.mine());
             }
         } else {
+            epoll::hand_on(&held);
             give_up_count(&held);
             keep_memory_over_exec(&held, true);
         }

@@ -12,6 +12,7 @@ use crate::phase::Phase;
 use crate::{doorbell, flag, ready, release, sleepers, watch};
 use os::Errno;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
+use shm::ClosedBy;
 use shm::interest::Seen;
 use shm::layout::{CHANGED, TELLS_REST};
 use shm::slab::Index;
@@ -32,8 +33,9 @@ pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
             0
         }
         // Who does not read is told of the end once: only then it may be that nobody reads any more, or that
-        // a peer was killed, which TCP would have told everybody.
-        _ if events & READ_SIDE == 0 && conn.has(flag::TCP_ENDED) => 0,
+        // a peer was killed, which TCP would have told everybody. (Who has shut down reading is told nothing
+        // else from then on.)
+        _ if events & READ_SIDE == 0 && (conn.has(flag::TCP_ENDED) || has_shut_reading(conn)) => 0,
         // EPOLLEXCLUSIVE does not go with EPOLLRDHUP; TCP says EPOLLIN at its end as well.
         _ if events & bits::EXCLUSIVE != 0 => bits::IN,
         _ if events & INPUT == 0 => bits::RDHUP,
@@ -42,6 +44,11 @@ pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
     };
     let told = events & (FLAGS | bits::PRI) | hangup;
     if events & WRITE_SIDE != 0 { told | room_outside(conn, events) } else { told }
+}
+
+#[cold]
+fn has_shut_reading(conn: &Conn) -> bool {
+    End::of(conn).is_some_and(|end| end.mine().closed.load(Shared::Relaxed) & ClosedBy::READ != 0)
 }
 
 /// What the kernel is to report of room, if that is on TCP.
@@ -285,7 +292,7 @@ pub(crate) fn reload(conn: &Conn, registration: &Registration, source: Source) {
 /// lives on. What the program itself asks for (`by_program`) it gets.
 /// Returns what it had been asked until then.
 pub(crate) fn drop_registration(conn: &Conn, gone: &'static Registration, by_program: bool) -> Seen {
-    let is_own = is_own(gone);
+    let is_own = gone.is_own();
     if gone.is_parked() && is_own {
         let _ = kernel_ctl(gone.epfd(), Op::Del, gone.fd(), 0, 0);
     }
@@ -325,7 +332,7 @@ pub(crate) fn remove_all(conn: &Conn, fd: Option<i32>) {
     let is_kept_by_others =
         conn.is(Phase::Smc) && End::still_of(conn).is_some_and(|end| release::has_other_holders(conn, &end));
     while let Some((_, registration)) = of_conn(conn).next() {
-        match fd.filter(|_| is_kept_by_others && is_own(registration) && !registration.is_parked()) {
+        match fd.filter(|_| is_kept_by_others && registration.is_own() && !registration.is_parked()) {
             Some(fd) => leave_to_kernel(conn, registration, fd),
             None => _ = drop_registration(conn, registration, false),
         }
@@ -349,15 +356,10 @@ fn leave_to_kernel(conn: &Conn, gone: &'static Registration, fd: i32) {
     forget_record(conn, gone);
 }
 
-/// Whether this process has made it, and not one that this was forked from.
-fn is_own(registration: &Registration) -> bool {
-    registration.pid.load(Ordering::Relaxed) == os::process::cached_pid()
-}
-
 /// Whether another living process has made it, in a set on which this one has never waited: the kernel's
 /// record says what that one asks by now, which a fork child does not know.
 fn is_left_to_its_maker(registration: &Registration) -> bool {
-    !is_own(registration) && set_of(registration).is_some_and(Set::is_left_to_its_maker)
+    !registration.is_own() && set_of(registration).is_some_and(Set::is_left_to_its_maker)
 }
 
 /// The set of a registration is closed.
@@ -458,8 +460,9 @@ fn make_plain(conn: &Conn, index: Index, registration: &'static Registration) {
     // (What another thread is about to report, it does not report any more, or has taken off by now: asked
     // earlier, ONESHOT would be loaded again behind its report.)
     let asked = drop_registration(conn, registration, true);
-    // (Nobody is to be told anything of a one-shot record that was told of. The kernel tells of a hang-up even
-    // where nothing is asked for: that means nothing by then, as our cookie does not, and takes the record off.)
+    // (Nobody is to be told anything of a one-shot record that was told of. The kernel tells of a hang-up
+    // even where nothing is asked for: that means nothing by then, as our cookie does not, and takes the
+    // record off.)
     let is_ours_to_hide = asked.is_fired() && !set.is_some_and(Set::may_be_shared);
     let data = if is_ours_to_hide { cookie } else { data };
     let wanted = if asked.is_fired() { bits::ONESHOT } else { asked.events() };

@@ -214,8 +214,8 @@ pub fn after_accept(fd: i32, is_nonblocking: bool) {
     }
 }
 
-/// A socket that was passed: what lies in memory for it is looked for at once. Who passed it may end, and this
-/// process lose the means (its user, its limits, its root) before it uses the socket.
+/// A socket that was passed: what lies in memory for it is looked for at once. Who passed it may end, and
+/// this process lose the means (its user, its limits, its root) before it uses the socket.
 pub fn adopt_passed(fd: i32) {
     adopt(fd);
     let _ = crate::decide::in_use(fd);

@@ -10,6 +10,7 @@ mod behind;
 mod demotion;
 mod outside;
 mod overflow;
+mod spun;
 mod within;
 
 pub use demotion::demote;
@@ -34,7 +35,6 @@ use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
 use crate::{Outcome, afterwards, answer, flag, home, kept, push, straight, told};
 use os::net::{self, TcpInput, msg, opt};
-use os::signals::Interrupted;
 use os::{Errno, process};
 use shm::layout::PEEKS_FROM_OFFSET;
 use shm::ring::PeerMisbehaved;
@@ -362,39 +362,6 @@ impl Receive<'_> {
             Err(_) if self.total == 0 => self.leave(Outcome::Done(0)),
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
-    }
-
-    /// A short wait before a sleep. Before the core is given away the call is written down.
-    fn spin(&mut self, wish: Wish) -> Result<bool, Interrupted> {
-        let (entry, fd, stay) = (address(self), self.fd, &mut self.stay);
-        wait::spin(self.conn, &self.end, wish, || {
-            stay.begin_awake(self.conn, fd, entry);
-        })
-    }
-
-    /// A handler ran before the sleep: what it does to the call is as if it had run in it.
-    #[cold]
-    fn interrupted(&mut self, Interrupted { restarts }: Interrupted) -> Step {
-        let fd = self.fd;
-        let limit =
-            *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
-        match restarts && limit.with_moved(self.got).is_never() {
-            true => Step::Retry,
-            false if self.total == 0 => self.leave(Outcome::Done(0)),
-            false => self.leave(Outcome::Fail(Errno::EINTR)),
-        }
-    }
-
-    /// Bytes published before TCP ended are in the ring by now, or a stretch on TCP was opened, though they
-    /// were not a moment ago. (A peek that has some already leaves them there.)
-    fn has_more(&self, was_outside: bool) -> bool {
-        // (What a dead peer held back nobody else lets out.)
-        self.end.incoming.let_out();
-        let is_elsewhere = was_outside != self.end.incoming.is_at_end();
-        if self.flags & msg::PEEK == 0 {
-            return is_elsewhere || ready::has_bytes(&self.end, 1);
-        }
-        self.got == 0 && (is_elsewhere || self.end.incoming.used().map_or(true, |bytes| bytes > self.peeked))
     }
 
     /// A blocking call learns it while asleep; others have to ask.
@@ -814,26 +781,6 @@ impl<'c> Transmit<'c> {
                 Step::Retry
             }
             Err(errno) => self.leave(Outcome::Fail(errno)),
-        }
-    }
-
-    /// As the receiver's.
-    fn spin(&mut self) -> Result<bool, Interrupted> {
-        let (entry, fd, stay) = (address(self), self.fd, &mut self.stay);
-        wait::spin(self.conn, &self.end, Wish::Space, || {
-            stay.begin_awake(self.conn, fd, entry);
-        })
-    }
-
-    /// As the receiver's.
-    #[cold]
-    fn interrupted(&mut self, Interrupted { restarts }: Interrupted) -> Step {
-        let fd = self.fd;
-        let limit =
-            *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
-        match restarts && limit.with_moved(self.sent).is_never() {
-            true => Step::Retry,
-            false => self.leave(Outcome::Fail(Errno::EINTR)),
         }
     }
 

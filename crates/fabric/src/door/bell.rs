@@ -15,8 +15,8 @@ pub trait Doorbell {
     type Holder: Copy;
 
     /// Makes a bell of the memory that has this number ([`Memory::make`](super::Memory::make)); -1 for one
-    /// that nobody else is to have. Reasons: MEM if there are no descriptors left, SYNCERR where the memory is
-    /// not known any more to whoever passes it on, and what he refuses with.
+    /// that nobody else is to have. Reasons: MEM if there are no descriptors left, SYNCERR where the memory
+    /// is not known any more to whoever passes it on, and what he refuses with.
     fn hang(&self, memory: i32) -> Result<i32, Reason>;
 
     /// Who has the bells of the segment at `place`: proven by having that very memory, whose identity is

@@ -124,15 +124,46 @@ fn is_leaving(conn: &Conn, set: &Set) -> bool {
 /// connection goes back there.
 #[cold]
 fn tell_others(conn: &Held, epfd: i32, op: Op, fd: i32) {
-    if let Some(end) = End::of(conn).filter(|_| conn.phase() == Phase::Smc) {
-        if op != Op::Add || find(conn, epfd, fd).is_some() {
-            conn.mark(flag::CHANGED_SETS);
-            end.mine().set_sharers.fetch_or(CHANGED, Shared::AcqRel);
-        }
-        is_home(conn, Reason::OPTUNSUPP);
-    } else if op != Op::Del {
-        decide::refuse(fd);
+    // (Undecided, too: the others' own records would undo what is asked here as they become the kernel's.)
+    if let Some(end) = End::of(conn)
+        && (op != Op::Add || find(conn, epfd, fd).is_some())
+    {
+        conn.mark(flag::CHANGED_SETS);
+        end.mine().set_sharers.fetch_or(CHANGED, Shared::AcqRel);
     }
+    match conn.phase() {
+        Phase::Smc => _ = is_home(conn, Reason::OPTUNSUPP),
+        _ if op != Op::Del => decide::refuse(fd),
+        _ => {}
+    }
+}
+
+/// Before a program becomes another one that gets `conn`, and a set of this one's with it. The next one knows
+/// nothing of our records: what the set says is the kernel's from here on, and of what is left in the ring
+/// the doorbell tells until it was read.
+pub(crate) fn hand_on(conn: &Held) {
+    let goes_on =
+        |registration: &Registration| registration.is_own() && !os::fd::is_cloexec(registration.epfd());
+    let is_any = of_conn(conn).any(|(_, registration)| goes_on(registration));
+    if !is_any || conn.phase() != Phase::Smc || is_home(conn, Reason::OPTUNSUPP) {
+        return;
+    }
+    let (Some(end), Some(_turn)) = (End::of(conn), conn.interest.turn.take()) else { return };
+    for (index, registration) in of_conn(conn).filter(|(_, registration)| goes_on(registration)) {
+        let (Some(fd), Some(set)) =
+            (registration.record(), Set::get(Index(registration.set.load(Ordering::Relaxed))))
+        else {
+            continue;
+        };
+        let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
+        if !registration.is_outright()
+            // (Both directions are on TCP: what is asked for is the kernel's to tell, and nothing besides.)
+            && kernel_ctl(registration.epfd(), Op::Mod, fd, events, data).is_ok()
+        {
+            make_outright(conn, index, registration, set, (events, data));
+        }
+    }
+    let _ = os::fd::set_cloexec(end.my_bell(), false);
 }
 
 fn find(conn: &Conn, epfd: i32, fd: i32) -> Option<(Index, &'static Registration)> {

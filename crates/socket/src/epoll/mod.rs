@@ -18,6 +18,7 @@ mod rounds;
 mod turns;
 mod wait;
 
+pub(crate) use ctl::hand_on;
 pub use ctl::{ctl, is_fresh, note_added, note_asked, note_created, note_early, release_fresh};
 pub(crate) use polled::has_something;
 pub use polled::prepare_to_be_polled;

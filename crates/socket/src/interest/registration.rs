@@ -216,6 +216,11 @@ impl Registration {
         self.is_outright.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether this process has made it, and not one that this was forked from.
+    pub(crate) fn is_own(&self) -> bool {
+        self.pid.load(Ordering::Relaxed) == os::process::cached_pid()
+    }
+
     /// From now on they do.
     pub(crate) fn make_outright(&self) {
         self.is_outright.store(1, Ordering::Relaxed);

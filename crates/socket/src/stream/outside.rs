@@ -6,7 +6,7 @@ use crate::conn::Conn;
 use crate::detour::{self, Found};
 use crate::end::End;
 use crate::rest::Rest;
-use crate::{Outcome, flag, home, kept};
+use crate::{Outcome, flag, home, kept, ready};
 use os::net::msg;
 use shm::{Consumer, Sink};
 
@@ -27,6 +27,18 @@ pub(super) fn note_short(conn: &Conn, end: &End, got: usize, total: usize) {
 }
 
 impl Receive<'_> {
+    /// Bytes published before TCP ended are in the ring by now, or a stretch on TCP was opened, though they
+    /// were not a moment ago. (A peek that has some already leaves them there.)
+    pub(super) fn has_more(&self, was_outside: bool) -> bool {
+        // (What a dead peer held back nobody else lets out.)
+        self.end.incoming.let_out();
+        let is_elsewhere = was_outside != self.end.incoming.is_at_end();
+        if self.flags & msg::PEEK == 0 {
+            return is_elsewhere || ready::has_bytes(&self.end, 1);
+        }
+        self.got == 0 && (is_elsewhere || self.end.incoming.used().map_or(true, |bytes| bytes > self.peeked))
+    }
+
     /// The same of a stretch on TCP.
     #[cold]
     pub(super) fn take_outside<'a>(

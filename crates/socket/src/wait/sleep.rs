@@ -15,8 +15,8 @@ use crate::policy::{Saw, Step, Waiter};
 use crate::{answer, detour, doorbell, flag, kept, push, ready, resting, sleepers};
 use fabric::verdict::Verdict;
 use os::Errno;
+use os::held_back::Interrupted;
 use os::poll::{PollFd, bits};
-use os::signals::Interrupted;
 use os::time::Cycles;
 
 /// How long a sleep may last before an unanswered intent is looked at again.

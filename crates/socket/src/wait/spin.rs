@@ -6,7 +6,7 @@ use crate::here::{Part as _, fabric};
 use crate::phase::Phase;
 use crate::policy::{For, Habits, HandOver, Measured, Rules, Saw, Step, Waiter, Window};
 use fabric::door::Directory as _;
-use os::signals::{self, HeldBack, Interrupted};
+use os::held_back::{self, HeldBack, Interrupted};
 use os::time::Cycles;
 use shm::slices::Slices;
 
@@ -24,8 +24,8 @@ pub(super) fn waiter(conn: &Conn, most: u32) -> Waiter<'_> {
 }
 
 /// Looks again and again for as long as it is worth it on `conn`. A look costs so many of a single one.
-/// `before_yield` comes before each of them: on a busy machine the core is away for milliseconds then, in which
-/// the call may be left. A signal that came then is an error.
+/// `before_yield` comes before each of them: on a busy machine the core is away for milliseconds then, in
+/// which the call may be left. A signal that came then is an error.
 #[inline]
 pub(crate) fn spin_for<T>(
     conn: &Conn,
@@ -52,7 +52,7 @@ fn spin_by<T>(
     mut before_yield: impl FnMut(),
     mut look: impl FnMut() -> Option<T>,
 ) -> Result<Option<T>, Interrupted> {
-    let (mut saw, mut held_back) = (Saw::Nothing, None);
+    let (mut saw, mut signals) = (Saw::Nothing, None);
     loop {
         match waiter.next(Cycles::now, saw) {
             Step::Look => {
@@ -66,9 +66,9 @@ fn spin_by<T>(
             Step::Pause => sync::pause(),
             Step::Yield => {
                 before_yield();
-                saw = Saw::Core(yield_apart(&mut held_back), slices());
-                if held_back.as_ref().is_some_and(HeldBack::has_any)
-                    && let Some(interrupted) = held_back.take().and_then(HeldBack::let_come)
+                saw = Saw::Core(yield_apart(&mut signals), slices());
+                if signals.as_ref().is_some_and(HeldBack::has_any)
+                    && let Some(interrupted) = signals.take().and_then(HeldBack::let_come)
                 {
                     return Err(interrupted);
                 }
@@ -79,9 +79,9 @@ fn spin_by<T>(
 }
 
 /// A yield, with signals held back if it may last.
-fn yield_apart(held_back: &mut Option<HeldBack>) -> HandOver {
-    if held_back.is_none() && Habits::here().may_be_away_for_long(Cycles::now) {
-        *held_back = signals::hold_back();
+fn yield_apart(signals: &mut Option<HeldBack>) -> HandOver {
+    if signals.is_none() && Habits::here().may_be_away_for_long(Cycles::now) {
+        *signals = held_back::hold_back();
     }
     yield_core()
 }
