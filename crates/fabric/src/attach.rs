@@ -152,7 +152,8 @@ impl<T: Tier> Fabric<T> {
     }
 
     /// Takes a connection back to TCP whose doorbells are not to be had here. Whoever may sleep at either end
-    /// is rung by each doorbell that he has: one that rings falsely costs a look. Whether it is there.
+    /// is rung by each doorbell that he has: one that rings falsely costs a look. Whether it is there, and
+    /// nobody sleeps on.
     #[cold]
     fn part(&self, view: &SlotView, reason: Reason) -> bool {
         if !visit::goes_home(view, reason, &mut { visit::ATTEMPTS }) {
@@ -162,8 +163,15 @@ impl<T: Tier> Fabric<T> {
         let rings = [Side::Client, Side::Server].map(|side| view.outgoing(side));
         for side in visit::sleepers(rings) {
             let members = self.members();
-            let holders = members.living(&view.header().sides[side as usize]);
-            holders.filter(|pid| *pid != me).for_each(|pid| self.tier.ring_every(pid));
+            let holders = members.living(&view.header().sides[side as usize]).filter(|pid| *pid != me);
+            let (mut are_any, mut is_any_rung) = (false, false);
+            for pid in holders {
+                are_any = true;
+                is_any_rung |= self.tier.ring_every(pid);
+            }
+            if are_any && !is_any_rung {
+                return false;
+            }
         }
         true
     }

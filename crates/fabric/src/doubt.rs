@@ -110,6 +110,13 @@ fn learn(entry: &Doubt, number: u64, seen: u8, now: u64) {
     entry.until.store(State::from_word(before).worse(now).word(), Relaxed);
 }
 
+/// Nothing is known of a number any more.
+fn forgive(entry: &Doubt, number: u64) {
+    if entry.at.load(Relaxed) == number && entry.until.load(Relaxed) != 0 {
+        entry.until.store(0, Relaxed);
+    }
+}
+
 impl<T: Tier> Fabric<T> {
     /// What is known of `target` when something is offered there, in the slot `offered`: for
     /// [`Fabric::doubt`].
@@ -124,6 +131,16 @@ impl<T: Tier> Fabric<T> {
         let number = self.number_of(target, offered);
         if let Some(map) = self.tier.mapped() {
             learn(entry(map, number), number, seen, now());
+        }
+    }
+
+    /// Somebody far at `target` has taken up what lies in `offered`: what was learnt of the address is over.
+    /// (Of a port that is shared with a program without the library one answer says little, and such a
+    /// program is in this namespace.)
+    pub fn trust(&self, target: Endpoint, offered: &SlotView) {
+        let number = self.number_of(target, offered);
+        if let Some(entry) = self.tier.mapped().map(|map| entry(map, number)) {
+            forgive(entry, number);
         }
     }
 
@@ -171,6 +188,19 @@ mod tests {
         assert_eq!((lesson(&entry, 7), state()), (0, State { until: 1_022, times: 1 }), "another address");
         learn(&entry, 7, seen, 1_030);
         assert_eq!(state(), State { until: 1_032, times: 1 }, "of which nothing is known any more");
+    }
+
+    #[test]
+    fn who_is_trusted_again_begins_anew() {
+        let entry = Doubt { at: 0.into(), until: 0.into() };
+        let times = || State::from_word(entry.until.load(Relaxed)).times;
+        (0..5).for_each(|n| learn(&entry, 7, lesson(&entry, 7), 1_000 + 10 * n));
+        let before = times();
+        forgive(&entry, 8);
+        assert_eq!((before > 1, times()), (true, before), "another address");
+        forgive(&entry, 7);
+        learn(&entry, 7, lesson(&entry, 7), 9_000);
+        assert_eq!(times(), 1);
     }
 
     #[test]

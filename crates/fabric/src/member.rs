@@ -45,11 +45,6 @@ impl<T: Tier> Members<'_, T> {
         dead.is_some_and(|dead| dead > 0 && (counted == 0 || counted == dead))
     }
 
-    /// Whether nobody else is written down who lives.
-    pub fn has_no_other(&self, side: &SideBlock) -> bool {
-        side.roster.dead_beside(self.0.name(), |name| self.0.is_name_alive(name)).is_some()
-    }
-
     /// The kernel knows that nobody holds `side`.
     pub fn clear(&self, side: &SideBlock) {
         side.roster.reset();

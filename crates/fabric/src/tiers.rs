@@ -344,8 +344,8 @@ impl Doorbell for Tiers {
         self.local.ring(bell);
     }
 
-    fn ring_every(&self, pid: u32) {
-        self.local.ring_every(pid);
+    fn ring_every(&self, pid: u32) -> bool {
+        self.local.ring_every(pid)
     }
 
     #[inline(always)]

@@ -99,11 +99,11 @@ pub fn is_passed_pipe(fd: i32) -> bool {
     check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GETPIPE_SZ) }).is_ok() && is_pipe(fd)
 }
 
-/// Whether a pipe has room for a page and no more, as those that [`create`] makes.
-pub fn is_short(fd: i32) -> bool {
+/// How many bytes a pipe has room for; 0 if the kernel will not say.
+pub fn size(fd: i32) -> usize {
     const F_GETPIPE_SZ: u32 = 1032;
     // SAFETY: asking for a pipe's size touches no memory.
-    check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GETPIPE_SZ) }) == Ok(4096)
+    check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GETPIPE_SZ) }).unwrap_or(0)
 }
 
 /// Whether this is a pipe, and not a FIFO with a name.

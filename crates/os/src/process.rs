@@ -132,20 +132,6 @@ pub fn capabilities() -> (u64, u64) {
     (whole(0), whole(1))
 }
 
-/// Whether this process has a child that it has not waited for, living or not; `true` if the kernel will not
-/// say.
-pub fn has_children() -> bool {
-    const P_ALL: u32 = 0;
-    /// WNOHANG, WEXITED, WNOWAIT, __WALL.
-    const HOW: u32 = 1 | 4 | 0x0100_0000 | 0x4000_0000;
-    if crate::confined::is_confined() {
-        return true;
-    }
-    // SAFETY: nothing is written where no place is given.
-    let asked = crate::check(unsafe { syscall!(nr::__NR_waitid, P_ALL, 0, 0, HOW, 0) });
-    asked != Err(crate::Errno::ECHILD)
-}
-
 /// Whether thread or process `id` exists (it may belong to another user).
 pub fn exists(id: u32) -> bool {
     if crate::confined::is_confined() {

@@ -107,6 +107,14 @@ fn give_up_target(conn: &Conn, fd: i32, reason: Reason) -> Phase {
     phase
 }
 
+/// Whoever is at the address takes up what he is offered.
+#[cold]
+fn trust_target(conn: &Conn) {
+    if let (Some(target), Some(offered)) = (fabric().rows().target(conn.row()), conn.view()) {
+        fabric().trust(target, offered);
+    }
+}
+
 /// Looks whether the intent was answered, or must be given up. Returns the phase that holds now.
 pub(crate) fn refresh(conn: &Conn, fd: i32) -> Phase {
     if conn.phase() != Phase::Intent {
@@ -206,6 +214,9 @@ fn share(conn: &Conn, fd: i32) -> bool {
         }
         conn.transition(Event::Shared);
         watch::intent_ended();
+        if far::is_far(conn) {
+            trust_target(conn);
+        }
         far::forget(conn.row(), conn.cookie());
         if let Some(end) = &end
             && handshake::confirm(end.view, conn.cookie()).is_err()

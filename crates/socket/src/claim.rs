@@ -364,6 +364,14 @@ fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
     Ok(Found { row, cookie: client.cookie, side: Side::Server, at, is_open: client.state == ESTABLISHED })
 }
 
+/// Whether `fd` is an end of a connection that is shared, and whose memory is to be had.
+pub(crate) fn has_memory(fd: i32) -> bool {
+    let Some(_using) = fabric().using() else { return false };
+    let Ok(found) = find_open(fd, true) else { return false };
+    let is_shared = fabric().rows().verdict(found.row) == Some(Verdict::Smc);
+    is_shared && fabric().attach(found.row).map(|(_, view)| fabric().detach(view)).is_ok()
+}
+
 /// The row of the client whose socket has this cookie, if it is that connection's still.
 fn find_own(cookie: u64) -> Option<RowId> {
     let rows = fabric().rows();

@@ -8,7 +8,9 @@ use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
-use crate::{abandoned, answer, calls, closing, doorbell, flag, kept, push, records, release, settle, watch};
+use crate::{
+    abandoned, answer, calls, closing, doorbell, far, flag, kept, push, records, release, settle, watch,
+};
 use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
 use os::poll::bits;
@@ -219,7 +221,11 @@ fn finish(conn: &Held, fd: i32, alone: bool) -> bool {
     let is_reset = closing::is_reset(end.is_drained(), conn.flags());
     if is_reset {
         end.mine().closed.fetch_or(ClosedBy::ABORT, Shared::Relaxed);
-        net::reset_on_close(fd);
+        match far::is_far(conn) {
+            // (A child may have become a program that has a copy, and would read on behind the gap.)
+            true => net::abort(fd),
+            false => net::reset_on_close(fd),
+        }
     }
     let last = closing::Last { side: end.side, is_alone: alone, is_reset, said };
     if closing::lets_server_end_first(last, end.theirs().closed.load(Shared::SeqCst)) {

@@ -55,7 +55,7 @@ pub fn before_exec() {
             answer::retract(&held, fd, fabric::Reason::PEERDECL);
         }
         if held.has(flag::GOES_ON) {
-            take_home(&held, fd);
+            take_home(&held, fd, false);
         }
         if !held.has(flag::GOES_ON) || far::is_far(&held) {
             leave_to_others(&held);
@@ -89,6 +89,8 @@ pub fn after_failed_exec() {
             keep_memory_over_exec(&held, false);
         }
         let Some(end) = End::still_of(&held) else { continue };
+        // (`epoll::hand_on` may have let it go on.)
+        let _ = os::fd::set_cloexec(end.my_bell(), true);
         fabric().members().join(end.mine());
         if held.has(flag::LEFT) {
             held.unmark(flag::LEFT);

@@ -13,8 +13,7 @@ use sync::Ordering as Shared;
 pub fn before_passing(fd: i32) {
     decide::refuse(fd);
     if let Some(held) = hold(fd) {
-        watch::note_passed();
-        take_home(&held, fd);
+        take_home(&held, fd, true);
     }
     before_lending(fd);
 }
@@ -55,16 +54,17 @@ pub fn before_spawn() {
 }
 
 /// A copy of the socket is about to leave for a program that cannot find the connection's memory, and is to
-/// find it on TCP. Bytes that lie in the ring unread go nowhere else: whoever is alone with the socket resets
-/// the connection rather than let the next program read a stream with a gap.
+/// find it on TCP. Bytes that lie in the ring unread go nowhere else: whoever is alone with the socket, or
+/// passes it to somebody who `is_to_use` it, resets the connection rather than let a program read a stream
+/// with a gap.
 #[cold]
-pub(crate) fn take_home(conn: &Conn, fd: i32) {
+pub(crate) fn take_home(conn: &Conn, fd: i32, is_to_use: bool) {
     if !far::is_far(conn) {
         return;
     }
     let Some(end) = End::still_of(conn).filter(|_| conn.phase() == Phase::Smc) else { return };
     home::send(conn, &end, Reason::OPTUNSUPP);
-    if !end.is_drained() && !release::has_other_holders(conn, &end) {
+    if !end.is_drained() && (is_to_use || !release::has_other_holders(conn, &end)) {
         ready::break_off(conn, &end, fd);
     }
 }

@@ -467,6 +467,11 @@ fn make_plain(conn: &Conn, index: Index, registration: &'static Registration) {
     let data = if is_ours_to_hide { cookie } else { data };
     let wanted = if asked.is_fired() { bits::ONESHOT } else { asked.events() };
     watch::note_gone();
+    put_anew(epfd, fd, wanted, data);
+}
+
+/// Changes what a set's record asks for, and says.
+pub(crate) fn put_anew(epfd: i32, fd: i32, wanted: u32, data: u64) {
     if kernel_ctl(epfd, Op::Mod, fd, wanted, data) == Err(Errno::EINVAL) {
         // EPOLLEXCLUSIVE cannot be modified.
         let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);

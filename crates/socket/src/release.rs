@@ -52,11 +52,7 @@ pub(crate) fn has_other_holders(conn: &Conn, end: &End) -> bool {
 /// not written down yet.)
 pub(crate) fn are_others_dead(conn: &Conn, end: &End) -> bool {
     let others = end.mine().holders.load(Shared::Acquire).saturating_sub(1);
-    let was_lent = || conn.has(flag::LENT) && others == 1 && !watch::has_passed();
-    !conn.has(flag::UNCOUNTED)
-        && (fabric().members().are_others_dead(end.mine(), others)
-            // (What is left of the program that it was lent to may read yet, if this process has a child.)
-            || was_lent() && fabric().members().has_no_other(end.mine()) && !os::process::has_children())
+    !conn.has(flag::UNCOUNTED) && fabric().members().are_others_dead(end.mine(), others)
 }
 
 /// Whether another process published the intent: it will see the answer, and may have use for

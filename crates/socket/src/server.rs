@@ -214,11 +214,14 @@ pub fn after_accept(fd: i32, is_nonblocking: bool) {
     }
 }
 
-/// A socket that was passed: what lies in memory for it is looked for at once. Who passed it may end, and
-/// this process lose the means (its user, its limits, its root) before it uses the socket.
+/// A socket that was passed: what lies in memory for it is taken up at once. Who passed it may end, and this
+/// process lose the means (its user, its limits, its root) before it uses the socket. (Where it cannot be
+/// had now, its first use may find it, and nothing is said: who only keeps sockets harms none.)
 pub fn adopt_passed(fd: i32) {
     adopt(fd);
-    let _ = crate::decide::in_use(fd);
+    if claim::has_memory(fd) {
+        let _ = crate::decide::in_use(fd);
+    }
 }
 
 /// A socket that came from another process (exec, SCM_RIGHTS): decided at its first use, whichever end it is.

@@ -27,8 +27,6 @@ pub(crate) struct Watches {
     gone: AtomicU32,
     /// Whether another process may ever have held a side of this one's: only then waits look after that.
     are_shared: AtomicU32,
-    /// Whether one of this process's may ever have been passed to another.
-    are_passed: AtomicU32,
     /// When it last looked after that.
     looked: AtomicU64,
     /// When watched and stalled connections are looked at next.
@@ -48,7 +46,6 @@ impl Watches {
             news: AtomicU32::new(0),
             gone: AtomicU32::new(0),
             are_shared: AtomicU32::new(0),
-            are_passed: AtomicU32::new(0),
             looked: AtomicU64::new(0),
             watched_look: AtomicU64::new(0),
             may_hold: AtomicU32::new(0),
@@ -90,16 +87,6 @@ pub(crate) fn go_on(conn: &Conn) {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
         intent_ended();
     }
-}
-
-/// A socket of this process is about to be passed to another one.
-pub(crate) fn note_passed() {
-    Watches::here().are_passed.store(1, Ordering::Relaxed);
-}
-
-/// Whether any ever was.
-pub(crate) fn has_passed() -> bool {
-    Watches::here().are_passed.load(Ordering::Relaxed) != 0
 }
 
 /// A set's record is the kernel's own from now on: an answer that is being made may have told of it already.

@@ -33,8 +33,11 @@ pub trait Doorbell {
     /// Rings.
     fn ring(&self, bell: i32);
 
-    /// Rings every doorbell of a process that holds an end of a connection whose doorbells are not to be had.
-    fn ring_every(&self, _pid: u32) {}
+    /// Rings every doorbell of a process that holds an end of a connection whose doorbells are not to be had;
+    /// whether there were any to be had.
+    fn ring_every(&self, _pid: u32) -> bool {
+        false
+    }
 
     /// Takes what has rung.
     fn drain(&self, bell: i32);

@@ -34,16 +34,21 @@ impl Doorbell for Local {
     }
 
     #[cold]
-    fn ring_every(&self, pid: u32) {
+    fn ring_every(&self, pid: u32) -> bool {
+        // (A program's own pipes are ends, and longer.)
+        let Ok(model) = pipe::create() else { return false };
+        let (size, mut is_any_rung) = (pipe::size(model), false);
+        fd::close(model);
         let _ = os::file::each_descriptor_of(pid, |number| {
             if let Ok(opened) = pipe::open_bell_of(pid, number) {
-                // (A program's own pipes are ends, and longer.)
-                if pipe::is_short(opened) {
+                if pipe::size(opened) == size {
                     pipe::ring(opened);
+                    is_any_rung = true;
                 }
                 fd::close(opened);
             }
         });
+        is_any_rung
     }
 
     fn drain(&self, bell: i32) {

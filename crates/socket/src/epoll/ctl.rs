@@ -10,7 +10,7 @@ use crate::interest::set::Set;
 use crate::phase::{Event, Phase};
 use crate::records::{self, attach_bell, convert, count, drop_registration, recount, tcp_events};
 use crate::table::{self, Entry};
-use crate::{Outcome, answer, claim, decide, flag, home};
+use crate::{Outcome, answer, claim, decide, flag, home, ready};
 use fabric::Reason;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
@@ -148,22 +148,21 @@ pub(crate) fn hand_on(conn: &Held) {
     if !is_any || conn.phase() != Phase::Smc || is_home(conn, Reason::OPTUNSUPP) {
         return;
     }
-    let (Some(end), Some(_turn)) = (End::of(conn), conn.interest.turn.take()) else { return };
+    // (Somebody may be stopped in the middle of a copy, or the rings have more to tell than TCP.)
+    let Some(end) = End::of(conn).filter(ready::is_on_tcp_for_good) else { return };
+    let Some(_turn) = conn.interest.turn.take() else { return };
     for (index, registration) in of_conn(conn).filter(|(_, registration)| goes_on(registration)) {
-        let (Some(fd), Some(set)) =
-            (registration.record(), Set::get(Index(registration.set.load(Ordering::Relaxed))))
-        else {
-            continue;
-        };
+        let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
+        let (Some(fd), Some(set)) = (registration.record(), set) else { continue };
         let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
-        if !registration.is_outright()
-            // (Both directions are on TCP: what is asked for is the kernel's to tell, and nothing besides.)
-            && kernel_ctl(registration.epfd(), Op::Mod, fd, events, data).is_ok()
-        {
+        // (Both directions are on TCP: what is asked for is the kernel's to tell, and nothing besides.)
+        let wanted = if registration.is_fired() { bits::ONESHOT } else { events };
+        records::put_anew(registration.epfd(), fd, wanted, data);
+        if !registration.is_outright() && !registration.is_fired() {
             make_outright(conn, index, registration, set, (events, data));
+            let _ = os::fd::set_cloexec(end.my_bell(), false);
         }
     }
-    let _ = os::fd::set_cloexec(end.my_bell(), false);
 }
 
 fn find(conn: &Conn, epfd: i32, fd: i32) -> Option<(Index, &'static Registration)> {

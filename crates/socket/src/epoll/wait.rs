@@ -540,7 +540,7 @@ impl Answer<'_> {
             match meant(data, index) {
                 None => {
                     set.asked_kernel.store(0, Ordering::Relaxed);
-                    self.put_plain(raised, data, set.may_be_shared());
+                    self.put_plain(raised, data, set.has_outright());
                 }
                 Some(Some(told))
                     if self.dealt.is_some() && self.leaves_to_rings(set, Told { raised, ..told }) => {}
@@ -604,10 +604,10 @@ impl Answer<'_> {
         self.kept += 1;
     }
 
-    /// The same of a record that is the kernel's. No answer tells of a descriptor twice. (In a set of several
-    /// processes another one's doorbell may tell of a rest beside the socket.)
-    fn put_plain(&mut self, events: u32, data: u64, is_several: bool) {
-        let may_be_told = is_several || self.notes.has_gone || watch::gone() != self.gone;
+    /// The same of a record that is the kernel's. No answer tells of a descriptor twice. (Where a doorbell
+    /// tells of a rest `outright`, it does so beside the socket.)
+    fn put_plain(&mut self, events: u32, data: u64, outright: bool) {
+        let may_be_told = outright || self.notes.has_gone || watch::gone() != self.gone;
         let told = if may_be_told { self.kept } else { 0 };
         match self.events[..told].iter_mut().find(|seen| ({ seen.data }) == data) {
             Some(seen) => seen.events |= events,

@@ -73,7 +73,9 @@ fn spin_by<T>(
                     return Err(interrupted);
                 }
             }
-            Step::Nap | Step::Sleep => return Ok(None),
+            Step::Nap | Step::Sleep => {
+                return signals.take().and_then(HeldBack::let_come).map_or(Ok(None), Err);
+            }
         }
     }
 }
