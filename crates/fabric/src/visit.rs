@@ -3,7 +3,8 @@
 //! where its sleepers cannot be rung, and the list of processes that stay on TCP.
 //!
 //! Both ends find the turns to send ended, and learn the rest as if the other one had done it: a visitor says
-//! nothing that either could not say.
+//! nothing that either could not say. (An end that cannot have the doorbells, or that leaves, takes the same
+//! steps: `goes_home`, `sleepers`.)
 
 use crate::door::Tier;
 use crate::fabric::Fabric;

@@ -166,3 +166,18 @@ impl Drop for Host {
         self.link.leave();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else what was made for it would be kept, with its descriptors, though nobody is ever offered it again.
+    #[test]
+    fn who_was_connected_to_before_memory_was_taken_back_is_wanted_no_more() {
+        let (host, name) = (Host::new(), ProcessId::behind(77));
+        host.recent_of(name).store(name.word(), Relaxed);
+        assert!(host.is_wanted(name));
+        host.begin_anew();
+        assert!(!host.is_wanted(name));
+    }
+}

@@ -101,3 +101,27 @@ fn two_fabrics_do_not_meet() {
     nowhere.link().set_fabric(0xFF03);
     assert_eq!(nowhere.link().place().err(), Some(Reason::NOSMCDDEV));
 }
+
+/// A client whose function is taken away tries with every connection that it makes.
+#[test]
+fn memory_that_is_refused_leaves_no_address_space_behind() {
+    const LARGE: usize = 64 << 20;
+    const TIMES: usize = 40;
+    let pages = || -> usize {
+        let text = std::fs::read_to_string("/proc/self/statm").expect("/proc");
+        text.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number")
+    };
+    let daemon = Daemon::start("");
+    let (client, operator) = (daemon.client(), daemon.client());
+    client.link().place().expect("a place");
+    let mut uid = 0;
+    operator.link().each_function(|function| uid = function.uid).expect("a daemon");
+    operator.link().enable_function(uid, false).expect("taken away");
+    let before = pages();
+    for nonce in 1..=TIMES as u64 {
+        assert_eq!(client.make(LARGE, nonce).map(drop), Err(Reason::NOSMCDDEV));
+    }
+    // (Other tests of this process map a little meanwhile.)
+    let grown = pages().saturating_sub(before) * 4096;
+    assert!(grown < TIMES * LARGE / 2, "{grown} bytes");
+}
