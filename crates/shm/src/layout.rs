@@ -12,7 +12,7 @@ use sync::{AtomicU32, AtomicU64, Ordering, fence};
 /// First word of every segment: "ISTHMUS\x01" read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ISTHMUS\x01");
 /// Layout version; ends that differ stay on TCP.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// Size of the segment header and of each slot header.
 pub const PAGE: usize = 4096;
 /// Room for one CLC message in a slot's mailbox.

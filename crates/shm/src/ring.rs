@@ -59,6 +59,9 @@ pub struct ProducerWords {
     pub held: AtomicU64,
     /// When those are due.
     pub due: AtomicU64,
+    /// When the direction was last written to, or ended, by the core's counter: who has several connections
+    /// tells of them in the order of arrival.
+    pub written_at: AtomicU64,
     /// How far the consumer was when the ring was last found full.
     pub rest_at: AtomicU64,
     /// Since when it was there, by a clock of the producer's; 0 for long.
@@ -100,6 +103,7 @@ impl RingWords {
                 sent: AtomicU64::new(0),
                 held: AtomicU64::new(0),
                 due: AtomicU64::new(0),
+                written_at: AtomicU64::new(0),
                 rest_at: AtomicU64::new(0),
                 rest_since: AtomicU64::new(0),
             }),
@@ -117,6 +121,7 @@ impl RingWords {
         self.producer.0.sent.store(0, Ordering::Relaxed);
         self.producer.0.held.store(0, Ordering::Relaxed);
         self.producer.0.due.store(0, Ordering::Relaxed);
+        self.producer.0.written_at.store(0, Ordering::Relaxed);
         self.producer.0.rest_at.store(0, Ordering::Relaxed);
         self.producer.0.rest_since.store(0, Ordering::Relaxed);
         self.consumer.0.cons.store(0, Ordering::Relaxed);
@@ -214,6 +219,18 @@ impl Ring {
     pub fn is_at_end(&self) -> bool {
         let words = self.words();
         words.producer.0.end.load(Ordering::Acquire) == words.consumer.0.cons.load(Ordering::Relaxed)
+    }
+
+    /// The direction is about to be written to, or to end, `now` by the core's counter.
+    #[inline]
+    pub fn note_written(&self, now: u64) {
+        self.words().producer.0.written_at.store(now, Ordering::Relaxed);
+    }
+
+    /// When that was last. (The producer's word: the order of an answer depends on it, no more.)
+    #[inline]
+    pub fn written_at(&self) -> u64 {
+        self.words().producer.0.written_at.load(Ordering::Relaxed)
     }
 
     /// Whether the direction runs on TCP.

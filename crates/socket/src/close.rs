@@ -32,6 +32,9 @@ pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     if how != 0 {
         push::push(&end);
     }
+    if how != 0 {
+        end.note_written(Cycles::now());
+    }
     end.mine().closed.fetch_or(closing::by_shutdown(how), Shared::SeqCst);
     sync::fence(Ordering::SeqCst);
     if doorbell::is_waited_for(&conn, &end) {

@@ -5,6 +5,7 @@ use crate::conn::Conn;
 use fabric::slot::SlotView;
 use fabric::turn::{Yielding, me};
 use os::Errno;
+use os::time::Cycles;
 use shm::bell::{Pipe, Words};
 use shm::lock::Denied;
 use shm::wait::{Asked, WaitWord};
@@ -86,8 +87,15 @@ impl End {
         wake_napping([&self.incoming.words().data_wait.0, &self.outgoing.words().space_wait.0]);
     }
 
+    /// This side writes, or ends its stream, now.
+    #[inline(always)]
+    pub(crate) fn note_written(&self, now: Cycles) {
+        self.outgoing.note_written(now.word());
+    }
+
     /// This side is closed, for good; whoever naps at the other end looks.
     pub(crate) fn say_closed(&self) {
+        self.note_written(Cycles::now());
         self.mine().closed.fetch_or(ClosedBy::CLOSE | ClosedBy::WRITE | ClosedBy::READ, Shared::SeqCst);
         sync::fence(Ordering::SeqCst);
         self.wake_napping_peer();

@@ -9,6 +9,7 @@ use crate::release::{has_other_holders, is_copy, leave_to_others};
 use crate::table::{self, Entry};
 use crate::{answer, closing, flag, push};
 use os::net;
+use os::time::Cycles;
 use sync::Ordering as Shared;
 
 /// When the process ends on its own: its intents are given up, unread bytes are answered by RST. The kernel
@@ -40,6 +41,9 @@ fn end_shared(conn: &Conn, end: &End, fd: i32) {
         net::reset_on_close(fd);
     }
     push::push(end);
+    if due.noted != 0 {
+        end.note_written(Cycles::now());
+    }
     end.mine().closed.fetch_or(due.noted, Shared::SeqCst);
     if due.wakes {
         end.wake_napping_peer();

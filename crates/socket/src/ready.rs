@@ -6,6 +6,7 @@ use crate::end::End;
 use crate::phase::Phase;
 use crate::{Outcome, far, flag, held, kept, push, resting, table, watch};
 use os::epoll::bits;
+use os::time::Cycles;
 use os::{Errno, diag, net};
 use shm::layout::PEEKS_FROM_OFFSET;
 use shm::ring::PeerMisbehaved;
@@ -213,7 +214,7 @@ fn is_not_connected(conn: &Conn) -> bool {
 
 /// A writer asks TCP whether the peer is still there, if it has not done so for a moment.
 pub(crate) fn ask_for_peer(conn: &Conn, end: &End, fd: i32) {
-    if conn.was_tcp_quiet() {
+    if conn.was_tcp_quiet(Cycles::now()) {
         return;
     }
     conn.note_quiet_tcp();

@@ -12,6 +12,7 @@ use crate::wait::has_core_alone;
 use crate::{afterwards, ready, watch};
 use fabric::turn::me;
 use os::net::msg;
+use os::time::Cycles;
 use shm::ring::{HAND_OVER_UP_TO, Reader};
 use shm::{ClosedBy, Receiving, Sending, Sink, Supply};
 use sync::Ordering;
@@ -43,11 +44,13 @@ pub(crate) fn send<S: Supply>(conn: &Conn, end: End, fd: i32, source: S, total: 
     if !conn.is(Phase::Smc) || said != 0 || conn.has(SPECIAL) || end.outgoing.has_ended() {
         return false;
     }
-    let has_listened = has_listened(conn, &end);
-    if !has_listened && !conn.was_tcp_quiet() {
+    let now = Cycles::now();
+    let has_listened = has_listened(conn, &end, now);
+    if !has_listened && !conn.was_tcp_quiet(now) {
         return false;
     }
     let reader = reader(&end, total, has_listened);
+    end.note_written(now);
     let mut producer = turn.producer(end.outgoing, &conn.stream.tx_cache);
     if producer.write_whole(source, reader) != Ok(true) {
         return false;
@@ -118,9 +121,9 @@ fn published_late(conn: &Conn, end: End, fd: i32, said: u32) {
 /// moment ago. (What was read long ago says nothing: a peer that has died since would be written to as if it
 /// had died with that unread.)
 #[inline(always)]
-pub(crate) fn has_listened(conn: &Conn, end: &End) -> bool {
+pub(crate) fn has_listened(conn: &Conn, end: &End, now: Cycles) -> bool {
     end.incoming.words().consumer.0.cons.load(Shared::Relaxed) != conn.stream.heard.load(Ordering::Relaxed)
-        && conn.was_tcp_asked_lately()
+        && conn.was_tcp_asked_lately(now)
 }
 
 /// We write: what has been read so far says nothing of the peer the next time.

@@ -35,6 +35,7 @@ use crate::table::{self, Entry};
 use crate::wait::{self, Limit, Wish};
 use crate::{Outcome, afterwards, answer, flag, home, kept, push, straight, told};
 use os::net::{self, TcpInput, msg, opt};
+use os::time::Cycles;
 use os::{Errno, process};
 use shm::layout::PEEKS_FROM_OFFSET;
 use shm::ring::PeerMisbehaved;
@@ -373,7 +374,8 @@ impl Receive<'_> {
         // not looked at the connection yet says nothing when it closes.
         let has_peer_spoken =
             self.end.theirs().closed.load(Ordering::Relaxed) != 0 || self.conn.is(Phase::Intent);
-        let is_quiet = !has_peer_spoken && !self.conn.has(flag::SIGNAL_DRIVEN) && self.conn.was_tcp_quiet();
+        let is_quiet =
+            !has_peer_spoken && !self.conn.has(flag::SIGNAL_DRIVEN) && self.conn.was_tcp_quiet(Cycles::now());
         if may_wait || is_quiet {
             return false;
         }
@@ -644,13 +646,14 @@ impl<'c> Transmit<'c> {
         if !matches!(self.conn.phase(), Phase::Smc | Phase::Intent) {
             return Err(Outcome::Forward);
         }
-        let has_listened = straight::has_listened(self.conn, &self.end);
+        let has_listened = straight::has_listened(self.conn, &self.end, Cycles::now());
         straight::note_listened(self.conn, &self.end);
         // (Before the answer TCP says itself what is wrong.)
         if !is_early && (!has_listened || self.conn.has(flag::TCP_ENDED)) {
             ready::ask_for_peer(self.conn, &self.end, self.fd);
         }
         self.check_open()?;
+        self.end.note_written(Cycles::now());
         let mut producer = turn.producer(self.end.outgoing, &self.conn.stream.tx_cache);
         let is_outside =
             self.end.outgoing.has_ended() && (is_early || !detour::is_back(&self.end, &mut producer));

@@ -27,7 +27,6 @@ pub(crate) const CASES: &[Case] = &[
     case("differs.reset_is_told_to_each", reset_is_told_to_each),
     case("differs.set_that_its_maker_adds_to_late", set_that_its_maker_adds_to_late),
     case("differs.bytes_for_who_keeps_it", bytes_for_who_keeps_it),
-    case("differs.order_of_arrival", order_of_arrival),
     case("differs.edge_around_a_level", edge_around_a_level),
     case("differs.set_closed_under_a_sleeper", set_closed_under_a_sleeper),
     case("differs.handler_replaces_what_is_read", handler_replaces),
@@ -37,22 +36,6 @@ pub(crate) const CASES: &[Case] = &[
     case("differs.unread_behind_a_filter", unread_behind_a_filter),
     case("differs.unread_of_who_forked_before_a_look", unread_of_who_forked),
 ];
-
-/// One connection is sent something after the other, and the set has them the other way round; the kernel
-/// tells in the order of arrival.
-fn order_of_arrival(cx: &mut Cx) {
-    let (first, second) = (cx.warm(), cx.warm());
-    let set = sys::epoll();
-    for (p, mark) in [(&second, 2), (&first, 1)] {
-        ep_add(set, p.fd, EPOLLIN, mark).expect("add");
-    }
-    for p in [&first, &second] {
-        cx.peer(&format!("send {} x", p.id));
-        until_ready(p.fd, POLLIN);
-    }
-    let told = sys::ep_wait_by(sys::Wait::Plain, set, 1, 0).expect("one of them");
-    say!("what came first is told first: {}", told[0].0 == 1);
-}
 
 fn select_of_many(cx: &mut Cx) {
     let fd = cx.warm().fd;

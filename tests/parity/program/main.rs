@@ -37,6 +37,7 @@ mod cases_names;
 mod cases_nap;
 mod cases_operator;
 mod cases_options;
+mod cases_order;
 mod cases_overflow;
 mod cases_passed;
 mod cases_peek;
@@ -99,6 +100,7 @@ fn all() -> Vec<Case> {
         cases_end::CASES,
         cases_filter::CASES,
         cases_options::CASES,
+        cases_order::CASES,
         cases_overflow::CASES,
         cases_early::CASES,
         cases_values::CASES,

@@ -227,14 +227,14 @@ impl Conn {
     }
 
     /// Whether TCP had nothing to say a moment ago.
-    pub(crate) fn was_tcp_quiet(&self) -> bool {
-        Cycles::now().since(Cycles::load(&self.stream.asked_tcp)) < QUIET_TCP
+    pub(crate) fn was_tcp_quiet(&self, now: Cycles) -> bool {
+        now.since(Cycles::load(&self.stream.asked_tcp)) < QUIET_TCP
     }
 
     /// Whether TCP was asked, and had nothing to say, not long ago.
     #[inline]
-    pub(crate) fn was_tcp_asked_lately(&self) -> bool {
-        Cycles::now().since(Cycles::load(&self.stream.asked_tcp)) < QUIET_PEER
+    pub(crate) fn was_tcp_asked_lately(&self, now: Cycles) -> bool {
+        now.since(Cycles::load(&self.stream.asked_tcp)) < QUIET_PEER
     }
 
     /// A send found no space.

@@ -181,15 +181,12 @@ fn place_marker(set: &Set) -> bool {
         }
         return true;
     }
-    let mut found = [0u32];
     let is_quiet = |registration: &'static Registration| is_pending(registration) && !is_loud(registration);
     // (A quiet one goes behind all who wait. Of one that is loud nobody knows where it stands.)
-    let is_placed = set.peek(&mut found, is_quiet) > 0;
-    if !is_placed && set.peek(&mut found, is_pending) == 0 {
-        return false;
-    }
-    let Some(marker) = registrations().get(Index(found[0])) else { return false };
-    set.laps.mark(Index(found[0]), is_placed);
+    let quiet = set.find(is_quiet);
+    let Some(found) = quiet.or_else(|| set.find(is_pending)) else { return false };
+    let Some(marker) = registrations().get(found) else { return false };
+    set.laps.mark(found, quiet.is_some());
     ring(marker);
     true
 }

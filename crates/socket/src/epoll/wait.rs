@@ -9,6 +9,7 @@ use crate::epoll::rounds::{Sharers, look_after_held, look_after_watched, slice_m
 use crate::epoll::turns;
 use crate::held::{hold_index, hold_seen};
 use crate::here::Part as _;
+use crate::interest::arrival::Standing;
 use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, Told, of_conn};
 use crate::interest::set::Set;
@@ -265,8 +266,8 @@ fn collect_up_to<const MOST: usize>(set: &Set, answer: &mut Answer<'_>) -> bool 
     if room == 0 {
         return true;
     }
-    let count = set.look(&mut found[..room], |registration| {
-        with_end(registration, |conn, end| registration.is_pending(conn, end)).unwrap_or(false)
+    let count = set.look(&mut found, room, |registration| {
+        with_end(registration, |conn, end| registration.standing(conn, end)).unwrap_or(Standing::Silent)
     });
     report(set, answer, &found[..count]);
     answer.kept > 0

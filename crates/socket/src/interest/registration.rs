@@ -1,6 +1,7 @@
 //! One socket in one set. Owns: the cookie that stands for a registration in the kernel's records, and what
 //! of an edge has been reported.
 
+use super::arrival::Standing;
 use super::events::{INPUT, READ_SIDE, WRITE_SIDE};
 use crate::conn::Conn;
 use crate::end::End;
@@ -10,6 +11,8 @@ use crate::phase::Phase;
 use crate::table::{self, Entry};
 use crate::{flag, ready};
 use os::epoll::bits;
+use os::time::Cycles;
+use shm::ClosedBy;
 use shm::interest::{Interest, Seen};
 use shm::slab::{Index, LEAF, Slab};
 use sync::Ordering as Shared;
@@ -68,6 +71,10 @@ pub(crate) struct Registration {
     pub(crate) position: AtomicU32,
     /// Sleeps of the set since it last had something to report.
     pub(crate) age: AtomicU32,
+    /// Its place in the kernel's list, by the core's counter: when it last had its turn, or was put into the
+    /// set; and when the last look found that something had come.
+    turned_at: AtomicU64,
+    arrived_at: AtomicU64,
     /// EPOLLET: what was last reported: bytes that had arrived, sends that had found no space; and whether
     /// the level is to be reported whatever has been.
     seen_bytes: AtomicU64,
@@ -123,6 +130,8 @@ impl Registration {
             place: AtomicU32::new(0),
             position: AtomicU32::new(0),
             age: AtomicU32::new(0),
+            turned_at: AtomicU64::new(0),
+            arrived_at: AtomicU64::new(0),
             seen_bytes: AtomicU64::new(0),
             seen_stalls: AtomicU32::new(0),
             is_fresh: AtomicU32::new(0),
@@ -139,6 +148,7 @@ impl Registration {
         self.era.store(crate::era::now(), Ordering::Relaxed);
         self.is_parked.store(0, Ordering::Relaxed);
         self.is_outright.store(0, Ordering::Relaxed);
+        self.take_turn(Cycles::now());
     }
 
     /// What EPOLL_CTL_ADD and EPOLL_CTL_MOD ask for. Returns what stood before.
@@ -158,6 +168,24 @@ impl Registration {
     #[inline]
     pub(crate) fn is_newly_asked(&self) -> bool {
         self.is_fresh.load(Ordering::Relaxed) != 0
+    }
+
+    /// It has its turn: behind it stands whoever was there before.
+    #[inline]
+    pub(crate) fn take_turn(&self, now: Cycles) {
+        now.store(&self.turned_at);
+    }
+
+    /// What a look finds has come at `arrived`. (For whoever has the set's turn.)
+    #[inline]
+    pub(super) fn note_arrival(&self, arrived: Cycles) {
+        arrived.store(&self.arrived_at);
+    }
+
+    /// Where it stands with that.
+    #[inline]
+    pub(super) fn stands_since(&self) -> Cycles {
+        Cycles::load(&self.arrived_at).max(Cycles::load(&self.turned_at))
     }
 
     #[inline]
@@ -272,6 +300,33 @@ impl Registration {
             || (events & INPUT != 0 && has_data())
             || (events & (bits::OUT | bits::WRNORM) != 0 && ready::may_write(conn, end))
             || is_to_be_told()
+    }
+
+    /// What there is to tell of it, and since when.
+    #[inline]
+    pub(crate) fn standing(&self, conn: &Conn, end: &End) -> Standing {
+        let arrived = || Cycles::from_word(end.incoming.written_at());
+        if self.is_pending(conn, end) {
+            Standing::Pending(arrived())
+        } else if self.is_announced(conn, end) {
+            Standing::Announced(arrived())
+        } else {
+            Standing::Silent
+        }
+    }
+
+    /// Whether an end of the stream, or bytes by TCP, were announced that the kernel's records will tell of.
+    /// (An edge is theirs alone.)
+    #[inline(never)]
+    fn is_announced(&self, conn: &Conn, end: &End) -> bool {
+        const ENDS: u32 = ClosedBy::WRITE | ClosedBy::CLOSE | ClosedBy::EXIT;
+        let is_level = self.interest.seen().events() & (bits::ET | bits::ONESHOT) == 0;
+        let has_ended = end.theirs().closed.load(Shared::Relaxed) & ENDS != 0;
+        let goes_outside = || end.incoming.has_ended() && end.incoming.unread_outside() > Some(0);
+        is_level
+            && !self.is_outright()
+            && conn.is(Phase::Smc)
+            && ((has_ended && !conn.has(flag::TCP_ENDED | flag::RESET)) || goes_outside())
     }
 
     /// EPOLLET: whether something has come since the last report.

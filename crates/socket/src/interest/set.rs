@@ -1,6 +1,7 @@
 //! An epoll set of the program's, known from its birth. Owns: the order of its members: first those that
 //! lately had something to report, which every wait looks at; the rest are armed, and the kernel tells.
 
+use super::arrival::{self, Standing};
 use super::laps::Laps;
 use super::registration::{Registration, of_conn, registrations};
 use crate::conn::Conn;
@@ -11,6 +12,7 @@ use crate::table::{self, Entry};
 use fabric::turn::Turn;
 use os::Errno;
 use os::epoll::bits;
+use os::time::Cycles;
 use shm::slab::{Index, OnceRef, Slab};
 use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -363,26 +365,116 @@ impl Set {
         Some((index, registrations().get(index)?))
     }
 
-    /// Looks at the recent members, beginning where the last look ended, until `found` is full. Returns how
-    /// many it holds.
-    pub(crate) fn look(&self, found: &mut [u32], is_wanted: impl Fn(&'static Registration) -> bool) -> usize {
+    /// Looks at the recent members, beginning where the last full look ended, and puts into `found`, in the
+    /// order of arrival, whom an answer with so much `room` is to tell of; returns how many. (`found` holds
+    /// more where many are ready: among them are the first.)
+    pub(crate) fn look(
+        &self,
+        found: &mut [u32],
+        room: usize,
+        standing: impl Fn(&'static Registration) -> Standing,
+    ) -> usize {
         let Some(_turn) = self.turn.take() else { return 0 };
-        let recent = self.recent.load(Ordering::Relaxed);
+        match self.recent.load(Ordering::Relaxed) {
+            0 => 0,
+            1 => self.look_at_the_only_one(found, room, standing),
+            many => self.look_at(many, found, room, standing),
+        }
+    }
+
+    #[inline(always)]
+    fn look_at_the_only_one(
+        &self,
+        found: &mut [u32],
+        room: usize,
+        standing: impl Fn(&'static Registration) -> Standing,
+    ) -> usize {
+        let Some((index, registration)) = self.member(0) else { return 0 };
+        let is_pending = matches!(standing(registration), Standing::Pending(_));
+        if is_pending {
+            found[0] = index.0;
+            if room <= 1 {
+                self.start.store(1, Ordering::Relaxed);
+            }
+        }
+        usize::from(is_pending)
+    }
+
+    #[inline(never)]
+    fn look_at(
+        &self,
+        recent: u32,
+        found: &mut [u32],
+        room: usize,
+        standing: impl Fn(&'static Registration) -> Standing,
+    ) -> usize {
         let start = self.start.load(Ordering::Relaxed);
-        let mut count = 0;
+        let (mut count, mut is_any_pending) = (0, false);
         for step in 0..recent {
             let position = (start.wrapping_add(step)) % recent;
             let Some((index, registration)) = self.member(position) else { continue };
-            if is_wanted(registration) {
-                found[count] = index.0;
-                count += 1;
-                if count == found.len() {
-                    self.start.store(position + 1, Ordering::Relaxed);
-                    break;
+            match standing(registration) {
+                Standing::Silent => continue,
+                // (They leave room for those that an answer is given for.)
+                Standing::Announced(_) if count * 2 >= found.len() => continue,
+                Standing::Announced(arrived) => registration.note_arrival(arrived),
+                Standing::Pending(arrived) => {
+                    registration.note_arrival(arrived);
+                    is_any_pending = true;
                 }
             }
+            found[count] = index.0;
+            count += 1;
+            if count == found.len() {
+                break;
+            }
         }
-        count
+        if !is_any_pending {
+            return 0;
+        }
+        if count > 1 || room <= 1 {
+            self.put_in_order(&mut found[..count], room);
+        }
+        count.min(room)
+    }
+
+    /// The first of those that were found come first, and those that there is no `room` for begin the next
+    /// look. (Where all are told of they keep their order among each other, as in the kernel's list.)
+    fn put_in_order(&self, found: &mut [u32], room: usize) {
+        // (What the peer notes may change at any time; what was noted of it does not.)
+        let since =
+            |index| registrations().get(Index(index)).map_or(Cycles::NONE, Registration::stands_since);
+        arrival::sort(found, since);
+        if found.len() < room {
+            return;
+        }
+        self.line_up(found);
+        let last = registrations().get(Index(found[room - 1]));
+        let position = last.map_or(0, |last| last.position.load(Ordering::Relaxed));
+        self.start.store(position + 1, Ordering::Relaxed);
+        if found.len() > room {
+            let now = Cycles::now();
+            for member in found[..room].iter().filter_map(|index| registrations().get(Index(*index))) {
+                member.take_turn(now);
+            }
+        }
+    }
+
+    /// Those that wait for the next answer stand behind who is told, in their order: of the places that they
+    /// have together each gets his. (The caller has the turn.)
+    fn line_up(&self, found: &[u32]) {
+        let recent = self.recent.load(Ordering::Relaxed);
+        let start = self.start.load(Ordering::Relaxed) % recent.max(1);
+        let mut next = if found.len() == 1 { 1 } else { 0 };
+        for step in 0..recent {
+            let Some(wanted) = found.get(next) else { break };
+            let position = (start + step) % recent;
+            let is_theirs = self.member(position).is_some_and(|(index, _)| found[next..].contains(&index.0));
+            if is_theirs && let Some(registration) = registrations().get(Index(*wanted)) {
+                self.swap(position, registration.position.load(Ordering::Relaxed));
+                next += 1;
+            }
+        }
     }
 
     /// How many recent members a look that came to its end has not been at, of a lap over all of them.
@@ -407,7 +499,8 @@ impl Set {
             let position = self.start.load(Ordering::Relaxed) % recent;
             self.start.store(position + 1, Ordering::Relaxed);
             left.store(still_left, Ordering::Relaxed);
-            if let Some((index, _)) = self.member(position).filter(|(_, member)| is_wanted(member)) {
+            if let Some((index, member)) = self.member(position).filter(|(_, member)| is_wanted(member)) {
+                member.take_turn(Cycles::now());
                 found[count] = index.0;
                 count += 1;
             }
@@ -415,12 +508,13 @@ impl Set {
         count
     }
 
-    /// As [`look`](Set::look), and the next one begins where this one did.
-    pub(crate) fn peek(&self, found: &mut [u32], is_wanted: impl Fn(&'static Registration) -> bool) -> usize {
+    /// The first recent member that is wanted, from where the next look begins.
+    pub(crate) fn find(&self, is_wanted: impl Fn(&'static Registration) -> bool) -> Option<Index> {
+        let _turn = self.turn.take()?;
+        let recent = self.recent.load(Ordering::Relaxed);
         let start = self.start.load(Ordering::Relaxed);
-        let count = self.look(found, is_wanted);
-        self.start.store(start, Ordering::Relaxed);
-        count
+        let mut in_turn = (0..recent).filter_map(|step| self.member((start.wrapping_add(step)) % recent));
+        in_turn.find(|(_, member)| is_wanted(member)).map(|(index, _)| index)
     }
 
     /// Whether every wait looks at it.

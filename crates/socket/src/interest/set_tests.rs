@@ -1,8 +1,10 @@
 //! Registrations and the order of a set's members, in memory alone: no socket, no epoll descriptor.
 
+use super::arrival::Standing;
 use super::registration::{Registration, Source, decode, registrations};
 use super::set::Set;
 use os::epoll::bits;
+use os::time::Cycles;
 use shm::slab::Index;
 use sync::{AtomicU32, Ordering};
 
@@ -40,7 +42,7 @@ fn who_has_nothing_for_long_is_left_to_the_kernel_until_it_reports() {
     set.promote(members[2].1);
     assert_eq!(set.recent(), 2);
     let mut found = [0; 4];
-    let count = set.look(&mut found, |_| true);
+    let count = set.look(&mut found, 4, |_| Standing::Pending(Cycles::NONE));
     let mut found = found[..count].to_vec();
     found.sort_unstable();
     assert_eq!(found, [members[1].0.0, members[2].0.0]);
@@ -72,7 +74,7 @@ fn a_full_look_begins_the_next_behind_it() {
     let mut seen = vec![];
     for _ in 0..3 {
         let mut found = [0];
-        assert_eq!(set.look(&mut found, |_| true), 1);
+        assert_eq!(set.look(&mut found, 1, |_| Standing::Pending(Cycles::NONE)), 1);
         seen.push(found[0]);
     }
     seen.sort_unstable();
@@ -158,4 +160,57 @@ fn await_round(word: &AtomicU32, round: u32) {
             std::thread::yield_now();
         }
     }
+}
+
+/// Looks with room for so many; the members' numbers, and since when each was ready.
+fn told(set: &Set, room: usize, ready: &[(i32, u64)]) -> Vec<i32> {
+    let mut found = [0; 16];
+    let standing = |registration: &'static Registration| {
+        let since = ready.iter().find(|(fd, _)| *fd == registration.fd());
+        since.map_or(Standing::Silent, |(_, since)| Standing::Pending(Cycles::from_word(*since)))
+    };
+    let count = set.look(&mut found, room, standing);
+    let number = |index: &u32| registrations().get(Index(*index)).unwrap().fd();
+    found[..count].iter().map(number).collect()
+}
+
+const LATER: u64 = u64::MAX / 2;
+
+#[test]
+fn who_was_ready_first_is_told_of_first() {
+    let (_, set, _) = set_of(100_113, 6);
+    let ready = [(0, LATER + 4), (1, LATER + 2), (3, LATER + 3), (5, LATER + 1)];
+    assert_eq!(told(set, 16, &ready), [5, 1, 3, 0]);
+    assert_eq!(told(set, 2, &ready), [5, 1], "the first two of four");
+}
+
+#[test]
+fn who_was_told_of_and_is_ready_still_stands_behind_the_others() {
+    let (_, set, _) = set_of(100_114, 4);
+    let ready = [(0, 1), (1, 2), (2, 3), (3, 4)];
+    let mut seen: Vec<i32> = (0..8).flat_map(|_| told(set, 1, &ready)).collect();
+    assert_eq!(seen[..4], seen[4..], "{seen:?}");
+    seen.truncate(4);
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 1, 2, 3]);
+}
+
+#[test]
+fn what_is_announced_is_told_of_in_its_place_but_ends_no_wait() {
+    let (_, set, _) = set_of(100_115, 2);
+    let look = |pending: bool| {
+        let standing = |registration: &'static Registration| match registration.fd() {
+            0 if pending => Standing::Pending(Cycles::from_word(LATER + 2)),
+            1 => Standing::Announced(Cycles::from_word(LATER + 1)),
+            _ => Standing::Silent,
+        };
+        let mut found = [0; 4];
+        let count = set.look(&mut found, 4, standing);
+        found[..count]
+            .iter()
+            .map(|index| registrations().get(Index(*index)).unwrap().fd())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(look(false), []);
+    assert_eq!(look(true), [1, 0]);
 }
