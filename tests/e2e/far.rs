@@ -149,6 +149,17 @@ impl Field {
 
     /// One end, in a namespace; `is_enabled`: it has the library, and looks for the daemon.
     pub(crate) fn end(&self, namespace: usize, is_enabled: bool, arguments: &[&str]) -> Running {
+        self.program(namespace, is_enabled, "ends.py", arguments)
+    }
+
+    /// The same of another script.
+    pub(crate) fn program(
+        &self,
+        namespace: usize,
+        is_enabled: bool,
+        name_of_script: &str,
+        arguments: &[&str],
+    ) -> Running {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("end{}", NEXT.fetch_add(1, Ordering::Relaxed));
         // (In a container, and for another user, it is another one, too.)
@@ -164,7 +175,7 @@ impl Field {
             .arg("SMC_ISMD_PATIENCE=20000")
             .arg(assigned("SMC_ISMD", &socket))
             .arg(assigned("SMC_REGISTRY_DIR", &registry));
-        command.arg(&self.python).arg(script("ends.py")).args(arguments);
+        command.arg(&self.python).arg(script(name_of_script)).args(arguments);
         command.env_remove("LD_PRELOAD");
         Running::start(&mut command, self.scratch.path(), &name)
     }

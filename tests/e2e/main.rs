@@ -14,6 +14,7 @@ mod far_kubernetes;
 mod far_places;
 mod far_recipes;
 mod far_shown;
+mod far_successor;
 mod far_taken;
 mod far_traced;
 mod forbidden;

@@ -4,9 +4,11 @@
 // No program stands at setsockopt or getsockopt, so that nobody else's calls cost more. Each process that takes part
 // has a table of its own, which it has mapped and which is found here by its process id: there it says what it
 // wants with a socket, by the socket's cookie, and there it is told what came of it. Who it is stands in `clients`,
-// which only the daemon writes: nothing that a process says of itself is believed. Nor is it asked whether two may
-// talk: the daemon writes what the policy says (`rules`, `rights`), and here it is decided for each connection, by who
-// the ends are and by the addresses that the server's socket has.
+// which only the daemon writes: nothing that a process says of itself is believed. A process id is a program's for as
+// long as that runs: at exec and at its end the entry goes, before the next one has its first instruction, and the
+// daemon can write it again only for a process that has answered it since (`CONFIRMED`). Nor is a process asked whether
+// two may talk: the daemon writes what the policy says (`rules`, `rights`), and here it is decided for each connection,
+// by who the ends are and by the addresses that the server's socket has.
 //
 // The layout of an entry is crates/fabric/src/host/marks.rs's; a change of any layout takes another folder of pins.
 #include <linux/bpf.h>
@@ -34,6 +36,7 @@ static long (*reserve_option)(struct bpf_sock_ops *ctx, __u32 len, __u64 flags) 
 
 #define ENTRIES 1024 /* of a table */
 #define PROBES 8
+#define REFUSED_MOST 128
 #define MAGIC 0xE2D4C3D9u /* "SMCR" in EBCDIC, RFC 7609 appendix A */
 #define KIND 254
 #define LENGTH 16
@@ -52,6 +55,12 @@ static long (*reserve_option)(struct bpf_sock_ops *ctx, __u32 len, __u64 flags) 
 #define SYNCERR 0x04000000
 #define PEERDECL 0x05000000
 
+/* Of the number of a client (crates/ismd/src/tables.rs): it has answered since the daemon wrote it; it may take no
+ * part for now. */
+#define CONFIRMED 0x80000000u
+#define SUSPENDED 0x40000000u
+#define NUMBER 0x3fffffffu
+
 enum { ASKED_CONNECT = 1, ASKED_LISTEN = 2, NO = 3, YES = 4, REFUSED = 5 };
 
 struct entry { /* of a process's table */
@@ -69,6 +78,7 @@ struct mark { /* of a token */
 struct kept { /* of a socket */
 	__u64 token;
 	__u32 tgid, is_active;
+	__u32 is_refused, unused; /* counted in `refused` */
 };
 /* crates/ismd/src/rights.rs writes these. Addresses are of version 6, or mapped; in network byte order. */
 struct place {
@@ -164,6 +174,15 @@ struct {
 	UINT(pinning, 1);
 } policy SEC(".maps");
 
+/* How many of a process's sockets hold, or held, an entry that says why they are refused. */
+struct {
+	UINT(type, BPF_MAP_TYPE_HASH);
+	UINT(max_entries, 8192);
+	TYPE(key, __u32);
+	TYPE(value, __u32);
+	UINT(pinning, 1);
+} refused SEC(".maps");
+
 /* Not 0 while somebody traces. */
 struct {
 	UINT(type, BPF_MAP_TYPE_ARRAY);
@@ -201,6 +220,14 @@ ALWAYS struct entry *entry_of(__u32 tgid, __u64 cookie)
 	return 0;
 }
 
+/* The number of the program that runs under this process id, if it may take part; else 0. */
+ALWAYS __u32 number_of(__u32 tgid)
+{
+	__u32 *client = map_lookup(&clients, &tgid);
+
+	return client && (*client & (CONFIRMED | SUSPENDED)) == CONFIRMED ? *client & NUMBER : 0;
+}
+
 /* An entry that was free; the process gives it back. */
 ALWAYS struct entry *take_entry(__u32 tgid, __u64 cookie)
 {
@@ -216,6 +243,35 @@ ALWAYS struct entry *take_entry(__u32 tgid, __u64 cookie)
 			return entry;
 	}
 	return 0;
+}
+
+/* An entry for what is refused. It stays until its socket is accepted or closed, and whoever is refused can let many
+ * wait: they have a part of the table. */
+ALWAYS struct entry *take_entry_of_refused(struct kept *kept, __u64 cookie)
+{
+	__u32 tgid = kept->tgid, none = 0, *count = map_lookup(&refused, &tgid);
+	struct entry *entry;
+
+	if (!count) {
+		map_update(&refused, &tgid, &none, BPF_NOEXIST);
+		count = map_lookup(&refused, &tgid);
+	}
+	if (!count || *count >= REFUSED_MOST)
+		return 0;
+	entry = take_entry(tgid, cookie);
+	if (entry) {
+		__sync_fetch_and_add(count, 1);
+		kept->is_refused = 1;
+	}
+	return entry;
+}
+
+ALWAYS void end_refused(struct kept *kept)
+{
+	__u32 tgid = kept->tgid, *count = map_lookup(&refused, &tgid);
+
+	if (kept->is_refused && count && *count)
+		__sync_fetch_and_add(count, -1);
 }
 
 ALWAYS void answer(struct entry *entry, __u32 state)
@@ -242,7 +298,7 @@ ALWAYS struct kept *kept_of(struct bpf_sock_ops *ctx)
 ALWAYS void on_connect(struct bpf_sock_ops *ctx, struct event *event)
 {
 	__u32 tgid = current_pid_tgid() >> 32;
-	__u32 *client = map_lookup(&clients, &tgid);
+	__u32 client = number_of(tgid);
 	struct bpf_sock *sk = ctx->sk;
 	struct mark mark = {};
 	struct entry *entry;
@@ -257,7 +313,7 @@ ALWAYS void on_connect(struct bpf_sock_ops *ctx, struct event *event)
 		return;
 	token = (__u64)prandom() << 32 | prandom();
 	mark.tgid = tgid;
-	mark.client = *client;
+	mark.client = client;
 	mark.intent[0] = entry->intent[0];
 	mark.intent[1] = entry->intent[1];
 	mark.intent[2] = entry->intent[2];
@@ -284,7 +340,7 @@ ALWAYS void on_listen(struct bpf_sock_ops *ctx)
 	struct kept *kept;
 	int save = 2;
 
-	if (!sk || !map_lookup(&clients, &tgid))
+	if (!sk || !number_of(tgid))
 		return;
 	entry = entry_of(tgid, socket_cookie(ctx));
 	if (!entry || entry->state != ASKED_LISTEN)
@@ -475,20 +531,15 @@ ALWAYS void on_passive(struct bpf_sock_ops *ctx, struct event *event)
 		return;
 	event->cookie = mark->cookie;
 	event->peer = mark->tgid;
-	entry = map_lookup(&clients, &tgid) ? take_entry(tgid, socket_cookie(ctx)) : 0;
-	if (!entry) {
-		/* Nobody is there, or may be, to take it up: the client is not to wait. */
-		event->reason = MAX_DMB;
-		answer(entry_of(mark->tgid, mark->cookie), NO);
-		return;
-	}
 	set_flags(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
 	reason = refusal(ctx, mark->tgid, tgid);
-	if (reason) {
-		event->reason = reason;
-		/* Neither is told where the other's memory is, and both are told why. */
-		refuse(entry, reason);
-		refuse(entry_of(mark->tgid, mark->cookie), reason);
+	entry = reason || !number_of(tgid) ? 0 : take_entry(tgid, socket_cookie(ctx));
+	if (!entry) {
+		/* Nobody is there, or may be, to take it up: the client is not to wait. Neither is told where the
+		 * other's memory is, and both are told why. */
+		event->reason = reason ? reason : MAX_DMB;
+		refuse(reason ? take_entry_of_refused(kept, socket_cookie(ctx)) : 0, reason);
+		refuse(entry_of(mark->tgid, mark->cookie), event->reason);
 		return;
 	}
 	entry->peer = mark->client;
@@ -513,6 +564,7 @@ ALWAYS void on_closed(struct bpf_sock_ops *ctx)
 	token = kept->token;
 	if (kept->is_active)
 		map_delete(&marks, &token);
+	end_refused(kept);
 	entry = entry_of(kept->tgid, socket_cookie(ctx));
 	if (entry) {
 		*(volatile __u32 *)&entry->state = 0;
@@ -565,6 +617,32 @@ int isthmus_mark(struct bpf_sock_ops *ctx)
 	if (event.kind)
 		tell(ctx, &event);
 	return 1;
+}
+
+/* Another program runs under this process id, which may be another user's (set-uid), or none does. */
+ALWAYS void forget(__u32 tgid)
+{
+	map_delete(&clients, &tgid);
+	map_delete(&rights, &tgid);
+	map_delete(&refused, &tgid);
+}
+
+SEC("raw_tracepoint/sched_process_exec")
+int isthmus_exec(void *ctx)
+{
+	forget(current_pid_tgid() >> 32);
+	return 0;
+}
+
+/* (The number is given to nobody else before all threads have ended, of which the first one is known by it.) */
+SEC("raw_tracepoint/sched_process_exit")
+int isthmus_exit(void *ctx)
+{
+	__u64 id = current_pid_tgid();
+
+	if ((__u32)id == id >> 32)
+		forget(id >> 32);
+	return 0;
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

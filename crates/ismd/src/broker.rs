@@ -8,6 +8,7 @@ use crate::fabrics::{Domain, Function as Owned, FunctionId, Functions};
 use crate::policy::{Policy, Ruling};
 use crate::quota::{Accounts, Amount};
 use crate::rights::Rights;
+use crate::tables::NUMBER;
 use crate::who::{User, Who};
 use std::collections::{BTreeMap, HashMap};
 use wire::Reason;
@@ -146,10 +147,15 @@ impl<D> Broker<D> {
         Ok((client, Message::Welcome { client, vchid, fid, uid, connections, gid }))
     }
 
+    /// A process that an earlier daemon knew has ended: its number is nobody's.
+    pub(crate) fn forget_earlier(&mut self, pid: u32) {
+        self.known.remove(&pid);
+    }
+
     fn number(&mut self) -> u32 {
         loop {
-            let number = self.next;
-            self.next = self.next.wrapping_add(1);
+            let number = self.next & NUMBER;
+            self.next = self.next.wrapping_add(1) & NUMBER;
             let is_known = self.known.values().any(|known| *known == number);
             if number != 0 && !self.clients.contains_key(&number) && !is_known {
                 return number;

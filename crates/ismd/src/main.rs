@@ -22,6 +22,7 @@ mod rights;
 mod scrape;
 mod server;
 mod show;
+mod tables;
 mod trace;
 mod who;
 

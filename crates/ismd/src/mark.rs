@@ -1,37 +1,36 @@
 //! The mark: programs in the kernel that let SYN and SYN-ACK carry a token between processes that take part
 //! (`bpf/mark.bpf.c`). Owns: that programs, links and maps are pinned, so that nothing depends on the daemon
-//! living; that a table, and the number under which a process is known, is given by the daemon alone; that
-//! who has ended loses both; and that a policy counts once all of it is written ([`crate::rights`]). What the
-//! kernel takes long for is done in a thread of its own.
+//! living, and that they see programs begin and end before any connection is marked. What lies in the maps is
+//! [`crate::tables`]'s, in a thread of its own: the kernel takes long for some of it.
 
-use crate::rights::{self, LINE, RIGHTS, Rights};
+use crate::tables::{Asker, Earlier, Job, Maps, Ruled};
 use crate::trace::Tap;
 use anyhow::{Context, bail};
-use fabric::host::marks;
 use os::bpf;
-use os::mem::Shared;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use tracing::{info, warn};
+use tracing::warn;
 use wire::Reason;
-use wire::host::{MESSAGE_MAX, Message};
 
 /// Inode of the first process namespace (`linux/proc_ns.h`), in which BPF counts processes.
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// So many of a user's questions may wait for the thread that makes tables, and of all users': beyond that
-/// they are refused, and TCP.
+/// they are refused, and TCP. While there are few in all, one user's may be all of them: many processes may
+/// start at once.
 const WAITING: u32 = 8;
-const WAITING_OF_ALL: u32 = 256;
+const WAITING_OF_ALL: u32 = 512;
+const FEW_IN_ALL: u32 = 128;
+/// Most that is done in one go, beside the first.
+const ROUND: usize = 127;
 /// Changes with the layout of any map.
-const LAYOUT: &str = "isthmus-mark-1";
+const LAYOUT: &str = "isthmus-mark-2";
 
 /// The programs, at work.
 pub(crate) struct Mark {
@@ -42,69 +41,6 @@ pub(crate) struct Mark {
     pub(crate) known: HashMap<u32, Earlier>,
     /// Where the kernel tells what happens.
     pub(crate) tap: Option<Tap>,
-}
-
-/// Where its answer goes.
-pub(crate) struct Asker {
-    pub(crate) pid: u32,
-    pub(crate) uid: u32,
-    pub(crate) client: u32,
-    pub(crate) rights: Rights,
-    /// A copy of its connection.
-    pub(crate) socket: OwnedFd,
-    pub(crate) tag: u32,
-    /// It has a table from an earlier connection.
-    pub(crate) has_table: bool,
-}
-
-enum Job {
-    Register(Asker),
-    Decline(u32, u64),
-    Forget(u32),
-    /// A process that has a table is known by this number, or may take no part for now.
-    Allow(u32, Option<u32>),
-    /// From now on this counts.
-    Rule(Ruled),
-}
-
-/// A policy, as the kernel has it.
-pub(crate) struct Ruled {
-    /// All that is said of connections.
-    pub(crate) lines: Vec<[u8; LINE]>,
-    /// Of everybody who has a table. Nobody else shares memory.
-    pub(crate) rights: Vec<(u32, Rights)>,
-}
-
-/// A process that has a table from an earlier daemon.
-#[derive(Clone, Copy)]
-pub(crate) struct Earlier {
-    /// Its number.
-    pub(crate) client: u32,
-    /// The fabric that it was on, if that was known.
-    pub(crate) vchid: u16,
-}
-
-/// The maps that the daemon writes.
-struct Maps {
-    tables: i32,
-    clients: i32,
-    rules: i32,
-    rights: i32,
-    policy: i32,
-    /// Which half counts.
-    half: u32,
-    /// What the kernel has of processes.
-    written: HashMap<u32, [u8; RIGHTS]>,
-    /// The tables that it has given, by process, and places of those that it has taken back.
-    given: HashMap<u32, Shared>,
-    places: Vec<Shared>,
-}
-
-impl Drop for Maps {
-    fn drop(&mut self) {
-        let all = [self.tables, self.clients, self.rules, self.rights, self.policy];
-        all.into_iter().for_each(os::fd::close);
-    }
 }
 
 impl Mark {
@@ -123,16 +59,19 @@ impl Mark {
             _ => {}
         }
         attach(&folder, cgroup)?;
-        let mut maps = Maps::of(&folder)?;
+        let mut maps = Maps::of(|name| pinned(&folder, name))?;
         let known = maps.of_the_living();
         let (jobs, queue) = channel();
         let waiting = Arc::<Mutex<HashMap<u32, u32>>>::default();
         let left = Arc::clone(&waiting);
         thread::Builder::new().name("tables".into()).spawn(move || {
-            for (asked_by, job) in queue {
-                maps.perform(job);
-                if let Some(uid) = asked_by {
-                    count(&left, uid, |of_user, _| of_user.saturating_sub(1));
+            while let Ok(first) = queue.recv() {
+                // (What waits is done together: the kernel takes as long for one table as for all.)
+                let (askers, jobs): (Vec<_>, Vec<_>) =
+                    std::iter::once(first).chain(queue.try_iter().take(ROUND)).unzip();
+                maps.perform(jobs);
+                for uid in askers.into_iter().flatten() {
+                    count(&left, uid, |of_user: u32, _| of_user.saturating_sub(1));
                 }
             }
         })?;
@@ -157,8 +96,8 @@ impl Mark {
     }
 
     /// Whether connections of a process that has a table are marked: by the kernel, whatever it does.
-    pub(crate) fn allow(&self, pid: u32, client: Option<u32>) {
-        let _ = self.jobs.send((None, Job::Allow(pid, client)));
+    pub(crate) fn allow(&self, pid: u32, is_allowed: bool) {
+        let _ = self.jobs.send((None, Job::Allow(pid, is_allowed)));
     }
 
     /// A policy counts, for connections that are made from now on.
@@ -167,7 +106,6 @@ impl Mark {
     }
 
     fn enqueue(&self, uid: u32, job: Job) -> Result<(), Reason> {
-        let is_room = |of_user: u32, of_all: u32| of_user < WAITING && of_all < WAITING_OF_ALL;
         let mut fits = false;
         count(&self.waiting, uid, |of_user, of_all| {
             fits = is_room(of_user, of_all);
@@ -180,6 +118,10 @@ impl Mark {
     }
 }
 
+fn is_room(of_user: u32, of_all: u32) -> bool {
+    of_all < FEW_IN_ALL || (of_user < WAITING && of_all < WAITING_OF_ALL)
+}
+
 /// Changes how many of a user's questions wait.
 fn count(waiting: &Mutex<HashMap<u32, u32>>, uid: u32, change: impl FnOnce(u32, u32) -> u32) {
     let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,158 +129,6 @@ fn count(waiting: &Mutex<HashMap<u32, u32>>, uid: u32, change: impl FnOnce(u32, 
     match change(waiting.get(&uid).copied().unwrap_or(0), of_all) {
         0 => _ = waiting.remove(&uid),
         left => _ = waiting.insert(uid, left),
-    }
-}
-
-impl Maps {
-    fn of(folder: &Path) -> anyhow::Result<Maps> {
-        let map = |name| pinned(folder, name);
-        let (tables, clients, rules) = (map("tables")?, map("clients")?, map("rules")?);
-        let (rights, policy) = (map("rights")?, map("policy")?);
-        let half = bpf::get(policy, 0).unwrap_or(0) & 1;
-        let (written, given) = (HashMap::new(), HashMap::new());
-        Ok(Maps { tables, clients, rules, rights, policy, half, written, given, places: vec![] })
-    }
-
-    /// Processes that an earlier daemon knew, with their numbers; those that have ended are forgotten.
-    fn of_the_living(&mut self) -> HashMap<u32, Earlier> {
-        let (mut living, mut dead, mut last) = (HashMap::new(), vec![], None);
-        while let Ok(pid) = bpf::next_key(self.clients, last) {
-            last = Some(pid);
-            match bpf::get(self.clients, pid) {
-                Ok(client) if os::process::exists(pid) => {
-                    let mut rights = [0; RIGHTS];
-                    let is_known = bpf::read(self.rights, pid, &mut rights).is_ok();
-                    let vchid = if is_known { rights::vchid_in(&rights) } else { 0 };
-                    self.written.extend(is_known.then_some((pid, rights)));
-                    living.insert(pid, Earlier { client, vchid });
-                }
-                _ => dead.push(pid),
-            }
-        }
-        // (Who was not allowed to take part has a table and no number.)
-        last = None;
-        while let Ok(pid) = bpf::next_key(self.tables, last) {
-            last = Some(pid);
-            if !os::process::exists(pid) {
-                dead.push(pid);
-            }
-        }
-        dead.into_iter().for_each(|pid| self.forget(pid));
-        living
-    }
-
-    fn forget(&mut self, pid: u32) {
-        if let Some(table) = self.given.remove(&pid)
-            && os::mem::retire(table).is_ok()
-        {
-            self.places.push(table);
-        }
-        // (Its number first: then it can ask for nothing more.)
-        let _ = bpf::remove(self.clients, pid);
-        let _ = bpf::remove(self.tables, pid);
-        let _ = bpf::remove(self.rights, pid);
-        self.written.remove(&pid);
-    }
-
-    fn perform(&mut self, job: Job) {
-        match job {
-            Job::Forget(pid) => self.forget(pid),
-            Job::Allow(pid, None) => _ = bpf::remove(self.clients, pid),
-            Job::Allow(pid, Some(client)) if self.given.contains_key(&pid) => {
-                _ = bpf::set(self.clients, pid, client);
-            }
-            Job::Allow(..) => {}
-            Job::Decline(pid, cookie) => {
-                if let Some(table) = self.given.get(&pid) {
-                    marks::decline(table, cookie);
-                }
-            }
-            Job::Rule(ruled) => {
-                let (lines, processes) = (ruled.lines.len(), ruled.rights.len());
-                match self.rule(&ruled) {
-                    Ok(()) => info!(lines, processes, "the kernel has the policy"),
-                    Err(errno) => warn!(?errno, "the kernel does not take the policy"),
-                }
-            }
-            Job::Register(asker) => {
-                if let Err(errno) = self.write(asker.pid, &asker.rights, self.half) {
-                    warn!(pid = asker.pid, ?errno, "cannot have rights");
-                }
-                let has_all = asker.has_table && bpf::get(self.clients, asker.pid) == Ok(asker.client);
-                let made = if has_all { Ok(None) } else { self.give_table(&asker).map(Some) };
-                let (message, table) = match made {
-                    Ok(None) => (Message::Done, None),
-                    Ok(Some(table)) => (Message::Passed { size: marks::LEN as u64 }, Some(table)),
-                    Err(errno) => {
-                        warn!(pid = asker.pid, ?errno, "cannot have a table");
-                        (Message::Refused(Reason::MEM), None)
-                    }
-                };
-                asker.answer(message, table);
-                table.into_iter().for_each(os::fd::close);
-            }
-        }
-    }
-
-    fn write(&mut self, pid: u32, rights: &Rights, half: u32) -> os::Result<()> {
-        let mut known = self.written.get(&pid).copied();
-        let bytes = rights.write(half, &mut known);
-        bpf::put(self.rights, pid, &bytes).inspect(|()| _ = self.written.insert(pid, bytes))
-    }
-
-    /// All of it into the half at which the program does not look, and then it looks there.
-    fn rule(&mut self, ruled: &Ruled) -> os::Result<()> {
-        let half = self.half ^ 1;
-        for (at, line) in ruled.lines.iter().enumerate() {
-            bpf::put(self.rules, half * rights::LINES as u32 + at as u32, line)?;
-        }
-        let others: Vec<u32> = self.written.keys().copied().collect();
-        let are_named = |pid: &u32| ruled.rights.iter().any(|(named, _)| named == pid);
-        for pid in others.into_iter().filter(|pid| !are_named(pid)) {
-            let _ = bpf::remove(self.rights, pid);
-            self.written.remove(&pid);
-        }
-        for (pid, rights) in &ruled.rights {
-            // (What counted for it is not to count again.)
-            if self.write(*pid, rights, half).is_err() {
-                let _ = bpf::remove(self.rights, *pid);
-                self.written.remove(pid);
-            }
-        }
-        bpf::set(self.policy, 0, 2 | half)?;
-        self.half = half;
-        Ok(())
-    }
-
-    fn give_table(&mut self, asker: &Asker) -> os::Result<i32> {
-        let table = bpf::new_table(marks::ENTRIES as u32, marks::ENTRY as u32)?;
-        if let Some(mapped) = self.map(table) {
-            self.given.insert(asker.pid, mapped);
-        }
-        let given = bpf::set(self.tables, asker.pid, table.cast_unsigned())
-            .and_then(|()| bpf::set(self.clients, asker.pid, asker.client));
-        given.map(|()| table).inspect_err(|_| os::fd::close(table))
-    }
-}
-
-impl Maps {
-    fn map(&mut self, table: i32) -> Option<Shared> {
-        match self.places.pop() {
-            Some(place) => os::mem::remap_shared(place, table).is_ok().then_some(place),
-            None => os::mem::map_shared(table, marks::LEN).ok(),
-        }
-    }
-}
-
-impl Asker {
-    fn answer(&self, message: Message, table: Option<i32>) {
-        use std::os::fd::AsRawFd;
-        let mut bytes = [0; MESSAGE_MAX];
-        // (Who is gone, or does not read, learns nothing.)
-        if let Ok(len) = message.emit(self.tag, &mut bytes) {
-            let _ = os::passing::send(self.socket.as_raw_fd(), &bytes[..len], table);
-        }
     }
 }
 
@@ -381,6 +171,7 @@ fn attach(folder: &Path, cgroup: &Path) -> anyhow::Result<()> {
     loader.btf(None).allow_unsupported_maps().default_map_pin_directory(folder);
     let object = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mark.bpf.o"));
     let mut loaded = loader.load(object).context("cannot load the programs of the mark")?;
+    watch_programs(&mut loaded, folder)?;
     let program: &mut SockOps =
         loaded.program_mut("isthmus_mark").context("no program")?.try_into().context("no such program")?;
     program.load().context("the kernel refuses the program of the mark")?;
@@ -394,6 +185,28 @@ fn attach(folder: &Path, cgroup: &Path) -> anyhow::Result<()> {
             .map_err(|errno| anyhow::anyhow!("cannot attach to {}: {errno:?}", cgroup.display()))?;
     }
     remove_others(folder, &name)
+}
+
+/// From now on the kernel forgets a process at its end, and when it becomes another program.
+#[cfg(have_mark)]
+fn watch_programs(loaded: &mut aya::Ebpf, folder: &Path) -> anyhow::Result<()> {
+    use aya::programs::RawTracePoint;
+    use std::os::fd::{AsFd, AsRawFd};
+
+    for (program, place) in [("isthmus_exec", c"sched_process_exec"), ("isthmus_exit", c"sched_process_exit")]
+    {
+        let found = loaded.program_mut(program).context("no program")?;
+        let watch: &mut RawTracePoint = found.try_into().context("no such program")?;
+        watch.load().context("the kernel does not let it see programs begin and end (CAP_PERFMON)")?;
+        let descriptor = watch.fd().context("no program")?.as_fd().as_raw_fd();
+        // (The earlier build's goes once this one runs.)
+        let (path, new) = (folder.join(program), folder.join(format!("{program}-new")));
+        let _ = fs::remove_file(&new);
+        bpf::link_tracepoint(descriptor, place, &text(&new)?)
+            .map_err(|errno| anyhow::anyhow!("cannot attach to {}: {errno:?}", place.to_string_lossy()))?;
+        fs::rename(&new, &path).with_context(|| format!("cannot pin {}", path.display()))?;
+    }
+    Ok(())
 }
 
 #[cfg(not(have_mark))]
@@ -411,4 +224,16 @@ fn remove_others(folder: &Path, name: &str) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_has_all_the_room_until_others_come() {
+        assert!(is_room(100, 100) && !is_room(200, 200));
+        assert!(is_room(0, 200), "somebody else finds room then");
+        assert!(!is_room(WAITING, 200) && !is_room(0, WAITING_OF_ALL));
+    }
 }

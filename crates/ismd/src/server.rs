@@ -6,14 +6,15 @@
 use crate::broker::{Answer, Broker};
 use crate::closer::Closer;
 use crate::homing::Homing;
-use crate::mark::{Asker, Mark, Ruled};
+use crate::mark::Mark;
 use crate::policy::Policy;
 use crate::rights::{self, Rights};
 use crate::scrape::Scrapes;
+use crate::tables::{Asker, Earlier, Ruled};
 use crate::trace::{Filter, Tracers};
 use crate::who::{self, Credentials, User, Who};
 use crate::{metrics, passed};
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials, sockopt::PeerPidfd};
 use os::passing;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -42,6 +43,10 @@ const SIGNAL: u64 = 2;
 #[cfg(have_mark)]
 const TRACED: u64 = 3;
 const FIRST: u64 = 16;
+/// Of the number of a connection: its process has ended. (A child may have the socket still.)
+const ENDED: u64 = 1 << 63;
+/// Beside the number of a process that an earlier daemon knew: it has ended.
+const EARLIER_ENDED: u64 = 1 << 62;
 
 /// The daemon, running.
 pub(crate) struct Server {
@@ -63,6 +68,8 @@ pub(crate) struct Server {
     registered: HashMap<u32, u64>,
     /// Processes that have a table from an earlier daemon, with their fabrics, and have not come back yet.
     earlier: HashMap<u32, (Who, u16)>,
+    /// What tells of their ends, until they are heard.
+    ends: HashMap<u32, OwnedFd>,
     /// Processes of those that may take no part for now.
     suspended: HashSet<u32>,
     /// Nobody is accepted until then.
@@ -91,6 +98,8 @@ struct Connection {
     client: Option<u32>,
     /// Once it was asked.
     user: Option<User>,
+    /// What tells of the end of its process.
+    process: Option<OwnedFd>,
 }
 
 /// Why a round ended early.
@@ -129,7 +138,7 @@ impl Server {
         }
         // (Where the kernel lets accepted sockets inherit it, no packet comes without its sender.)
         let _ = passing::ask_for_senders(listener.as_raw_fd());
-        let server = Server {
+        let mut server = Server {
             epoll,
             listener,
             metrics,
@@ -142,6 +151,7 @@ impl Server {
             homing: Homing::new(),
             registered: HashMap::new(),
             earlier: mark.as_ref().map(of_earlier).unwrap_or_default(),
+            ends: HashMap::new(),
             mark,
             tracers,
             suspended: HashSet::new(),
@@ -149,6 +159,7 @@ impl Server {
             next: FIRST,
             daemon: who::daemon()?,
         };
+        server.watch_the_earlier();
         server.rule();
         Ok(server)
     }
@@ -169,6 +180,8 @@ impl Server {
                 SIGNAL => wake = Wake::Signal,
                 #[cfg(have_mark)]
                 TRACED => self.tracers.hear(),
+                id if id & ENDED != 0 => self.close(id & !ENDED, "its process has ended"),
+                id if id & EARLIER_ENDED != 0 => self.forget_earlier(id as u32),
                 id if self.scrapes.has(id) => {
                     let text = || metrics::text(&self.broker);
                     self.scrapes.serve(id, text);
@@ -181,6 +194,31 @@ impl Server {
             self.go_on();
         }
         Ok(wake)
+    }
+
+    /// Those that have a table from an earlier daemon end, too.
+    fn watch_the_earlier(&mut self) {
+        let known = self.mark.as_ref().map(|mark| mark.known.keys().copied().collect()).unwrap_or(vec![]);
+        for pid in known {
+            let watched = who::open(pid).ok().filter(|process| {
+                let id = EventData::new_u64(EARLIER_ENDED | u64::from(pid));
+                epoll::add(&self.epoll, process, id, EventFlags::IN).is_ok()
+            });
+            match watched {
+                Some(process) => _ = self.ends.insert(pid, process),
+                None => self.forget_earlier(pid),
+            }
+        }
+    }
+
+    fn forget_earlier(&mut self, pid: u32) {
+        self.ends.remove(&pid);
+        self.earlier.remove(&pid);
+        self.broker.forget_earlier(pid);
+        // (Who has come back meanwhile is known by its connection.)
+        if !self.registered.contains_key(&pid) {
+            self.mark.iter().for_each(|mark| mark.forget(pid));
+        }
     }
 
     /// No descriptors are left: the sockets stay readable, and are not to be looked at in vain.
@@ -251,7 +289,7 @@ impl Server {
             self.broker.accounts.dismiss(peer.uid);
             return self.closer.dispose(peer.uid, socket);
         }
-        self.connections.insert(id, Connection { socket, peer, client: None, user: None });
+        self.connections.insert(id, Connection { socket, peer, client: None, user: None, process: None });
         self.silent.insert(id, Instant::now());
     }
 
@@ -324,7 +362,9 @@ impl Server {
             return self.hello(id, message, reply);
         };
         match message {
-            Message::Register { has_table } => return self.register(id, client, has_table, reply),
+            Message::Register { has_table, proof } => {
+                return self.register(id, client, (has_table, proof), reply);
+            }
             Message::Decline { owner, cookie, nonce } => {
                 let peer = connection.peer;
                 self.decline(peer, owner, cookie, nonce);
@@ -356,7 +396,13 @@ impl Server {
     }
 
     /// The thread that makes tables answers.
-    fn register(&mut self, id: u64, client: u32, has_table: bool, reply: Reply) -> Result<(), ThrowOut> {
+    fn register(
+        &mut self,
+        id: u64,
+        client: u32,
+        (has_table, proof): (bool, u32),
+        reply: Reply,
+    ) -> Result<(), ThrowOut> {
         let connection = self.connections.get(&id).ok_or(ThrowOut("unknown"))?;
         let Credentials { pid, uid, .. } = connection.peer;
         if !has_table && self.registered.get(&pid) == Some(&id) {
@@ -368,7 +414,7 @@ impl Server {
             return reply.send(Message::Refused(Reason::NOSMCDDEV), None);
         };
         self.earlier.remove(&pid);
-        match mark.register(Asker { pid, uid, client, rights, socket, tag: reply.tag, has_table }) {
+        match mark.register(Asker { pid, uid, client, rights, socket, tag: reply.tag, has_table, proof }) {
             Ok(()) => _ = self.registered.insert(pid, id),
             Err(reason) => return reply.send(Message::Refused(reason), None),
         }
@@ -464,8 +510,8 @@ impl Server {
                 continue;
             };
             match self.broker.is_enabled(client) {
-                true if self.suspended.remove(pid) => mark.allow(*pid, Some(client)),
-                false if self.suspended.insert(*pid) => mark.allow(*pid, None),
+                true if self.suspended.remove(pid) => mark.allow(*pid, true),
+                false if self.suspended.insert(*pid) => mark.allow(*pid, false),
                 _ => {}
             }
         }
@@ -496,6 +542,7 @@ impl Server {
         match self.broker.hello(who, vchid) {
             Ok((client, welcome)) => {
                 connection.client = Some(client);
+                connection.process = watch_process(&self.epoll, &connection.socket, id | ENDED);
                 self.silent.remove(&id);
                 connection.user = Some(user);
                 debug!(client, peer.pid, peer.uid, program, cgroup, "hello");
@@ -573,11 +620,16 @@ impl Server {
     }
 }
 
+/// Lets the loop hear of the end of the process that connected `socket`.
+fn watch_process(epoll: &OwnedFd, socket: &OwnedFd, id: u64) -> Option<OwnedFd> {
+    let process = getsockopt(socket, PeerPidfd).ok()?;
+    epoll::add(epoll, &process, EventData::new_u64(id), EventFlags::IN).ok()?;
+    Some(process)
+}
+
 /// Who they are now.
 fn of_earlier(mark: &Mark) -> HashMap<u32, (Who, u16)> {
-    let look = |(pid, earlier): (&u32, &crate::mark::Earlier)| {
-        Some((*pid, (who::look_at(*pid).ok()?, earlier.vchid)))
-    };
+    let look = |(pid, earlier): (&u32, &Earlier)| Some((*pid, (who::look_at(*pid).ok()?, earlier.vchid)));
     mark.known.iter().filter_map(look).collect()
 }
 

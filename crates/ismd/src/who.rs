@@ -49,12 +49,17 @@ pub(crate) fn ask(socket: impl AsFd, credentials: Credentials) -> anyhow::Result
 
 /// A process that an earlier daemon knew, as it is now. Errors: as for [`ask`].
 pub(crate) fn look_at(pid: u32) -> anyhow::Result<Who> {
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
-    let number = Pid::from_raw(pid.cast_signed()).context("no process id")?;
-    let pidfd = pidfd_open(number, PidfdFlags::empty()).context("pidfd_open")?;
+    let pidfd = open(pid)?;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let one = |name| of_status(&status, name).map(|[real, ..]| real).context("/proc shows no users");
     look(&pidfd, Credentials { pid, uid: one("Uid:")?, gid: one("Gid:")? })
+}
+
+/// A process by its number. Error: there is none.
+pub(crate) fn open(pid: u32) -> anyhow::Result<OwnedFd> {
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let number = Pid::from_raw(pid.cast_signed()).context("no process id")?;
+    pidfd_open(number, PidfdFlags::empty()).context("pidfd_open")
 }
 
 fn look(pidfd: &OwnedFd, credentials: Credentials) -> anyhow::Result<Who> {

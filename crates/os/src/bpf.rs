@@ -14,6 +14,9 @@ const MAP_NEXT: u32 = 4;
 const OBJ_PIN: u32 = 6;
 const OBJ_GET: u32 = 7;
 const OBJ_INFO: u32 = 15;
+const RAW_TRACEPOINT_OPEN: u32 = 17;
+const UPDATE_BATCH: u32 = 26;
+const DELETE_BATCH: u32 = 27;
 const LINK_CREATE: u32 = 28;
 const LINK_UPDATE: u32 = 29;
 const ARRAY: u32 = 2;
@@ -57,6 +60,59 @@ pub fn set(map: i32, key: u32, value: u32) -> Result<()> {
     // SAFETY: key and value are four bytes, as in the maps that this is for; a map with longer ones would
     // read beyond, into this frame, and harm nothing.
     unsafe { call(MAP_UPDATE, &mut arguments) }.map(drop)
+}
+
+/// The same where there is one. Error: ENOENT.
+pub fn set_existing(map: i32, key: u32, value: u32) -> Result<()> {
+    const EXIST: u32 = 2;
+    let mut arguments = element(map, &key, (&raw const value).cast());
+    arguments[6] = EXIST;
+    // SAFETY: as for `set`.
+    unsafe { call(MAP_UPDATE, &mut arguments) }.map(drop)
+}
+
+fn batch(map: i32, keys: &[u32], values: *const u8) -> Arguments {
+    let mut arguments = [0; 32];
+    arguments[4..6].copy_from_slice(&address(keys.as_ptr().cast()));
+    arguments[6..8].copy_from_slice(&address(values));
+    arguments[8..10].copy_from_slice(&[keys.len() as u32, map as u32]);
+    arguments
+}
+
+/// Sets values of as many keys, in one go: in a map of maps the kernel waits once for all of them. Of keys
+/// and values the shorter counts. After an error some may be set.
+pub fn set_all(map: i32, keys: &[u32], values: &[u32]) -> Result<()> {
+    let keys = &keys[..keys.len().min(values.len())];
+    if keys.len() < 2 {
+        return keys.iter().zip(values).try_for_each(|(key, value)| set(map, *key, *value));
+    }
+    let mut arguments = batch(map, keys, values.as_ptr().cast());
+    // SAFETY: keys and values are four bytes each, and as many as is said.
+    match unsafe { call(UPDATE_BATCH, &mut arguments) } {
+        // (Kernels before 5.6, and maps of maps before 5.13.)
+        Err(_) => keys.iter().zip(values).try_for_each(|(key, value)| set(map, *key, *value)),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Removes those of the keys that are there, in one go where the kernel can.
+pub fn remove_all(map: i32, keys: &[u32]) {
+    let mut left = keys;
+    while left.len() > 1 {
+        let mut arguments = batch(map, left, core::ptr::null());
+        // SAFETY: keys are four bytes each, and as many as is said; the kernel writes the count.
+        let done = unsafe { call(DELETE_BATCH, &mut arguments) };
+        let count = (arguments[8] as usize).min(left.len());
+        match done {
+            Ok(_) => return,
+            // The first one left is not there.
+            Err(Errno::ENOENT) => left = &left[(count + 1).min(left.len())..],
+            Err(_) => break,
+        }
+    }
+    for key in left {
+        let _ = remove(map, *key);
+    }
 }
 
 /// The value of `key` in such a map. Error: ENOENT.
@@ -135,6 +191,10 @@ pub fn link_sock_ops(program: i32, cgroup: i32, path: &CStr) -> Result<()> {
     arguments[..3].copy_from_slice(&[program as u32, cgroup as u32, SOCK_OPS]);
     // SAFETY: no addresses.
     let link = unsafe { call(LINK_CREATE, &mut arguments) }? as i32;
+    pin(link, path)
+}
+
+fn pin(link: i32, path: &CStr) -> Result<()> {
     let mut arguments = [0; 32];
     arguments[..2].copy_from_slice(&address(path.as_ptr().cast()));
     arguments[2] = link as u32;
@@ -142,6 +202,16 @@ pub fn link_sock_ops(program: i32, cgroup: i32, path: &CStr) -> Result<()> {
     let pinned = unsafe { call(OBJ_PIN, &mut arguments) };
     crate::fd::close(link);
     pinned.map(drop)
+}
+
+/// Runs a program at a raw tracepoint as long as the link lives, which is pinned at `path`.
+pub fn link_tracepoint(program: i32, tracepoint: &CStr, path: &CStr) -> Result<()> {
+    let mut arguments = [0; 32];
+    arguments[..2].copy_from_slice(&address(tracepoint.as_ptr().cast()));
+    arguments[2] = program as u32;
+    // SAFETY: the name is a string that outlives the call.
+    let link = unsafe { call(RAW_TRACEPOINT_OPEN, &mut arguments) }? as i32;
+    pin(link, path)
 }
 
 /// Lets a pinned link run another program, without a moment in which none runs. Errors: ENOENT; ENOLINK,

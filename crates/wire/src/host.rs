@@ -14,7 +14,7 @@
 //! | 5 | Open | owner 4, memory 4, number 4, zero 4 | |
 //! | 6 | Withdraw | number 4, zero 4 | |
 //! | 7 | List | entries to leave out 4, zero 4 | |
-//! | 8 | Register | has a table 4 (0 or 1), zero 4 | |
+//! | 8 | Register | has a table 4 (0 or 1), proof 4 | |
 //! | 9 | Decline | owner 4, zero 4, its socket's cookie 8, nonce 8 | |
 //! | 10 | Enable | UID 4, 1 or 0: disable 4 | |
 //! | 11 | Trace | process 4 (0: any), port 2 (0: any), zero 2, address 16 (0: any) | |
@@ -163,6 +163,8 @@ pub enum Message {
     Register {
         /// It has one, from an earlier connection: `Done` if that still serves.
         has_table: bool,
+        /// What lies in the table that it was just passed; 0 for none.
+        proof: u32,
     },
     /// A server is not going to take up what a client offered with a connection.
     Decline {
@@ -305,8 +307,8 @@ impl Message {
             Message::Withdraw { number: word } | Message::List { after: word } => {
                 [word, 0].into_iter().try_for_each(|word| to.u32(word))
             }
-            Message::Register { has_table } => {
-                [u32::from(has_table), 0].into_iter().try_for_each(|word| to.u32(word))
+            Message::Register { has_table, proof } => {
+                [u32::from(has_table), proof].into_iter().try_for_each(|word| to.u32(word))
             }
             Message::Enable { uid, is_enabled } => {
                 [uid, u32::from(is_enabled)].into_iter().try_for_each(|word| to.u32(word))
@@ -375,8 +377,8 @@ impl Message {
             5 => Message::Open { owner: from.u32()?, memory: from.u32()?, number: with_zero32(from)? },
             6 => Message::Withdraw { number: with_zero32(from)? },
             7 => Message::List { after: with_zero32(from)? },
-            8 => match with_zero32(from)? {
-                has_table @ 0..=1 => Message::Register { has_table: has_table == 1 },
+            8 => match from.u32()? {
+                has_table @ 0..=1 => Message::Register { has_table: has_table == 1, proof: from.u32()? },
                 _ => return Err(Error::Reserved),
             },
             9 => {
@@ -462,7 +464,7 @@ mod tests {
             Message::Open { owner: 7, memory: 8, number: 9 },
             Message::Withdraw { number: 10 },
             Message::List { after: 11 },
-            Message::Register { has_table: true },
+            Message::Register { has_table: true, proof: 7 },
             Message::Decline { owner: 18, cookie: 19, nonce: 20 },
             Message::Enable { uid: 21, is_enabled: true },
             Message::Trace { pid: 22, port: 23, address: [24; 16] },

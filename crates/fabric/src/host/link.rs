@@ -258,14 +258,25 @@ impl Link {
     /// Asks for a table of marks. (Without one this process is passed memory, and marks nothing.)
     fn register(&self, line: i32) {
         let has_table = self.marks.is_own();
-        match self.exchange(line, &Message::Register { has_table }, None) {
+        match self.exchange(line, &Message::Register { has_table, proof: 0 }, None) {
             Ok((Message::Done, None)) => {}
             Ok((Message::Passed { .. }, Some(table))) => {
-                self.marks.adopt(table);
+                let is_mapped = self.marks.adopt(table);
                 fd::close(table);
+                if !is_mapped || !self.is_proven(line) {
+                    self.marks.disown();
+                    Cycles::now().store(&self.refused_at);
+                }
             }
             _ => Cycles::now().store(&self.refused_at),
         }
+    }
+
+    /// The kernel believes a table only once whom it was given to has answered: the question may be older
+    /// than the program that runs.
+    fn is_proven(&self, line: i32) -> bool {
+        let proven = Message::Register { has_table: true, proof: self.marks.proof() };
+        matches!(self.exchange(line, &proven, None), Ok((Message::Done, None)))
     }
 
     fn socket(&self, path: &mut [u8; passing::PATH_MAX]) -> usize {

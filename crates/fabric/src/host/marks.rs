@@ -23,6 +23,8 @@ const WORDS: usize = ENTRY / 8;
 const COOKIE: usize = 0;
 const STATE: usize = 1;
 const INTENT: usize = 2;
+/// Of the first entry a word that no connection uses: the daemon's proof.
+const PROOF: usize = WORDS - 1;
 
 /// As this process has it mapped.
 type Table = [AtomicU64; ENTRIES * WORDS];
@@ -105,6 +107,11 @@ pub fn decline(table: Shared, cookie: u64) {
     }
 }
 
+/// The daemon lays down what the process is to answer with, to which it gives the table.
+pub fn lay_proof(table: Shared, proof: u32) {
+    table[PROOF].store(proof.into(), Relaxed);
+}
+
 impl Marks {
     pub(super) const fn new() -> Self {
         Marks { own: OnceRef::new(), inherited: OnceRef::new(), pid: AtomicU32::new(0) }
@@ -142,6 +149,16 @@ impl Marks {
             self.pid.store(os::process::cached_pid(), Release);
         }
         is_mapped
+    }
+
+    /// What lies in it for whom it was given to.
+    pub(super) fn proof(&self) -> u32 {
+        self.own.get().map_or(0, |table| table[PROOF].load(Relaxed) as u32)
+    }
+
+    /// The daemon does not know it by the table: nothing is asked there.
+    pub(super) fn disown(&self) {
+        self.pid.store(0, Release);
     }
 
     /// The process gives its user up: nothing of what was said stays to be seen.
