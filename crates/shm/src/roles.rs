@@ -145,6 +145,28 @@ impl<'t, F: Far> Producer<'t, F> {
         Ok(true)
     }
 
+    /// Copies as much of `src` as there is room for, but `most` bytes at most; the consumer is to see it with
+    /// the next [`show`](Self::show). Returns how many bytes; 0 if full, or if the supply has ended.
+    #[inline(always)]
+    pub fn lay(&mut self, src: impl Supply, most: usize, reader: Reader) -> Result<usize, PeerMisbehaved> {
+        let wanted = src.len().min(most);
+        let walks_on = reader != Reader::InTurn && src.len() > REBASE_UP_TO;
+        let free = self.free_for(wanted)?;
+        let (_, count) = self.put(src, wanted.min(free), walks_on);
+        self.is_fresh = false;
+        Ok(count)
+    }
+
+    /// Publishes what was laid, `count` bytes.
+    #[inline]
+    pub fn show(&mut self, count: usize, reader: Reader) {
+        sync::publish(&self.ring.words().producer.0.prod, self.at);
+        if reader == Reader::Waiting {
+            let base = self.ring.words().producer.0.base.load(Ordering::Relaxed);
+            self.ring.hand_over(self.at.wrapping_sub(count as u64).wrapping_sub(base), count);
+        }
+    }
+
     /// The same, but the consumer is not to see it yet: see `hold`.
     pub fn write_held(&mut self, src: impl Supply, due: u64) -> Result<usize, PeerMisbehaved> {
         let wanted = src.len().min(self.ring.chunk());

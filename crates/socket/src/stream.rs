@@ -10,6 +10,7 @@ mod behind;
 mod demotion;
 mod outside;
 mod overflow;
+mod pour;
 mod spun;
 mod within;
 
@@ -22,6 +23,7 @@ pub use asked::{
     note_timeout_is_used, peek_offset, readable_bytes, send_limit_ms, space,
 };
 
+use self::pour::Poured;
 use crate::abandoned::{Stay, address};
 use crate::conn::Conn;
 use crate::decide::tied;
@@ -39,7 +41,6 @@ use os::time::Cycles;
 use os::{Errno, process};
 use shm::layout::PEEKS_FROM_OFFSET;
 use shm::ring::PeerMisbehaved;
-use shm::ring::Reader;
 use shm::{ClosedBy, Producer, Sink, Supply};
 use sync::Ordering;
 
@@ -660,42 +661,23 @@ impl<'c> Transmit<'c> {
         if is_outside || !self.fits_as_one(&mut producer, total)? {
             return self.overflow(&mut turn, &mut *rest, total);
         }
-        let reader = straight::reader(&self.end, total, has_listened);
-        let (before, mut is_over) = (self.sent, false);
-        while self.sent < total {
-            let Some(source) = rest.next_part() else { return Ok(true) };
-            let allowed = source.first(self.allowance()?);
-            // What is written on behind them needs its lines here.
-            let is_last = self.sent + allowed.len() == total;
-            let reader = if reader == Reader::Waiting && !is_last { Reader::Apart } else { reader };
-            let was_holding = self.holds && self.end.outgoing.is_holding();
-            let written = match self.holds {
-                true => producer.write_held(allowed, push::due()),
-                false => producer.write(allowed, reader),
-            };
-            let count = written.map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))?;
-            rest.done(source, count);
-            if count == 0 {
-                is_over = source.has_ended();
-                break;
+        let before = self.sent;
+        let poured = match self.holds {
+            true => self.pour_held(&mut producer, rest, total),
+            false => {
+                let reader = straight::reader(&self.end, total, has_listened);
+                self.pour(&mut producer, rest, total, reader)
             }
-            self.sent += count;
-            if self.holds && push::is_segment(self.end.outgoing) {
-                self.end.outgoing.let_out();
-            } else if was_holding {
-                // (Who was rung when the holding began looks again by himself.)
-                continue;
-            }
-            self.end.ring_peer(&self.end.outgoing.words().data_wait.0);
-        }
+        };
         if self.sent > before {
             turn.count(self.sent - before);
             straight::after_publishing(self.conn, self.end, self.fd);
         }
-        if is_over {
-            return Err(Outcome::Done(self.sent));
+        match poured? {
+            Poured::All => Ok(true),
+            Poured::UpToItsEnd => Err(Outcome::Done(self.sent)),
+            Poured::UpToTheBrim => self.overflow(&mut turn, rest, total),
         }
-        if self.sent < total { self.overflow(&mut turn, rest, total) } else { Ok(true) }
     }
 
     /// Records of several writing threads must not be torn: a blocking call of moderate size starts when all

@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case("messages.reset_behind_the_first", reset_behind_the_first),
     Case { name: "messages.flags_of_preadv2", shm: false, run: flags_of_preadv2 },
     case("messages.of_a_32_bit_program", of_a_32_bit_program),
+    case("messages.gathered_come_whole", gathered_come_whole),
 ];
 
 fn ancillary_data(cx: &mut Cx) {
@@ -182,4 +183,22 @@ fn of_a_32_bit_program(cx: &mut Cx) {
         say!("{name} -> {}", show(sys::call(number, [p.fd as usize, first, second, third, fourth, 0])));
     }
     cx.peer("recv 0 9");
+}
+
+/// A reader that waits sees all of a write, whatever pieces the program has it in, or nothing yet.
+fn gathered_come_whole(cx: &mut Cx) {
+    let p = cx.warm();
+    let (head, tail) = ([b'h'; 79], *b"tails");
+    let pieces = (0..300).filter(|round| {
+        cx.tell(&format!("recv {} 200", p.id));
+        // (Now it sleeps, now it looks.)
+        std::thread::sleep(std::time::Duration::from_micros(round % 3 * 300));
+        assert_eq!(sys::writev(p.fd, &[&head, &tail]), Ok(84));
+        let is_cut = !cx.answer().starts_with("84 ");
+        if is_cut {
+            cx.ask(&format!("recv {} 200", p.id));
+        }
+        is_cut
+    });
+    say!("{} of 300 came in pieces", pieces.count());
 }
