@@ -19,6 +19,7 @@ pub(crate) const NO_DEVICE: &str = "0x03030001";
 pub(crate) const NOT_OURS: &str = "0x03000000";
 const VERSION: &str = "0x030c0000";
 const OPERATOR: &str = "0x03000001";
+const BRIEF: &str = "0x03000002";
 const UNKNOWN: &str = "0x00000000";
 
 /// Two ends, each with what it says on stderr.
@@ -197,6 +198,27 @@ fn a_process_that_its_operator_keeps_on_tcp() {
         "{}",
         third.output()
     );
+}
+
+/// A loop that makes a connection for everything, and is to be told of the second brief one.
+#[test]
+fn connections_that_do_not_pay() {
+    let Some((bed, python)) = bed("reasons-brief") else { return };
+    let port = free_port();
+    let server = enabled(&bed, &python, "server", port, "");
+    let mut client = enabled(&bed, &python, "client", port, "brief");
+    client.env("SMC_BRIEF", "1");
+    let ends = start(&bed, port, server, client);
+    assert_says(&ends.client, "connect stays on TCP: Connections there are too brief to pay", BRIEF);
+    assert!(within(LONG, || counted(&bed, "Client").iter().any(|row| row.starts_with("BRIEF "))));
+    // Any number of them, if that is wanted.
+    let port = free_port();
+    let server = enabled(&bed, &python, "server", port, "");
+    let mut client = enabled(&bed, &python, "client", port, "brief");
+    client.env("SMC_BRIEF", "0");
+    let ends = start(&bed, port, server, client);
+    assert!(within(LONG, || ends.client.output().out.contains("connected")), "{}", ends.client.output());
+    assert!(!ends.client.output().err.contains(BRIEF), "{}", ends.client.output());
 }
 
 #[test]
@@ -715,7 +737,8 @@ pub(crate) fn every_code_of_the_table_is_provoked() {
     // (Behind a slash stands any of the other rows.)
     let codes: Vec<&str> =
         rows.filter_map(|row| row.split('`').nth(1)?.strip_prefix("TCP ")?.split('/').next()).collect();
-    let provoked = [NO_SMC, OPTION, MEMORY, LIMIT, NO_DEVICE, NOT_OURS, OPERATOR, VERSION, DECLINED, UNKNOWN];
+    let provoked =
+        [NO_SMC, OPTION, MEMORY, LIMIT, NO_DEVICE, NOT_OURS, OPERATOR, BRIEF, VERSION, DECLINED, UNKNOWN];
     assert!(provoked.iter().all(|code| codes.contains(code)), "a row is missing: {codes:?}");
     assert!(codes.iter().all(|code| provoked.contains(code)), "{codes:?}");
 }

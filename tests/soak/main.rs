@@ -59,7 +59,8 @@ fn soak(name: &str, load: impl Fn(&Bed) -> Told) {
 }
 
 fn load(mut command: Command, words: &[&str], numbers: &[u64]) -> Command {
-    command.args(words).args(numbers.iter().map(u64::to_string));
+    // (Brief connections are to be shared, whether it pays or not.)
+    command.args(words).args(numbers.iter().map(u64::to_string)).env("SMC_BRIEF", "0");
     command
 }
 

@@ -94,6 +94,8 @@ impl Round {
         if let Some(library) = bed.library() {
             command.env("TORTURE_LIBRARY", library);
         }
+        // (All of its connections are brief, and it is about shared memory.)
+        command.env("SMC_BRIEF", "0");
         if self.kind == Kind::NoSpin {
             command.env("SMC_SPIN", "0");
         }

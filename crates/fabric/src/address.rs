@@ -7,6 +7,17 @@ use shm::registry::EndpointWords;
 use sync::Ordering::Relaxed;
 use sync::{AtomicU64, Ordering};
 
+/// A number for an address and a port, never 0. (Two addresses of the same number share their doubts.)
+pub fn number(at: Endpoint) -> u64 {
+    const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+    let (ends, _) = at.addr.as_chunks::<8>();
+    let start = u64::from(at.family) << 16 | u64::from(at.port);
+    let sum = ends
+        .iter()
+        .fold(start, |sum, end| (sum ^ u64::from_ne_bytes(*end)).wrapping_mul(ODD).rotate_left(29));
+    sum.wrapping_mul(ODD).max(1)
+}
+
 /// Writes an address into a row.
 #[inline]
 pub(crate) fn store_endpoint(into: &EndpointWords, at: Endpoint) {

@@ -1,5 +1,5 @@
-//! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_SPIN, SMC_MEMORY,
-//! SMC_USER_MEMORY. Owns: the parsed values. They are set once, before the first hook does anything. (Where a
+//! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_SPIN, SMC_BRIEF,
+//! SMC_MEMORY, SMC_USER_MEMORY. Owns: the parsed values. They are set once, before the first hook does anything. (Where a
 //! tier lies is the tier's.)
 
 use shm::segment::{RING_MAX, RING_MIN};
@@ -10,6 +10,9 @@ use sync::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 pub const RING_DEFAULT: u32 = 256 * 1024;
 /// Most rounds of pauses and yields before a sleep, unless SMC_SPIN says otherwise (docs/performance.md).
 const SPIN_DEFAULT: u32 = 16;
+/// So many connections to one address may end before they have paid, and new ones are TCP (`socket::brief`).
+const BRIEF_DEFAULT: u32 = 1000;
+const BRIEF_LARGEST: u32 = 1_000_000_000;
 /// More are not had: some 10 ms of spinning.
 const SPIN_LARGEST: u32 = 4096;
 
@@ -20,8 +23,9 @@ pub struct Config {
     is_debug: AtomicBool,
     sndbuf: AtomicU32,
     rcvbuf: AtomicU32,
-    /// By which bits SMC_SPIN differs from its default.
+    /// By which bits SMC_SPIN and SMC_BRIEF differ from their defaults.
     spin_change: AtomicU32,
+    brief_change: AtomicU32,
     /// Plus one; 0 for nobody's asking.
     memory: AtomicU64,
     user_memory: AtomicU64,
@@ -36,6 +40,7 @@ impl Config {
             sndbuf: AtomicU32::new(0),
             rcvbuf: AtomicU32::new(0),
             spin_change: AtomicU32::new(0),
+            brief_change: AtomicU32::new(0),
             memory: AtomicU64::new(0),
             user_memory: AtomicU64::new(0),
         }
@@ -50,6 +55,9 @@ impl Config {
             b"SMC_RCVBUF" => self.rcvbuf.store(size(value), Relaxed),
             b"SMC_SPIN" => {
                 self.spin_change.store(SPIN_DEFAULT ^ number(value).min(SPIN_LARGEST), Relaxed);
+            }
+            b"SMC_BRIEF" => {
+                self.brief_change.store(BRIEF_DEFAULT ^ number(value).min(BRIEF_LARGEST), Relaxed);
             }
             b"SMC_MEMORY" => self.memory.store(asked(value), Relaxed),
             b"SMC_USER_MEMORY" => self.user_memory.store(asked(value), Relaxed),
@@ -91,6 +99,11 @@ impl Config {
     #[inline]
     pub fn spin(&self) -> u32 {
         SPIN_DEFAULT ^ self.spin_change.load(Relaxed)
+    }
+
+    /// How many connections to one address may end before they have paid; 0 for any number (SMC_BRIEF).
+    pub fn brief(&self) -> u32 {
+        BRIEF_DEFAULT ^ self.brief_change.load(Relaxed)
     }
 }
 

@@ -8,6 +8,7 @@
 //! learnt teaches nothing new. Where it is known who listens, the doubt is of that
 //! process: another one at the address is another matter.
 
+use crate::address::number;
 use crate::door::Tier;
 use crate::fabric::Fabric;
 use crate::process::ProcessId;
@@ -52,17 +53,6 @@ impl State {
         let times = if is_forgotten { 1 } else { (self.times + 1).min(TIMES_MAX) };
         State { until: now + Self::penalty(times), times }
     }
-}
-
-/// A number for an address and a port, never 0. (Two addresses of the same number share their doubts.)
-pub(crate) fn number(at: Endpoint) -> u64 {
-    const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
-    let (ends, _) = at.addr.as_chunks::<8>();
-    let start = u64::from(at.family) << 16 | u64::from(at.port);
-    let sum = ends
-        .iter()
-        .fold(start, |sum, end| (sum ^ u64::from_ne_bytes(*end)).wrapping_mul(ODD).rotate_left(29));
-    sum.wrapping_mul(ODD).max(1)
 }
 
 /// The number of an address where `owner` listens. (Who is far is known by the address alone: nobody can say

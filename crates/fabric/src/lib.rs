@@ -25,7 +25,7 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
-mod address;
+pub mod address;
 pub mod attach;
 mod bells;
 pub mod budget;

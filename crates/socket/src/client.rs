@@ -8,7 +8,7 @@ use crate::enter::enter_over;
 use crate::held::Held;
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
-use crate::{abandoned, answer, far, flag, handshake, records};
+use crate::{abandoned, answer, brief, far, flag, handshake, records};
 use fabric::door::{Directory as _, Life as _, Rendezvous as _};
 use fabric::fallback::What;
 use fabric::rows::Intent;
@@ -61,6 +61,7 @@ pub fn connects_by_tcp(fd: i32, target: Endpoint) {
 fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let target = target.connectable();
     let owner = fabric().tier().owner_of(target)?;
+    let brief_place = brief::place(target).ok_or(Reason::BRIEF)?;
     if let Some(reason) = crate::table::refusal(fd) {
         return Err(reason);
     }
@@ -110,6 +111,7 @@ fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
         cookie,
         generation: offered.view.generation(),
     });
+    held.note_brief_place(brief_place);
     held.see_options(fd);
     if let Some(end) = End::of(&held) {
         let is_nonblocking = os::fd::is_nonblocking(fd);

@@ -9,7 +9,8 @@ use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
 use crate::{
-    abandoned, answer, calls, closing, doorbell, far, flag, kept, push, records, release, settle, watch,
+    abandoned, answer, brief, calls, closing, doorbell, far, flag, kept, push, records, release, settle,
+    watch,
 };
 use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
@@ -198,6 +199,7 @@ impl AfterClose {
 
 /// Our part of a close, while the descriptor is still open. Whether other holders are counted.
 fn finish(conn: &Held, fd: i32, alone: bool) -> bool {
+    brief::note_end(conn);
     if conn.phase() == Phase::Intent && !release::is_copy(conn) {
         answer::retract(conn, fd, fabric::Reason::PEERDECL);
     }

@@ -12,6 +12,7 @@ mod abandoned;
 mod afterwards;
 mod answer;
 mod borrower;
+mod brief;
 mod calls;
 mod claim;
 pub mod client;

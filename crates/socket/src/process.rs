@@ -3,6 +3,7 @@
 
 use crate::afterwards::Notes;
 use crate::borrower::Borrowed;
+use crate::brief::Addresses;
 use crate::calls::Calls;
 use crate::epoll::Batches;
 use crate::era::Forks;
@@ -62,6 +63,7 @@ parts! {
     notes: Notes = Notes::new(),
     calls: Calls = Calls::new(),
     kept: Kept = Kept::new(),
+    addresses: Addresses = Addresses::new(),
 }
 
 impl Default for Process {

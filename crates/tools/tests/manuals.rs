@@ -118,7 +118,7 @@ fn every_option_of_the_usage_is_described() {
 #[test]
 fn the_librarys_variables_are_described() {
     let page = page("libsmc-preload.7");
-    let buffers = ["SMC_SNDBUF", "SMC_RCVBUF", "SMC_MEMORY", "SMC_USER_MEMORY"];
+    let buffers = ["SMC_SNDBUF", "SMC_RCVBUF", "SMC_BRIEF", "SMC_MEMORY", "SMC_USER_MEMORY"];
     for variable in ["SMC_DEBUG", "SMC_DISABLE", "SMC_SPIN", "SMC_REGISTRY_DIR"].iter().chain(&buffers) {
         assert!(page.contains(variable), "{variable}");
     }

@@ -37,6 +37,7 @@ reasons! {
     0x0202_0000 TIMEOUT_AL "TIMEOUT_AL" "Timeout while waiting for RDMA device to be added"
     0x0300_0000 CNFERR "CNF_ERR" "Configuration error"
     0x0300_0001 OPERATOR "OPERATOR" "Taken off SMC by its operator"
+    0x0300_0002 BRIEF "BRIEF" "Connections there are too brief to pay"
     0x0301_0000 PEERNOSMC "PEER_NO_SMC" "Peer does not support SMC"
     0x0302_0000 IPSEC "IPSEC" "Connection uses IPsec"
     0x0303_0000 NOSMCDEV "NOSMCDEV" "No SMC devices found (R and D)"
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn the_table_is_sorted_and_without_duplicates() {
         assert!(TABLE.windows(2).all(|pair| pair[0].reason < pair[1].reason));
-        assert_eq!(TABLE.len(), 37);
+        assert_eq!(TABLE.len(), 38);
     }
 
     #[test]

@@ -72,7 +72,8 @@ impl Place {
         command.args(["inner", "enter"]).args(self.for_enter()).arg("--");
         command.args(&self.wrapper).arg(program).args(arguments);
         // Whatever preloads this very process is no part of the measurement.
-        command.env_remove("LD_PRELOAD").envs(&self.environment);
+        // (And what is measured is shared memory, also where the library would have seen that it does not pay.)
+        command.env_remove("LD_PRELOAD").env("SMC_BRIEF", "0").envs(&self.environment);
         Guarded::start(command, program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into())
     }
 

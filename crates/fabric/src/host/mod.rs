@@ -13,8 +13,8 @@ pub mod marks;
 mod memory;
 mod offered;
 
-use crate::doubt;
 use crate::process::ProcessId;
+use crate::{address, doubt};
 use marks::{Arrived, Carried, Told};
 use os::net::Endpoint;
 use shm::registry::RegistryMap;
@@ -88,7 +88,7 @@ impl Host {
     #[cold]
     pub(crate) fn owner_of(&self, target: Endpoint, map: Option<&RegistryMap>) -> Result<ProcessId, Reason> {
         let turn = self.declined.load(Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let behind = ProcessId::behind(doubt::number(target) ^ turn);
+        let behind = ProcessId::behind(address::number(target) ^ turn);
         if map.is_some_and(|map| doubt::is_doubted(map, target, behind)) {
             return Err(Reason::PEERNOSMC);
         }

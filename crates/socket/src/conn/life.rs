@@ -20,6 +20,8 @@ pub(crate) struct Life {
     pub(super) phase: AtomicU8,
     /// Which end of the connection it is.
     pub(super) side: AtomicU8,
+    /// Where it is known of a client's address how its connections end (`brief`), from 1 on.
+    pub(super) brief: AtomicU8,
 }
 
 impl Life {
@@ -30,14 +32,16 @@ impl Life {
             flags: AtomicU32::new(Flags::NONE.word()),
             phase: AtomicU8::new(0),
             side: AtomicU8::new(0),
+            brief: AtomicU8::new(0),
         }
     }
 
     /// For another socket. (Late looks go on counting at the uses; the phase is the table's to change; the
     /// side is a tie's.)
     pub(super) fn reset(&self) {
-        let Life { uses: _, exclusive_era, flags, phase: _, side: _ } = self;
+        let Life { uses: _, exclusive_era, flags, phase: _, side: _, brief } = self;
         exclusive_era.store(0, Ordering::Relaxed);
+        brief.store(0, Ordering::Relaxed);
         flags.store(Flags::NONE.word(), Ordering::Relaxed);
     }
 }

@@ -103,6 +103,16 @@ impl Conn {
         if self.life.side.load(Ordering::Relaxed) == 0 { Side::Client } else { Side::Server }
     }
 
+    /// Where it is known of the address how its connections end, from 1 on; 0 for nowhere.
+    pub(crate) fn brief_place(&self) -> u32 {
+        u32::from(self.life.brief.load(Ordering::Relaxed))
+    }
+
+    /// It is known there.
+    pub(crate) fn note_brief_place(&self, place: u8) {
+        self.life.brief.store(place, Ordering::Relaxed);
+    }
+
     /// Remembers that no other process has a copy of the socket so far.
     pub(crate) fn note_exclusive(&self) {
         self.life.exclusive_era.store(crate::era::now(), Ordering::Relaxed);

@@ -22,8 +22,9 @@ use sync::Ordering as Shared;
 /// A TCP socket that goes into a set before it is connected, as proxies do it: whatever it will be, it is
 /// ours to watch.
 pub fn note_early(fd: i32) {
-    if net::is_tcp(fd)
-        && net::peer(fd) == Err(Errno::ENOTCONN)
+    // (Asked first, for most that come here are connected, or no sockets.)
+    if net::peer(fd) == Err(Errno::ENOTCONN)
+        && net::is_tcp(fd)
         && !net::is_listening(fd)
         && let Some(held) = enter_over(fd, Entry::Empty, Event::Watched)
     {
