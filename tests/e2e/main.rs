@@ -5,6 +5,7 @@
 //! A program that is not installed is skipped with a word, or fails the test when CI_REQUIRE_PROGRAMS is set.
 
 mod advice;
+mod brief;
 mod containers;
 mod counters;
 mod databases;

@@ -19,7 +19,7 @@ pub(crate) const NO_DEVICE: &str = "0x03030001";
 pub(crate) const NOT_OURS: &str = "0x03000000";
 const VERSION: &str = "0x030c0000";
 const OPERATOR: &str = "0x03000001";
-const BRIEF: &str = "0x03000002";
+pub(crate) const BRIEF: &str = "0x03000002";
 const UNKNOWN: &str = "0x00000000";
 
 /// Two ends, each with what it says on stderr.
@@ -142,7 +142,7 @@ pub(crate) fn assert_says(end: &Running, what: &str, code: &str) {
 }
 
 /// Reasons and counts of `smcd -d -a stats` for a role.
-fn counted(bed: &Bed, role: &str) -> Vec<String> {
+pub(crate) fn counted(bed: &Bed, role: &str) -> Vec<String> {
     let text = bed.tool("smcd", &["-d", "-a", "stats"]);
     let from = text.lines().skip_while(|line| line.trim() != role).skip(1);
     let rows = from.take_while(|line| line.starts_with("     "));
@@ -198,27 +198,6 @@ fn a_process_that_its_operator_keeps_on_tcp() {
         "{}",
         third.output()
     );
-}
-
-/// A loop that makes a connection for everything, and is to be told of the second brief one.
-#[test]
-fn connections_that_do_not_pay() {
-    let Some((bed, python)) = bed("reasons-brief") else { return };
-    let port = free_port();
-    let server = enabled(&bed, &python, "server", port, "");
-    let mut client = enabled(&bed, &python, "client", port, "brief");
-    client.env("SMC_BRIEF", "1");
-    let ends = start(&bed, port, server, client);
-    assert_says(&ends.client, "connect stays on TCP: Connections there are too brief to pay", BRIEF);
-    assert!(within(LONG, || counted(&bed, "Client").iter().any(|row| row.starts_with("BRIEF "))));
-    // Any number of them, if that is wanted.
-    let port = free_port();
-    let server = enabled(&bed, &python, "server", port, "");
-    let mut client = enabled(&bed, &python, "client", port, "brief");
-    client.env("SMC_BRIEF", "0");
-    let ends = start(&bed, port, server, client);
-    assert!(within(LONG, || ends.client.output().out.contains("connected")), "{}", ends.client.output());
-    assert!(!ends.client.output().err.contains(BRIEF), "{}", ends.client.output());
 }
 
 #[test]

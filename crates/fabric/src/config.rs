@@ -1,6 +1,6 @@
 //! What the environment asks for: SMC_DISABLE, SMC_DEBUG, SMC_SNDBUF, SMC_RCVBUF, SMC_SPIN, SMC_BRIEF,
-//! SMC_MEMORY, SMC_USER_MEMORY. Owns: the parsed values. They are set once, before the first hook does anything. (Where a
-//! tier lies is the tier's.)
+//! SMC_MEMORY, SMC_USER_MEMORY. Owns: the parsed values. They are set once, before the first hook does
+//! anything. (Where a tier lies is the tier's.)
 
 use shm::segment::{RING_MAX, RING_MIN};
 use sync::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};

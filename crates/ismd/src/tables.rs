@@ -1,7 +1,7 @@
-//! The kernel's maps about processes, as the daemon writes them, for `bpf/mark.bpf.c`. Owns: that a table, and
-//! the number under which a process is known, is given by the daemon alone, and counts for the program that
-//! asked and no other; that who has ended loses both; and that a policy counts once all of it is written
-//! ([`crate::rights`]).
+//! The kernel's maps about processes, as the daemon writes them, for `bpf/mark.bpf.c`. Owns: that a table,
+//! and the number under which a process is known, is given by the daemon alone, and counts for the program
+//! that asked and no other; that who has ended loses both; and that a policy counts once all of it is
+//! written ([`crate::rights`]).
 //!
 //! At exec, and at its end, the kernel forgets a process. A question may be older than that: it waits in a
 //! socket. So who is given a table has to answer with the proof that lies in it, as itself (`server` looks at

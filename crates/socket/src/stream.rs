@@ -23,7 +23,6 @@ pub use asked::{
     note_timeout_is_used, peek_offset, readable_bytes, send_limit_ms, space,
 };
 
-use self::pour::Poured;
 use crate::abandoned::{Stay, address};
 use crate::conn::Conn;
 use crate::decide::tied;
@@ -457,6 +456,16 @@ pub fn transmit(fd: i32, sources: impl Iterator<Item = impl Supply>, total: usiz
         process::raise_on_self(SIGPIPE);
     }
     outcome
+}
+
+/// How far a call has come.
+enum Poured {
+    /// All of it is in the ring.
+    All,
+    /// The ring is full.
+    UpToTheBrim,
+    /// What it takes its bytes from ended before its time.
+    UpToItsEnd,
 }
 
 struct Transmit<'c> {

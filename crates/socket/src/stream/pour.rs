@@ -1,7 +1,7 @@
-//! Bytes into the ring. Owns: how much of a call its reader sees at once: over loopback TCP a moderate write is
-//! there as a whole or not at all, in however many pieces the program has it, and programs rely on that.
+//! Bytes into the ring. Owns: how much of a call its reader sees at once: over loopback TCP a moderate write
+//! is there as a whole or not at all, in however many pieces the program has it, and programs rely on that.
 
-use super::Transmit;
+use super::{Poured, Transmit};
 use crate::rest::Rest;
 use crate::{Outcome, push, ready};
 use shm::ring::{PeerMisbehaved, Reader};
@@ -10,16 +10,6 @@ use shm::{Producer, Supply};
 /// So much is seen at once. More of it goes a chunk at a time: the reader copies one while the writer copies
 /// the next.
 const AT_ONCE: usize = 64 * 1024;
-
-/// How far a call has come.
-pub(super) enum Poured {
-    /// All of it is in the ring.
-    All,
-    /// The ring is full.
-    UpToTheBrim,
-    /// What it takes its bytes from ended before its time.
-    UpToItsEnd,
-}
 
 impl Transmit<'_> {
     /// Into the ring as far as it has room. A reader sees what fits into [`AT_ONCE`] all at once, whatever
