@@ -6,7 +6,7 @@
 
 use crate::fabrics::{Domain, Function as Owned, FunctionId, Functions};
 use crate::policy::{Policy, Ruling};
-use crate::quota::{Accounts, Amount};
+use crate::quota::{Accounts, Amount, Common};
 use crate::rights::Rights;
 use crate::tables::NUMBER;
 use crate::who::{User, Who};
@@ -124,9 +124,15 @@ impl<D> Broker<D> {
     /// A process says hello; its number, and the answer. Reasons: NOSMCDDEV (no fabric lets it in), MAX_DMB.
     pub(crate) fn hello(&mut self, who: Who, vchid: u16) -> Result<(u32, Message), Reason> {
         let fabric = self.policy.fabric_for(&who, vchid).ok_or(Reason::NOSMCDDEV)?;
-        let domain = Domain { user: who.user, project: self.policy.project_of(&who).map(String::from) };
+        let project = self.policy.project_of(&who).map(String::from);
+        let domain = Domain { user: who.user, payer: who.payer, project };
         let is_new = !self.functions.has(fabric.vchid, &domain);
         if is_new {
+            let (taken, held) = self.functions.taken(fabric.vchid, &domain);
+            let common = Common { total: fabric.functions.into(), taken };
+            if !self.policy.has_own_quota(domain.payer) && !common.has_one_for(held) {
+                return Err(Reason::MAX_DMB);
+            }
             self.accounts.take(&domain, Amount::FUNCTION, &self.policy)?;
         }
         let joined = self.functions.join(fabric, &domain);
@@ -188,19 +194,29 @@ impl<D> Broker<D> {
     ) -> Result<Message, Reason> {
         self.withdraw(client, number);
         let is_enabled = self.is_enabled(client);
-        let own = self.clients.get_mut(&client).ok_or(Reason::SYNCERR)?;
         if !is_enabled || nonce == 0 {
             return Err(if is_enabled { Reason::SYNCERR } else { Reason::NOSMCDDEV });
         }
-        if self.held >= self.room {
-            return Err(Reason::MEM);
-        }
+        self.require_room(client)?;
+        let own = self.clients.get_mut(&client).ok_or(Reason::SYNCERR)?;
         self.accounts.take(&own.domain, Amount::segment(size), &self.policy)?;
         self.held += 1;
         let (doorbells, claimants) = (BTreeMap::new(), BTreeMap::new());
         own.offers.insert(number, Offer { size, nonce, memory, doorbells, bound_to: None, claimants });
         self.counts.offers += 1;
         Ok(Message::Done)
+    }
+
+    /// For one more descriptor. Reasons: MEM (there is none), MAX_DMB (the client's user has more than his
+    /// share).
+    fn require_room(&self, client: u32) -> Result<(), Reason> {
+        let domain = &self.clients.get(&client).ok_or(Reason::SYNCERR)?.domain;
+        if self.held >= self.room {
+            return Err(Reason::MEM);
+        }
+        let common = Common { total: self.room as u64, taken: self.held as u64 };
+        let is_fair = common.has_one_for(self.accounts.descriptors(domain));
+        if is_fair || self.policy.has_own_quota(domain.payer) { Ok(()) } else { Err(Reason::MAX_DMB) }
     }
 
     /// A doorbell of offered memory, in place of one that had this number. Reasons: MAX_DMB, MEM, SYNCERR.
@@ -210,12 +226,13 @@ impl<D> Broker<D> {
         (memory, number): (u32, u32),
         bell: D,
     ) -> Result<Message, Reason> {
+        let is_more = |offer: &Offer<D>| !offer.doorbells.contains_key(&number);
+        if self.clients.get(&client).and_then(|own| own.offers.get(&memory)).is_some_and(is_more) {
+            self.require_room(client)?;
+        }
         let own = self.clients.get_mut(&client).ok_or(Reason::SYNCERR)?;
         let offer = own.offers.get_mut(&memory).ok_or(Reason::SYNCERR)?;
         if !offer.doorbells.contains_key(&number) {
-            if self.held >= self.room {
-                return Err(Reason::MEM);
-            }
             let function = self.functions.get_mut(own.function).ok_or(Reason::SYNCERR)?;
             if function.doorbells >= function.limit.saturating_mul(2) {
                 return Err(Reason::MAX_DMB);

@@ -2,7 +2,7 @@
 
 use super::{Answer, Broker, WRONG_NONCES};
 use crate::policy::file::parse;
-use crate::who::{User, Who};
+use crate::who::{Payer, User, Who};
 use wire::Reason;
 use wire::host::Message;
 
@@ -14,7 +14,8 @@ fn broker(policy: &str) -> Named {
 
 fn process(uid: u32, cgroup: &str) -> Who {
     let user = User { uid, user_namespace: 1, process_namespace: 1 };
-    Who { user, pid: 1, gid: uid, cgroup: cgroup.into(), cgroup_id: 1, program: "p".into() }
+    let payer = Payer::User(uid);
+    Who { user, payer, pid: 1, gid: uid, cgroup: cgroup.into(), cgroup_id: 1, program: "p".into() }
 }
 
 fn enter(broker: &mut Named, uid: u32, cgroup: &str) -> u32 {
@@ -121,7 +122,8 @@ fn a_function_has_so_many_connections_and_a_client_leaves_nothing() {
 
 #[test]
 fn all_clients_together_pass_no_more_descriptors_than_there_are() {
-    let mut broker = broker("");
+    // (What users have by an operator's word they have as long as there is any.)
+    let mut broker = broker("[[quota.special]]\nuid = 1\n[[quota.special]]\nuid = 2\n");
     broker.room = 3;
     let (client, other) = (enter(&mut broker, 1, "/"), enter(&mut broker, 2, "/"));
     broker.offer(client, (5, 4096, 42), "memory").expect("room");
@@ -134,6 +136,44 @@ fn all_clients_together_pass_no_more_descriptors_than_there_are() {
     broker.hang(other, (5, 6), "bell").expect("room again");
     broker.gone(other);
     assert_eq!(broker.held, 0);
+}
+
+/// Eight users with 32 user namespaces each, of whom each makes a domain, and who offer what they can.
+#[test]
+fn a_few_users_with_many_namespaces_leave_functions_and_descriptors_to_others() {
+    let mut broker = broker("");
+    let (mut functions, mut offers) = (0, 0);
+    for uid in 0..8 {
+        for namespace in 0..32 {
+            let user = User { user_namespace: namespace, ..process(uid, "/").user };
+            let Ok((client, _)) = broker.hello(Who { user, ..process(uid, "/") }, 0) else { continue };
+            functions += 1;
+            let offered = (0..100).take_while(|n| broker.offer(client, (*n, 4096, 42), "memory").is_ok());
+            offers += offered.count();
+        }
+    }
+    assert!((100..200).contains(&functions) && (400..750).contains(&offers), "{functions} {offers}");
+    for uid in 100..140 {
+        let client = enter(&mut broker, uid, "/");
+        broker.offer(client, (5, 4096, 42), "memory").expect("a segment");
+        broker.hang(client, (5, 1), "bell").expect("a doorbell");
+    }
+}
+
+/// A user has 65536 more in user namespaces of his own; a project, as many as its containers like.
+#[test]
+fn the_users_of_one_payer_and_of_one_project_are_counted_together() {
+    let project = "[[project]]\nname = \"web\"\ncgroup = \"/web\"\n";
+    for (cgroup, payer) in [("/", Some(Payer::User(1))), ("/web", None)] {
+        let mut broker = broker(project);
+        let subordinate = |uid| {
+            let own = process(uid, cgroup);
+            Who { payer: payer.unwrap_or(own.payer), ..own }
+        };
+        let let_in = (0..60).filter(|uid| broker.hello(subordinate(100_000 + uid), 0).is_ok());
+        assert_eq!(let_in.count(), 32, "as many as one user");
+        assert!(broker.hello(process(2, "/"), 0).is_ok());
+    }
 }
 
 #[test]

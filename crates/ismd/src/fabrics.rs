@@ -3,7 +3,7 @@
 //! last process, but for one that an operator has taken away: it stays to be given back.
 
 use crate::policy::{Fabric, Policy};
-use crate::who::User;
+use crate::who::{Payer, User};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Reason;
 
@@ -11,6 +11,8 @@ use wire::Reason;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Domain {
     pub(crate) user: User,
+    /// Who pays for it: of a user always the same.
+    pub(crate) payer: Payer,
     pub(crate) project: Option<String>,
 }
 
@@ -89,8 +91,20 @@ impl Functions {
 
     /// Whether `domain` has a function on a fabric.
     pub(crate) fn has(&self, vchid: u16, domain: &Domain) -> bool {
-        let on_it = (vchid, 0)..=(vchid, u16::MAX);
-        self.by_id.range(on_it).any(|(_, function)| function.domain == *domain)
+        self.on(vchid).any(|function| function.domain == *domain)
+    }
+
+    fn on(&self, vchid: u16) -> impl Iterator<Item = &Function> {
+        self.by_id.range((vchid, 0)..=(vchid, u16::MAX)).map(|(_, function)| function)
+    }
+
+    /// Functions of a fabric that are taken, and how many of those are of a domain's user, or of its project,
+    /// whichever are more.
+    pub(crate) fn taken(&self, vchid: u16, domain: &Domain) -> (u64, u64) {
+        let payers = self.on(vchid).filter(|function| function.domain.payer == domain.payer);
+        let is_projects = |one: &&Function| domain.project.is_some() && one.domain.project == domain.project;
+        let projects = self.on(vchid).filter(is_projects);
+        (self.on(vchid).count() as u64, payers.count().max(projects.count()) as u64)
     }
 
     /// PCI domains have 16 bits, and 0 is nobody's; one is used again as late as possible.
@@ -156,7 +170,8 @@ mod tests {
     }
 
     fn domain(uid: u32) -> Domain {
-        Domain { user: User { uid, user_namespace: 1, process_namespace: 1 }, project: None }
+        let user = User { uid, user_namespace: 1, process_namespace: 1 };
+        Domain { user, payer: Payer::User(uid), project: None }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What is told to whoever scrapes: OpenMetrics. Owns: the names.
 
 use crate::broker::Broker;
+use crate::who::Payer;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -49,9 +50,14 @@ fn by_function<D>(registry: &mut Registry, broker: &Broker<D>) {
 
 fn by_user<D>(registry: &mut Registry, broker: &Broker<D>) {
     let bytes = Family::<Labels, Gauge>::default();
-    for (uid, amount) in broker.accounts.users() {
+    for (payer, amount) in broker.accounts.users() {
         let held = i64::try_from(amount.bytes).unwrap_or(i64::MAX);
-        bytes.get_or_create(&vec![("uid", uid.to_string())]).set(held);
+        let label = match payer {
+            Payer::User(uid) => ("uid", uid.to_string()),
+            Payer::Namespace(inode) => ("user_namespace", inode.to_string()),
+            Payer::Unknown => continue,
+        };
+        bytes.get_or_create(&vec![label]).set(held);
     }
     registry.register("user_bytes", "Bytes on offer that count for a user's quota", bytes);
 }

@@ -108,7 +108,8 @@ mod tests {
 
     fn process(uid: u32) -> Who {
         let user = User { uid, user_namespace: 8, process_namespace: 9 };
-        Who { user, pid: 1, gid: 1, cgroup: "/a".into(), cgroup_id: 1, program: "p".into() }
+        let payer = crate::who::Payer::User(uid);
+        Who { user, payer, pid: 1, gid: 1, cgroup: "/a".into(), cgroup_id: 1, program: "p".into() }
     }
 
     #[test]

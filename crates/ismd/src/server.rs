@@ -8,11 +8,12 @@ use crate::closer::Closer;
 use crate::homing::Homing;
 use crate::mark::Mark;
 use crate::policy::Policy;
+use crate::quota::Common;
 use crate::rights::{self, Rights};
 use crate::scrape::Scrapes;
 use crate::tables::{Asker, Earlier, Ruled};
 use crate::trace::{Filter, Tracers};
-use crate::who::{self, Credentials, User, Who};
+use crate::who::{self, Credentials, Payer, User, Who};
 use crate::{metrics, passed};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials, sockopt::PeerPidfd};
 use os::passing;
@@ -94,6 +95,7 @@ pub(crate) struct Sockets {
 struct Connection {
     socket: OwnedFd,
     peer: Credentials,
+    payer: Payer,
     /// Once it has said hello.
     client: Option<u32>,
     /// Once it was asked.
@@ -276,7 +278,9 @@ impl Server {
         let most = self.most.min(self.broker.policy.daemon.clients as usize);
         let (open, closing) = (self.connections.len(), self.closer.waiting());
         let is_full = open + closing >= most || self.closer.is_full_of(peer.uid);
-        if is_full || self.broker.accounts.admit(peer.uid, &self.broker.policy).is_err() {
+        let payer = who::payer(&socket, peer);
+        let common = Common { total: most as u64, taken: (open + closing) as u64 };
+        if is_full || self.broker.accounts.admit(payer, common, &self.broker.policy).is_err() {
             // (Said at debug: a flood must not fill the log.)
             debug!(peer.uid, peer.pid, is_full, "turned away");
             *self.broker.counts.refused.entry(Reason::MAX_DMB).or_default() += 1;
@@ -286,10 +290,11 @@ impl Server {
         self.next += 1;
         let watched = epoll::add(&self.epoll, &socket, EventData::new_u64(id), EventFlags::IN).is_ok();
         if !watched || passing::ask_for_senders(socket.as_raw_fd()).is_err() {
-            self.broker.accounts.dismiss(peer.uid);
+            self.broker.accounts.dismiss(payer);
             return self.closer.dispose(peer.uid, socket);
         }
-        self.connections.insert(id, Connection { socket, peer, client: None, user: None, process: None });
+        self.connections
+            .insert(id, Connection { socket, peer, payer, client: None, user: None, process: None });
         self.silent.insert(id, Instant::now());
     }
 
@@ -595,7 +600,7 @@ impl Server {
         let connection = self.connections.remove(&id)?;
         self.silent.remove(&id);
         self.tracers.remove(id);
-        let Connection { socket, peer, client, .. } = connection;
+        let Connection { socket, peer, payer, client, .. } = connection;
         debug!(client, peer.pid, peer.uid, why, "gone");
         if let Some(client) = client {
             self.broker.gone(client);
@@ -605,7 +610,7 @@ impl Server {
             self.suspended.remove(&peer.pid);
             self.mark.iter().for_each(|mark| mark.forget(peer.pid));
         }
-        self.broker.accounts.dismiss(peer.uid);
+        self.broker.accounts.dismiss(payer);
         Some((socket, peer.uid))
     }
 

@@ -1,11 +1,13 @@
 //! Who is at the other end of a unix socket, by the kernel's word alone. Owns: what counts as the same user:
 //! the same number as the daemon counts, in the same user namespace and the same process namespace. (A
-//! container's root is another user than the host's, and than another container's.)
-
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+//! container's root is another user than the host's, and than another container's.) And who pays for what a
+//! process takes: whoever makes user namespaces, and has 65536 users there, pays for all of them.
 
 use anyhow::{Context, bail, ensure};
 use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 
 /// A user somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,10 +20,22 @@ pub(crate) struct User {
     pub(crate) process_namespace: u64,
 }
 
+/// Who is counted together, whatever users they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Payer {
+    /// A user of the host, with all that is in user namespaces that he made.
+    User(u32),
+    /// A user namespace that root made for others, as engines do, with all that is below it; its inode.
+    Namespace(u64),
+    /// All of those of whom the daemon is not told.
+    Unknown,
+}
+
 /// A process, as it was when it said hello.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Who {
     pub(crate) user: User,
+    pub(crate) payer: Payer,
     pub(crate) pid: u32,
     pub(crate) gid: u32,
     /// Path of its cgroup (version 2) from the root of the daemon's view.
@@ -74,12 +88,48 @@ fn look(pidfd: &OwnedFd, credentials: Credentials) -> anyhow::Result<Who> {
         user_namespace: namespace("user")?,
         process_namespace: namespace("pid")?,
     };
+    let payer = payer_of(pid, credentials.uid)?;
     let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).context("its cgroup")?;
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).context("its program")?;
     let program = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     // All of this was asked by a number, which is another's once the process has ended.
     ensure!(is_alive(pidfd), "process {pid} has ended");
-    Ok(Who { user, pid, gid: credentials.gid, cgroup: cgroup_of(&cgroup), cgroup_id, program })
+    let (gid, cgroup) = (credentials.gid, cgroup_of(&cgroup));
+    Ok(Who { user, payer, pid, gid, cgroup, cgroup_id, program })
+}
+
+/// Who pays for a connection, before its process has said anything.
+pub(crate) fn payer(socket: impl AsFd, credentials: Credentials) -> Payer {
+    let Ok(pidfd) = getsockopt(&socket, PeerPidfd) else { return Payer::Unknown };
+    let payer = payer_of(credentials.pid, credentials.uid);
+    payer.ok().filter(|_| is_alive(&pidfd)).unwrap_or(Payer::Unknown)
+}
+
+/// By the outermost user namespace below the daemon's own. (One that root made without giving it users is
+/// root's: a container's root makes no payers.) Errors: the daemon may not look at the process.
+fn payer_of(pid: u32, uid: u32) -> anyhow::Result<Payer> {
+    /// As deep as the kernel lets them lie in each other.
+    const DEPTH: usize = 33;
+    let own = rustix::fs::stat("/proc/self/ns/user")?.st_ino;
+    let path = format!("/proc/{pid}/ns/user");
+    if rustix::fs::stat(&path)?.st_ino == own {
+        return Ok(Payer::User(uid));
+    }
+    let mut inner = File::open(&path)?;
+    for _ in 0..DEPTH {
+        // (One that is not below the daemon's own: the kernel does not tell more of it than the user.)
+        let Ok(outer) = os::namespace::parent(inner.as_raw_fd()) else { return Ok(Payer::User(uid)) };
+        let opened = File::open(format!("/proc/self/fd/{outer}"));
+        os::fd::close(outer);
+        let outer = opened?;
+        if outer.metadata()?.ino() == own {
+            let owner = os::namespace::owner(inner.as_raw_fd()).ok().context("whose namespace it is")?;
+            let is_given = owner == 0 && uid != 0;
+            return Ok(if is_given { Payer::Namespace(inner.metadata()?.ino()) } else { Payer::User(owner) });
+        }
+        inner = outer;
+    }
+    bail!("process {pid} is in too many namespaces")
 }
 
 /// The daemon itself, as a user.
@@ -149,6 +199,45 @@ mod tests {
         let another = Credentials { uid: credentials.uid + 1, ..credentials };
         assert!(ask(&one, another).is_err(), "a worker that gave its user up is nobody's");
         assert_eq!(look_at(credentials.pid).expect("it lives"), who, "by its number alone");
+    }
+
+    /// Calls `look` while a process lives in two user namespaces, one in the other, that `uid` made.
+    fn in_namespaces(uid: Option<u32>, look: impl FnOnce(u32)) {
+        use std::io::{Read, Write};
+        use std::os::unix::process::CommandExt;
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--user", "--map-root-user", "unshare", "--user", "cat"]);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        uid.into_iter().for_each(|uid| _ = command.uid(uid).gid(uid));
+        let Ok(mut child) = command.spawn() else { return println!("skipped: no unshare") };
+        let (mut input, mut output) =
+            (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        // (Once it answers, it is where it is to be.)
+        match input.write_all(b"x").and_then(|()| output.read_exact(&mut [0])) {
+            Ok(()) => look(child.id()),
+            Err(_) => println!("skipped: no user namespaces for this user"),
+        }
+        drop(input);
+        let _ = child.wait();
+    }
+
+    #[test]
+    fn whoever_makes_user_namespaces_pays_for_all_users_in_them() {
+        let me = rustix::process::geteuid().as_raw();
+        assert_eq!(payer_of(std::process::id(), me).ok(), Some(Payer::User(me)));
+        in_namespaces(None, |pid| {
+            assert_eq!(payer_of(pid, me).ok(), Some(Payer::User(me)));
+            let subordinate = payer_of(pid, 100_007).ok();
+            match me {
+                // What root gives others is theirs, however deep they dig.
+                0 => assert!(matches!(subordinate, Some(Payer::Namespace(inode)) if inode != 0)),
+                _ => assert_eq!(subordinate, Some(Payer::User(me))),
+            }
+        });
+        if me == 0 {
+            let nobody = Some(Payer::User(65534));
+            in_namespaces(Some(65534), |pid| assert_eq!(payer_of(pid, 100_007).ok(), nobody));
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod held_back;
 pub mod inherited;
 pub mod limits;
 pub mod mem;
+pub mod namespace;
 pub mod net;
 mod part;
 pub mod passing;

@@ -6,7 +6,7 @@ pub(crate) mod file;
 mod glob;
 pub(crate) mod place;
 
-use crate::who::Who;
+use crate::who::{Payer, Who};
 use globset::GlobSet;
 use place::{Network, Place, Ports};
 use std::path::PathBuf;
@@ -175,8 +175,17 @@ impl Policy {
     }
 
     /// What a user may have.
-    pub(crate) fn quota_of(&self, uid: u32) -> Quota {
-        self.quotas.iter().find(|(own, _)| *own == uid).map_or(self.user_quota, |(_, quota)| *quota)
+    pub(crate) fn quota_of(&self, payer: Payer) -> Quota {
+        self.own_quota(payer).unwrap_or(self.user_quota)
+    }
+
+    /// Whether an operator has thought of this very user: then he may have that much of what there is.
+    pub(crate) fn has_own_quota(&self, payer: Payer) -> bool {
+        self.own_quota(payer).is_some()
+    }
+
+    fn own_quota(&self, payer: Payer) -> Option<Quota> {
+        self.quotas.iter().find(|(uid, _)| Payer::User(*uid) == payer).map(|(_, quota)| *quota)
     }
 }
 
@@ -225,7 +234,7 @@ mod tests {
     pub(super) fn process(uid: u32, namespace: u64, cgroup: &str) -> Who {
         let user = User { uid, user_namespace: 1, process_namespace: namespace };
         let (cgroup, program) = (cgroup.to_string(), "redis-server".to_string());
-        Who { user, pid: 1, gid: uid, cgroup, cgroup_id: 1, program }
+        Who { user, payer: Payer::User(uid), pid: 1, gid: uid, cgroup, cgroup_id: 1, program }
     }
 
     fn policy(text: &str) -> Policy {
@@ -319,7 +328,10 @@ mod tests {
     #[test]
     fn quotas_are_those_of_the_user_or_everybodys() {
         let policy = policy("[quota.user]\nsegments = 3\n[[quota.special]]\nuid = 5\nbytes = \"2M\"\n");
-        assert_eq!(policy.quota_of(4).segments, 3);
-        assert_eq!(policy.quota_of(5), Quota { segments: 3, bytes: 2 << 20, ..Quota::default() });
+        assert_eq!(policy.quota_of(Payer::User(4)).segments, 3);
+        assert_eq!(
+            policy.quota_of(Payer::User(5)),
+            Quota { segments: 3, bytes: 2 << 20, ..Quota::default() }
+        );
     }
 }
