@@ -5,7 +5,8 @@
 //! The folder is mounted and not the socket, so that a daemon that was started anew is found. Everything is
 //! read-only, and needs no privilege in the container.
 
-use anyhow::{Context, ensure};
+use crate::policy::Daemon;
+use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -46,9 +47,11 @@ struct Mount {
     options: [&'static str; 5],
 }
 
-/// The specification, for a daemon at `socket` and `library`, or the library that is installed beside this
-/// program. Errors: no such library, or a path that cannot be written down.
-pub(crate) fn text(socket: &Path, library: Option<&Path>) -> anyhow::Result<String> {
+/// The specification, for a daemon with its sockets and `library`, or the library that is installed beside
+/// this program. Errors: no such library, a path that cannot be written down, or one by which containers
+/// could scrape.
+pub(crate) fn text(daemon: &Daemon, library: Option<&Path>) -> anyhow::Result<String> {
+    let socket = &daemon.socket;
     let library = match library {
         Some(path) => path.to_path_buf(),
         None => beside_this_program()?,
@@ -57,6 +60,13 @@ pub(crate) fn text(socket: &Path, library: Option<&Path>) -> anyhow::Result<Stri
     let folder = socket.parent().context("the socket lies in no folder")?;
     let name = socket.file_name().and_then(|name| name.to_str()).context("the socket has no plain name")?;
     ensure!(folder.parent().is_some(), "the socket lies in /, which is not for containers");
+    if let Some(metrics) = daemon.metrics.as_ref().filter(|metrics| metrics.starts_with(folder)) {
+        bail!(
+            "containers get {}: scrapes are not to be answered there ({})",
+            folder.display(),
+            metrics.display()
+        );
+    }
     let spec = Spec {
         cdi_version: VERSION,
         kind: KIND,
@@ -91,9 +101,14 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
+    fn daemon(socket: &str) -> Daemon {
+        let metrics = Some("/run/x.private/m".into());
+        Daemon { socket: socket.into(), metrics, clients: 1, pins: None, cgroup: None }
+    }
+
     fn spec() -> Value {
         let own = std::env::current_exe().expect("this program");
-        let text = text(Path::new("/run/x/s.sock"), Some(&own)).expect("written");
+        let text = text(&daemon("/run/x/s.sock"), Some(&own)).expect("written");
         serde_json::from_str(&text).expect("JSON")
     }
 
@@ -148,7 +163,10 @@ mod tests {
         for mount in edits["mounts"].as_array().expect("mounts") {
             assert!(mount["options"].as_array().is_some_and(|all| all.contains(&"ro".into())));
         }
-        assert!(text(Path::new("/s"), None).is_err(), "all of the host");
-        assert!(text(Path::new("/run/x/s"), Some(Path::new("/nowhere/l.so"))).is_err());
+        assert!(text(&daemon("/s"), None).is_err(), "all of the host");
+        assert!(text(&daemon("/run/x/s"), Some(Path::new("/nowhere/l.so"))).is_err());
+        let own = std::env::current_exe().expect("this program");
+        let faulty = text(&daemon("/run/x.private/s"), Some(&own)).expect_err("containers could scrape");
+        assert!(faulty.to_string().contains("/run/x.private/m"), "{faulty}");
     }
 }

@@ -1,6 +1,7 @@
 //! The sockets that the daemon listens on: handed over by the service manager, or made here. Owns: a socket
 //! that another daemon serves is never taken from it, nor by two that start at once, for who makes one holds
-//! a lock beside it; and each is kept, and its name removed, by whether it was made here.
+//! a lock; that lies where no container sees it, who could hold it and so keep a daemon from starting; and
+//! each socket is kept, and its name removed, by whether it was made here.
 
 use crate::policy::Daemon;
 use anyhow::{Context, bail};
@@ -10,10 +11,10 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with, sockopt,
 };
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tracing::{debug, warn};
 
@@ -103,8 +104,7 @@ impl Made {
 
 /// Held as long as the daemon lives. Error: somebody has it.
 fn lock(path: &Path) -> anyhow::Result<File> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
+    let name = lock_name(path)?;
     let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&name);
     let file = file.with_context(|| format!("cannot open {}", name.display()))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -112,6 +112,44 @@ fn lock(path: &Path) -> anyhow::Result<File> {
         Err(Errno::WOULDBLOCK) => bail!("{} is served by another process", path.display()),
         Err(error) => Err(error).context(format!("cannot lock {}", name.display())),
     }
+}
+
+/// In a folder of the host's own beside the socket's, which containers are given. (Where the daemon can make
+/// none it is no daemon for containers either: then beside the socket.)
+fn lock_name(path: &Path) -> anyhow::Result<PathBuf> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().with_context(|| format!("no folder {}", folder.display()))?;
+    let mut name = path.file_name().with_context(|| format!("{} is no name", path.display()))?.to_owned();
+    name.push(".lock");
+    let own = private(&folder);
+    match DirBuilder::new().mode(0o711).create(&own) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => require_ours(&own)?,
+        Err(error) => {
+            warn!(folder = %own.display(), %error, "the socket's lock lies beside it");
+            return Ok(folder.join(name));
+        }
+    }
+    Ok(own.join(name))
+}
+
+/// The host's own folder beside one that is for containers.
+fn private(folder: &Path) -> PathBuf {
+    const PRIVATE: &str = ".private";
+    match folder.file_name().and_then(|name| name.to_str()) {
+        Some(name) if !name.ends_with(PRIVATE) => folder.with_file_name(format!("{name}{PRIVATE}")),
+        _ => folder.into(),
+    }
+}
+
+/// Whoever could write there could hold the lock.
+fn require_ours(folder: &Path) -> anyhow::Result<()> {
+    let about = fs::symlink_metadata(folder).with_context(|| format!("no {}", folder.display()))?;
+    let is_ours = [0, rustix::process::geteuid().as_raw()].contains(&about.uid());
+    if !about.is_dir() || !is_ours || about.mode() & 0o022 != 0 {
+        bail!("{} is for locks, and not this user's alone", folder.display());
+    }
+    Ok(())
 }
 
 fn make(path: &Path, kind: SocketType, mode: u32) -> anyhow::Result<OwnedFd> {
@@ -181,9 +219,28 @@ mod tests {
     }
 
     #[test]
+    fn locks_lie_where_no_container_sees_them_and_nobody_else_writes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [run, own] = ["run", "run.private"].map(|name| folder.path().join(name));
+        let names = |folder: &Path| -> Vec<_> {
+            let entries = fs::read_dir(folder).expect("a folder").flatten();
+            entries.map(|entry| entry.file_name().into_string().expect("text")).collect()
+        };
+        let _held = [made(&run.join("s")).expect("made"), made(&own.join("m")).expect("made")];
+        assert_eq!(names(&run), ["s"]);
+        let mut others = names(&own);
+        others.sort();
+        assert_eq!(others, ["m", "m.lock", "s.lock"]);
+        fs::set_permissions(&own, Permissions::from_mode(0o777)).expect("opened");
+        let refused = made(&run.join("t")).map(drop).expect_err("anybody could hold that lock");
+        assert!(refused.to_string().contains("not this user's alone"), "{refused}");
+    }
+
+    #[test]
     fn of_two_sockets_only_the_one_that_was_made_here_is_kept_and_removed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let [given, path] = ["given", "metrics"].map(|name| folder.path().join(name));
+        fs::create_dir(folder.path().join("run")).expect("made");
+        let [given, path] = ["given", "metrics"].map(|name| folder.path().join("run").join(name));
         let daemon = Daemon {
             socket: given.clone(),
             metrics: Some(path.clone()),

@@ -73,8 +73,7 @@ fn run(arguments: &Arguments, log: &mut Option<log::Log>) -> anyhow::Result<()> 
         return check(path);
     }
     if arguments.print_cdi {
-        let socket = policy(arguments)?.daemon.socket;
-        let text = cdi::text(&socket, arguments.library.as_deref())?;
+        let text = cdi::text(&policy(arguments)?.daemon, arguments.library.as_deref())?;
         return std::io::stdout().write_all(text.as_bytes()).context("cannot write it");
     }
     if arguments.trace {

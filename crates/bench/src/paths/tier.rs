@@ -44,7 +44,7 @@ impl Tier {
 /// Starts, says, waits.
 pub(crate) fn serve(options: &Options) -> anyhow::Result<()> {
     hold(Held::new(&options.ismd), |held| {
-        let socket = held.folder.path().join("socket");
+        let socket = held.folder.path().join("run/socket");
         Tier { cgroup: held.cgroup.folder.clone(), socket }
     })
 }
@@ -78,7 +78,7 @@ impl Held {
             .arg(at("policy"));
         command
             .arg("--socket")
-            .arg(at("socket"))
+            .arg(at("run/socket"))
             .arg("--pins")
             .arg(at("pins"))
             .arg("--cgroup")

@@ -23,7 +23,8 @@ pub(crate) const LINES: usize = 128;
 /// Bytes of a policy: some ten thousand rules, far more than may be.
 pub(crate) const LONGEST: usize = 1 << 20;
 const PINS: &str = "/sys/fs/bpf";
-const METRICS: &str = "/run/isthmus/metrics.sock";
+/// (Not in the folder of the programs' socket, which containers are given.)
+const METRICS: &str = "/run/isthmus.private/metrics.sock";
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -523,7 +524,7 @@ mod tests {
             ("[daemon]\nsocket = \"/s\"\nmetrics = \"//s\"\n", (3, 11), "another kind"),
             ("[[rule]]\nallow = true\nclient = { uid = [] }\n", (3, 18), "leave it out"),
             ("[[rule]]\nallow = true\nserver = { port = [] }\n", (3, 19), "leave it out"),
-            ("[daemon]\nsocket = \"/run/isthmus/metrics.sock\"\n", (2, 10), "scrapes"),
+            ("[daemon]\nsocket = \"/run/isthmus.private/metrics.sock\"\n", (2, 10), "scrapes"),
             ("[daemon]\nmetrics = \"/a\\u0000b\"\n", (2, 11), "no NUL"),
             ("[quota.user]\nbytes = \"99999999999G\"\n", (2, 9), "K, M or G"),
         ] {

@@ -55,9 +55,9 @@ impl Daemon {
     pub(crate) fn command(folder: &tempfile::TempDir) -> Command {
         let mut command = Command::new(PROGRAM);
         let at = |name| folder.path().join(name);
-        command.arg("--config").arg(at("ismd.toml")).arg("--socket").arg(at("s"));
+        command.arg("--config").arg(at("ismd.toml")).arg("--socket").arg(at("run/s"));
         // (Those of a test are told where.)
-        command.args(["--pins", ""]).arg("--metrics").arg(at("m")).args(["--log-level", "debug"]);
+        command.args(["--pins", ""]).arg("--metrics").arg(at("run.private/m")).args(["--log-level", "debug"]);
         command.env_remove("NOTIFY_SOCKET");
         command
     }
@@ -73,7 +73,11 @@ impl Daemon {
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
-        self.folder.path().join("s")
+        self.folder.path().join("run/s")
+    }
+
+    pub(crate) fn metrics(&self) -> PathBuf {
+        self.folder.path().join("run.private/m")
     }
 
     pub(crate) fn pid(&self) -> u32 {

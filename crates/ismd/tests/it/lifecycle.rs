@@ -115,7 +115,7 @@ fn a_service_manager_hears_of_it_and_keeps_its_sockets() {
     let _ = child.kill();
     let _ = child.wait();
     assert!(all && kept == 2, "{heard}");
-    assert!(folder.path().join("s").exists(), "the socket is the manager's to keep");
+    assert!(folder.path().join("run/s").exists(), "the socket is the manager's to keep");
 }
 
 #[test]
@@ -139,7 +139,24 @@ fn a_socket_that_a_manager_hands_over_is_served() {
     let _ = child.kill();
     let _ = child.wait();
     assert!(matches!(heard, Heard::Message(Message::Welcome { .. }, None)), "{heard:?}");
-    assert!(!folder.path().join("s").exists(), "and no other is made");
+    assert!(!folder.path().join("run/s").exists(), "and no other is made");
+}
+
+/// As root of a container can, which has the folder of the socket: what lies there is held, and the folder.
+#[test]
+fn nothing_that_containers_see_keeps_a_daemon_from_starting() {
+    use rustix::fs::{FlockOperation, flock};
+    let mut daemon = Daemon::start("");
+    let folder = daemon.socket().parent().expect("a folder").to_path_buf();
+    let names = || fs::read_dir(&folder).expect("a folder").flatten().map(|entry| entry.path());
+    assert_eq!(names().collect::<Vec<_>>(), [daemon.socket()], "neither a lock nor scrapes");
+    // (A socket cannot be opened.)
+    let held: Vec<_> = names().chain([folder.clone()]).filter_map(|path| fs::File::open(path).ok()).collect();
+    for file in &held {
+        flock(file, FlockOperation::NonBlockingLockExclusive).expect("held");
+    }
+    daemon.start_anew();
+    drop(held);
 }
 
 #[test]
@@ -148,7 +165,7 @@ fn scrapes_tell_what_there_is() {
     let client = daemon.client();
     client.make(1 << 16, 42).expect("memory");
     let scrape = || {
-        let mut stream = UnixStream::connect(daemon.folder.path().join("m")).expect("connected");
+        let mut stream = UnixStream::connect(daemon.metrics()).expect("connected");
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ismd\r\n\r\n").expect("sent");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("an answer");
@@ -164,7 +181,7 @@ fn scrapes_tell_what_there_is() {
     ] {
         assert!(text.lines().any(|is| is == line), "{line} in\n{text}");
     }
-    drop(UnixStream::connect(daemon.folder.path().join("m")));
+    drop(UnixStream::connect(daemon.metrics()));
     client.link().leave();
     assert!(comes_true(|| scrape().contains("ismd_segments 0\n")));
 }

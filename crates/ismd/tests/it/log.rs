@@ -20,7 +20,7 @@ fn make_it_talk(daemon: &Daemon) {
 
 fn lost(daemon: &Daemon) -> u64 {
     let mut text = String::new();
-    let mut metrics = UnixStream::connect(daemon.folder.path().join("m")).expect("connected");
+    let mut metrics = UnixStream::connect(daemon.metrics()).expect("connected");
     metrics.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("sent");
     metrics.read_to_string(&mut text).expect("answered");
     let line = text.lines().find_map(|line| line.strip_prefix("ismd_log_lines_lost_total "));
