@@ -1,18 +1,24 @@
 //! The log, on standard error. Owns: the daemon neither dies nor waits because of it. Lines go through a
 //! queue to a thread of its own, which alone may sleep in a write that nobody reads; what finds no room
 //! there, and what cannot be written, is lost and counted. (Not by O_NONBLOCK: the description is others'
-//! as well.)
+//! as well.) Nor does it say the same as often as somebody likes: see [`bounds`](crate::bounds).
 
 use crate::arguments::{Arguments, LogFormat};
+use crate::bounds::Bounds;
 use anyhow::Context;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
-use tracing::warn;
+use std::time::{Duration, Instant};
+use tracing::callsite::Identifier;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber, info, warn};
+use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Context as Seen, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Bytes that may wait: some thousand lines.
 const ROOM: usize = 256 << 10;
@@ -30,10 +36,10 @@ pub(crate) fn lost() -> u64 {
 #[derive(Clone)]
 pub(crate) struct Log(Arc<Queue>);
 
-#[derive(Default)]
 struct Queue {
     state: Mutex<State>,
     changed: Condvar,
+    bounds: Mutex<Bounds<Identifier>>,
 }
 
 #[derive(Default)]
@@ -59,14 +65,15 @@ impl Log {
             .with_ansi(false)
             .with_target(false);
         match arguments.log_format {
-            LogFormat::Text => lines.init(),
-            LogFormat::Json => lines.json().init(),
+            LogFormat::Text => lines.finish().with(log.clone()).init(),
+            LogFormat::Json => lines.json().finish().with(log.clone()).init(),
         }
         Ok(log)
     }
 
     fn to(out: impl Write + Send + 'static) -> anyhow::Result<Log> {
-        let queue = Arc::new(Queue::default());
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        let queue = Arc::new(Queue { state, changed, bounds: Mutex::new(Bounds::new()) });
         let theirs = Arc::clone(&queue);
         let writer = thread::Builder::new().name("log".into()).stack_size(128 << 10);
         writer.spawn(move || theirs.write_all(out)).context("no thread for the log")?;
@@ -86,6 +93,7 @@ impl Log {
 
     /// The daemon ends: what was said is written, unless nobody takes it.
     pub(crate) fn finish(&self, last: Option<&str>) {
+        self.0.tell_what_was_left_out();
         last.into_iter().for_each(|last| self.say(format!("{last}\n").as_bytes()));
         let is_pending = |state: &mut State| state.is_writing || !state.lines.is_empty();
         let _ = self.0.changed.wait_timeout_while(self.0.lock(), LAST_WORDS, is_pending);
@@ -100,7 +108,10 @@ impl Queue {
     fn write_all(&self, mut out: impl Write) {
         let mut told = 0;
         loop {
-            let line = self.next();
+            let Some(line) = self.next() else {
+                self.tell_what_was_left_out();
+                continue;
+            };
             match out.write_all(&line).and_then(|()| out.flush()) {
                 Err(_) => _ = LOST.fetch_add(1, Relaxed),
                 // (It can be heard again. Said as every line is, in the format that was asked for.)
@@ -113,17 +124,94 @@ impl Queue {
         }
     }
 
-    fn next(&self) -> Vec<u8> {
+    /// None when it is time to tell what was left out.
+    fn next(&self) -> Option<Vec<u8>> {
         let mut state = self.lock();
         state.is_writing = false;
         self.changed.notify_all();
         loop {
+            let due = self.bounds().due();
+            let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return None;
+            }
             if let Some(line) = state.lines.pop_front() {
                 state.bytes -= line.len();
                 state.is_writing = true;
-                return line;
+                return Some(line);
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match left {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => {
+                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn bounds(&self) -> MutexGuard<'_, Bounds<Identifier>> {
+        self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_what_was_left_out(&self) {
+        let all = self.bounds().left_out();
+        for (what, left_out) in all {
+            let users = left_out.users.iter().flatten();
+            // (Of many it would say nothing to name one.)
+            let uid = users.clone().next().filter(|_| left_out.users.len() == 1);
+            info!(what, lines = left_out.lines, uid, users = users.count(), "left out of the log");
+        }
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Log {
+    /// What somebody asks for by the level of debug is for a moment, and whole. What this file says it says
+    /// seldom.
+    fn event_enabled(&self, event: &Event<'_>, _: Seen<'_, S>) -> bool {
+        let about = event.metadata();
+        if *about.level() > Level::INFO || about.target() == module_path!() {
+            return true;
+        }
+        let mut uid = Uid(None);
+        event.record(&mut uid);
+        let what = || {
+            let mut what = What(String::new());
+            event.record(&mut what);
+            what.0
+        };
+        let mut bounds = self.0.bounds();
+        let was_due = bounds.due().is_some();
+        let is_said = bounds.admit(about.callsite(), uid.0, what);
+        drop(bounds);
+        if !is_said && !was_due {
+            // (The thread that is to tell it looks under this lock, and sleeps.)
+            drop(self.0.lock());
+            self.0.changed.notify_all();
+        }
+        is_said
+    }
+}
+
+/// The user that a line is about.
+struct Uid(Option<u32>);
+
+impl Visit for Uid {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if matches!(field.name(), "uid" | "peer.uid") {
+            self.0 = u32::try_from(value).ok();
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+}
+
+/// A line without what it is about.
+struct What(String);
+
+impl Visit for What {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
         }
     }
 }

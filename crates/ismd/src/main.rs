@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bounds;
 mod broker;
 mod cdi;
 mod closer;
