@@ -278,7 +278,7 @@ impl Server {
         let most = self.most.min(self.broker.policy.daemon.clients as usize);
         let (open, closing) = (self.connections.len(), self.closer.waiting());
         let is_full = open + closing >= most || self.closer.is_full_of(peer.uid);
-        let payer = who::payer(&socket, peer);
+        let payer = who::payer(peer);
         let common = Common { total: most as u64, taken: (open + closing) as u64 };
         if is_full || self.broker.accounts.admit(payer, common, &self.broker.policy).is_err() {
             // (Said at debug: a flood must not fill the log.)

@@ -8,6 +8,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::sync::OnceLock;
 
 /// A user somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -98,11 +99,21 @@ fn look(pidfd: &OwnedFd, credentials: Credentials) -> anyhow::Result<Who> {
     Ok(Who { user, payer, pid, gid, cgroup, cgroup_id, program })
 }
 
-/// Who pays for a connection, before its process has said anything.
-pub(crate) fn payer(socket: impl AsFd, credentials: Credentials) -> Payer {
-    let Ok(pidfd) = getsockopt(&socket, PeerPidfd) else { return Payer::Unknown };
-    let payer = payer_of(credentials.pid, credentials.uid);
-    payer.ok().filter(|_| is_alive(&pidfd)).unwrap_or(Payer::Unknown)
+/// Who pays for a connection, before its process has said anything. (By its number alone: one that has ended
+/// says nothing, and its connection lasts a moment, whoever has the number now.)
+pub(crate) fn payer(credentials: Credentials) -> Payer {
+    payer_of(credentials.pid, credentials.uid).unwrap_or(Payer::Unknown)
+}
+
+fn own_namespace() -> anyhow::Result<u64> {
+    static OWN: OnceLock<u64> = OnceLock::new();
+    match OWN.get() {
+        Some(own) => Ok(*own),
+        None => Ok(*OWN.get_or_init({
+            let own = rustix::fs::stat("/proc/self/ns/user")?.st_ino;
+            move || own
+        })),
+    }
 }
 
 /// By the outermost user namespace below the daemon's own. (One that root made without giving it users is
@@ -110,7 +121,7 @@ pub(crate) fn payer(socket: impl AsFd, credentials: Credentials) -> Payer {
 fn payer_of(pid: u32, uid: u32) -> anyhow::Result<Payer> {
     /// As deep as the kernel lets them lie in each other.
     const DEPTH: usize = 33;
-    let own = rustix::fs::stat("/proc/self/ns/user")?.st_ino;
+    let own = own_namespace()?;
     let path = format!("/proc/{pid}/ns/user");
     if rustix::fs::stat(&path)?.st_ino == own {
         return Ok(Payer::User(uid));
