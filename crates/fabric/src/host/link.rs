@@ -225,7 +225,7 @@ impl Link {
     fn dial(&self) -> Result<i32, Reason> {
         let mut path = [0; passing::PATH_MAX];
         let len = self.socket(&mut path);
-        let line = passing::connect(&path[..len]).map_err(|errno| match errno.is_shortage() {
+        let line = dial_for(&path[..len], self.patience_ns()).map_err(|errno| match errno.is_shortage() {
             true => Reason::MEM,
             false => Reason::NOSMCDDEV,
         })?;
@@ -336,6 +336,18 @@ fn answer(told: Result<(Message, Option<i32>), Broken>) -> Result<(Message, Opti
         Ok((Message::Refused(reason), _)) => Err(reason),
         Ok(answer) => Ok(answer),
         Err(Broken) => Err(Reason::NOSMCDDEV),
+    }
+}
+
+/// Where others have filled the daemon's queue there is room in it again and again, for a moment.
+fn dial_for(path: &[u8], patience_ns: u64) -> os::Result<i32> {
+    const AGAIN_MS: i32 = 1;
+    let end = os::time::monotonic_ns() + patience_ns;
+    loop {
+        match passing::connect(path) {
+            Err(os::Errno::EAGAIN) if os::time::monotonic_ns() < end => _ = poll::wait(&mut [], AGAIN_MS),
+            told => return told,
+        }
     }
 }
 

@@ -126,3 +126,26 @@ fn without_descriptors_the_daemon_rests_and_goes_on_when_there_are_some() {
     drop(waiting);
     assert!(comes_true(|| answers(&daemon)));
 }
+
+/// As whoever connects and closes, and does nothing else, fills it. (4096 find room in it, or what
+/// net.core.somaxconn says.)
+#[test]
+fn who_finds_the_queue_full_tries_again_while_he_would_wait_for_an_answer() {
+    const MORE: usize = 5000;
+    let daemon = Daemon::start("");
+    daemon.signal(rustix::process::Signal::STOP);
+    let path = daemon.socket();
+    let connect = || passing::connect(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()));
+    let full = (0..MORE).find_map(|_| connect().map(os::fd::close).err());
+    if full.is_none() {
+        println!("skipped: this kernel's queue is longer than the daemon asks for");
+    }
+    let client = daemon.client();
+    std::thread::scope(|scope| {
+        let place = scope.spawn(|| client.link().place());
+        // (So that he has met it.)
+        std::thread::sleep(Duration::from_millis(100));
+        daemon.signal(rustix::process::Signal::CONT);
+        place.join().expect("asked").expect("let in");
+    });
+}
