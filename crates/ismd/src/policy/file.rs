@@ -4,6 +4,7 @@
 use super::fault::Fault;
 use super::glob;
 use super::place::{Network, Ports};
+use super::value::{Value, Values};
 use super::{Daemon, Fabric, Pattern, Policy, Project, Quota, Rule};
 use globset::GlobSet;
 use serde::Deserialize;
@@ -41,7 +42,7 @@ struct File {
 struct DaemonTable {
     socket: Option<Spanned<PathBuf>>,
     metrics: Option<Spanned<String>>,
-    clients: Option<Spanned<u32>>,
+    clients: Option<Spanned<Value>>,
     pins: Option<String>,
     cgroup: Option<PathBuf>,
 }
@@ -57,39 +58,33 @@ struct QuotaTable {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Amounts {
-    clients: Option<u32>,
-    segments: Option<u32>,
-    bytes: Option<Spanned<Bytes>>,
-    connections: Option<u32>,
-    functions: Option<u32>,
+    clients: Option<Spanned<Value>>,
+    segments: Option<Spanned<Value>>,
+    /// 4096, "64K", "16M", "2G".
+    bytes: Option<Spanned<Value>>,
+    connections: Option<Spanned<Value>>,
+    functions: Option<Spanned<Value>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Special {
-    uid: Spanned<u32>,
-    clients: Option<u32>,
-    segments: Option<u32>,
-    bytes: Option<Spanned<Bytes>>,
-    connections: Option<u32>,
-    functions: Option<u32>,
-}
-
-/// 4096, "64K", "16M", "2G".
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Bytes {
-    Number(u64),
-    Text(String),
+    uid: Spanned<Value>,
+    clients: Option<Spanned<Value>>,
+    segments: Option<Spanned<Value>>,
+    /// 4096, "64K", "16M", "2G".
+    bytes: Option<Spanned<Value>>,
+    connections: Option<Spanned<Value>>,
+    functions: Option<Spanned<Value>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FabricTable {
-    vchid: Spanned<u16>,
+    vchid: Spanned<Value>,
     name: Spanned<String>,
-    functions: Option<Spanned<u16>>,
-    connections: Option<Spanned<u32>>,
+    functions: Option<Spanned<Value>>,
+    connections: Option<Spanned<Value>>,
     #[serde(rename = "pnet-id")]
     pnet_id: Option<Spanned<String>>,
     #[serde(default)]
@@ -117,45 +112,27 @@ struct RuleTable {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct PatternTable {
-    uid: Option<Spanned<OneOrMore<u32>>>,
-    gid: Option<Spanned<OneOrMore<u32>>>,
+    uid: Option<Spanned<Values>>,
+    gid: Option<Spanned<Values>>,
     cgroup: Option<Spanned<String>>,
     project: Option<Spanned<String>>,
     program: Option<Spanned<String>>,
-    address: Option<Spanned<OneOrMore<String>>>,
-    port: Option<Spanned<OneOrMore<Port>>>,
+    address: Option<Spanned<Values>>,
+    port: Option<Spanned<Values>>,
 }
 
 /// 7000, "7000", "7000-7999".
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Port {
-    Number(i64),
-    Text(String),
-}
-
-impl Port {
-    fn ports(&self) -> Result<Ports, String> {
-        match self {
-            Port::Number(number) => Ports::parse(&number.to_string()),
-            Port::Text(text) => Ports::parse(text),
-        }
+fn ports(value: &Value) -> Result<Ports, String> {
+    match value {
+        Value::Text(text) => Ports::parse(text),
+        other => Ports::parse(&other.to_string()),
     }
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMore<T> {
-    One(T),
-    More(Vec<T>),
-}
-
-impl<T> OneOrMore<T> {
-    fn all(&self) -> &[T] {
-        match self {
-            OneOrMore::One(one) => std::slice::from_ref(one),
-            OneOrMore::More(more) => more,
-        }
+fn network(value: &Value) -> Result<Network, String> {
+    match value {
+        Value::Text(text) => Network::parse(text),
+        other => Err(format!("{other} is no text, as an address is")),
     }
 }
 
@@ -238,7 +215,7 @@ impl Reading<'_> {
             None => METRICS.into(),
         };
         let clients = match table.clients {
-            Some(clients) => self.within(&clients, 1, 1 << 20)?,
+            Some(clients) => self.within(&clients, 1, 1 << 20)? as u32,
             None => 8192,
         };
         let path = |text: String| (!text.is_empty()).then(|| PathBuf::from(text));
@@ -260,17 +237,8 @@ impl Reading<'_> {
         Ok(path.into_inner())
     }
 
-    fn within<N: Copy + PartialOrd + std::fmt::Display>(
-        &self,
-        value: &Spanned<N>,
-        low: N,
-        high: N,
-    ) -> Read<N> {
-        let number = *value.get_ref();
-        if number < low || number > high {
-            return Err(self.fault(value, format!("{number} is not between {low} and {high}")));
-        }
-        Ok(number)
+    fn within(&self, value: &Spanned<Value>, low: u64, high: u64) -> Read<u64> {
+        value.get_ref().within(low, high).map_err(|what| self.fault(value, what))
     }
 
     fn fabrics(&self, tables: Vec<FabricTable>, projects: &[String]) -> Read<Vec<Fabric>> {
@@ -303,9 +271,11 @@ impl Reading<'_> {
     }
 
     fn fabric(&self, table: FabricTable, projects: &[String]) -> Read<Fabric> {
-        let vchid = self.within(&table.vchid, EMULATED_CHID_FIRST, LOOPBACK_CHID - 1)?;
-        let functions = table.functions.map_or(Ok(FUNCTIONS), |n| self.within(&n, 1, FUNCTIONS))?;
-        let connections = table.connections.map_or(Ok(CONNECTIONS), |n| self.within(&n, 1, 1 << 16))?;
+        let (first, last) = (EMULATED_CHID_FIRST.into(), u64::from(LOOPBACK_CHID) - 1);
+        let within = |value: Option<_>, high, or| value.map_or(Ok(or), |value| self.within(&value, 1, high));
+        let vchid = self.within(&table.vchid, first, last)? as u16;
+        let functions = within(table.functions, FUNCTIONS.into(), FUNCTIONS.into())? as u16;
+        let connections = within(table.connections, 1 << 16, CONNECTIONS.into())? as u32;
         let pnet_id = table.pnet_id.map_or(Ok(String::new()), |id| self.pnet_id(id))?;
         let members = self.all(table.members, |reading, member| reading.member(member, projects))?;
         Ok(Fabric { vchid, name: self.name(table.name)?, functions, connections, pnet_id, members })
@@ -393,16 +363,16 @@ impl Reading<'_> {
     }
 
     /// What is left out is all there is: a list of nothing could only be meant otherwise.
-    fn list<A, B>(
+    fn list<B>(
         &self,
-        all: Option<Spanned<OneOrMore<A>>>,
-        read: impl Fn(&A) -> Result<B, String>,
+        all: Option<Spanned<Values>>,
+        read: impl Fn(&Value) -> Result<B, String>,
     ) -> Read<Vec<B>> {
         let Some(all) = all else { return Ok(vec![]) };
-        if all.get_ref().all().is_empty() {
+        if all.get_ref().0.is_empty() {
             return Err(self.fault(&all, "a list of nothing: for everything, leave it out"));
         }
-        let each = all.get_ref().all().iter().map(read);
+        let each = all.get_ref().0.iter().map(read);
         each.collect::<Result<_, _>>().map_err(|what| self.fault(&all, what))
     }
 
@@ -411,13 +381,13 @@ impl Reading<'_> {
             return Err(self.fault(name, "there is no project of this name"));
         }
         Ok(Pattern {
-            uids: self.list(table.uid, |uid| Ok(*uid))?,
-            gids: self.list(table.gid, |gid| Ok(*gid))?,
+            uids: self.list(table.uid, Value::id)?,
+            gids: self.list(table.gid, Value::id)?,
             cgroup: table.cgroup.map(|text| self.glob(&text, glob::of_cgroup)).transpose()?,
             project: table.project.map(Spanned::into_inner),
             program: table.program.map(|text| self.glob(&text, glob::of_program)).transpose()?,
-            networks: self.list(table.address, |text| Network::parse(text))?,
-            ports: self.list(table.port, Port::ports)?,
+            networks: self.list(table.address, network)?,
+            ports: self.list(table.port, ports)?,
         })
     }
 
@@ -441,24 +411,26 @@ impl Reading<'_> {
     fn special(&self, one: Special, of_everybody: Quota) -> Read<(u32, Quota)> {
         let Special { uid, clients, segments, bytes, connections, functions } = one;
         let amounts = Amounts { clients, segments, bytes, connections, functions };
-        Ok((*uid.get_ref(), self.amounts(amounts, of_everybody)?))
+        let id = uid.get_ref().id().map_err(|what| self.fault(&uid, what))?;
+        Ok((id, self.amounts(amounts, of_everybody)?))
     }
 
     fn amounts(&self, table: Amounts, or: Quota) -> Read<Quota> {
+        let amount = |value: Option<Spanned<Value>>, or: u32| {
+            let read = |value| self.within(&value, 0, u32::MAX.into()).map(|number| number as u32);
+            value.map_or(Ok(or), read)
+        };
         Ok(Quota {
-            clients: table.clients.unwrap_or(or.clients),
-            segments: table.segments.unwrap_or(or.segments),
+            clients: amount(table.clients, or.clients)?,
+            segments: amount(table.segments, or.segments)?,
             bytes: table.bytes.map_or(Ok(or.bytes), |bytes| self.bytes(&bytes))?,
-            connections: table.connections.unwrap_or(or.connections),
-            functions: table.functions.unwrap_or(or.functions),
+            connections: amount(table.connections, or.connections)?,
+            functions: amount(table.functions, or.functions)?,
         })
     }
 
-    fn bytes(&self, bytes: &Spanned<Bytes>) -> Read<u64> {
-        let text = match bytes.get_ref() {
-            Bytes::Number(number) => return Ok(*number),
-            Bytes::Text(text) => text,
-        };
+    fn bytes(&self, bytes: &Spanned<Value>) -> Read<u64> {
+        let Value::Text(text) = bytes.get_ref() else { return self.within(bytes, 0, u64::MAX) };
         let digits = text.trim_end_matches(['K', 'M', 'G']);
         let shift = match &text[digits.len()..] {
             "" => Some(0),
@@ -527,6 +499,23 @@ mod tests {
             ("[daemon]\nsocket = \"/run/isthmus.private/metrics.sock\"\n", (2, 10), "scrapes"),
             ("[daemon]\nmetrics = \"/a\\u0000b\"\n", (2, 11), "no NUL"),
             ("[quota.user]\nbytes = \"99999999999G\"\n", (2, 9), "K, M or G"),
+            ("[quota.user]\nbytes = -1\n", (2, 9), ": -1 is not between 0 and 18446744073709551615"),
+            ("[quota.user]\nclients = 4294967296\n", (2, 11), "between 0 and 4294967295"),
+            ("[daemon]\nclients = \"x\"\n", (2, 11), "\"x\" is no number between 1 and 1048576"),
+            ("[daemon]\nclients = [1]\n", (2, 11), "expected a number or a text"),
+            ("[[fabric]]\nname = \"a\"\nvchid = 70000\n", (3, 9), "70000 is not between 65280 and 65534"),
+            ("[[quota.special]]\nuid = 4294967295\n", (2, 7), "between 0 and 4294967294"),
+            (
+                "[[rule]]\nallow = true\nclient = { uid = -1 }\n",
+                (3, 18),
+                ": -1 is not between 0 and 4294967294",
+            ),
+            ("[[rule]]\nallow = true\nclient = { uid = [1, 4294967296] }\n", (3, 18), ": 4294967296 is not"),
+            ("[[rule]]\nallow = true\nclient = { gid = 4294967295 }\n", (3, 18), ": 4294967295 is not"),
+            ("[[rule]]\nallow = true\nclient = { gid = true }\n", (3, 18), "true is no number between 0 and"),
+            ("[[rule]]\nallow = true\nclient = { uid = { a = 1 } }\n", (3, 18), "a list of them"),
+            ("[[rule]]\nallow = true\nserver = { port = 1.5 }\n", (3, 19), "no port from 1"),
+            ("[[rule]]\nallow = true\nserver = { address = 5 }\n", (3, 22), "5 is no text"),
         ] {
             let fault = parse("p.toml", text).expect_err(text);
             assert_eq!(fault.line_and_column(), place, "{fault}");

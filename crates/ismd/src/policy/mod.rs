@@ -5,6 +5,7 @@ pub(crate) mod fault;
 pub(crate) mod file;
 mod glob;
 pub(crate) mod place;
+mod value;
 
 use crate::who::{Payer, Who};
 use globset::GlobSet;
