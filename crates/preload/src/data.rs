@@ -1,7 +1,7 @@
 //! read, write and their kin on plain buffers and iovecs. Owns: the argument checks that libc or the kernel
 //! would make. (Descriptors that are unknown here never get this far, or find no connection.)
 
-use crate::hook::descriptor_hooks;
+use crate::hook::data_hooks;
 use crate::pointers::{self, MOST, address, is_beyond, is_nowhere};
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
@@ -184,7 +184,7 @@ fn is_unknown_to_kernel(fd: c_int, flags: c_int) -> bool {
     is_refused
 }
 
-descriptor_hooks! {
+data_hooks! {
     fn read [__read] (fd: c_int, buf: Buf, len: usize) -> isize {
         if len == 0 { zero_or(fd, buf.addr(), len, || Outcome::Forward) } else { receive_into(fd, buf, len, 0) }
     }
@@ -247,6 +247,7 @@ descriptor_hooks! {
 
 crate::hook::hooks! {
     fn sendto [] (fd: c_int, buf: Buf, len: usize, flags: c_int, addr: Buf, addr_len: u32) -> isize {
+        crate::cancel::point();
         if flags & os::net::msg::FASTOPEN != 0 && address(addr, addr_len).is_ok() {
             crate::lifecycle::fast_opening(fd, addr, addr_len);
         }

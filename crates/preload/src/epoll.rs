@@ -1,5 +1,6 @@
 //! epoll_ctl and the waits. Owns: that every sleep is in libc's own function, with the program's signal mask.
 
+use crate::cancel;
 use crate::hook::{self, hooks};
 use crate::lifecycle::made;
 use crate::pointers;
@@ -167,18 +168,21 @@ hooks! {
         control(epfd, op, fd, event)
     }
     fn epoll_wait [] (epfd: c_int, events: Events, max: c_int, timeout: c_int) -> c_int {
+        cancel::point();
         // SAFETY: the program's own arguments but for the time limit.
         wait(epfd, events, max, from_ms(timeout), core::ptr::null(), &mut |into, room, ns| unsafe {
             forward::epoll_wait(epfd, into, room, to_ms(ns))
         })
     }
     fn epoll_pwait [] (epfd: c_int, events: Events, max: c_int, timeout: c_int, mask: Mask) -> c_int {
+        cancel::point();
         wait(epfd, events, max, from_ms(timeout), mask, &mut |into, room, ns| {
             // SAFETY: the program's own arguments but for room and time limit.
             unsafe { forward::epoll_pwait(epfd, into, room, to_ms(ns), mask) }
         })
     }
     fn epoll_pwait2 [] (epfd: c_int, events: Events, max: c_int, timeout: Time, mask: Mask) -> c_int {
+        cancel::point();
         let Ok(given) = pointers::time(timeout) else {
             // SAFETY: the program's own arguments, of which libc and the kernel say what is wrong.
             return unsafe { forward::epoll_pwait2(epfd, events, max, timeout, mask) };

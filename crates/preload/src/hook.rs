@@ -43,6 +43,16 @@ macro_rules! descriptor_hooks {
 }
 pub(crate) use descriptor_hooks;
 
+/// The same of calls at which a thread may be cancelled.
+macro_rules! data_hooks {
+    ($( fn $name:ident [$($alias:ident)*] $args:tt -> $ret:ty $body:block )*) => {
+        $crate::hook::descriptor_hooks! {
+            $( fn $name [$($alias)*] $args -> $ret { $crate::cancel::point(); $body } )*
+        }
+    };
+}
+pub(crate) use data_hooks;
+
 /// Declares exported functions that ask an outcome first and forward to libc if it is not theirs:
 /// `fn name [alias] (args) -> ret { outcome }`. Aliases export the same body under other names.
 macro_rules! hooks {

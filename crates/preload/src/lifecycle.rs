@@ -2,8 +2,8 @@
 //! kernel's.
 
 use crate::hook::{self, hooks};
-use crate::parted;
 use crate::real::{Buf, forward};
+use crate::{cancel, parted};
 use core::ffi::c_int;
 use os::net::Endpoint;
 use socket::table::{self, Entry};
@@ -205,9 +205,7 @@ fn closing(fd: c_int) -> Outcome {
 fn linger(fd: c_int) {
     let Some(ms) = socket::queue::linger_ms(fd) else { return };
     let before = hook::last();
-    let mut entry = os::poll::PollFd { fd, events: os::poll::bits::OUT, revents: 0 };
-    // SAFETY: one entry; our own hook.
-    unsafe { crate::poll::poll(&raw mut entry, 1, ms) };
+    crate::poll::poll_one(fd, os::poll::bits::OUT, ms);
     let _ = hook::fail(before);
 }
 
@@ -329,6 +327,7 @@ hooks! {
         if new < 0 { Outcome::Fail(hook::last()) } else { Outcome::Done(new as usize) }
     }
     fn connect [__connect] (fd: c_int, addr: Buf, addr_len: u32) -> c_int {
+        cancel::point();
         connecting(fd, addr, addr_len)
     }
     fn shutdown [] (fd: c_int, how: c_int) -> c_int {
@@ -344,6 +343,7 @@ hooks! {
         if result == 0 { Outcome::Done(0) } else { Outcome::Fail(errno) }
     }
     fn close [__close] (fd: c_int) -> c_int {
+        cancel::point();
         closing(fd)
     }
     fn close_range [] (first: u32, last: u32, flags: c_int) -> c_int {

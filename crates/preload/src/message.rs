@@ -1,5 +1,6 @@
 //! sendmsg, recvmsg and the multi-message calls. Owns: what a TCP socket leaves in `struct msghdr`.
 
+use crate::cancel;
 use crate::data::{receive_vectors, transmit_vectors};
 use crate::hook::{self, hooks};
 use crate::pointers;
@@ -269,8 +270,7 @@ fn receive_messages(fd: c_int, msgs: Buf, count: u32, flags: c_int, time: Buf) -
     let one = |msg, index| {
         let waits_once = flags & MSG_WAITFORONE != 0 && index > 0;
         let flags = flags & !MSG_WAITFORONE | if waits_once { os::net::msg::DONTWAIT } else { 0 };
-        // SAFETY: one of the program's own messages.
-        let got = unsafe { recvmsg(fd, msg, flags) };
+        let got = receive_one(fd, msg, flags);
         if got < 0 && index > 0 {
             socket::told::tell_again(fd, hook::last());
         }
@@ -290,11 +290,27 @@ fn receive_messages(fd: c_int, msgs: Buf, count: u32, flags: c_int, time: Buf) -
     outcome
 }
 
+/// recvmsg, as one of several: a thread is not cancelled between them.
+fn receive_one(fd: c_int, msg: Buf, flags: c_int) -> isize {
+    // SAFETY: one of the program's own messages.
+    hook::finish(receive_message(fd, msg, flags))
+        .unwrap_or_else(|| unsafe { forward::recvmsg(fd, msg, flags) })
+}
+
+/// The same of sendmsg.
+fn transmit_one(fd: c_int, msg: Buf, flags: c_int) -> isize {
+    // SAFETY: one of the program's own messages.
+    hook::finish(transmit_message(fd, msg, flags))
+        .unwrap_or_else(|| unsafe { forward::sendmsg(fd, msg, flags) })
+}
+
 hooks! {
     fn recvmsg [] (fd: c_int, msg: Buf, flags: c_int) -> isize {
+        cancel::point();
         receive_message(fd, msg, flags)
     }
     fn sendmsg [] (fd: c_int, msg: Buf, flags: c_int) -> isize {
+        cancel::point();
         if flags & os::net::msg::FASTOPEN != 0 && !msg.is_null() {
             // SAFETY: the program passed a msghdr.
             let header = unsafe { &*msg.cast::<MsgHdr>() };
@@ -303,6 +319,7 @@ hooks! {
         transmit_message(fd, msg, flags)
     }
     fn recvmmsg [] (fd: c_int, msgs: Buf, count: u32, flags: c_int, time: Buf) -> c_int {
+        cancel::point();
         if is_unknown(fd) {
             // SAFETY: the program's own arguments.
             let got = unsafe { forward::recvmmsg(fd, msgs, count, flags, time) };
@@ -318,6 +335,7 @@ hooks! {
         }
     }
     fn sendmmsg [] (fd: c_int, msgs: Buf, count: u32, flags: c_int) -> c_int {
+        cancel::point();
         if is_unknown(fd) {
             for index in 0..if msgs.is_null() { 0 } else { count.min(1024) } {
                 // SAFETY: the program passed `count` entries, of which the message header comes first.
@@ -327,8 +345,7 @@ hooks! {
         } else if flags & MSG_CMSG_COMPAT != 0 || !socket::stream::is_shared(fd) {
             Outcome::Forward
         } else {
-            // SAFETY: one of the program's own messages.
-            each(msgs, count.min(1024), |msg, _| unsafe { sendmsg(fd, msg, flags) }, is_cut_short)
+            each(msgs, count.min(1024), |msg, _| transmit_one(fd, msg, flags), is_cut_short)
         }
     }
 }

@@ -1,5 +1,6 @@
 //! poll, ppoll, select, pselect. Owns: the conversion of select's bit sets and time limits.
 
+use crate::cancel;
 use crate::hook::hooks;
 use crate::pointers;
 use crate::real::{Buf, Mask, Time, forward};
@@ -90,24 +91,41 @@ fn poll_within(fds: *mut PollFd, count: u64, timeout: Time, mask: Mask) -> Outco
     limits(timeout, mask).map_or_else(Outcome::Fail, |timeout_ns| poll_all(fds, count, timeout_ns, mask))
 }
 
+/// poll(2) of one descriptor inside another call.
+pub(crate) fn poll_one(fd: c_int, events: i16, timeout: c_int) -> c_int {
+    let mut entry = PollFd { fd, events, revents: 0 };
+    let outcome = poll_all(&raw mut entry, 1, from_ms(timeout), core::ptr::null());
+    match crate::hook::finish(outcome) {
+        Some(told) => told as c_int,
+        // SAFETY: one entry.
+        None => unsafe { forward::poll(&raw mut entry, 1, timeout) },
+    }
+}
+
 hooks! {
     fn poll [__poll] (fds: *mut PollFd, count: u64, timeout: c_int) -> c_int {
+        cancel::point();
         poll_all(fds, count, from_ms(timeout), core::ptr::null())
     }
     fn __poll_chk [] (fds: *mut PollFd, count: u64, timeout: c_int, room: usize) -> c_int {
+        cancel::point();
         if (room as u64) / 8 < count { Outcome::Forward } else { poll_all(fds, count, from_ms(timeout), core::ptr::null()) }
     }
     fn ppoll [] (fds: *mut PollFd, count: u64, timeout: Time, mask: Mask) -> c_int {
+        cancel::point();
         poll_within(fds, count, timeout, mask)
     }
     fn __ppoll_chk [] (fds: *mut PollFd, count: u64, timeout: Time, mask: Mask, room: usize) -> c_int {
+        cancel::point();
         if (room as u64) / 8 < count { Outcome::Forward } else { poll_within(fds, count, timeout, mask) }
     }
     fn select [__select] (count: c_int, read: Buf, write: Buf, except: Buf, timeout: *mut [i64; 2]) -> c_int {
+        cancel::point();
         // (As long as glibc takes it to be, which keeps 32 bits of the microseconds.)
         Sets { count, sets: [read, write, except] }.select_within(timeout, |us| i64::from(us as i32))
     }
     fn pselect [] (count: c_int, read: Buf, write: Buf, except: Buf, timeout: Time, mask: Mask) -> c_int {
+        cancel::point();
         let sets = Sets { count, sets: [read, write, except] };
         limits(timeout, mask).map_or_else(Outcome::Fail, |timeout_ns| sets.select(timeout_ns, mask))
     }

@@ -2,7 +2,9 @@
 //! numbers that reach our hooks; every other number passes as it is (a default of "deny" breaks programs
 //! every year).
 
-use crate::{credentials, data, epoll, hook, lifecycle, message, options, poll, process, sandbox, transfer};
+use crate::{
+    cancel, credentials, data, epoll, hook, lifecycle, message, options, poll, process, sandbox, transfer,
+};
 use core::ffi::c_int;
 use os::raw::nr;
 use socket::{Errno, Outcome};
@@ -20,8 +22,21 @@ pub unsafe extern "C-unwind" fn syscall(
     e: usize,
     f: usize,
 ) -> i64 {
+    let (number, args) = (number as u32, [a, b, c, d, e, f]);
+    // SAFETY: the program's own arguments for the very call it made.
+    let call = || unsafe { by_number(number, args) };
+    match number {
+        // (Whose child goes its own way.)
+        nr::__NR_clone | nr::__NR_clone3 => call(),
+        // By number no thread is cancelled.
+        _ => cancel::without_points(call),
+    }
+}
+
+/// # Safety
+/// As the system call's.
+unsafe fn by_number(number: u32, [a, b, c, d, e, f]: [usize; 6]) -> i64 {
     let fd = a as c_int;
-    let number = number as u32;
     // SAFETY: the program's own arguments for the very call it made, by its C name.
     let result = unsafe {
         match number {

@@ -1,5 +1,6 @@
 //! libc's own functions: resolved once by the constructor, by raw system call before that.
-//! Owns: the pointers. Nothing is resolved inside a hook, but for a fork or an exec before the constructor.
+//! Owns: the pointers. Nothing is resolved inside a hook, but for a fork, an exec or a cancellation before
+//! the constructor.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use os::poll::PollFd;

@@ -21,6 +21,7 @@ extern "C" fn constructor() {
     read_environment();
     real::resolve();
     process::resolve();
+    crate::cancel::resolve();
     crate::passed_on::resolve();
     crate::credentials::resolve();
     if config::is_disabled() {

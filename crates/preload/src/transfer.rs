@@ -243,9 +243,7 @@ fn take_all(from: c_int, bytes: &mut [u8]) {
 /// without readers says so when written to.) EINTR is a handler's without SA_RESTART: poll says it of any.
 fn wait_for_room(fd: c_int, longest_ms: c_int) -> Result<(), Errno> {
     loop {
-        let mut entry = os::poll::PollFd { fd, events: bits::OUT, revents: 0 };
-        // SAFETY: one entry; our own hook.
-        match unsafe { crate::poll::poll(&raw mut entry, 1, longest_ms) } {
+        match crate::poll::poll_one(fd, bits::OUT, longest_ms) {
             0 => return Err(Errno::EAGAIN),
             1.. => return Ok(()),
             _ if longest_ms < 0 && hook::last() == Errno::EINTR && os::process::all_handlers_restart() => {}
@@ -337,6 +335,7 @@ hooks! {
         if count > isize::MAX as usize { Outcome::Forward } else { send_file(out, from, offset, count) }
     }
     fn splice [] (from: c_int, from_at: *mut i64, to: c_int, to_at: *mut i64, len: usize, flags: u32) -> isize {
+        crate::cancel::point();
         // (Neither a pipe nor a socket has positions, and no length is below zero.)
         let is_refused = flags & !SPLICE_F_ALL != 0 || !from_at.is_null() || !to_at.is_null();
         if len == 0 || len > isize::MAX as usize || is_refused {

@@ -8,6 +8,7 @@
 //! --after-exec HOW FD` (programs that were exec'ed with a connection).
 
 mod cases_after_exec;
+mod cases_cancel;
 mod cases_clone;
 mod cases_close;
 mod cases_control;
@@ -79,6 +80,7 @@ fn all() -> Vec<Case> {
         cases_sharer::CASES,
         cases_signal::CASES,
         cases_nap::CASES,
+        cases_cancel::CASES,
         cases_handler::CASES,
         cases_fds::CASES,
         cases_fork::CASES,

@@ -5,6 +5,7 @@
 
 mod aliens;
 mod by_name;
+mod cancel;
 mod clone;
 mod credentials;
 mod errno;
@@ -24,6 +25,7 @@ mod transfer;
 
 pub use aliens::*;
 pub use by_name::*;
+pub use cancel::*;
 pub use clone::*;
 pub use credentials::*;
 pub use errno::*;

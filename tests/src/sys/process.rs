@@ -252,7 +252,7 @@ unsafe extern "C" {
 
 /// # Safety
 /// `t` must be a joinable thread that nobody else joins.
-unsafe fn join_within(t: libc::pthread_t, seconds: i64) -> &'static str {
+pub(super) unsafe fn join_within(t: libc::pthread_t, seconds: i64) -> &'static str {
     let mut result = null_mut();
     // SAFETY: the deadline and result are live locals; `t` is joinable.
     unsafe {

@@ -96,7 +96,7 @@ fn walk(tokens: TokenStream, names: &mut Vec<String>) {
         }
         let is_macro = i > 1 && matches!(&trees[i - 1], TokenTree::Punct(p) if p.as_char() == '!');
         match is_macro.then(|| word(i - 2)).as_deref() {
-            Some("hooks" | "descriptor_hooks") => of_hooks(stream, names),
+            Some("hooks" | "descriptor_hooks" | "data_hooks") => of_hooks(stream, names),
             Some("pass_on") => of_pass_on(stream, names),
             _ => walk(stream, names),
         }
@@ -145,6 +145,7 @@ mod tests {
         macro_rules! hooks { ($name:ident) => { #[unsafe(no_mangle)] pub unsafe extern "C" fn $name() {} }; }
         crate::hook::hooks! { fn read [__read other] (fd: c_int) -> isize { f(fd) } fn write [] () -> isize { g() } }
         descriptor_hooks! { fn send [] (fd: c_int) -> isize { h() } }
+        data_hooks! { fn recv [] (fd: c_int) -> isize { h() } }
         pass_on! { execl, EXECL, before, |_a, _b| execs(); system, SYSTEM, before, |_a, _b| spawns(); }
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn fork() -> c_int { 0 }
@@ -155,7 +156,7 @@ mod tests {
     fn hooks_are_read_in_every_way_they_are_written() {
         let mut names = declared(SOURCE);
         names.sort();
-        assert_eq!(names, ["__read", "execl", "fork", "other", "read", "send", "system", "write"]);
+        assert_eq!(names, ["__read", "execl", "fork", "other", "read", "recv", "send", "system", "write"]);
     }
 
     #[test]

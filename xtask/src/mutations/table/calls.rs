@@ -567,4 +567,14 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Unit("sim", "a_child_that_goes_home_leaves_its_parents_question_standing"),
     },
+    Mend {
+        name: "cancelled-before-a-call",
+        without: "a thread that was asked to end goes on with calls that need not wait",
+        edits: &[edit(
+            "crates/preload/src/cancel.rs",
+            "    if WAS_ASKED.load(Ordering::Relaxed) {",
+            "    if false {",
+        )],
+        test: Test::Parity("cancel.before_a_call"),
+    },
 ];

@@ -1,0 +1,40 @@
+//! Points 26 and 29: a thread that was asked to end, and makes a call that need not wait. Invariant: what is
+//! ready is there before the call, and what it moved is looked at behind it.
+
+use crate::context::{Case, Cx, say, settle, until_queued};
+use isthmus_tests::sys::{self, Point, show};
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "cancel.before_a_call", shm: true, run: |cx| before_a_call(cx, false) },
+    Case { name: "cancel.off_before_a_call", shm: true, run: |cx| before_a_call(cx, true) },
+];
+
+/// Each call with bytes to read and room to write; the rest of the connection stays as it was.
+fn before_a_call(cx: &mut Cx, is_off: bool) {
+    let fd = cx.warm().fd;
+    let set = sys::epoll();
+    sys::ep_add(set, fd, libc::EPOLLIN, 1).expect("add");
+    let port = cx.listening_peer();
+    for point in Point::ALL {
+        cx.ask("send 0 abcdef");
+        until_queued(fd, 6);
+        let on = match point {
+            Point::EpollWait | Point::EpollPwait => set,
+            Point::Connect => sys::tcp(libc::SOCK_CLOEXEC),
+            Point::Close => sys::dup(fd).expect("dup") as sys::Fd,
+            _ => fd,
+        };
+        let end = sys::cancelled_before(point, on, port, is_off);
+        say!("{point:?} {end}, left {}", sys::queued(fd));
+        if on != fd && on != set {
+            say!("then closed {}", show(sys::close(on)));
+        }
+        while sys::queued(fd) > 0 {
+            let _ = sys::read(fd, &mut [0; 9]);
+        }
+        settle();
+        say!("moved {}", cx.ask("queued 0"));
+    }
+    say!("write -> {}", show(sys::write(fd, b"on")));
+    cx.peer(if is_off { "recvn 0 20" } else { "recvn 0 2" });
+}
