@@ -9,15 +9,17 @@ use crate::phase::Phase;
 use crate::{Outcome, flag, ready};
 use os::{Errno, net};
 
-/// ECONNRESET, which a connection tells once: the kernel's own, should there be one, is told with it.
+/// Why a connection was reset, which it tells once: by the kernel's own error, should there be one (its time
+/// limit for unread bytes is over, or somebody destroyed the socket), else ECONNRESET. (EPIPE is the kernel's
+/// for a reset behind the end of the stream, which the peer of these bytes was never seen to reach.)
 pub(crate) fn tell_reset(conn: &Conn, fd: i32) -> Outcome {
     conn.mark(flag::RESET_TOLD);
     if let Some(end) = End::of(conn) {
         // The kernel's own is to come now, and not after this has been told.
         ready::provoke_reset(conn, &end, fd);
     }
-    net::take_error(fd);
-    Outcome::Fail(Errno::ECONNRESET)
+    let kernels = net::take_error(fd);
+    Outcome::Fail(kernels.filter(|errno| *errno != Errno::EPIPE).unwrap_or(Errno::ECONNRESET))
 }
 
 /// The error that stands at the connection before a call looks at its bytes, told by this.
@@ -36,8 +38,10 @@ pub fn take_reset(fd: i32) -> Option<Errno> {
     if !conn.has(flag::RESET) || conn.has(flag::RESET_TOLD) {
         return None;
     }
-    let _ = tell_reset(&conn, fd);
-    Some(Errno::ECONNRESET)
+    match tell_reset(&conn, fd) {
+        Outcome::Fail(errno) => Some(errno),
+        _ => None,
+    }
 }
 
 /// An error that a call was told which then said something else: a reset is told again.

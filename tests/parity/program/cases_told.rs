@@ -20,6 +20,8 @@ pub(crate) const CASES: &[Case] = &[
     case("told.fast_open_when_connected", fast_open_when_connected),
     case("told.reset_after_own_shutdown", reset_after_own_shutdown),
     case("told.shutdown_by_another_process", shutdown_by_another_process),
+    case("told.unread_for_too_long_by_write", unread_for_too_long_by_write),
+    case("told.unread_for_too_long_by_poll", unread_for_too_long_by_poll),
     case("told.signal_with_some_bytes_read", signal_with_some_bytes_read),
     case("told.signal_with_some_bytes_written", signal_with_some_bytes_written),
 ];
@@ -145,4 +147,31 @@ fn signal_with_some_bytes_written(cx: &mut Cx) {
     sys::alarm_in(400);
     let sent = sys::write(p.fd, &much);
     say!("written some {}, signals {}", sent.is_ok_and(|count| count > 0 && count < much.len()), sys::hits());
+}
+
+/// A connection whose bytes nobody reads, and which gives up after half a second.
+fn impatient(cx: &mut Cx) -> Fd {
+    let fd = cx.warm().fd;
+    say!("limit -> {}", show(sys::setopt(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 500)));
+    fd
+}
+
+fn unread_for_too_long_by_write(cx: &mut Cx) {
+    let fd = impatient(cx);
+    let block = vec![7; 1 << 20];
+    let told = loop {
+        if let Err(errno) = sys::send(fd, &block, MSG_NOSIGNAL) {
+            break errno;
+        }
+    };
+    say!("writes until {told}, then {}", nothing(fd));
+    say!("read -> {}, error {}", show(sys::read(fd, &mut [0; 9])), so_error(fd));
+}
+
+fn unread_for_too_long_by_poll(cx: &mut Cx) {
+    let fd = impatient(cx);
+    fill(fd);
+    while !poll1(fd, POLLRDHUP, 20_000).contains("ERR") {}
+    say!("error {}, then {}", so_error(fd), so_error(fd));
+    say!("send -> {}, read -> {}", nothing(fd), show(sys::read(fd, &mut [0; 9])));
 }

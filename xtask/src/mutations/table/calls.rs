@@ -577,4 +577,14 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("cancel.before_a_call"),
     },
+    Mend {
+        name: "why-it-was-reset",
+        without: "a connection whose time limit for unread bytes is over tells ECONNRESET",
+        edits: &[edit(
+            "crates/socket/src/told.rs",
+            "    Outcome::Fail(kernels.filter(|errno| *errno != Errno::EPIPE).unwrap_or(Errno::ECONNRESET))",
+            "    Outcome::Fail(kernels.filter(|_| false).unwrap_or(Errno::ECONNRESET))",
+        )],
+        test: Test::Parity("told.unread_for_too_long_by_write"),
+    },
 ];
