@@ -54,7 +54,7 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
         // sleeps for it.
         let has_edge = (was_rung || is_drained || awaits_space.get())
             && conn.interest.epoll_edge.load(Ordering::Acquire) > 0
-            && crate::interest::set::sleeps_for_edge(conn, end);
+            && crate::interest::set::hand_edges_over(conn, end);
         let shut = end.mine().closed.load(Shared::SeqCst);
         (others_rx && (has_data(conn, end) || shut & shm::ClosedBy::READ != 0))
             || (others_tx && (may_write(conn, end) || shut & shm::ClosedBy::WRITE != 0))

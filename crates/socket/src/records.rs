@@ -492,3 +492,4 @@ pub(crate) fn close_set(index: Index) {
     }
     Set::give_back(index);
 }
+    set.take_untold_in();

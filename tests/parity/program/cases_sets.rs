@@ -3,7 +3,7 @@
 
 use crate::context::{Case, Cx, Pair, say, settle, until_queued};
 use isthmus_tests::sys::{self, Fd, Wait, ep_add, ep_mod, ep_show, ep_wait, ep_wait_by, show};
-use libc::{EPOLLET, EPOLLIN, POLLOUT};
+use libc::{EPOLLET, EPOLLIN, EPOLLRDHUP, POLLOUT};
 use std::thread::JoinHandle;
 
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case("sets.nested_before_the_first_member", nested_before_the_first_member),
     case("sets.rings_beside_a_loud_pipe", rings_beside_a_loud_pipe),
     case("sets.edge_beside_a_poll", edge_beside_a_poll),
+    case("sets.edge_beside_a_set_with_nothing_to_tell", edge_beside_another_set),
     case("sets.closed_while_reported", closed_while_reported),
     case("sets.interest_over_fork", interest_over_fork),
     case("sets.passed_member", passed_member),
@@ -267,4 +268,20 @@ fn hundreds_one_at_a_time(cx: &mut Cx) {
         read += sys::read(pairs[*data as usize].fd, &mut [0; 9]).unwrap_or(0);
     }
     say!("read {read}, then quiet");
+}
+
+/// Another set of this process, which has heard of the bytes and has nothing to tell of them, takes the edge
+/// from nobody.
+fn edge_beside_another_set(cx: &mut Cx) {
+    let p = cx.warm();
+    let (edges, other) = (sys::epoll(), sys::epoll());
+    say!("add -> {}", show(ep_add(edges, p.fd, EPOLLIN | EPOLLET, 1)));
+    say!("add -> {}", show(ep_add(other, p.fd, EPOLLRDHUP, 2)));
+    for round in 0..3 {
+        let idle = (0..12).filter(|_| ep_show(edges, 2) == "[]").count();
+        cx.ask("send 0 x");
+        until_queued(p.fd, round + 1);
+        say!("idle {idle}, other {}, edge {}", ep_show(other, 2), ep_show(edges, 2));
+    }
+    say!("none left {}", ep_show(edges, 2));
 }

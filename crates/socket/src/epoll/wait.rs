@@ -159,6 +159,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
         }
     }
     tick_if_due(set);
+    set.take_untold_in();
     // (A loop whose waits are all shorter looks between them.)
     Sharers::new().look_after();
     let mut answer = Answer::new(events);
@@ -406,6 +407,7 @@ fn sleep(
     loop {
         let left = end.map(|end| end.saturating_sub(os::time::monotonic_ns()));
         set.begin_sleep();
+        set.take_untold_in();
         let is_there = set.arm_all(arm);
         let sliced = match (left, sharers.slice_ns()) {
             (Some(left), Some(slice)) => Some(left.min(slice)),

@@ -71,6 +71,9 @@ pub(crate) struct Registration {
     pub(crate) position: AtomicU32,
     /// Sleeps of the set since it last had something to report.
     pub(crate) age: AtomicU32,
+    /// Who is before it among those that the next wait of the set takes in, plus two; 1 for nobody, 0 if it
+    /// does not stand there.
+    untold: AtomicU32,
     /// Its place in the kernel's list, by the core's counter: when it last had its turn, or was put into the
     /// set; and when the last look found that something had come.
     turned_at: AtomicU64,
@@ -130,6 +133,7 @@ impl Registration {
             place: AtomicU32::new(0),
             position: AtomicU32::new(0),
             age: AtomicU32::new(0),
+            untold: AtomicU32::new(0),
             turned_at: AtomicU64::new(0),
             arrived_at: AtomicU64::new(0),
             seen_bytes: AtomicU64::new(0),
@@ -168,6 +172,21 @@ impl Registration {
     #[inline]
     pub(crate) fn is_newly_asked(&self) -> bool {
         self.is_fresh.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether it stands nowhere yet among those with an edge that nobody else would tell.
+    pub(super) fn begin_untold(&self) -> bool {
+        self.untold.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// There it stands behind `first` (a number plus one, 0 for nobody).
+    pub(super) fn stand_behind(&self, first: u32) {
+        self.untold.store(first + 1, Ordering::Relaxed);
+    }
+
+    /// It stands there no more. Who was before it, in the same way.
+    pub(super) fn end_untold(&self) -> u32 {
+        self.untold.swap(0, Ordering::AcqRel).saturating_sub(1)
     }
 
     /// It has its turn: behind it stands whoever was there before.

@@ -55,6 +55,9 @@ pub(crate) struct Set {
     recent: AtomicU32,
     /// Where the next look begins, so that no member starves another.
     start: AtomicU32,
+    /// The last of those with an edge to tell whose doorbell somebody else has drained, plus one: the next
+    /// wait looks at them.
+    untold: AtomicU32,
     /// Threads asleep in the kernel's wait.
     sleepers: AtomicU32,
     /// Watched by another set: it may be waited for without our knowledge.
@@ -93,6 +96,7 @@ impl Set {
             len: AtomicU32::new(0),
             recent: AtomicU32::new(0),
             start: AtomicU32::new(0),
+            untold: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             is_nested: AtomicU32::new(0),
             pid: AtomicU32::new(0),
@@ -355,6 +359,46 @@ impl Set {
         }
     }
 
+    /// The same by who has drained the doorbell of a member with an edge to tell, and may have a set's turn:
+    /// the next wait does it.
+    fn promote_later(&self, index: Index, registration: &Registration) {
+        registration.age.store(0, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let is_recent = registration.position.load(Ordering::Relaxed) < self.recent();
+        if is_recent || !registration.begin_untold() {
+            return;
+        }
+        let mut first = self.untold.load(Ordering::Relaxed);
+        loop {
+            registration.stand_behind(first);
+            match self.untold.compare_exchange(first, index.0 + 1, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// A wait begins, or is counted as a sleeper: it looks at those whose edges nobody else would tell.
+    #[inline]
+    pub(crate) fn take_untold_in(&self) {
+        if self.untold.load(Ordering::SeqCst) != 0 {
+            self.take_each_untold_in();
+        }
+    }
+
+    #[cold]
+    fn take_each_untold_in(&self) {
+        let mut next = self.untold.swap(0, Ordering::AcqRel);
+        while let Some(registration) = next.checked_sub(1).and_then(|index| registrations().get(Index(index)))
+        {
+            next = registration.end_untold();
+            // (It may be another set's by now.)
+            if let Some(set) = Set::get(Index(registration.set.load(Ordering::Relaxed))) {
+                set.promote(registration);
+            }
+        }
+    }
+
     /// How many members every wait looks at.
     pub(crate) fn recent(&self) -> u32 {
         self.recent.load(Ordering::Relaxed)
@@ -575,14 +619,23 @@ impl Registration {
     }
 }
 
-/// Whether somebody may be asleep for an edge of `conn` that has not been reported.
-pub(crate) fn sleeps_for_edge(conn: &Conn, end: &End) -> bool {
-    of_conn(conn).any(|(_, registration)| {
-        registration.events() & bits::ET != 0
+/// The doorbell was drained: each set with an edge of `conn` that has not been reported looks at it, now or
+/// at its next wait. Whether somebody may be asleep for one.
+#[inline(never)]
+pub(crate) fn hand_edges_over(conn: &Conn, end: &End) -> bool {
+    let mut is_slept_for = false;
+    for (index, registration) in of_conn(conn) {
+        let is_untold = registration.events() & bits::ET != 0
             && !registration.is_fired()
-            && registration.has_news(conn, end)
-            && Set::get(Index(registration.set.load(Ordering::Relaxed))).is_some_and(Set::is_watched)
-    })
+            && registration.has_news(conn, end);
+        let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
+        if let Some(set) = set.filter(|_| is_untold) {
+            // (Looked for sleepers after it: who is not seen to sleep sees what stands here.)
+            set.promote_later(index, registration);
+            is_slept_for |= set.is_watched();
+        }
+    }
+    is_slept_for
 }
 
 /// A dup of an epoll descriptor.

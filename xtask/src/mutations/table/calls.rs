@@ -587,4 +587,15 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("told.unread_for_too_long_by_write"),
     },
+    Mend {
+        name: "an-edge-of-another-set",
+        without: "a set that drains a doorbell takes the edge from another one",
+        edits: &[edit(
+            "crates/socket/src/interest/set.rs",
+            "            set.promote_later(index, registration);
+",
+            "",
+        )],
+        test: Test::Parity("sets.edge_beside_a_set_with_nothing_to_tell"),
+    },
 ];
