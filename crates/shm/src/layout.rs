@@ -182,6 +182,9 @@ impl ClosedBy {
     /// The process ends on its own, with everything read: what the peer writes from then on is lost, as on
     /// TCP, but its next read finds the end of the stream and no reset.
     pub const EXIT: u32 = 16;
+    /// The last close left bytes unread, which nobody knew to be the last before: TCP has ended in order, and
+    /// would not have.
+    pub const UNREAD: u32 = 32;
 }
 
 /// One CLC message in flight.

@@ -26,6 +26,12 @@ pub(crate) fn is_reset(is_drained: bool, flags: Flags) -> bool {
     !is_drained && !flags.has_any(flag::RESET)
 }
 
+/// What the last close notes with bytes unread where nobody knew it to be the last, and so the kernel did not
+/// reset the connection. (Behind our own end of the stream a reset tells no reader anything.)
+pub(crate) fn unread_unawares(said: u32) -> u32 {
+    if said & ClosedBy::WRITE == 0 { ClosedBy::UNREAD } else { 0 }
+}
+
 /// A close that nobody else's holds up.
 #[derive(Clone, Copy)]
 pub(crate) struct Last {
@@ -114,6 +120,12 @@ mod tests {
     fn unread_bytes_reset_a_connection_once() {
         assert!(is_reset(false, Flags::NONE) && !is_reset(true, Flags::NONE));
         assert!(!is_reset(false, flag::RESET) && is_reset(false, flag::TCP_ENDED | flag::RESET_TOLD));
+    }
+
+    #[test]
+    fn unread_bytes_of_a_last_close_that_nobody_knew_for_one_are_noted_unless_the_stream_had_ended() {
+        assert_eq!([0, ClosedBy::READ].map(unread_unawares), [ClosedBy::UNREAD; 2]);
+        assert_eq!([ClosedBy::WRITE, ClosedBy::WRITE | ClosedBy::READ].map(unread_unawares), [0; 2]);
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub(crate) fn enter_over(fd: i32, seen: Entry, born: Event) -> Option<Held> {
     Some(held)
 }
 
-/// Makes `fd` another descriptor of the adopted socket with this inode, if there is one.
+/// Makes `fd` another descriptor of the socket with this inode that was adopted, or passed on by this process
+/// itself, if there is one.
 pub(crate) fn join_adopted(fd: i32, inode: u64) -> bool {
     let is_it =
         |conn: &Conn| inode != 0 && conn.fds() > 0 && conn.role.inode.load(Ordering::Relaxed) == inode;
@@ -47,6 +48,7 @@ pub(crate) fn join_adopted(fd: i32, inode: u64) -> bool {
     if !is_it(&held) {
         return false;
     }
+    crate::settle::settle_all_of(&held);
     held.add_fd();
     match table::set(fd, Entry::Conn(held.index())) {
         Some(Entry::Conn(old)) => forget(old),

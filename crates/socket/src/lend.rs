@@ -7,6 +7,7 @@ use crate::held::{connections, hold};
 use crate::phase::Phase;
 use crate::{decide, far, flag, home, ready, release, settle, watch};
 use fabric::Reason;
+use sync::Ordering;
 use sync::Ordering as Shared;
 
 /// Before `fd` is passed to another process: it will not be this one's alone any more.
@@ -14,6 +15,11 @@ pub fn before_passing(fd: i32) {
     decide::refuse(fd);
     if let Some(held) = hold(fd) {
         take_home(&held, fd, true);
+        if held.phase() == Phase::Smc {
+            // (It may come back to this process: as one more number of the same connection.)
+            let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode);
+            held.role.inode.store(inode, Ordering::Relaxed);
+        }
     }
     before_lending(fd);
 }

@@ -356,20 +356,28 @@ pub(crate) fn is_contradicted_by_tcp(conn: &Conn, end: &End, fd: i32, told: u32)
     conn.is(Phase::Smc) && is_not_there() && end.receive_turn(conn, false).is_ok_and(is_contradicted)
 }
 
-/// TCP has ended. A peer that went without a word and left our bytes unread was killed: TCP would have sent a
-/// reset.
+/// TCP has ended. A peer that went without a word and left our bytes unread was killed, or closed the last
+/// copy of its socket without knowing: TCP would have sent a reset.
 pub(crate) fn note_end(conn: &Conn, end: &End) {
     if conn.has(flag::TCP_ENDED) {
         return;
     }
     let said = end.theirs().closed.load(Shared::Acquire);
-    let without_a_word = ClosedBy::WRITE | ClosedBy::CLOSE | ClosedBy::EXIT;
-    if said & without_a_word == 0 && end.outgoing.used() != Ok(0) {
+    let a_word = ClosedBy::WRITE | ClosedBy::CLOSE | ClosedBy::EXIT;
+    let is_without_a_word = said & a_word == 0 || said & ClosedBy::UNREAD != 0;
+    if is_without_a_word && end.outgoing.used() != Ok(0) {
         conn.mark(flag::RESET | flag::TCP_GONE);
     }
     conn.mark(flag::TCP_ENDED);
     if is_half_closed_by_peer(end) && end.outgoing.used() != Ok(0) {
         watch::watch(conn);
+    }
+}
+
+/// The same of a peer who said behind its end that bytes are unread.
+pub(crate) fn note_unread(conn: &Conn, end: &End) {
+    if end.theirs().closed.load(Shared::Acquire) & ClosedBy::UNREAD != 0 {
+        note_end(conn, end);
     }
 }
 

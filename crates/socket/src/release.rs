@@ -31,6 +31,10 @@ pub(crate) fn end_if_last(conn: &Conn, ends: Ends) {
         _ => end.mine().holders.load(Shared::Acquire) <= 1 || are_others_dead(conn, &end),
     };
     if is_gone && !conn.has(flag::LEFT) {
+        let said = end.mine().closed.load(Shared::Relaxed);
+        if closing::is_reset(end.is_drained(), conn.flags()) {
+            end.mine().closed.fetch_or(closing::unread_unawares(said), Shared::Relaxed);
+        }
         end.say_closed();
         end.wake_peer();
         end.mine().holders.store(1, Shared::Release);

@@ -582,6 +582,7 @@ impl<'c> Transmit<'c> {
             return Err(self.broken());
         }
         if ready::is_peer_gone(self.conn, &self.end) {
+            ready::note_unread(self.conn, &self.end);
             // (A peer that has shut both ways down answers what TCP now brings by its reset.)
             if !ready::has_shut_both_ways(self.end.theirs().closed.load(Ordering::SeqCst)) {
                 ready::provoke_reset(self.conn, &self.end, self.fd);

@@ -27,6 +27,7 @@ pub(crate) const CASES: &[Case] = &[
     case("differs.reset_is_told_to_each", reset_is_told_to_each),
     case("differs.set_that_its_maker_adds_to_late", set_that_its_maker_adds_to_late),
     case("differs.bytes_for_who_keeps_it", bytes_for_who_keeps_it),
+    case("differs.bytes_for_who_gets_it_back", bytes_for_who_gets_it_back),
     case("differs.edge_around_a_level", edge_around_a_level),
     case("differs.set_closed_under_a_sleeper", set_closed_under_a_sleeper),
     case("differs.handler_replaces_what_is_read", handler_replaces),
@@ -34,7 +35,6 @@ pub(crate) const CASES: &[Case] = &[
     case("differs.handed_to_a_plain_program", handed_to_a_plain_program),
     case("differs.killed_after_going_home", killed_after_going_home),
     case("differs.unread_behind_a_filter", unread_behind_a_filter),
-    case("differs.unread_of_who_forked_before_a_look", unread_of_who_forked),
 ];
 
 fn select_of_many(cx: &mut Cx) {
@@ -204,6 +204,16 @@ fn edge_around_a_level(cx: &mut Cx) {
 }
 
 /// Who sleeps on a set has it, whatever becomes of its number; and a set that gets the number is another one.
+fn bytes_for_who_gets_it_back(cx: &mut Cx) {
+    let (p, ep, (a, b)) = (cx.warm(), sys::epoll(), sys::socketpair());
+    say!("add {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    say!("pass {}, close {}", show(sys::send_fd(a, p.fd)), show(sys::close(p.fd)));
+    let copy = sys::recv_fd(b).expect("a descriptor") as Fd;
+    cx.peer("send 0 bytes");
+    until_queued(copy, 5);
+    say!("told {}", ep_show(ep, 200));
+}
+
 fn set_closed_under_a_sleeper(cx: &mut Cx) {
     let p = cx.warm();
     let ep = sys::epoll();
@@ -287,23 +297,5 @@ fn unread_behind_a_filter(cx: &mut Cx) {
     until_queued(fd, 7);
     say!("close -> {}", show(sys::close(fd)));
     cx.ask("poll 0 8193 3000");
-    cx.peer("recv 0 9");
-}
-
-/// Its first look comes when a child has a copy; the child is gone when it closes.
-fn unread_of_who_forked(cx: &mut Cx) {
-    let (l, port) = cx.listen();
-    cx.ask(&format!("connect 0 {port}"));
-    let fd = sys::accept(l).expect("accept") as Fd;
-    let (r, w) = sys::pipe(0);
-    let child = sys::fork(|| u8::from(sys::read(r, &mut [0; 1]) != Ok(1)));
-    say!("write -> {}", show(sys::write(fd, b"hello")));
-    cx.peer("recv 0 9");
-    cx.peer("send 0 ignored");
-    until_queued(fd, 7);
-    sys::write(w, b"x").expect("pipe");
-    say!("child {}", sys::wait(child));
-    say!("close -> {}", show(sys::close(fd)));
-    settle();
     cx.peer("recv 0 9");
 }

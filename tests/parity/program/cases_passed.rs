@@ -18,6 +18,10 @@ pub(crate) const CASES: &[Case] = &[
     any("passed.after_exec_unused", after_exec_unused),
     any("passed.then_short_of_numbers", then_short_of_numbers),
     any("passed.execed_then_closed_unread", execed_then_closed_unread),
+    any("passed.copy_closed_then_closed_unread", copy_closed_then_closed_unread),
+    any("passed.closed_by_who_passed_it", closed_by_who_passed_it),
+    any("passed.to_oneself", to_oneself),
+    any("passed.copied_before_a_look_and_closed_unread", copied_before_a_look),
 ];
 
 /// A connection that a child of this process makes, and passes to it; the child ends. Between the two the
@@ -115,4 +119,85 @@ fn execed_then_closed_unread(cx: &mut Cx) {
     settle();
     cx.peer("recv 0 9");
     cx.watch(q.fd);
+}
+
+/// Closed with bytes unread where there was a copy once: of this process, or of a child that has closed it.
+fn copy_closed_then_closed_unread(cx: &mut Cx) {
+    let (a, b) = sys::socketpair();
+    for (is_childs, next) in [(false, "recv"), (true, "recv"), (true, "send")] {
+        let pair = cx.warm();
+        say!("pass -> {}", show(sys::send_fd(a, pair.fd)));
+        let take_and_close = || sys::recv_fd(b).and_then(|copy| sys::close(copy as Fd)).is_err().into();
+        let failed =
+            if is_childs { sys::wait(sys::fork(take_and_close)) } else { format!("{}", take_and_close()) };
+        cx.ask(&format!("send {} nobody-reads-this", pair.id));
+        until_ready(pair.fd, libc::POLLIN);
+        say!("copy {failed}, close -> {}", show(sys::close(pair.fd)));
+        settle();
+        for verb in [next, "send", "recv"] {
+            cx.peer(&format!("{verb} {} 9", pair.id));
+        }
+    }
+}
+
+/// Who has the last copy does not know that it is the last, and leaves bytes unread.
+fn closed_by_who_passed_it(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    let ((a, b), (go, gone)) = (sys::socketpair(), sys::socketpair());
+    let child = sys::fork(|| {
+        let copy = sys::recv_fd(b).map_or(-1, |copy| copy as Fd);
+        let _ = (sys::close(p.fd), sys::write(gone, b"g"), sys::read(gone, &mut [0; 1]));
+        sys::close(copy).is_err().into()
+    });
+    say!("pass -> {}", show(sys::send_fd(a, p.fd)));
+    let _ = sys::read(go, &mut [0; 1]);
+    cx.peer("send 0 nobody-reads-this");
+    until_ready(p.fd, libc::POLLIN);
+    say!("close -> {}", show(sys::close(p.fd)));
+    let _ = sys::write(go, b"c");
+    say!("child {}", sys::wait(child));
+    settle();
+    cx.peer("recv 0 9");
+    cx.peer("send 0 x");
+    cx.watch(q.fd);
+}
+
+/// A set knows a copy that came back to its process for the same socket, as it knows a duplicate.
+fn to_oneself(cx: &mut Cx) {
+    let p = cx.warm();
+    let (ep, (a, b)) = (sys::epoll(), sys::socketpair());
+    say!("add -> {}", show(sys::ep_add(ep, p.fd, libc::EPOLLIN | libc::EPOLLOUT, 1)));
+    say!("pass -> {}", show(sys::send_fd(a, p.fd)));
+    let copy = sys::recv_fd(b).expect("a descriptor") as Fd;
+    for is_closed in [false, true] {
+        if is_closed {
+            say!("close -> {}", show(sys::close(p.fd)));
+        }
+        cx.peer("send 0 x");
+        until_ready(copy, libc::POLLIN);
+        say!("told {}", sys::ep_show(ep, 1000));
+        say!("read -> {}, {}", show(sys::read(copy, &mut [0; 9])), sys::ep_show(ep, 1000));
+    }
+    cx.peer("shut 0 1");
+    until_ready(copy, libc::POLLIN);
+    say!("told {}, close -> {}", sys::ep_show(ep, 1000), show(sys::close(copy)));
+    say!("told {}", sys::ep_show(ep, 5));
+}
+
+/// Its first look comes when a child has a copy; the child is gone when it closes.
+fn copied_before_a_look(cx: &mut Cx) {
+    let (l, port) = cx.listen();
+    cx.ask(&format!("connect 0 {port}"));
+    let fd = sys::accept(l).expect("accept") as Fd;
+    let (r, w) = sys::pipe(0);
+    let child = sys::fork(|| u8::from(sys::read(r, &mut [0; 1]) != Ok(1)));
+    say!("write -> {}", show(sys::write(fd, b"hello")));
+    cx.peer("recv 0 9");
+    cx.peer("send 0 ignored");
+    until_ready(fd, libc::POLLIN);
+    sys::write(w, b"x").expect("pipe");
+    say!("child {}", sys::wait(child));
+    say!("close -> {}", show(sys::close(fd)));
+    settle();
+    cx.peer("recv 0 9");
 }

@@ -10,7 +10,7 @@ pub(crate) struct Role {
     /// The era in which it was accepted, or began to listen; 0 for a connection that came from another
     /// process.
     pub(crate) era: AtomicU64,
-    /// Inode of a socket that came from another process, by which its duplicates are known.
+    /// Inode of a socket that came from another process, or was passed on, by which its duplicates are known.
     pub(crate) inode: AtomicU64,
     /// Cookie of a listener's socket.
     pub(crate) listener: AtomicU64,

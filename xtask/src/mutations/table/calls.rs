@@ -598,4 +598,26 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("sets.edge_beside_a_set_with_nothing_to_tell"),
     },
+    Mend {
+        name: "unread-at-a-close-that-was-the-last",
+        without: "who was thought to share a connection closes it with bytes unread, and the other end reads its end",
+        edits: &[edit(
+            "crates/socket/src/release.rs",
+            "        if closing::is_reset(end.is_drained(), conn.flags()) {
+            end.mine().closed.fetch_or(closing::unread_unawares(said), Shared::Relaxed);",
+            "        if false {
+            end.mine().closed.fetch_or(closing::unread_unawares(said), Shared::Relaxed);",
+        )],
+        test: Test::Parity("passed.copy_closed_then_closed_unread"),
+    },
+    Mend {
+        name: "passed-to-oneself",
+        without: "a copy that comes back by a message is another connection, of which no set knows",
+        edits: &[edit(
+            "crates/socket/src/lend.rs",
+            "            held.role.inode.store(inode, Ordering::Relaxed);",
+            "            let _ = inode;",
+        )],
+        test: Test::Parity("passed.to_oneself"),
+    },
 ];
