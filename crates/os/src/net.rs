@@ -431,6 +431,15 @@ pub fn queued_bytes(fd: i32) -> usize {
     count.max(0) as usize
 }
 
+/// SIOCATMARK: whether the next byte is behind an urgent one, or is that.
+pub fn is_at_mark(fd: i32) -> bool {
+    const SIOCATMARK: usize = 0x8905;
+    let mut is_at = 0i32;
+    // SAFETY: the request writes one int.
+    unsafe { syscall!(nr::__NR_ioctl, fd, SIOCATMARK, &raw mut is_at) };
+    is_at != 0
+}
+
 /// sendto(2) of a slice.
 pub fn send_bytes(fd: i32, bytes: &[u8], flags: i32) -> Result<usize> {
     // SAFETY: a slice is readable for its length.

@@ -35,6 +35,7 @@ pub(crate) const CASES: &[Case] = &[
     case("move.tee", tee),
     any("move.urgent", urgent),
     any("move.urgent_inline", urgent_inline),
+    any("move.urgent_within_a_read_for_all", urgent_within_a_read_for_all),
     any("move.urgent_sent", urgent_sent),
 ];
 
@@ -386,4 +387,23 @@ fn urgent_sent(cx: &mut Cx) {
 fn until_peer_has_priority(cx: &mut Cx) {
     settle();
     cx.peer("poll 0 3 1000");
+}
+
+/// A call that waits for more than lies before the mark ends there, wherever the bytes came from.
+fn urgent_within_a_read_for_all(cx: &mut Cx) {
+    for (at_least, flags) in [(1, libc::MSG_WAITALL), (5, 0)] {
+        let p = cx.warm();
+        let set = sys::setopt(p.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, at_least);
+        say!("at least {at_least} -> {}", show(set));
+        cx.ask(&format!("send {} aa", p.id));
+        cx.ask(&format!("oob {} !", p.id));
+        cx.ask(&format!("send {} bbbbbbbbbb", p.id));
+        until_ready(p.fd, POLLPRI);
+        settle();
+        let mut buf = [0u8; 5];
+        for _ in 0..2 {
+            let r = sys::recv(p.fd, &mut buf, flags);
+            say!("read {}, at mark {:?}", got(r, &buf), sys::ioctl_int(p.fd, 0x8905, -1));
+        }
+    }
 }

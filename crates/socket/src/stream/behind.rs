@@ -99,8 +99,9 @@ impl Receive<'_> {
         self.got > 0 && may_go_on && is_there
     }
 
-    /// Reads the rest from TCP. (A signal, an error, the end of the stream and that of its time leave it at
-    /// what it has.)
+    /// Reads the rest from TCP. (A signal, an error, the end of the stream, an urgent mark and the end of its
+    /// time leave it at what it has. The kernel knows nothing of what was read before, and would read across
+    /// a mark that comes right behind it.)
     #[cold]
     pub(super) fn go_on_behind<'a>(
         &mut self,
@@ -110,7 +111,9 @@ impl Receive<'_> {
             let Some(sink) = rest.next_part() else { break };
             self.fd = kept::number(self.conn, self.conn.index(), self.fd);
             // (An error is told once: by the next call.)
-            if self.told_in_time().is_none_or(|told| told & bits::IN == 0 || told & bits::ERR != 0) {
+            let told = self.told_in_time(bits::IN | bits::PRI);
+            let is_over = told.is_none_or(|told| told & bits::IN == 0 || told & bits::ERR != 0);
+            if is_over || net::is_at_mark(self.fd) {
                 break;
             }
             let got = match self.flags & msg::TRUNC {
@@ -147,7 +150,7 @@ impl Receive<'_> {
     ) -> Outcome {
         while let Some(sink) = rest.next_part() {
             self.fd = kept::number(self.conn, self.conn.index(), self.fd);
-            let told = self.told_in_time();
+            let told = self.told_in_time(bits::IN);
             let got = match (told, self.flags & msg::TRUNC) {
                 (None, _) => Err(Errno::EINTR),
                 (_, 0) => net::receive(self.fd, sink.cells(), msg::DONTWAIT),
@@ -169,12 +172,12 @@ impl Receive<'_> {
         Outcome::Done(self.got)
     }
 
-    fn told_in_time(&mut self) -> Option<i16> {
+    fn told_in_time(&mut self, events: i16) -> Option<i16> {
         let (conn, fd) = (self.conn, self.fd);
         let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
         let entry = address(self);
         self.stay.begin(conn, fd, entry);
-        awaited(fd, bits::IN, limit)
+        awaited(fd, events, limit)
     }
 }
 

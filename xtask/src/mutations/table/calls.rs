@@ -620,4 +620,14 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("passed.to_oneself"),
     },
+    Mend {
+        name: "urgent-mark-behind-the-ring",
+        without: "a read that waits for all reads across an urgent mark right behind the ring",
+        edits: &[edit(
+            "crates/socket/src/stream/behind.rs",
+            "            if is_over || net::is_at_mark(self.fd) {",
+            "            if is_over {",
+        )],
+        test: Test::Parity("move.urgent_within_a_read_for_all"),
+    },
 ];
