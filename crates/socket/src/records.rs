@@ -428,11 +428,10 @@ pub(crate) fn convert(conn: &Conn) {
             let Some(fd) = registration.record() else { continue };
             let (epfd, events) = (registration.epfd(), registration.events());
             let cookie = registration.cookie(index, Source::Tcp);
-            let kernel_events = tcp_events(conn, events);
-            if kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie) == Err(Errno::EINVAL) {
-                // EPOLLEXCLUSIVE cannot be modified.
-                let _ = kernel_ctl(epfd, Op::Del, fd, 0, 0);
-                let _ = kernel_ctl(epfd, Op::Add, fd, kernel_events, cookie);
+            let told = if registration.has_told_of_room(conn) { WRITE_SIDE } else { 0 };
+            let kernel_events = tcp_events(conn, events) & !told;
+            if !stands_already(registration, kernel_events) {
+                put_anew(epfd, fd, kernel_events, cookie);
             }
             registration.kernel_events.store(kernel_events, Ordering::Relaxed);
             if let Some(end) = End::of(conn) {
@@ -445,6 +444,13 @@ pub(crate) fn convert(conn: &Conn) {
     if !is_shared {
         silence_rest(conn);
     }
+}
+
+/// Whether the kernel's record says this by now. (To be asked again would be an edge.)
+fn stands_already(registration: &Registration, kernel_events: u32) -> bool {
+    kernel_events & bits::ONESHOT == 0
+        && registration.kernel_events.load(Ordering::Relaxed) == kernel_events
+        && registration.era.load(Ordering::Relaxed) == crate::era::now()
 }
 
 /// The set holds the bare TCP socket with the program's own data from now on.
@@ -490,6 +496,6 @@ pub(crate) fn close_set(index: Index) {
             set.remove(registration);
         }
     }
+    set.take_untold_in();
     Set::give_back(index);
 }
-    set.take_untold_in();

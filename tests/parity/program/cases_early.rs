@@ -20,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     case("early.a_write_that_nobody_reads", a_write_that_nobody_reads),
     case("early.pieces", pieces),
     case("early.edge_writer", edge_writer),
+    case("early.first_answer_is_one_edge", first_answer_is_one_edge),
     case("early.held_back", held_back),
     case("early.shown_and_counted", shown_and_counted),
     case("early.half_close", half_close),
@@ -418,4 +419,23 @@ fn pieces_and_small_buffers(cx: &mut Cx) {
         let _ = (reader.join(), sys::close(client), sys::close(server));
     }
     say!("late {late}");
+}
+
+/// What becomes of a connection behind its first bytes is no edge, also where an answer holds one event.
+fn first_answer_is_one_edge(cx: &mut Cx) {
+    for events in [EPOLLOUT, EPOLLOUT | libc::EPOLLRDHUP] {
+        let p = cx.pair();
+        let ep = sys::epoll();
+        say!("add -> {}", show(ep_add(ep, p.fd, libc::EPOLLIN | EPOLLET | events, 1)));
+        let wait = |ms| sys::show_events(sys::ep_wait_by(sys::Wait::Plain, ep, 1, ms));
+        say!("at first {} {}", wait(1000), wait(5));
+        for _ in 0..3 {
+            cx.ask(&format!("send {} hi", p.id));
+            until("bytes", || sys::queued(p.fd) == 2);
+            say!("told {} {}", wait(1000), wait(5));
+            say!("read {}", show(sys::recv(p.fd, &mut [0; 9], 0)));
+            say!("send {}", show(sys::send(p.fd, b"hi", 0)));
+            cx.ask(&format!("recvn {} 2", p.id));
+        }
+    }
 }

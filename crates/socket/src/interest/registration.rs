@@ -372,6 +372,14 @@ impl Registration {
             && !ready::has_space(conn, end)
     }
 
+    /// EPOLLET: whether room was told of, and no send has found none since: to be asked anew would be an
+    /// edge.
+    pub(crate) fn has_told_of_room(&self, conn: &Conn) -> bool {
+        self.events() & (bits::ET | bits::ONESHOT) == bits::ET
+            && !self.is_newly_asked()
+            && conn.stalls() == self.seen_stalls.load(Ordering::Relaxed)
+    }
+
     /// EPOLLET: whether there is news since the last report; from now on there is none. Each number is read
     /// once: what comes after that read is news for the next report. The level must be looked at afterwards.
     pub(crate) fn take_edge(&self, conn: &Conn, end: &End) -> bool {

@@ -630,4 +630,16 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("move.urgent_within_a_read_for_all"),
     },
+    Mend {
+        name: "room-told-before-the-verdict",
+        without: "an edge-triggered set is told of a client's room again behind its first answer",
+        edits: &[edit(
+            "crates/socket/src/records.rs",
+            "            let told = if registration.has_told_of_room(conn) { WRITE_SIDE } else { 0 };
+",
+            "            let told = 0;
+",
+        )],
+        test: Test::Parity("early.first_answer_is_one_edge"),
+    },
 ];
