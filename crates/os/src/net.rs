@@ -440,6 +440,23 @@ pub fn is_at_mark(fd: i32) -> bool {
     is_at != 0
 }
 
+/// What setsockopt(2) of `option`, with a value of `len` bytes at that address of the program's, finds wrong
+/// on a TCP socket of the same family that is not connected; `None` if nothing, or if nobody can be asked.
+pub fn complaint(fd: i32, option: (i32, i32), value: usize, len: u32) -> Option<Errno> {
+    const SOCK_STREAM_CLOEXEC: i32 = opt::SOCK_STREAM | 0o2000000;
+    let domain = int_option(fd, opt::SO_DOMAIN);
+    if domain < 0 || crate::confined::is_confined() {
+        return None;
+    }
+    // SAFETY: integers alone.
+    let made = check(unsafe { syscall!(nr::__NR_socket, domain, SOCK_STREAM_CLOEXEC, opt::IPPROTO_TCP) });
+    let asked = made.ok()? as i32;
+    // SAFETY: the kernel alone reads the value, and says what is wrong with its place.
+    let told = check(unsafe { syscall!(nr::__NR_setsockopt, asked, option.0, option.1, value, len) });
+    crate::fd::close(asked);
+    told.err()
+}
+
 /// sendto(2) of a slice.
 pub fn send_bytes(fd: i32, bytes: &[u8], flags: i32) -> Result<usize> {
     // SAFETY: a slice is readable for its length.

@@ -291,14 +291,23 @@ fn number(digits: &[u8]) -> Option<u64> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Sends `signal` to the calling thread only (SIGPIPE belongs to the thread that wrote); not behind a filter
-/// of calls.
+/// Sends `signal` to the calling thread only (SIGPIPE belongs to the thread that wrote), as the kernel does
+/// it for a call; not behind a filter of calls.
 pub fn raise_on_self(signal: u32) {
     if crate::confined::is_confined() {
         return;
     }
-    // SAFETY: signalling oneself touches no memory.
-    unsafe { syscall!(nr::__NR_tgkill, pid(), tid(), signal) };
+    // SAFETY: it touches no memory.
+    let user = unsafe { syscall!(nr::__NR_getuid) } as u32;
+    // `siginfo_t` (asm-generic/siginfo.h): signal, errno, SI_USER, padding, process, user.
+    let mut info = [0u32; 32];
+    (info[0], info[4], info[5]) = (signal, pid(), user);
+    // SAFETY: signalling oneself touches no memory but the siginfo, which is whole.
+    unsafe {
+        if syscall!(nr::__NR_rt_tgsigqueueinfo, pid(), tid(), signal, info.as_ptr()) < 0 {
+            syscall!(nr::__NR_tgkill, pid(), tid(), signal);
+        }
+    }
 }
 
 pub use crate::confined::yield_now;

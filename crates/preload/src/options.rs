@@ -135,7 +135,20 @@ fn option(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) -> Outcome
         return Outcome::Forward;
     }
     keep_plain(fd);
-    if stream::is_shared(fd) { Outcome::Fail(Errno::EOPNOTSUPP) } else { Outcome::Forward }
+    // (Of a connected socket the kernel refuses TCP_FASTOPEN_CONNECT itself.)
+    if stream::is_shared(fd) && name != opt::TCP_FASTOPEN_CONNECT {
+        return Outcome::Fail(refusal(fd, name, value, len));
+    }
+    Outcome::Forward
+}
+
+/// What a shared connection answers to an option that needs TCP: what the kernel would find wrong with it, or
+/// that it is not supported. (kTLS is no use to a socket that is not connected, such as the one that is
+/// asked.)
+#[cold]
+fn refusal(fd: c_int, name: c_int, value: Buf, len: u32) -> Errno {
+    let complaint = os::net::complaint(fd, (opt::IPPROTO_TCP, name), value.addr(), len);
+    complaint.filter(|errno| *errno != Errno::ENOTCONN).unwrap_or(Errno::EOPNOTSUPP)
 }
 
 /// After an option was set.

@@ -10,7 +10,7 @@ use crate::table::{self, Entry};
 use crate::wait::spin_until;
 use crate::{
     abandoned, answer, brief, calls, closing, doorbell, far, flag, kept, push, records, release, settle,
-    watch,
+    sleepers, watch,
 };
 use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
@@ -38,7 +38,8 @@ pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     }
     end.mine().closed.fetch_or(closing::by_shutdown(how), Shared::SeqCst);
     sync::fence(Ordering::SeqCst);
-    if doorbell::is_waited_for(&conn, &end) {
+    // (The kernel raises no signal for it.)
+    if doorbell::is_slept_at(&conn) || sleepers::is_shared(&conn, &end) {
         doorbell::kick(&conn, &end);
     }
     // (Of an end that TCP knows the kernel's record of the socket tells.)

@@ -11,6 +11,7 @@ const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
 }
 
 pub(crate) const CASES: &[Case] = &[
+    Case { name: "options.complaints_about_what_needs_tcp", shm: true, run: complaints },
     any("options.defer_accept", defer_accept),
     any("options.inherited_from_a_listener", inherited_from_a_listener),
     any("options.fast_open", fast_open),
@@ -396,4 +397,29 @@ fn unread_backlog(cx: &mut Cx) {
         say!("{}", read_all(s, usize::MAX));
         sys::close(s).expect("close");
     }
+}
+
+/// What only TCP can do is refused as TCP would refuse it, where it would.
+fn complaints(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let asked: [(_, &[u8]); 9] = [
+        (libc::TCP_ULP, b"none-of-that-name"),
+        (libc::TCP_ULP, b"x"),
+        (libc::TCP_ULP, b""),
+        (libc::TCP_REPAIR, &[1, 0]),
+        (libc::TCP_MD5SIG, &[0; 3]),
+        (libc::TCP_MD5SIG, &[0; 216]),
+        (libc::TCP_FASTOPEN_CONNECT, &[1, 0, 0, 0]),
+        (libc::TCP_FASTOPEN_CONNECT, &[7, 0, 0, 0]),
+        (libc::TCP_FASTOPEN_CONNECT, &[1]),
+    ];
+    for (name, value) in asked {
+        say!("{name} {} -> {}", value.len(), show(sys::setopt_bytes(fd, IPPROTO_TCP, name, value)));
+    }
+    for name in [libc::TCP_ULP, libc::TCP_REPAIR, libc::TCP_MD5SIG] {
+        let args = [fd as usize, IPPROTO_TCP as usize, name as usize, 24, 216, 0];
+        say!("{name} nowhere -> {}", show(sys::call(libc::SYS_setsockopt, args)));
+    }
+    say!("write -> {}", show(sys::write(fd, b"on")));
+    cx.peer("recvn 0 2");
 }

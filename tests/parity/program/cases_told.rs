@@ -22,6 +22,8 @@ pub(crate) const CASES: &[Case] = &[
     case("told.shutdown_by_another_process", shutdown_by_another_process),
     case("told.unread_for_too_long_by_write", unread_for_too_long_by_write),
     case("told.unread_for_too_long_by_poll", unread_for_too_long_by_poll),
+    case("told.code_of_a_broken_pipe", code_of_a_broken_pipe),
+    case("told.own_shutdown_raises_nothing", own_shutdown_raises_nothing),
     case("told.signal_with_some_bytes_read", signal_with_some_bytes_read),
     case("told.signal_with_some_bytes_written", signal_with_some_bytes_written),
 ];
@@ -174,4 +176,29 @@ fn unread_for_too_long_by_poll(cx: &mut Cx) {
     while !poll1(fd, POLLRDHUP, 20_000).contains("ERR") {}
     say!("error {}, then {}", so_error(fd), so_error(fd));
     say!("send -> {}, read -> {}", nothing(fd), show(sys::read(fd, &mut [0; 9])));
+}
+
+/// It is a signal of the kernel's, for a call of this process.
+fn code_of_a_broken_pipe(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::catch_with_sender(libc::SIGPIPE);
+    say!("shut -> {}", show(sys::shutdown(fd, SHUT_WR)));
+    say!("send -> {}", show(sys::send(fd, b"x", 0)));
+    let (code, sender, user) = sys::sender_of_signal();
+    say!("code {code}, of this process {}, user {user}", sender == std::process::id() as i32);
+}
+
+fn own_shutdown_raises_nothing(cx: &mut Cx) {
+    for how in [SHUT_WR, libc::SHUT_RD, libc::SHUT_RDWR] {
+        let fd = cx.warm().fd;
+        sys::catch(libc::SIGIO, true);
+        sys::fcntl(fd, libc::F_SETOWN, std::process::id() as i32).expect("owner");
+        sys::fcntl(fd, libc::F_SETFL, libc::O_ASYNC).expect("flags");
+        settle();
+        let before = sys::hits();
+        say!("shut {how} -> {}", show(sys::shutdown(fd, how)));
+        settle();
+        say!("signals {}", sys::hits() - before);
+        sys::fcntl(fd, libc::F_SETFL, 0).expect("flags");
+    }
 }

@@ -137,3 +137,30 @@ pub fn catch_with_descriptor(signal: c_int) {
 pub fn signalled_descriptor() -> Fd {
     NAMED.load(Ordering::SeqCst)
 }
+
+static SENDER: [AtomicI32; 3] = [const { AtomicI32::new(-1) }; 3];
+
+extern "C" fn note_sender(_: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // struct siginfo: the code is its third int; process and user come behind the padding.
+    for (place, at) in SENDER.iter().zip([8, 16, 20]) {
+        // SAFETY: the kernel's siginfo is 128 bytes long, and lives as long as the handler runs.
+        place.store(unsafe { info.cast::<u8>().add(at).cast::<c_int>().read_unaligned() }, Ordering::SeqCst);
+    }
+}
+
+/// Installs a handler that notes what a signal says of where it comes from.
+pub fn catch_with_sender(signal: c_int) {
+    // SAFETY: the handler only stores what it is told.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = note_sender as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        libc::sigaction(signal, &action, null_mut());
+    }
+}
+
+/// `si_code`, `si_pid` and `si_uid` of the last such signal.
+pub fn sender_of_signal() -> (c_int, c_int, c_int) {
+    let [code, process, user] = [0, 1, 2].map(|at: usize| SENDER[at].load(Ordering::SeqCst));
+    (code, process, user)
+}

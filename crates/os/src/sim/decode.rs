@@ -300,13 +300,13 @@ unsafe fn processes(kernel: &dyn Kernel, number: u32, args: [usize; 6]) -> crate
         match number {
             nr::__NR_getpid => kernel.call(Call::ProcessId),
             nr::__NR_gettid => kernel.call(Call::ThreadId),
-            nr::__NR_geteuid => kernel.call(Call::User),
+            nr::__NR_getuid | nr::__NR_geteuid => kernel.call(Call::User),
             nr::__NR_getresuid | nr::__NR_getresgid => kernel.call(Call::User).map(|user| {
                 args[..3].iter().for_each(|at| *place::<u32>(*at) = user as u32);
                 0
             }),
             nr::__NR_kill => kernel.call(Call::Exists(args[0] as u32)),
-            nr::__NR_tgkill => kernel.call(Call::RaiseOnSelf(args[2] as u32)),
+            nr::__NR_tgkill | nr::__NR_rt_tgsigqueueinfo => kernel.call(Call::RaiseOnSelf(args[2] as u32)),
             nr::__NR_sched_yield => kernel.call(Call::Yield),
             nr::__NR_getrandom => kernel.call(Call::Random(room(args[0], args[1]))),
             nr::__NR_prlimit64 => {
