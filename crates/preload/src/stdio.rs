@@ -126,7 +126,8 @@ unsafe extern "C-unwind" fn close(file: *mut c_void) -> c_int {
     // SAFETY: as in `read`.
     unsafe {
         match known(file) {
-            Some(fd) => crate::lifecycle::close(fd),
+            // (As in glibc no thread is cancelled here: it would leave the FILE half closed.)
+            Some(fd) => crate::cancel::without_points(|| crate::lifecycle::close(fd)),
             None => core::mem::transmute::<*mut c_void, Close>(CLOSE.load(Ordering::Relaxed))(file),
         }
     }

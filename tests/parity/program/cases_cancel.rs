@@ -21,7 +21,7 @@ fn before_a_call(cx: &mut Cx, is_off: bool) {
         let on = match point {
             Point::EpollWait | Point::EpollPwait => set,
             Point::Connect => sys::tcp(libc::SOCK_CLOEXEC),
-            Point::Close => sys::dup(fd).expect("dup") as sys::Fd,
+            Point::Close | Point::Fclose => sys::dup(fd).expect("dup") as sys::Fd,
             _ => fd,
         };
         let end = sys::cancelled_before(point, on, port, is_off);

@@ -7,7 +7,7 @@ use libc::{c_int, c_void};
 use std::mem::zeroed;
 use std::ptr::{from_mut, null, null_mut};
 
-/// A call at which a thread may be cancelled; by number it may not.
+/// A call at which a thread may be cancelled; by number, and as a FILE is closed, it may not.
 #[allow(missing_docs, reason = "each is the call of its name")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
@@ -31,12 +31,13 @@ pub enum Point {
     EpollWait,
     EpollPwait,
     Close,
+    Fclose,
     Connect,
 }
 
 impl Point {
     /// All of them.
-    pub const ALL: [Point; 21] = {
+    pub const ALL: [Point; 22] = {
         use Point::*;
         [
             Read,
@@ -59,6 +60,7 @@ impl Point {
             EpollWait,
             EpollPwait,
             Close,
+            Fclose,
             Connect,
         ]
     };
@@ -142,6 +144,7 @@ unsafe fn make(wanted: &Wanted) {
             Point::EpollWait => _ = libc::epoll_wait(fd, &raw mut event, 1, 0),
             Point::EpollPwait => _ = libc::epoll_pwait(fd, &raw mut event, 1, 0, null()),
             Point::Close => _ = libc::close(fd),
+            Point::Fclose => _ = libc::fclose(libc::fdopen(fd, c"r".as_ptr())),
             Point::Connect => {
                 let mut to: libc::sockaddr_in = zeroed();
                 to.sin_family = libc::AF_INET as _;
