@@ -94,7 +94,7 @@ impl Segment {
             // Made, but not written yet.
             return None;
         }
-        assert_eq!(&header[..12], b"ISTHMUS\x01\x0a\0\0\0", "another layout: these tests must follow it");
+        assert_eq!(&header[..12], b"ISTHMUS\x01\x0b\0\0\0", "another layout: these tests must follow it");
         let ring = u32::from_le_bytes(header[16..20].try_into().expect("four bytes"));
         let slots = u64::from(u32::from_le_bytes(header[12..16].try_into().expect("four bytes")));
         let segment = Segment { memory, slots, slot_len: PAGE + 2 * u64::from(ring) };
