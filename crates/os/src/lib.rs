@@ -28,6 +28,7 @@ pub mod poll;
 pub mod process;
 pub mod raw;
 mod raw_poll;
+pub mod refusal;
 pub mod room;
 #[cfg(feature = "sim")]
 mod seat;

@@ -10,6 +10,7 @@ use crate::limits::Shortage;
 use crate::part::Part;
 use crate::poll::Narrow;
 use crate::process::CachedPid;
+use crate::refusal::Origin;
 
 macro_rules! parts {
     ($($name:ident: $part:ty,)*) => {
@@ -37,6 +38,7 @@ macro_rules! parts {
 parts! {
     pid: CachedPid,
     filter: Filter,
+    origin: Origin,
     narrow: Narrow,
     diag: Cached,
     internal: Internal,

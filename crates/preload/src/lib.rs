@@ -15,6 +15,7 @@
 #![allow(unreachable_pub, reason = "exported to C, not to Rust")]
 #![allow(missing_docs, reason = "documented by the C library's manual")]
 
+mod agreed;
 mod cancel;
 mod credentials;
 mod data;

@@ -1,6 +1,7 @@
 //! listen, accept, connect, shutdown, close and the dup family. Owns: the table stays in step with the
 //! kernel's.
 
+use crate::agreed;
 use crate::hook::{self, hooks};
 use crate::real::{Buf, forward};
 use crate::{cancel, parted};
@@ -130,6 +131,9 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
         return Outcome::Forward;
     }
     if is_active() && matches!(table::get(fd), Entry::Conn(_)) && is_dissolving(addr, addr_len) {
+        if !agreed::to_dissolve(addr.addr(), addr_len) {
+            return Outcome::Forward;
+        }
         let after = closing::before_dissolving(fd);
         // SAFETY: the program's own arguments.
         let result = unsafe { forward::connect(fd, addr, addr_len) };
@@ -185,7 +189,7 @@ fn closing(fd: c_int) -> Outcome {
         // A close loop: the number is none of the program's.
         return if is_borrowed() { Outcome::Forward } else { Outcome::Fail(Errno::EBADF) };
     }
-    if table::get(fd) == Entry::Empty {
+    if table::get(fd) == Entry::Empty || !agreed::to_close() {
         return Outcome::Forward;
     }
     if is_borrowed() {
@@ -209,8 +213,8 @@ fn linger(fd: c_int) {
     let _ = hook::fail(before);
 }
 
-/// dup2 and dup3: `new` is closed on the way.
-fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
+/// dup2 and dup3: `new` is closed on the way, if the kernel `agrees`.
+fn replacing(old: c_int, new: c_int, agrees: impl Fn() -> bool, libc_dup: impl Fn() -> c_int) -> Outcome {
     let is_ours = os::fd::is_internal(new) && !is_borrowed();
     // (Until the program has it, another thread's connection is not to take it again.)
     let _reserved = if is_ours { os::fd::reserve(new) } else { None };
@@ -219,7 +223,7 @@ fn replacing(old: c_int, new: c_int, libc_dup: impl Fn() -> c_int) -> Outcome {
         return Outcome::Fail(Errno::EBADF);
     }
     let is_known = table::get(old) != Entry::Empty || table::get(new) != Entry::Empty;
-    if !is_known || old == new || is_borrowed() || os::fd::identity(old).is_err() {
+    if !is_known || old == new || is_borrowed() || !agrees() {
         return duplicated_elsewhere(old, libc_dup());
     }
     linger(new);
@@ -281,10 +285,13 @@ pub(crate) fn duplicated(old: c_int, result: c_int) -> Outcome {
 fn closing_range(first: u32, last: u32, flags: c_int) -> Outcome {
     const OF_ITS_OWN: c_int = 2;
     const ONLY_CLOEXEC: c_int = 4;
-    if first <= last && flags & OF_ITS_OWN != 0 {
+    if first > last || !agreed::to_close_range(flags) {
+        return Outcome::Forward;
+    }
+    if flags & OF_ITS_OWN != 0 {
         parting();
     }
-    if first > last || flags & ONLY_CLOEXEC != 0 {
+    if flags & ONLY_CLOEXEC != 0 {
         return Outcome::Forward;
     }
     if is_borrowed() {
@@ -331,7 +338,8 @@ hooks! {
         connecting(fd, addr, addr_len)
     }
     fn shutdown [] (fd: c_int, how: c_int) -> c_int {
-        if !(0..=2).contains(&how) || table::get(fd) == Entry::Empty || is_borrowed() {
+        let is_known = (0..=2).contains(&how) && table::get(fd) != Entry::Empty;
+        if !is_known || is_borrowed() || !agreed::to_shutdown(how) {
             // SAFETY: the program's own arguments.
             return unsafe { forward::shutdown(fd, how) };
         }
@@ -356,14 +364,16 @@ hooks! {
         if is_elsewhere { duplicated_elsewhere(fd, new) } else { duplicated(fd, new) }
     }
     fn dup2 [__dup2] (old: c_int, new: c_int) -> c_int {
+        let agrees = || agreed::to_replace(agreed::DUP2, old, new, 0);
         // SAFETY: the program's own arguments.
-        replacing(old, new, || unsafe { forward::dup2(old, new) })
+        replacing(old, new, agrees, || unsafe { forward::dup2(old, new) })
     }
     fn dup3 [] (old: c_int, new: c_int, flags: c_int) -> c_int {
         // SAFETY: the program's own arguments.
         let dup3 = || unsafe { forward::dup3(old, new, flags) };
+        let agrees = || agreed::to_replace(os::raw::nr::__NR_dup3, old, new, flags);
         // (Refused by the kernel, it closes nothing.)
-        if flags & !O_CLOEXEC != 0 { Outcome::Forward } else { replacing(old, new, dup3) }
+        if flags & !O_CLOEXEC != 0 { Outcome::Forward } else { replacing(old, new, agrees, dup3) }
     }
 }
 
@@ -382,9 +392,28 @@ pub unsafe extern "C-unwind" fn pidfd_getfd(pidfd: c_int, target: c_int, flags: 
     new
 }
 
-/// closefrom(3), glibc 2.34.
+/// closefrom(3), glibc 2.34: one by one where the kernel refuses to close all at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn closefrom(low: c_int) {
+    let low = low.max(0);
     // SAFETY: the same effect as the libc function's.
-    unsafe { close_range(low.max(0) as u32, u32::MAX, 0) };
+    if unsafe { close_range(low as u32, u32::MAX, 0) } != 0 {
+        close_each_from(low);
+    }
+}
+
+fn close_each_from(low: c_int) {
+    const MOST: usize = 1 << 16;
+    let Ok(mut scratch) = os::mem::Scratch::for_poll(MOST) else { return };
+    let (found, mut count) = (scratch.poll_entries(), 0);
+    let _ = os::file::each_own_descriptor(|fd| {
+        if fd >= low && count < found.len() {
+            found[count].fd = fd;
+            count += 1;
+        }
+    });
+    for entry in &found[..count] {
+        // SAFETY: what the program asked for.
+        unsafe { close(entry.fd) };
+    }
 }

@@ -116,8 +116,7 @@ fn transmit_message(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
         return Outcome::Forward;
     }
     if is_unknown(fd) {
-        keep_passed_sockets_plain(msg);
-        return Outcome::Forward;
+        return pass_on(fd, msg, flags);
     }
     if !socket::stream::is_shared(fd) || msg.is_null() {
         return Outcome::Forward;
@@ -160,6 +159,21 @@ fn control_is_accepted(fd: c_int, header: &MsgHdr, flags: c_int) -> Result<(), E
         errno if sent < 0 => Err(errno),
         _ => Ok(()),
     }
+}
+
+/// A message by a socket that is none of ours, which may pass one that is.
+fn pass_on(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
+    keep_passed_sockets_plain(msg);
+    // SAFETY: the program's own arguments.
+    let sent = unsafe { forward::sendmsg(fd, msg, flags) };
+    if sent >= 0 {
+        return Outcome::Done(sent as usize);
+    }
+    let errno = hook::last();
+    if !msg.is_null() {
+        each_passed(msg, socket::lend::after_failed_passing);
+    }
+    Outcome::Fail(errno)
 }
 
 /// A socket passed to another process before its first use stays on TCP: the receiver may not have the

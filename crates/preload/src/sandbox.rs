@@ -1,5 +1,5 @@
 //! What a process does to confine itself: limits, filters of system calls. Owns: that we know of them before
-//! they hold.
+//! they hold, and forget them if the kernel refuses.
 
 use crate::hook::hooks;
 use crate::real::{Buf, forward};
@@ -9,14 +9,23 @@ use socket::{Outcome, confine};
 
 const RLIMIT_NOFILE: c_int = 7;
 
-/// Before the limits of process `pid` (0: this one) are set to `new`: soft and hard, in 64 bits each.
-fn limiting(pid: c_int, resource: c_int, new: Buf) -> Outcome {
+/// The limits of process `pid` (0: this one) are `set` to `new`: soft and hard, in 64 bits each.
+fn limiting(pid: c_int, resource: c_int, new: Buf, set: impl FnOnce() -> c_int) -> Outcome {
     let is_own = pid == 0 || pid as u32 == os::process::cached_pid();
-    if resource == RLIMIT_NOFILE && is_own && !new.is_null() && crate::lifecycle::is_active() {
-        // SAFETY: a non-null limit is the program's to read, and begins with the soft one.
-        os::poll::note_descriptor_limit(unsafe { new.cast::<u64>().read_unaligned() });
+    let is_meant = resource == RLIMIT_NOFILE && is_own && crate::lifecycle::is_active();
+    if !is_meant || crate::pointers::readable(new, 2 * size_of::<u64>()).is_err() {
+        return Outcome::Forward;
     }
-    Outcome::Forward
+    let was_low = os::poll::may_be_refused();
+    // SAFETY: the limit is the program's to read, and is there; it begins with the soft one.
+    os::poll::note_descriptor_limit(unsafe { new.cast::<u64>().read_unaligned() });
+    let result = set();
+    if result < 0 {
+        let errno = crate::hook::last();
+        os::poll::note_descriptor_limit(if was_low { 0 } else { u64::MAX });
+        return Outcome::Fail(errno);
+    }
+    Outcome::Done(result as usize)
 }
 
 const PR_SET_SECCOMP: c_int = 22;
@@ -81,15 +90,19 @@ hooks! {
         }
     }
     fn setrlimit [] (resource: c_int, limit: Buf) -> c_int {
-        limiting(0, resource, limit)
+        // SAFETY: the program's own arguments.
+        limiting(0, resource, limit, || unsafe { forward::setrlimit(resource, limit) })
     }
     fn setrlimit64 [] (resource: c_int, limit: Buf) -> c_int {
-        limiting(0, resource, limit)
+        // SAFETY: the program's own arguments.
+        limiting(0, resource, limit, || unsafe { forward::setrlimit64(resource, limit) })
     }
     fn prlimit [] (pid: c_int, resource: c_int, new: Buf, old: Buf) -> c_int {
-        limiting(pid, resource, new)
+        // SAFETY: the program's own arguments.
+        limiting(pid, resource, new, || unsafe { forward::prlimit(pid, resource, new, old) })
     }
     fn prlimit64 [] (pid: c_int, resource: c_int, new: Buf, old: Buf) -> c_int {
-        limiting(pid, resource, new)
+        // SAFETY: the program's own arguments.
+        limiting(pid, resource, new, || unsafe { forward::prlimit64(pid, resource, new, old) })
     }
 }

@@ -5,14 +5,13 @@ use crate::end::End;
 use crate::epoll;
 use crate::held::connections;
 use crate::here::fabric;
-use crate::lend::{before_spawn, leave_a_copy, take_home};
+use crate::lend::{before_spawn, leave_a_copy, take_copy_back, take_home};
 use crate::phase::Phase;
 use crate::release::{copied_of, is_copy, leave_to_others, own_cookie};
 use crate::table::{self, Entry};
 use crate::{answer, closing, far, flag, settle};
 use fabric::door::Memory as _;
 use os::net;
-use sync::Ordering as Shared;
 
 /// At the start of a program, once the sockets are known that it inherits: memory and doorbells that were
 /// kept open for them are ours before it can close them.
@@ -36,11 +35,8 @@ pub fn before_borrower_execs() {
 
 /// After such an exec that failed: nobody got the copies that were counted for it.
 pub fn after_borrower_failed_to_exec() {
-    for (_, held) in connections().filter(|(_, held)| held.has(flag::LENT_NOW)) {
-        if let Some(end) = End::of(&held) {
-            held.unmark(flag::LENT | flag::LENT_NOW);
-            end.mine().holders.fetch_sub(1, Shared::AcqRel);
-        }
+    for (_, held) in connections() {
+        take_copy_back(&held);
     }
 }
 

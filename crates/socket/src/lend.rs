@@ -14,6 +14,7 @@ use sync::Ordering as Shared;
 pub fn before_passing(fd: i32) {
     decide::refuse(fd);
     if let Some(held) = hold(fd) {
+        held.unmark(flag::LENT_NOW);
         take_home(&held, fd, true);
         if held.phase() == Phase::Smc {
             // (It may come back to this process: as one more number of the same connection.)
@@ -22,6 +23,23 @@ pub fn before_passing(fd: i32) {
         }
     }
     before_lending(fd);
+}
+
+/// The kernel did not pass it: nobody got the copy that was counted.
+pub fn after_failed_passing(fd: i32) {
+    if let Some(held) = hold(fd) {
+        take_copy_back(&held);
+    }
+}
+
+/// Nobody got the copy that was counted last.
+pub(crate) fn take_copy_back(conn: &Conn) {
+    if conn.has(flag::LENT_NOW)
+        && let Some(end) = End::of(conn)
+    {
+        conn.unmark(flag::LENT | flag::LENT_NOW);
+        end.mine().holders.fetch_sub(1, Shared::AcqRel);
+    }
 }
 
 /// Before a program that starts gets a duplicate of `fd`.

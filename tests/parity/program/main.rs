@@ -8,6 +8,7 @@
 //! --after-exec HOW FD` (programs that were exec'ed with a connection).
 
 mod cases_after_exec;
+mod cases_agreed;
 mod cases_cancel;
 mod cases_clone;
 mod cases_close;
@@ -101,6 +102,7 @@ fn all() -> Vec<Case> {
         cases_after_exec::CASES,
         cases_end::CASES,
         cases_filter::CASES,
+        cases_agreed::CASES,
         cases_options::CASES,
         cases_order::CASES,
         cases_overflow::CASES,
@@ -135,6 +137,9 @@ fn main() {
         ["--inherited", fd] => cases_fork::inherited(fd.parse().expect("descriptor")),
         ["--passes", fd] => cases_passed::pass_unused(fd.parse().expect("descriptor")),
         ["--after-exec", how, fd] => cases_after_exec::inherited(how, fd.parse().expect("descriptor")),
+        ["--refused", name, fd, over_exec] => {
+            cases_agreed::refused(name, fd.parse().expect("descriptor"), over_exec == "true");
+        }
         [name] => run(name, Role::Client),
         [name, "client"] => run(name, Role::Client),
         [name, "server"] => run(name, Role::Server),
