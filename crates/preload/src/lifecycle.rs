@@ -43,8 +43,8 @@ pub(crate) fn is_borrowed() -> bool {
     os::process::pid() != os::process::cached_pid() || parted::is_one()
 }
 
-/// A process is about to be made that shares this one's memory and not its table of descriptors, or the table
-/// and not the memory: from then on a number may mean what the one knows and not the other.
+/// A process is about to be made that shares this one's memory, its table of descriptors or both: from then
+/// on a number may mean what the one knows and not the other.
 pub(crate) fn parting_from_child() {
     if is_active() && !is_borrowed() {
         socket::confine::before_parting();
@@ -239,8 +239,35 @@ fn replacing(old: c_int, new: c_int, agrees: impl Fn() -> bool, libc_dup: impl F
 
 /// The result of `call`, made again if it failed for want of a number and we had one to spare.
 pub(crate) fn made(call: impl Fn() -> c_int) -> c_int {
+    let made = made_any(call);
+    if made >= 0 {
+        note_made(made);
+    }
+    made
+}
+
+/// The same where the result is no number.
+pub(crate) fn made_any(call: impl Fn() -> c_int) -> c_int {
     let made = call();
     if made >= 0 || hook::last() != Errno::EMFILE { made } else { made_after_all(&call) }
+}
+
+/// The kernel has just made a descriptor of this number: nothing else stands under it.
+#[inline]
+pub(crate) fn note_made(fd: c_int) {
+    if !table::is_empty(fd) {
+        forget_stale(fd);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn forget_stale(fd: c_int) {
+    if is_borrowed() {
+        table::set_for_borrower(fd, Entry::Empty);
+    } else {
+        socket::enter::forget_stale(fd);
+    }
 }
 
 #[cold]

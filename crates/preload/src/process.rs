@@ -113,12 +113,13 @@ fn is_copied(flags: usize) -> bool {
     crate::lifecycle::is_active() && flags & nr::CLONE_VM as usize == 0
 }
 
-/// Before a child is made with these flags. One that shares memory and descriptors is a thread; one that
-/// shares memory while its parent waits (vfork) is known by what it does.
+/// Before a child is made with these flags. A thread is this process; a child that shares memory alone while
+/// its parent waits (vfork) is known by what it does.
 fn before_child(flags: usize) {
-    let [memory, files, waits] =
-        [nr::CLONE_VM, nr::CLONE_FILES, nr::CLONE_VFORK].map(|flag| flags & flag as usize != 0);
-    if memory != files && !(memory && waits) {
+    let [memory, files, waits, thread] = [nr::CLONE_VM, nr::CLONE_FILES, nr::CLONE_VFORK, nr::CLONE_THREAD]
+        .map(|flag| flags & flag as usize != 0);
+    let parts = if files { !thread } else { memory && !waits };
+    if parts {
         crate::lifecycle::parting_from_child();
     }
 }
@@ -183,7 +184,7 @@ pub(crate) fn clone_by_number(number: u32, args: [usize; 6]) -> isize {
     } else {
         let wanted = args[0] as *const Wanted;
         if args[1] < size_of::<Wanted>() || crate::pointers::readable(wanted, size_of::<Wanted>()).is_err() {
-            ((nr::CLONE_VM | nr::CLONE_FILES) as usize, 0)
+            ((nr::CLONE_VM | nr::CLONE_FILES | nr::CLONE_THREAD) as usize, 0)
         } else {
             // SAFETY: the program passed a structure of at least this length, and it is there.
             let wanted = unsafe { wanted.read_unaligned() };

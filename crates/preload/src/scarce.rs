@@ -2,13 +2,24 @@
 //! needed: what can be spared is given up, and the call made again.
 
 use crate::hook::hooks;
-use crate::lifecycle::{made, passed_on};
+use crate::lifecycle::{made, made_any, note_made, passed_on};
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use socket::Outcome;
 
 fn outcome(call: impl Fn() -> c_int) -> Outcome {
     passed_on(made(call))
+}
+
+/// Of a call that makes two, and writes their numbers to `ends`.
+fn outcome_of_two(ends: Buf, call: impl Fn() -> c_int) -> Outcome {
+    let result = made_any(call);
+    if result == 0 {
+        // SAFETY: the kernel has just written two numbers there.
+        let made = unsafe { ends.cast::<[c_int; 2]>().read_unaligned() };
+        made.into_iter().for_each(note_made);
+    }
+    passed_on(result)
 }
 
 hooks! {
@@ -18,7 +29,7 @@ hooks! {
     }
     fn socketpair [] (domain: c_int, kind: c_int, protocol: c_int, ends: Buf) -> c_int {
         // SAFETY: as above.
-        outcome(|| unsafe { forward::socketpair(domain, kind, protocol, ends) })
+        outcome_of_two(ends, || unsafe { forward::socketpair(domain, kind, protocol, ends) })
     }
     fn open [] (path: Buf, flags: c_int, mode: u32) -> c_int {
         // SAFETY: as above. (Where C passes no mode, libc does not look at it.)
@@ -38,11 +49,11 @@ hooks! {
     }
     fn pipe [] (ends: Buf) -> c_int {
         // SAFETY: as above.
-        outcome(|| unsafe { forward::pipe(ends) })
+        outcome_of_two(ends, || unsafe { forward::pipe(ends) })
     }
     fn pipe2 [] (ends: Buf, flags: c_int) -> c_int {
         // SAFETY: as above.
-        outcome(|| unsafe { forward::pipe2(ends, flags) })
+        outcome_of_two(ends, || unsafe { forward::pipe2(ends, flags) })
     }
     fn eventfd [] (value: u32, flags: c_int) -> c_int {
         // SAFETY: as above.

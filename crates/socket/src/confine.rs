@@ -48,7 +48,8 @@ pub fn before(calls: Calls) {
 
 /// Before a thread takes a table of descriptors of its own and leaves the others the process's: from then on
 /// a number means two things here, and nobody looks which thread asks. All that is shared goes back to TCP,
-/// where the kernel tells them apart, and counts as held by somebody else whatever is closed.
+/// where the kernel tells them apart, and counts as held by somebody else whatever is closed. (What has bytes
+/// left in memory is asked for by every call until they are read.)
 pub fn before_parting() {
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };
@@ -56,7 +57,11 @@ pub fn before_parting() {
         let _ = leave_undecided(&held, fd, Reason::OPTUNSUPP);
         if held.phase() == Phase::Smc {
             lend::leave_a_copy(&held);
-            let _ = home::take(fd, Reason::OPTUNSUPP);
+            if !home::take(fd, Reason::OPTUNSUPP)
+                && let Ok(cookie) = net::cookie(fd)
+            {
+                table::doubt(fd, index, cookie);
+            }
         }
     }
 }

@@ -58,6 +58,17 @@ pub(crate) fn join_adopted(fd: i32, inode: u64) -> bool {
     true
 }
 
+/// The kernel has just made a descriptor of this number, so what stood under it was closed without our seeing
+/// it.
+#[cold]
+pub fn forget_stale(fd: i32) {
+    match table::clear(fd) {
+        Entry::Conn(index) => forget(index),
+        Entry::Epoll(index) => records::close_set(index),
+        Entry::Empty | Entry::Foreign => {}
+    }
+}
+
 /// Drops a stale entry's claim on a connection: its number was closed without our seeing it.
 fn forget(index: Index) {
     if let Some(held) = hold_index(index) {

@@ -5,6 +5,7 @@ use crate::afterwards::Notes;
 use crate::borrower::Borrowed;
 use crate::brief::Addresses;
 use crate::calls::Calls;
+use crate::doubt::Doubts;
 use crate::epoll::Batches;
 use crate::era::Forks;
 use crate::handshake::OwnProposal;
@@ -49,6 +50,7 @@ parts! {
     fabric: Fabric<Tiers> = Fabric::new(Tiers::new()),
     table: Table = Table::new(),
     borrowed: Borrowed = Borrowed::new(),
+    doubts: Doubts = Doubts::new(),
     sockets: Sockets = Sockets::new(),
     registrations: Registrations = Registrations::new(),
     sets: Sets = Sets::new(),

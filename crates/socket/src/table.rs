@@ -2,6 +2,7 @@
 //! first entry. Owns: the map. A number without an entry is libc's business.
 
 use crate::borrower;
+use crate::doubt;
 use crate::here::Part as _;
 use crate::numbers::Numbers;
 use fabric::Reason;
@@ -10,6 +11,11 @@ use sync::{AtomicU64, Ordering};
 
 /// In a word: a process that borrows this memory has something else under the number ([`crate::borrower`]).
 const ELSEWHERE: u64 = 1 << 63;
+
+/// In a word: a process that shares our descriptors, and not our calls, may have put something else under the
+/// number ([`crate::doubt`]).
+const DOUBTED: u64 = 1 << 62;
+const MARKS: u64 = ELSEWHERE | DOUBTED;
 
 /// The map of a process.
 pub(crate) struct Table(Numbers);
@@ -48,7 +54,7 @@ impl Entry {
     /// What the process that owns this memory has, from a word of its table.
     #[inline]
     fn owners(word: u64) -> Self {
-        Self::from_word(word & !ELSEWHERE)
+        Self::from_word(word & !MARKS)
     }
 
     #[inline]
@@ -126,17 +132,38 @@ fn is_after_all(cell: &'static AtomicU64, fd: i32, conn: Index) -> bool {
     seen(cell, fd) == Entry::Conn(conn)
 }
 
-/// The entry of `fd` for the calling process, where one that borrows this memory has something else there.
+/// The entry of `fd` for the calling process, where others may have something else there.
 #[cold]
 #[inline(never)]
 fn entry_elsewhere(cell: &AtomicU64, word: u64, fd: i32) -> Entry {
-    if borrower::is_one() {
-        return borrower::word_of(fd).map_or(Entry::owners(word), Entry::from_word);
+    if word & ELSEWHERE != 0 {
+        if borrower::is_one() {
+            return borrower::word_of(fd).map_or_else(|| believed(word, fd), Entry::from_word);
+        }
+        if !borrower::lives(fd) {
+            let _ = cell.compare_exchange(word, word & !ELSEWHERE, Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
-    if !borrower::lives(fd) {
-        let _ = cell.compare_exchange(word, word & !ELSEWHERE, Ordering::AcqRel, Ordering::Relaxed);
+    believed(word, fd)
+}
+
+/// What its owner has by `word`, unless there is something else by now.
+fn believed(word: u64, fd: i32) -> Entry {
+    let is_there = word & DOUBTED == 0 || doubt::stands(fd);
+    if is_there { Entry::owners(word) } else { Entry::Empty }
+}
+
+/// From now on the kernel is asked at every look whether `fd` still stands for this connection, whose cookie
+/// that is.
+pub(crate) fn doubt(fd: i32, conn: Index, cookie: u64) {
+    if let Some(cell) = cell(fd)
+        && doubt::note(fd, cookie)
+    {
+        let word = cell.load(Ordering::Acquire);
+        if Entry::owners(word) == Entry::Conn(conn) {
+            let _ = cell.compare_exchange(word, word | DOUBTED, Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
-    Entry::owners(word)
 }
 
 /// In a process that borrows this memory: for it alone `fd` stands for `entry` from now on.
@@ -173,10 +200,10 @@ pub fn set(fd: i32, entry: Entry) -> Option<Entry> {
 /// The same only if the old one is `seen`; whether it was.
 pub(crate) fn replace(fd: i32, seen: Entry, entry: Entry) -> Option<bool> {
     let cell = cell_or_new(fd)?;
-    let marked = cell.load(Ordering::Relaxed) & ELSEWHERE;
+    let marked = cell.load(Ordering::Relaxed) & MARKS;
     let replaced = cell.compare_exchange(
         seen.word() | marked,
-        entry.word() | marked,
+        entry.word() | marked & ELSEWHERE,
         Ordering::AcqRel,
         Ordering::Relaxed,
     );
@@ -208,7 +235,7 @@ pub fn clear(fd: i32) -> Entry {
 
 /// All non-empty entries with their numbers, as the process has them that owns this memory.
 pub fn entries() -> impl Iterator<Item = (i32, Entry)> {
-    let all = Table::here().0.words().map(|(fd, cell)| (fd, Entry::owners(cell.load(Ordering::Acquire))));
+    let all = Table::here().0.words().map(|(fd, cell)| (fd, believed(cell.load(Ordering::Acquire), fd)));
     all.filter(|(_, entry)| *entry != Entry::Empty)
 }
 

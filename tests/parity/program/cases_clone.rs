@@ -1,7 +1,7 @@
 //! Children that no fork handler is told of: clone(2) by its names and by number. What they inherit goes on,
 //! whoever of the two lets go first.
 
-use crate::context::{Case, Cx, read_all, say, settle};
+use crate::context::{Case, Cx, Pair, got, read_all, say, settle, until_queued};
 use isthmus_tests::sys::{self, Cloned, Fd, show};
 
 pub(crate) const CASES: &[Case] = &[
@@ -15,6 +15,8 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "clone.failed", shm: true, run: failed },
     Case { name: "clone.descriptors_alone", shm: false, run: descriptors_alone },
     Case { name: "clone.memory_alone", shm: false, run: memory_alone },
+    Case { name: "clone.closes_its_parents", shm: false, run: |cx| each_sharer(cx, closes_its_parents) },
+    Case { name: "clone.replaces_its_parents", shm: false, run: |cx| each_sharer(cx, replaces_its_parents) },
 ];
 
 fn serve(fd: Fd) -> u8 {
@@ -199,4 +201,61 @@ fn memory_alone(cx: &mut Cx) {
     cx.peer(&format!("send {} ping", p.id));
     say!("served {}", serve(p.fd));
     cx.peer(&format!("recv {} 9", p.id));
+}
+
+/// Children that share their parent's table of descriptors, and are no threads.
+fn each_sharer(cx: &mut Cx, run: fn(&mut Cx, i32)) {
+    let memory = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_SIGHAND;
+    for more in [0, memory, libc::CLONE_VM | libc::CLONE_VFORK] {
+        // (What one of them has brought about, no connection of this process gets over.)
+        let pid = sys::fork(|| {
+            run(cx, libc::CLONE_FILES | more);
+            0
+        });
+        say!("{more:x}: {}", sys::wait(pid));
+    }
+}
+
+/// A connection with bytes unread at this end.
+fn loaded(cx: &mut Cx) -> Pair {
+    let p = cx.warm();
+    cx.peer(&format!("send {} old-bytes", p.id));
+    until_queued(p.fd, 9);
+    p
+}
+
+/// What comes under the number next has nothing of the old one.
+fn closes_its_parents(cx: &mut Cx, flags: i32) {
+    let p = loaded(cx);
+    let pid = sys::cloned_apart(flags, || sys::close(p.fd).is_err().into());
+    say!("child {}", sys::wait(pid));
+    let mut buf = [0; 20];
+    say!("read -> {}", show(sys::recv(p.fd, &mut buf, libc::MSG_DONTWAIT)));
+    say!("write -> {}", show(sys::write(p.fd, b"x")));
+    let port = cx.listening_peer();
+    let fd = sys::tcp(0);
+    say!("the same number: {}", fd == p.fd);
+    say!("connect -> {}", show(sys::connect(fd, port)));
+    cx.ask("accept 800");
+    cx.peer("send 800 new-bytes");
+    until_queued(fd, 9);
+    let r = sys::recv(fd, &mut buf, libc::MSG_DONTWAIT);
+    say!("read -> {}", got(r, &buf));
+    say!("write -> {}", show(sys::write(fd, b"after")));
+    cx.peer("recv 800 9");
+    cx.ask("close 800");
+    cx.ask(&format!("close {}", p.id));
+}
+
+/// The child puts a file there.
+fn replaces_its_parents(cx: &mut Cx, flags: i32) {
+    let (p, file) = (loaded(cx), sys::memfile(b"of the file"));
+    let pid = sys::cloned_apart(flags, || sys::dup2(file, p.fd).is_err().into());
+    say!("child {}", sys::wait(pid));
+    sys::seek(p.fd, 0);
+    let mut buf = [0; 20];
+    let r = sys::read(p.fd, &mut buf);
+    say!("read -> {} {}", show(r), String::from_utf8_lossy(&buf));
+    say!("close -> {} {}", show(sys::close(p.fd)), show(sys::close(file)));
+    cx.ask(&format!("close {}", p.id));
 }
