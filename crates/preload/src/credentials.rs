@@ -209,8 +209,10 @@ pub unsafe extern "C-unwind" fn initgroups(user: *const c_char, group: u32) -> c
     // Which groups they are only libc knows, so this comes after the change: who may make it is its user
     // still.
     let errno = last();
-    let after = Groups::now();
-    let has_lost = |before: Groups| before.lose_any(|group| after.ids[..after.count].contains(&group));
+    let has_lost = |before: Groups| {
+        let after = Groups::now();
+        before.lose_any(|group| after.ids[..after.count].contains(&group))
+    };
     if result == 0 && before.is_some_and(has_lost) {
         change(true, || 0);
     }

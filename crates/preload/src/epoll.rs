@@ -7,10 +7,14 @@ use crate::pointers;
 use crate::real::{Events, Mask, Time, forward};
 use core::ffi::c_int;
 use os::epoll::{Event, Op};
+use socket::confine::stays_out;
 use socket::epoll::Kernel;
 use socket::{Errno, Outcome, epoll as ours, table};
 
 fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
+    if stays_out() {
+        return Outcome::Forward;
+    }
     if op == 1 {
         ours::prepare_to_be_polled(fd);
     }
@@ -107,7 +111,7 @@ fn wait(
     /// EP_MAX_EVENTS of fs/eventpoll.c.
     const MOST: usize = i32::MAX as usize / size_of::<Event>();
     let Ok(room @ 1..=MOST) = usize::try_from(max) else { return Outcome::Forward };
-    if !ours::is_ours(epfd) {
+    if stays_out() || !ours::is_ours(epfd) {
         return Outcome::Forward;
     }
     let mut kernel = LibcWait { epfd, wait: libc_wait, has_mask: !mask.is_null() };
@@ -149,7 +153,7 @@ fn created(epfd: c_int) -> Outcome {
     if epfd < 0 {
         return Outcome::Fail(hook::last());
     }
-    if crate::lifecycle::is_active() && !crate::lifecycle::is_borrowed() {
+    if crate::lifecycle::is_active() && !stays_out() && !crate::lifecycle::is_borrowed() {
         ours::note_created(epfd);
     }
     Outcome::Done(epfd as usize)
@@ -183,7 +187,8 @@ hooks! {
     }
     fn epoll_pwait2 [] (epfd: c_int, events: Events, max: c_int, timeout: Time, mask: Mask) -> c_int {
         cancel::point();
-        let Ok(given) = pointers::time(timeout) else {
+        let given = if stays_out() { Err(Errno::EFAULT) } else { pointers::time(timeout) };
+        let Ok(given) = given else {
             // SAFETY: the program's own arguments, of which libc and the kernel say what is wrong.
             return unsafe { forward::epoll_pwait2(epfd, events, max, timeout, mask) };
         };

@@ -7,6 +7,7 @@ use crate::real::{Buf, forward};
 use crate::{cancel, parted};
 use core::ffi::c_int;
 use os::net::Endpoint;
+use socket::confine::stays_out;
 use socket::table::{self, Entry};
 use socket::{Errno, Outcome, client, close as closing, server, spare};
 use sync::{AtomicBool, Ordering};
@@ -29,6 +30,11 @@ pub(crate) fn is_active() -> bool {
     ACTIVE.load(Ordering::Acquire)
 }
 
+/// Whether this process has had sockets of ours, and is the one that owns this memory.
+pub(crate) fn has_sockets() -> bool {
+    is_active() && socket::has_been_any() && !is_borrowed()
+}
+
 /// Whether this process may make new connections shared: not behind a filter of system calls, nor where
 /// threads have tables of descriptors of their own.
 fn may_upgrade() -> bool {
@@ -46,7 +52,7 @@ pub(crate) fn is_borrowed() -> bool {
 /// A process is about to be made that shares this one's memory, its table of descriptors or both: from then
 /// on a number may mean what the one knows and not the other.
 pub(crate) fn parting_from_child() {
-    if is_active() && !is_borrowed() {
+    if is_active() && !stays_out() && !is_borrowed() {
         socket::confine::before_parting();
         parted::note_child();
     }
@@ -54,7 +60,7 @@ pub(crate) fn parting_from_child() {
 
 /// The calling thread is about to have a table of its own. (Alone it has one already.)
 pub(crate) fn parting() {
-    if is_active() && !is_borrowed() && os::process::may_have_threads() {
+    if is_active() && !stays_out() && !is_borrowed() && os::process::may_have_threads() {
         socket::confine::before_parting();
         parted::note();
     }
@@ -127,7 +133,7 @@ fn is_dissolving(addr: Buf, addr_len: u32) -> bool {
 }
 
 fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
-    if addr.is_null() || crate::pointers::address(addr, addr_len).is_err() {
+    if addr.is_null() || stays_out() || crate::pointers::address(addr, addr_len).is_err() {
         return Outcome::Forward;
     }
     if is_active() && matches!(table::get(fd), Entry::Conn(_)) && is_dissolving(addr, addr_len) {
@@ -273,7 +279,7 @@ fn forget_stale(fd: c_int) {
 #[cold]
 #[inline(never)]
 fn made_after_all(call: &dyn Fn() -> c_int) -> c_int {
-    if is_active() && !is_borrowed() {
+    if is_active() && !stays_out() && !is_borrowed() {
         for step in spare::Step::ALL {
             if spare::give_back_descriptors(step) {
                 let made = call();
@@ -312,7 +318,8 @@ pub(crate) fn duplicated(old: c_int, result: c_int) -> Outcome {
 fn closing_range(first: u32, last: u32, flags: c_int) -> Outcome {
     const OF_ITS_OWN: c_int = 2;
     const ONLY_CLOEXEC: c_int = 4;
-    if first > last || !agreed::to_close_range(flags) {
+    let is_nothing_ours = stays_out() && os::fd::next_internal(first, last).is_none();
+    if first > last || is_nothing_ours || !agreed::to_close_range(flags) {
         return Outcome::Forward;
     }
     if flags & OF_ITS_OWN != 0 {

@@ -163,6 +163,9 @@ fn control_is_accepted(fd: c_int, header: &MsgHdr, flags: c_int) -> Result<(), E
 
 /// A message by a socket that is none of ours, which may pass one that is.
 fn pass_on(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
+    if !socket::has_been_any() {
+        return Outcome::Forward;
+    }
     keep_passed_sockets_plain(msg);
     // SAFETY: the program's own arguments.
     let sent = unsafe { forward::sendmsg(fd, msg, flags) };
@@ -224,7 +227,7 @@ fn receive_passed(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
 }
 
 fn adopt_passed(msg: Buf) {
-    if crate::lifecycle::is_active() {
+    if crate::lifecycle::is_active() && !socket::confine::stays_out() {
         each_passed(msg, |passed| {
             if table::get(passed) == table::Entry::Empty {
                 server::adopt_passed(passed);
@@ -351,7 +354,7 @@ hooks! {
     fn sendmmsg [] (fd: c_int, msgs: Buf, count: u32, flags: c_int) -> c_int {
         cancel::point();
         if is_unknown(fd) {
-            for index in 0..if msgs.is_null() { 0 } else { count.min(1024) } {
+            for index in 0..if msgs.is_null() || !socket::has_been_any() { 0 } else { count.min(1024) } {
                 // SAFETY: the program passed `count` entries, of which the message header comes first.
                 keep_passed_sockets_plain(unsafe { msgs.cast::<MMsgHdr>().add(index as usize) }.cast());
             }

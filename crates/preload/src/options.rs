@@ -7,6 +7,7 @@ use crate::pointers;
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use os::net::opt;
+use socket::confine::stays_out;
 use socket::table::{self, Entry};
 use socket::{Errno, Outcome, Reason, decide, push, queue, server, stream};
 
@@ -153,11 +154,11 @@ fn refusal(fd: c_int, name: c_int, value: Buf, len: u32) -> Errno {
 
 /// After an option was set.
 fn option_set(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) {
-    let is_on = int_value(value, len).is_some_and(|value| value != 0);
+    let is_on = || int_value(value, len).is_some_and(|value| value != 0);
     match (level, name) {
         (opt::IPPROTO_TCP, opt::TCP_INQ) => queue::note_inq_is_used(),
-        (opt::IPPROTO_TCP, opt::TCP_CORK) => push::note_cork(fd, is_on),
-        (opt::IPPROTO_TCP, opt::TCP_NODELAY) if is_on => push::now(fd),
+        (opt::IPPROTO_TCP, opt::TCP_CORK) => push::note_cork(fd, is_on()),
+        (opt::IPPROTO_TCP, opt::TCP_NODELAY) if socket::has_been_any() && is_on() => push::now(fd),
         _ => {}
     }
     if level != opt::SOL_SOCKET {
@@ -170,7 +171,7 @@ fn option_set(fd: c_int, level: c_int, name: c_int, value: Buf, len: u32) {
         }
         opt::SO_PEEK_OFF => stream::note_peek_offset(fd),
         // Only the kernel knows when its own bytes came.
-        name if opt::SO_TIMESTAMPS.contains(&name) && is_on && crate::lifecycle::is_active() => {
+        name if opt::SO_TIMESTAMPS.contains(&name) && crate::lifecycle::is_active() && is_on() => {
             keep_plain(fd);
         }
         // Connections on this host arrive by the loopback device: bound to that or to none, a socket is
@@ -240,6 +241,10 @@ hooks! {
         }
         if level == opt::SOL_SOCKET && name == opt::SO_LINGER {
             queue::note_linger_is_used();
+        }
+        if stays_out() {
+            // SAFETY: the program's own arguments.
+            return unsafe { forward::setsockopt(fd, level, name, value, len) };
         }
         match option(fd, level, name, value, len) {
             Outcome::Forward => {

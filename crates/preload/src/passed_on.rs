@@ -3,7 +3,7 @@
 //! Owns: that their arguments, of which often only the program knows how many there are, reach libc's
 //! function as they came: registers and stack stand as they stood when it is jumped to.
 
-use crate::lifecycle::{is_active, is_borrowed};
+use crate::lifecycle::has_sockets;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use sync::{AtomicPtr, AtomicU8, Ordering};
 
@@ -25,21 +25,21 @@ fn execs() {
 
 /// quick_exit ends in libc's own _exit.
 fn ends() {
-    if is_active() && !is_borrowed() {
+    if has_sockets() {
         socket::exit::at_exit();
     }
 }
 
 /// Another program starts, and gets what is not closed on exec.
 fn spawns() {
-    if is_active() && !is_borrowed() {
+    if has_sockets() {
         socket::lend::before_spawn();
     }
 }
 
 /// A program that posix_spawn will start gets a duplicate of `fd`.
 fn lends(fd: usize) {
-    if is_active() && !is_borrowed() {
+    if has_sockets() {
         socket::lend::before_lending(fd as c_int);
     }
 }
@@ -75,7 +75,7 @@ fn number(digits: &[u8]) -> u32 {
 
 /// Writes to `fd` that we shall not see: that direction goes back to TCP first.
 fn prints(fd: usize) {
-    if PRINTS_BARE.load(Ordering::Relaxed) == 1 && is_active() && !is_borrowed() {
+    if PRINTS_BARE.load(Ordering::Relaxed) == 1 && has_sockets() {
         socket::stream::demote(fd as c_int);
     }
 }

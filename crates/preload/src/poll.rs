@@ -66,7 +66,15 @@ fn entries<'a>(fds: *mut PollFd, count: u64) -> Option<&'a mut [PollFd]> {
     Some(unsafe { core::slice::from_raw_parts_mut(fds, count as usize) })
 }
 
+/// Whether no number can be one of ours: nothing is asked of the program's structures then.
+fn is_nothing_ours() -> bool {
+    socket::confine::stays_out() || !(socket::has_been_any() || socket::has_been_any_set())
+}
+
 fn poll_all(fds: *mut PollFd, count: u64, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
+    if is_nothing_ours() {
+        return Outcome::Forward;
+    }
     match entries(fds, count) {
         Some(fds) if ours::concerns_us(fds) => {
             ours::poll(fds, timeout_ns, &mut LibcSleep { mask, is_limited: true }).into()
@@ -88,6 +96,9 @@ fn limits(time: Time, mask: Mask) -> Result<Option<u64>, Errno> {
 }
 
 fn poll_within(fds: *mut PollFd, count: u64, timeout: Time, mask: Mask) -> Outcome {
+    if is_nothing_ours() {
+        return Outcome::Forward;
+    }
     limits(timeout, mask).map_or_else(Outcome::Fail, |timeout_ns| poll_all(fds, count, timeout_ns, mask))
 }
 
@@ -127,6 +138,10 @@ hooks! {
     fn pselect [] (count: c_int, read: Buf, write: Buf, except: Buf, timeout: Time, mask: Mask) -> c_int {
         cancel::point();
         let sets = Sets { count, sets: [read, write, except] };
+        if is_nothing_ours() {
+            // SAFETY: the program's own arguments.
+            return unsafe { forward::pselect(count, read, write, except, timeout, mask) };
+        }
         limits(timeout, mask).map_or_else(Outcome::Fail, |timeout_ns| sets.select(timeout_ns, mask))
     }
 }
@@ -167,6 +182,9 @@ pub(crate) mod by_number {
         mask: Result<Mask, Errno>,
         wait: impl FnOnce(Option<u64>, Mask) -> Outcome,
     ) -> Outcome {
+        if is_nothing_ours() {
+            return Outcome::Forward;
+        }
         let timeout = timeout as *mut [i64; 2];
         // (The kernel looks at the time first.)
         let limits = limits(timeout.cast(), core::ptr::null()).and_then(|given| {
@@ -237,6 +255,9 @@ impl Sets {
 
     /// select(2). The microseconds of `timeout` are what `taken` makes of them.
     fn select_within(&self, timeout: *mut [i64; 2], taken: fn(i64) -> i64) -> Outcome {
+        if is_nothing_ours() {
+            return Outcome::Forward;
+        }
         if timeout.is_null() {
             return self.select(None, core::ptr::null());
         }

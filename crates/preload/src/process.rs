@@ -55,6 +55,9 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    if socket::confine::stays_out() {
+        return;
+    }
     fork::after_fork_in_child();
 }
 
@@ -183,7 +186,11 @@ pub(crate) fn clone_by_number(number: u32, args: [usize; 6]) -> isize {
         (args[0], args[1])
     } else {
         let wanted = args[0] as *const Wanted;
-        if args[1] < size_of::<Wanted>() || crate::pointers::readable(wanted, size_of::<Wanted>()).is_err() {
+        let is_short = args[1] < size_of::<Wanted>();
+        if is_short
+            || socket::confine::stays_out()
+            || crate::pointers::readable(wanted, size_of::<Wanted>()).is_err()
+        {
             ((nr::CLONE_VM | nr::CLONE_FILES | nr::CLONE_THREAD) as usize, 0)
         } else {
             // SAFETY: the program passed a structure of at least this length, and it is there.
@@ -263,6 +270,9 @@ fn trying_to_exec(exec: impl FnOnce() -> c_int) -> Outcome {
 
 /// Before this process, or a child that borrows its memory, becomes another program.
 pub(crate) fn before_exec() {
+    if socket::confine::stays_out() {
+        return;
+    }
     if crate::lifecycle::is_active() && !is_borrowed() {
         exec::before_exec();
     } else if crate::lifecycle::is_active() {
@@ -271,6 +281,9 @@ pub(crate) fn before_exec() {
 }
 
 fn after_failed_exec() {
+    if socket::confine::stays_out() {
+        return;
+    }
     if crate::lifecycle::is_active() && !is_borrowed() {
         exec::after_failed_exec();
     } else if crate::lifecycle::is_active() {
@@ -279,7 +292,7 @@ fn after_failed_exec() {
 }
 
 fn leave(status: c_int) -> ! {
-    if !is_borrowed() {
+    if socket::has_been_any() && !is_borrowed() {
         exit::at_exit();
     }
     loop {

@@ -13,7 +13,10 @@ const RLIMIT_NOFILE: c_int = 7;
 fn limiting(pid: c_int, resource: c_int, new: Buf, set: impl FnOnce() -> c_int) -> Outcome {
     let is_own = pid == 0 || pid as u32 == os::process::cached_pid();
     let is_meant = resource == RLIMIT_NOFILE && is_own && crate::lifecycle::is_active();
-    if !is_meant || crate::pointers::readable(new, 2 * size_of::<u64>()).is_err() {
+    if !is_meant
+        || socket::confine::stays_out()
+        || crate::pointers::readable(new, 2 * size_of::<u64>()).is_err()
+    {
         return Outcome::Forward;
     }
     let was_low = os::poll::may_be_refused();
@@ -35,7 +38,11 @@ const PR_SET_SECCOMP: c_int = 22;
 fn filtering(calls: Calls, has_filter: bool, install: impl FnOnce() -> isize) -> Outcome {
     // Programs ask with a null filter whether there would be any.
     let is_meant = has_filter || calls == Calls::Fewest;
-    if !is_meant || !crate::lifecycle::is_active() || crate::lifecycle::is_borrowed() {
+    if !is_meant
+        || socket::confine::stays_out()
+        || !crate::lifecycle::is_active()
+        || crate::lifecycle::is_borrowed()
+    {
         return Outcome::Forward;
     }
     let was_confined = os::confined::is_confined();

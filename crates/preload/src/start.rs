@@ -74,7 +74,7 @@ fn adopt_inherited() {
 }
 
 extern "C" fn destructor() {
-    if lifecycle::is_active() && !lifecycle::is_borrowed() {
+    if lifecycle::has_sockets() {
         socket::exit::at_exit();
     }
 }

@@ -340,9 +340,9 @@ hooks! {
         let is_refused = flags & !SPLICE_F_ALL != 0 || !from_at.is_null() || !to_at.is_null();
         if len == 0 || len > isize::MAX as usize || is_refused {
             Outcome::Forward
-        } else if os::fd::is_pipe(to) && stream::is_shared(from) {
+        } else if stream::is_shared(from) && os::fd::is_pipe(to) {
             if os::fd::is_for_writing(to) { splice_out(from, to, len, flags) } else { Outcome::Forward }
-        } else if os::fd::is_pipe(from) && stream::is_shared(to) {
+        } else if stream::is_shared(to) && os::fd::is_pipe(from) {
             if os::fd::is_for_reading(from) { splice_in(from, to, len, flags) } else { Outcome::Forward }
         } else {
             Outcome::Forward

@@ -19,6 +19,13 @@ use os::confined::{self, Calls};
 use os::net;
 use sync::Ordering;
 
+/// Whether this process has no socket that is ours, and will not get one, for it is behind a filter: it makes
+/// no call then that the plain program would not make.
+#[inline]
+pub fn stays_out() -> bool {
+    confined::is_confined() && !crate::held::has_been_any()
+}
+
 /// Before the filter.
 pub fn before(calls: Calls) {
     for (fd, entry) in table::entries() {

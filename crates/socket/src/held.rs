@@ -163,6 +163,12 @@ fn recycle(index: Index, conn: &'static Conn) {
     }
 }
 
+/// Whether this process has ever had a socket that is ours.
+#[inline]
+pub fn has_been_any() -> bool {
+    sockets().made() != 0
+}
+
 /// Every connection ever made, in use or not.
 pub(crate) fn all() -> impl Iterator<Item = (Index, &'static Conn)> + Clone {
     (0..sockets().made()).filter_map(|index| Some((Index(index), sockets().get(Index(index))?)))

@@ -69,6 +69,8 @@ pub mod wait;
 mod watch;
 
 pub use fabric::Reason;
+pub use held::has_been_any;
+pub use interest::set::has_been_any as has_been_any_set;
 pub use os::Errno;
 pub use shm::user as buffer;
 

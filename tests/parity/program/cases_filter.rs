@@ -20,6 +20,8 @@ pub(crate) const CASES: &[Case] = &[
     any("filter.unused", unused),
     any("filter.limited", limited),
     case("filter.refused", refused),
+    any("filter.without_network", |cx| bystander(cx, without_network)),
+    any("filter.tcp_of_no_interest", |cx| bystander(cx, tcp_of_no_interest)),
     any("filter.strict", strict),
     any("filter.strict_end", strict_end),
 ];
@@ -220,4 +222,101 @@ fn strict_end(cx: &mut Cx) {
     cx.ask(&format!("later 50 shut {} 1", p.id));
     cx.peer(&format!("recvn {} 3", p.id));
     say!("child {}", sys::wait(pid));
+}
+
+/// A program that never shared anything when its filter came: nothing of ours is to be seen behind that.
+fn bystander(cx: &mut Cx, act: fn() -> Option<()>) {
+    /// (brk is the tests' own.)
+    const MORE: &[i64] = &[
+        libc::SYS_read,
+        libc::SYS_write,
+        libc::SYS_poll,
+        libc::SYS_ppoll,
+        libc::SYS_select,
+        libc::SYS_pselect6,
+        libc::SYS_pipe2,
+        libc::SYS_dup2,
+        libc::SYS_dup3,
+        libc::SYS_close,
+        libc::SYS_close_range,
+        libc::SYS_fcntl,
+        libc::SYS_splice,
+        libc::SYS_socket,
+        libc::SYS_socketpair,
+        libc::SYS_setsockopt,
+        libc::SYS_getsockopt,
+        libc::SYS_bind,
+        libc::SYS_listen,
+        libc::SYS_getsockname,
+        libc::SYS_connect,
+        libc::SYS_accept,
+        libc::SYS_accept4,
+        libc::SYS_shutdown,
+        libc::SYS_sendto,
+        libc::SYS_recvfrom,
+        libc::SYS_sendmsg,
+        libc::SYS_recvmsg,
+        libc::SYS_epoll_create1,
+        libc::SYS_epoll_ctl,
+        libc::SYS_epoll_wait,
+        libc::SYS_epoll_pwait,
+        libc::SYS_prlimit64,
+        libc::SYS_setrlimit,
+        libc::SYS_getrlimit,
+        libc::SYS_brk,
+        libc::SYS_exit_group,
+    ];
+    let pid = sys::fork(|| {
+        sys::allow_only(MORE, true).expect("filter");
+        act().is_none().into()
+    });
+    say!("child {}", sys::wait(pid));
+    let p = cx.warm();
+    cx.peer(&format!("close {}", p.id));
+}
+
+fn waits(fd: Fd) -> Option<()> {
+    let (r, _) = sys::poll(&[(fd, libc::POLLIN)], 1000);
+    let (s, _) = sys::ppoll(&[(fd, libc::POLLIN)], Some(1000));
+    let selected = [Select::Plain, Select::Precise].map(|kind| sys::select(kind, &[fd], &[], &[], 1000));
+    let set = sys::epoll();
+    sys::ep_add(set, fd, libc::EPOLLIN, 7).ok()?;
+    let events = sys::ep_wait(set, 1000).ok()?;
+    sys::ep_del(set, fd).ok()?;
+    sys::close(set).ok()?;
+    let is_told = selected.iter().all(|told| told.starts_with('1')) && events.len() == 1;
+    (r == Ok(1) && s == Ok(1) && is_told).then_some(())
+}
+
+fn without_network() -> Option<()> {
+    let (r, w) = sys::pipe(0);
+    sys::write(w, b"x").ok()?;
+    waits(r)?;
+    let (one, other) = sys::socketpair();
+    sys::send(one, b"x", 0).ok()?;
+    waits(other)?;
+    sys::send_fd(one, r).ok()?;
+    sys::recv(other, &mut [0; 1], 0).ok()?;
+    let passed = sys::recv_fd(other).ok()? as Fd;
+    sys::splice(passed, one, 1, 0).ok()?;
+    sys::dup2(r, 60).ok()?;
+    sys::close(60).ok()?;
+    sys::limit_fds(100);
+    sys::close_range(r as u32, u32::MAX, 0).map(drop).ok()
+}
+
+fn tcp_of_no_interest() -> Option<()> {
+    let (listener, port) = sys::listener();
+    let client = sys::tcp(0);
+    sys::set_timeout(client, libc::SO_RCVTIMEO, 1000).ok()?;
+    sys::connect(client, port).ok()?;
+    let server = sys::accept(listener).ok()? as Fd;
+    sys::write(client, b"ping").ok()?;
+    waits(server)?;
+    sys::read(server, &mut [0; 4]).ok()?;
+    sys::send(server, b"pong", 0).ok()?;
+    sys::recv(client, &mut [0; 4], 0).ok()?;
+    sys::shutdown(client, libc::SHUT_WR).ok()?;
+    sys::read(server, &mut [0; 4]).ok()?;
+    [client, server, listener].into_iter().all(|fd| sys::close(fd).is_ok()).then_some(())
 }

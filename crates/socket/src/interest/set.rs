@@ -41,6 +41,12 @@ fn sets() -> &'static Slab<Set, { SETS / AT_ONCE }, AT_ONCE> {
     &Sets::here().table
 }
 
+/// Whether this process has ever had an epoll set.
+#[inline]
+pub fn has_been_any() -> bool {
+    sets().made() != 0
+}
+
 /// An epoll set of the program's.
 pub(crate) struct Set {
     /// Descriptors of this process that refer to it.
