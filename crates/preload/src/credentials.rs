@@ -9,6 +9,7 @@
 
 use crate::hook::{hooks, last};
 use crate::lifecycle::{is_active, is_borrowed};
+use crate::pointers;
 use crate::real::{Buf, forward};
 use core::ffi::{c_char, c_int, c_void};
 use os::raw::nr;
@@ -105,25 +106,34 @@ impl Groups {
 
 /// setgroups: whether a group is taken away. (To be given another is nothing that is given up.)
 fn leaves_groups(count: usize, list: Buf) -> bool {
+    /// NGROUPS_MAX of linux/limits.h.
+    const MOST: usize = 65536;
+    if !has_something() || count > MOST || pointers::readable(list, count * size_of::<u32>()).is_err() {
+        return false;
+    }
     let is_listed = |group| {
-        // SAFETY: the program passed a list of `count` ids.
+        // SAFETY: the program passed a list of `count` ids, and it is there.
         (0..count).any(|at| group == unsafe { list.cast::<u32>().add(at).read_unaligned() })
     };
-    let is_list = count == 0 || !list.is_null();
-    has_something() && has(CAP_SETGID) && is_list && Groups::now().lose_any(is_listed)
+    has(CAP_SETGID) && Groups::now().lose_any(is_listed)
 }
 
 /// capset: whether a capability goes for good. (`header` is version and process, `sets` has three words per
 /// half.)
 fn leaves_capabilities(header: Buf, sets: Buf) -> bool {
     const VERSION_1: u32 = 0x1998_0330;
-    if !has_something() || header.is_null() || sets.is_null() {
+    const WORD: usize = size_of::<u32>();
+    if !has_something() || pointers::readable(header, 2 * WORD).is_err() {
         return false;
     }
-    // SAFETY: the program passed a header of two words.
+    // SAFETY: the program passed a header of two words, and it is there.
     let (version, pid) =
         unsafe { (header.cast::<u32>().read_unaligned(), header.cast::<u32>().add(1).read_unaligned()) };
-    // SAFETY: and sets of three words each, as many as the version says.
+    let halves = if version == VERSION_1 { 1 } else { 2 };
+    if pointers::readable(sets, halves * 3 * WORD).is_err() {
+        return false;
+    }
+    // SAFETY: and sets of three words each, as many as the version says, which are there.
     let permitted = |half: usize| u64::from(unsafe { sets.cast::<u32>().add(3 * half + 1).read_unaligned() });
     let then = permitted(0) | if version == VERSION_1 { 0 } else { permitted(1) << 32 };
     let is_own = pid == 0 || pid == os::process::tid();

@@ -248,7 +248,7 @@ data_hooks! {
 crate::hook::hooks! {
     fn sendto [] (fd: c_int, buf: Buf, len: usize, flags: c_int, addr: Buf, addr_len: u32) -> isize {
         crate::cancel::point();
-        if flags & os::net::msg::FASTOPEN != 0 && address(addr, addr_len).is_ok() {
+        if flags & os::net::msg::FASTOPEN != 0 {
             crate::lifecycle::fast_opening(fd, addr, addr_len);
         }
         if socket::table::is_empty(fd) {

@@ -182,7 +182,10 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
 
 /// sendto() and sendmsg() with MSG_FASTOPEN connect as well.
 pub(crate) fn fast_opening(fd: c_int, addr: Buf, addr_len: u32) {
-    // SAFETY: the program passed an address of this length.
+    if addr.is_null() || stays_out() || crate::pointers::address(addr, addr_len).is_err() {
+        return;
+    }
+    // SAFETY: the program passed an address of this length, and it is there.
     if let Some(target) = unsafe { Endpoint::from_sockaddr(addr.cast(), addr_len as usize) }
         && may_upgrade()
     {

@@ -328,8 +328,8 @@ hooks! {
     }
     fn sendmsg [] (fd: c_int, msg: Buf, flags: c_int) -> isize {
         cancel::point();
-        if flags & os::net::msg::FASTOPEN != 0 && !msg.is_null() {
-            // SAFETY: the program passed a msghdr.
+        if flags & os::net::msg::FASTOPEN != 0 && pointers::readable(msg, size_of::<MsgHdr>()).is_ok() {
+            // SAFETY: the program passed a msghdr, and it is there.
             let header = unsafe { &*msg.cast::<MsgHdr>() };
             crate::lifecycle::fast_opening(fd, header.name, header.name_len);
         }

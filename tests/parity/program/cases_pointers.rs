@@ -19,6 +19,8 @@ pub(crate) const CASES: &[Case] = &[
     case("pointers.limits", limits),
     case("pointers.time_that_is_left", time_that_is_left),
     case("pointers.options", options),
+    case("pointers.credentials", credentials),
+    case("pointers.fast_opening", fast_opening),
     case("pointers.read_only", read_only),
     case("pointers.longer_than_the_address_space", longer_than_all),
 ];
@@ -307,6 +309,40 @@ fn options(cx: &mut Cx) {
             let args = [fd as usize, file as usize, bad, 4, 0, 0];
             say!("sendfile {name} -> {}", show(call(libc::SYS_sendfile, args)));
         }
+    });
+    unhurt(cx, fd);
+}
+
+/// What a process is to be from now on lies nowhere: it stays what it is.
+fn credentials(cx: &mut Cx) {
+    let fd = loaded(cx);
+    // Version 3 of linux/capability.h, of this process.
+    let header = [0x2008_0522u32, 0];
+    each(false, |name, bad| {
+        let calls = [
+            ("capset", libc::SYS_capset, [at(&header), bad]),
+            ("capset of whom", libc::SYS_capset, [bad, at(&header)]),
+            ("setgroups", libc::SYS_setgroups, [2, bad]),
+        ];
+        for (what, number, [a, b]) in calls {
+            say!("{what} {name} by number -> {}", show(call(number, [a, b, 0, 0, 0, 0])));
+            let by_name = what.split(' ').next().expect("a name");
+            say!("{what} {name} -> {}", show(sys::int_by_name(by_name, &[a, b])));
+        }
+    });
+    say!("too many groups -> {}", show(sys::int_by_name("setgroups", &[1 << 40, at(&header)])));
+    unhurt(cx, fd);
+}
+
+fn fast_opening(cx: &mut Cx) {
+    let fd = loaded(cx);
+    let (fresh, open) = (sys::tcp(0) as usize, libc::MSG_FASTOPEN as usize);
+    let part = [at(b"data"), 4];
+    each(false, |name, bad| {
+        say!("sendmsg {name} -> {}", show(call(libc::SYS_sendmsg, [fresh, bad, open, 0, 0, 0])));
+        let message = [bad, 16, at(&part), 1, 0, 0, 0];
+        say!("to {name} -> {}", show(call(libc::SYS_sendmsg, [fresh, at(&message), open, 0, 0, 0])));
+        say!("sendto {name} -> {}", show(call(libc::SYS_sendto, [fresh, part[0], 4, open, bad, 16])));
     });
     unhurt(cx, fd);
 }
