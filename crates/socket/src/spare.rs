@@ -178,6 +178,7 @@ fn gives_up(held: &Held, patience: &mut Patience) -> bool {
     let is_own = closing::is_own_memory(held.side(), held.flags());
     while held.phase() == Phase::Plain {
         if fabric().give_up_bells(view, is_own, || held.is_in_other_calls()) {
+            end_rings(held);
             return true;
         }
         if !patience.lets_others_run() {
@@ -185,4 +186,12 @@ fn gives_up(held: &Held, patience: &mut Patience) -> bool {
         }
     }
     false
+}
+
+/// Nothing will be moved through the slot of a socket that is libc's: where nothing ever was (its server had
+/// not looked, or refused), its rings do not say so, and the memory would be kept for it.
+fn end_rings(held: &Held) {
+    if let Some(end) = End::still_of(held) {
+        let _ = end.end_turn(end.side) && end.end_turn(end.side.peer());
+    }
 }

@@ -13,6 +13,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "scarce.shared_with_a_handler", shm: false, run: shared_with_a_handler },
     Case { name: "scarce.dup_onto_shared", shm: false, run: dup_onto_shared },
     Case { name: "scarce.few", shm: false, run: few },
+    Case { name: "scarce.to_itself", shm: false, run: to_itself },
     Case { name: "scarce.connect_under_way", shm: false, run: connect_under_way },
     Case { name: "scarce.passed_on", shm: false, run: |cx| passed_on(cx, false, false) },
     Case { name: "scarce.passed_unread", shm: false, run: |cx| passed_on(cx, true, false) },
@@ -339,4 +340,41 @@ fn few(cx: &mut Cx) {
     }
     let (made, why) = fill(|_| sys::dup(0));
     say!("{made} without them, then {why}");
+}
+
+/// A process connects to itself until it has no number more, for the last connection or for accepting it: the
+/// memory that was meant for that keeps none.
+fn to_itself(cx: &mut Cx) {
+    for most in [160, 161] {
+        let pid = sys::fork(|| {
+            sys::limit_fds_for_good(256);
+            sys::limit_fds(most);
+            say!("{}", connect_to_itself());
+            0
+        });
+        say!("child {}", sys::wait(pid));
+    }
+    cx.warm();
+}
+
+/// How many numbers it had, and what there was none for.
+fn connect_to_itself() -> String {
+    let (listener, port) = sys::listener();
+    let (mut made, mut accepted) = (0, Ok(0));
+    let is_one_left = || sys::dup(listener).is_ok_and(|copy| sys::close(copy as Fd).is_ok());
+    while accepted.is_ok() && is_one_left() {
+        let fd = sys::tcp(0);
+        sys::connect(fd, port).expect("connect");
+        made += 1;
+        accepted = sys::accept(listener);
+        if let Ok(other) = accepted {
+            made += 1;
+            sys::write(fd, b"ping").expect("write");
+            assert_eq!(sys::read(other as Fd, &mut [0; 4]), Ok(4));
+        }
+    }
+    while sys::open_null().is_ok() {
+        made += 1;
+    }
+    format!("{made} {}", accepted.is_ok())
 }
