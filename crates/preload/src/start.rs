@@ -37,6 +37,10 @@ extern "C" fn constructor() {
     if let Some(clock) = real::kernel_clock() {
         os::time::use_kernel_clock(clock);
     }
+    if !real::global(c"__tsan_init").is_null() {
+        // ThreadSanitizer's runtime: it has a memcpy of its own.
+        socket::copy_unseen();
+    }
     process::prepare();
     stdio::patch();
     lifecycle::activate();

@@ -14,7 +14,7 @@
 #![cfg_attr(not(any(test, loom)), no_std)]
 
 pub mod bell;
-mod copy;
+pub mod copy;
 pub mod detour;
 pub mod far;
 mod free_list;

@@ -72,6 +72,7 @@ pub use fabric::Reason;
 pub use held::has_been_any;
 pub use interest::set::has_been_any as has_been_any_set;
 pub use os::Errno;
+pub use shm::copy::copy_unseen;
 pub use shm::user as buffer;
 
 /// What a hook does with its call.
