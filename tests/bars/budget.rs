@@ -28,7 +28,7 @@ impl Group {
             Some(path) => (PathBuf::from("/sys/fs/cgroup/memory").join(path), "memory.limit_in_bytes"),
             None => (PathBuf::from("/sys/fs/cgroup").join(mine("")?), "memory.max"),
         };
-        let group = Group(folder.join(format!("isthmus-bar-{}", std::process::id())));
+        let group = Group(folder.join(format!("isthmus-bar-{}-{bytes}", std::process::id())));
         std::fs::create_dir(&group.0).ok()?;
         std::fs::write(group.0.join(limit), bytes.to_string()).ok().map(|()| group)
     }
@@ -94,6 +94,20 @@ fn a_small_cgroup_is_not_exceeded() {
             assert!((10..100).contains(&shared), "{shared} connections were shared");
             assert_out_of_memory_counted(&bed);
         }
+    }
+}
+
+/// Of this the registry alone would be a third.
+#[test]
+fn a_tiny_cgroup_has_nothing_of_ours() {
+    let Some(group) = Group::new(14 << 20) else {
+        println!("no cgroup can be made here");
+        return;
+    };
+    for mode in [Mode::Plain, Mode::Smc].into_iter().filter(|m| Mode::wanted().contains(m)) {
+        let bed = Bed::new("tiny", mode);
+        let enter = format!("echo $$ > {}", group.0.join("cgroup.procs").display());
+        assert_eq!((fill(&bed, 5, &enter, &[]), group.kills()), (0, 0));
     }
 }
 

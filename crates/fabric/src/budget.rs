@@ -38,6 +38,11 @@ pub struct Limits {
     pub(crate) has_some: bool,
 }
 
+/// Our part of what a cgroup may have.
+pub(crate) fn of_cgroup(limit: u64) -> u64 {
+    limit / 4
+}
+
 impl Limits {
     /// What the calling process may take now.
     pub fn now(config: &Config) -> Limits {
@@ -46,7 +51,7 @@ impl Limits {
 
     /// What `room` allows; `process` and `user` are what somebody asked for.
     pub(crate) fn of(room: &Room, process: Option<u64>, user: Option<u64>) -> Limits {
-        let cgroup = room.cgroup / 4;
+        let cgroup = of_cgroup(room.cgroup);
         let by_room = (room.machine / 2).min(cgroup).min(room.address_space / 8);
         Limits {
             process: process.unwrap_or(by_room),

@@ -24,7 +24,7 @@ pub struct Room {
     pub address_space: u64,
 }
 
-/// Looks.
+/// Looks. (What it asks has frames of its own, one after the other: texts take room on the stack.)
 #[inline(never)]
 pub fn look() -> Room {
     let [machine, available] = of_machine();
@@ -33,8 +33,15 @@ pub fn look() -> Room {
     Room { machine, available, cgroup, domain, address_space }
 }
 
+/// The lowest limit of the cgroups that this process is in.
+#[inline(never)]
+pub fn of_cgroups() -> u64 {
+    of_cgroup().0
+}
+
 /// What this process may lock, if it locks whatever it maps (mlockall): then our memory counts, too, and the
 /// program's own calls fail when that is used up.
+#[inline(never)]
 fn lockable() -> u64 {
     const CAP_IPC_LOCK: u32 = 14;
     let limit = crate::limits::lockable();

@@ -205,6 +205,9 @@ impl Registry {
     }
 
     fn make(&self) -> Result<(), Reason> {
+        if is_too_large_here() {
+            return Err(Reason::MEM);
+        }
         place::make(&self.folder, user()?)
     }
 
@@ -250,6 +253,7 @@ impl Registry {
             Err(_) => Reason::NOSMCDDEV,
             Ok(room) if room < FILE_LEN as u64 => Reason::MEM,
             Ok(_) if !file::may_write(folder) => Reason::NOSMCDDEV,
+            Ok(_) if is_too_large_here() => Reason::MEM,
             Ok(_) => Reason::PEERNOSMC,
         }
     }
@@ -326,6 +330,15 @@ impl Registry {
 fn user() -> Result<u32, Reason> {
     let users = os::process::users();
     if users == [users[0]; 3] { Ok(users[0]) } else { Err(Reason::CNFERR) }
+}
+
+/// Whether a registry, whose pages are there from its birth on, would be more than our part of what the
+/// cgroup of its maker may have: its programs would be killed for memory that is ours.
+/// (In frames of its own: paths take room on the stack.)
+#[cold]
+#[inline(never)]
+fn is_too_large_here() -> bool {
+    (FILE_LEN as u64) > crate::budget::of_cgroup(os::room::of_cgroups())
 }
 
 /// Whether the file begins as every version's registry does.
