@@ -79,6 +79,7 @@ struct kept { /* of a socket */
 	__u64 token;
 	__u32 tgid, is_active;
 	__u32 is_refused, unused; /* counted in `refused` */
+	__u64 since;              /* when its process asked */
 };
 /* crates/ismd/src/rights.rs writes these. Addresses are of version 6, or mapped; in network byte order. */
 struct place {
@@ -182,6 +183,15 @@ struct {
 	TYPE(value, __u32);
 	UINT(pinning, 1);
 } refused SEC(".maps");
+
+/* When a program last ended under a process id: a listener that is older was another one's. */
+struct {
+	UINT(type, BPF_MAP_TYPE_LRU_HASH);
+	UINT(max_entries, 65536);
+	TYPE(key, __u32);
+	TYPE(value, __u64);
+	UINT(pinning, 1);
+} ends SEC(".maps");
 
 /* Not 0 while somebody traces. */
 struct {
@@ -350,6 +360,7 @@ ALWAYS void on_listen(struct bpf_sock_ops *ctx)
 		return;
 	kept->tgid = tgid;
 	kept->is_active = 0;
+	kept->since = time_now();
 	set_flags(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 	answer(entry, YES);
 }
@@ -501,6 +512,15 @@ ALWAYS __u32 refusal(struct bpf_sock_ops *ctx, __u32 client, __u32 server)
 	return has->project && has->project == serves->project ? 0 : PEERDECL;
 }
 
+/* Whether both ends are the programs still that asked for this. */
+ALWAYS int are_the_same(const struct kept *kept, const struct mark *mark)
+{
+	__u32 server = kept->tgid;
+	__u64 *end = map_lookup(&ends, &server);
+
+	return number_of(server) && number_of(mark->tgid) == mark->client && !(end && *end >= kept->since);
+}
+
 ALWAYS void on_passive(struct bpf_sock_ops *ctx, struct event *event)
 {
 	struct kept *kept = kept_of(ctx);
@@ -508,6 +528,7 @@ ALWAYS void on_passive(struct bpf_sock_ops *ctx, struct event *event)
 	struct entry *entry;
 	struct mark *mark;
 	__u32 tgid, reason;
+	int is_of_both;
 	__u64 token;
 
 	if (!kept)
@@ -532,8 +553,9 @@ ALWAYS void on_passive(struct bpf_sock_ops *ctx, struct event *event)
 	event->cookie = mark->cookie;
 	event->peer = mark->tgid;
 	set_flags(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
-	reason = refusal(ctx, mark->tgid, tgid);
-	entry = reason || !number_of(tgid) ? 0 : take_entry(tgid, socket_cookie(ctx));
+	is_of_both = are_the_same(kept, mark);
+	reason = is_of_both ? refusal(ctx, mark->tgid, tgid) : 0;
+	entry = reason || !is_of_both ? 0 : take_entry(tgid, socket_cookie(ctx));
 	if (!entry) {
 		/* Nobody is there, or may be, to take it up: the client is not to wait. Neither is told where the
 		 * other's memory is, and both are told why. */
@@ -622,6 +644,9 @@ int isthmus_mark(struct bpf_sock_ops *ctx)
 /* Another program runs under this process id, which may be another user's (set-uid), or none does. */
 ALWAYS void forget(__u32 tgid)
 {
+	__u64 now = time_now();
+
+	map_update(&ends, &tgid, &now, BPF_ANY);
 	map_delete(&clients, &tgid);
 	map_delete(&rights, &tgid);
 	map_delete(&refused, &tgid);

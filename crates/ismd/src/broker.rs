@@ -153,6 +153,15 @@ impl<D> Broker<D> {
         Ok((client, Message::Welcome { client, vchid, fid, uid, connections, gid }))
     }
 
+    /// An operator takes a function away, by its UID, or gives it back. `false` if there is none such.
+    pub(crate) fn enable(&mut self, uid: u32, is_enabled: bool) -> bool {
+        let left = self.functions.enable(uid, is_enabled);
+        if let Some(Some(domain)) = &left {
+            self.accounts.give(domain, Amount::FUNCTION);
+        }
+        left.is_some()
+    }
+
     /// A process that an earlier daemon knew has ended: its number is nobody's.
     pub(crate) fn forget_earlier(&mut self, pid: u32) {
         self.known.remove(&pid);

@@ -234,9 +234,9 @@ fn after_a_change_memory_is_taken_back_from_those_who_may_not_share_it_any_more(
     let of_second = |broker: &Named| broker.functions.all().find(|(id, _)| id.1 == 2).map(|(_, f)| f.uid);
     enter(&mut broker, 2, "/");
     let uid = of_second(&broker).expect("a function");
-    assert!(broker.functions.enable(uid, false));
+    assert!(broker.enable(uid, false));
     assert_eq!(taken(&mut broker), ["second's"], "whose process has gone, and whose domain has it");
-    assert!(broker.functions.enable(1, false));
+    assert!(broker.enable(1, false));
     assert_eq!(taken(&mut broker), ["nobody's"], "the client's own function");
     assert_eq!(broker.offer(client, (8, 4096, 42), "more"), Err(Reason::NOSMCDDEV));
     assert_eq!((broker.held, broker.offered()), (0, (0, 0)));

@@ -66,11 +66,10 @@ impl Functions {
         Ok(id)
     }
 
-    /// An operator takes a function away, by its UID, or gives it back. `false` if there is none such.
-    pub(crate) fn enable(&mut self, uid: u32, is_enabled: bool) -> bool {
-        let Some((id, function)) = self.by_id.iter_mut().find(|(_, function)| function.uid == uid) else {
-            return false;
-        };
+    /// An operator takes a function away, by its UID, or gives it back. `None` if there is none such; the domain
+    /// that has it no more, if that was without processes.
+    pub(crate) fn enable(&mut self, uid: u32, is_enabled: bool) -> Option<Option<Domain>> {
+        let (id, function) = self.by_id.iter_mut().find(|(_, function)| function.uid == uid)?;
         let name = (id.0, function.domain.clone());
         function.is_disabled = !is_enabled;
         let (id, is_nobodys) = (*id, function.processes == 0);
@@ -78,10 +77,8 @@ impl Functions {
             true => _ = self.taken.remove(&name),
             false => _ = self.taken.insert(name),
         }
-        if is_enabled && is_nobodys {
-            self.by_id.remove(&id);
-        }
-        true
+        let left = if is_enabled && is_nobodys { self.by_id.remove(&id) } else { None };
+        Some(left.map(|function| function.domain))
     }
 
     /// Whether an operator has taken a domain's function on a fabric away.
@@ -218,8 +215,8 @@ mod tests {
         let policy = policy("");
         let mut functions = Functions::default();
         let id = functions.join(&policy.fabrics[0], &domain(1)).expect("room");
-        assert!(!functions.enable(77, false), "no such function");
-        assert!(functions.enable(1, false));
+        assert_eq!(functions.enable(77, false), None, "no such function");
+        assert_eq!(functions.enable(1, false), Some(None));
         functions.review(&policy);
         assert!(functions.get(id).is_some_and(|function| function.is_disabled), "whatever the policy says");
         functions.leave(id);
@@ -227,11 +224,12 @@ mod tests {
         let again = functions.join(&policy.fabrics[0], &domain(1)).expect("room");
         let uid = functions.get(again).map_or(0, |function| function.uid);
         assert!(functions.get(again).is_some_and(|function| function.is_disabled), "whoever comes and goes");
-        assert!(functions.enable(uid, true));
+        assert_eq!(functions.enable(uid, true), Some(None));
         assert!(functions.get(again).is_some_and(|function| !function.is_disabled));
-        assert!(functions.enable(uid, false));
+        assert_eq!(functions.enable(uid, false), Some(None));
         functions.leave(again);
-        assert!(functions.enable(uid, true), "with no process left");
+        let left = functions.enable(uid, true).flatten();
+        assert!(left.is_some(), "with no process left");
         assert_eq!(functions.all().count(), 0);
     }
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use tracing::warn;
+use tracing::{info, warn};
 use wire::Reason;
 
 /// Inode of the first process namespace (`linux/proc_ns.h`), in which BPF counts processes.
@@ -31,6 +31,8 @@ const FEW_IN_ALL: u32 = 128;
 const ROUND: usize = 127;
 /// Changes with the layout of any map.
 const LAYOUT: &str = "isthmus-mark-2";
+/// What all of them begin with.
+const LAYOUTS: &str = "isthmus-mark-";
 
 /// The programs, at work.
 pub(crate) struct Mark {
@@ -58,6 +60,8 @@ impl Mark {
             }
             _ => {}
         }
+        // (Also where ours do not run.)
+        remove_other_layouts(pins);
         attach(&folder, cgroup)?;
         let mut maps = Maps::of(|name| pinned(&folder, name))?;
         let known = maps.of_the_living();
@@ -214,6 +218,22 @@ fn attach(_folder: &Path, _cgroup: &Path) -> anyhow::Result<()> {
     bail!("this daemon was built where there was no clang")
 }
 
+/// What a daemon of another layout has pinned would run on beside ours, and believe what it knew. Its
+/// connections are memory by now, and need nothing of it.
+fn remove_other_layouts(pins: &Path) {
+    for other in fs::read_dir(pins).into_iter().flatten().flatten() {
+        let name = other.file_name();
+        // (A link that somebody has put there is not followed.)
+        let is_folder = other.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && name != LAYOUT && name.as_bytes().starts_with(LAYOUTS.as_bytes()) {
+            let pinned = fs::read_dir(other.path()).into_iter().flatten().flatten();
+            pinned.for_each(|pinned| _ = fs::remove_file(pinned.path()));
+            let removed = fs::remove_dir(other.path());
+            info!(layout = %name.to_string_lossy(), ?removed, "what another build had pinned is gone");
+        }
+    }
+}
+
 #[cfg(have_mark)]
 fn remove_others(folder: &Path, name: &str) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
@@ -235,5 +255,23 @@ mod tests {
         assert!(is_room(100, 100) && !is_room(200, 200));
         assert!(is_room(0, 200), "somebody else finds room then");
         assert!(!is_room(WAITING, 200) && !is_room(0, WAITING_OF_ALL));
+    }
+
+    #[test]
+    fn of_several_layouts_one_stays() {
+        let pins = std::env::temp_dir().join(format!("ismd-pins-{}", std::process::id()));
+        for place in
+            ["isthmus-mark-1/link-7", "isthmus-mark-1/clients", &format!("{LAYOUT}/clients"), "others/x"]
+        {
+            let place = pins.join(place);
+            fs::create_dir_all(place.parent().expect("a folder")).expect("made");
+            fs::write(place, "").expect("written");
+        }
+        remove_other_layouts(&pins);
+        let mut left: Vec<_> =
+            fs::read_dir(&pins).expect("pins").flatten().map(|entry| entry.file_name()).collect();
+        left.sort();
+        assert_eq!(left, [LAYOUT, "others"]);
+        fs::remove_dir_all(&pins).expect("removed");
     }
 }

@@ -34,6 +34,8 @@ const ACCEPTS: usize = 64;
 /// So long one may be connected without having said hello.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// So long after a question for a table no other one is answered.
+const AGAIN: Duration = Duration::from_millis(500);
 /// So long nobody is accepted where there are no descriptors left, unless somebody goes before.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -102,6 +104,16 @@ struct Connection {
     user: Option<User>,
     /// What tells of the end of its process.
     process: Option<OwnedFd>,
+    /// When it last asked for a table.
+    asked: Option<Instant>,
+}
+
+impl Connection {
+    /// It asks for a table, now. Whether it may: a library that was refused asks again after a second.
+    fn asks_again_in_time(&mut self) -> bool {
+        let before = self.asked.replace(Instant::now());
+        before.is_none_or(|before| before.elapsed() >= AGAIN)
+    }
 }
 
 /// Why a round ended early.
@@ -293,8 +305,10 @@ impl Server {
             self.broker.accounts.dismiss(payer);
             return self.closer.dispose(peer.uid, socket);
         }
-        self.connections
-            .insert(id, Connection { socket, peer, payer, client: None, user: None, process: None });
+        self.connections.insert(
+            id,
+            Connection { socket, peer, payer, client: None, user: None, process: None, asked: None },
+        );
         self.silent.insert(id, Instant::now());
     }
 
@@ -408,9 +422,19 @@ impl Server {
         (has_table, proof): (bool, u32),
         reply: Reply,
     ) -> Result<(), ThrowOut> {
-        let connection = self.connections.get(&id).ok_or(ThrowOut("unknown"))?;
+        let newest = self.newest_of(id)?;
+        let connection = self.connections.get_mut(&id).ok_or(ThrowOut("unknown"))?;
         let Credentials { pid, uid, .. } = connection.peer;
-        if !has_table && self.registered.get(&pid) == Some(&id) {
+        if newest.is_some_and(|newest| newest > id) {
+            return Err(ThrowOut("the process has become another program since it connected"));
+        }
+        if has_table && proof != 0 {
+            // (It may be another program by now that has this socket, and would say what it is given to say.)
+            let is_same = who::ask(&connection.socket, connection.peer).map(|who| who.user).ok();
+            if is_same != connection.user {
+                return Err(ThrowOut("it is another process, or user, than said hello"));
+            }
+        } else if !connection.asks_again_in_time() {
             return Err(ThrowOut("a second table"));
         }
         let copy = connection.socket.try_clone();
@@ -418,16 +442,25 @@ impl Server {
         let (Some(mark), Ok(socket), Some(rights)) = (&self.mark, copy, rights) else {
             return reply.send(Message::Refused(Reason::NOSMCDDEV), None);
         };
-        self.earlier.remove(&pid);
         match mark.register(Asker { pid, uid, client, rights, socket, tag: reply.tag, has_table, proof }) {
             Ok(()) => _ = self.registered.insert(pid, id),
             Err(reason) => return reply.send(Message::Refused(reason), None),
         }
+        self.earlier.remove(&pid);
         self.suspended.remove(&pid);
         if !self.broker.is_enabled(client) {
             self.allow_or_suspend();
+        } else if has_table && proof == 0 {
+            mark.allow(pid, true);
         }
         Ok(())
+    }
+
+    /// By which connection the process of this one is known, if by any.
+    fn newest_of(&self, id: u64) -> Result<Option<u64>, ThrowOut> {
+        let connection = self.connections.get(&id).ok_or(ThrowOut("unknown"))?;
+        let newest = self.registered.get(&connection.peer.pid).copied();
+        Ok(newest.filter(|newest| self.connections.contains_key(newest)))
     }
 
     fn decline(&mut self, peer: Credentials, owner: u32, cookie: u64, nonce: u64) {
@@ -476,7 +509,7 @@ impl Server {
         if !self.user_of(id)?.is_some_and(|user| self.is_operator(user)) {
             return reply.send(Message::Refused(Reason::CNFERR), None);
         }
-        if !self.broker.functions.enable(uid, is_enabled) {
+        if !self.broker.enable(uid, is_enabled) {
             return reply.send(Message::Refused(Reason::SYNCERR), None);
         }
         info!(uid, is_enabled, "an operator's word on a function");

@@ -171,6 +171,10 @@ impl Maps {
                 Job::Register(asker) if asker.has_table && self.counts(&asker) => {
                     asker.answer(Message::Done, None);
                 }
+                // (A proof that does not hold asks for nothing.)
+                Job::Register(asker) if asker.proof != 0 => {
+                    asker.answer(Message::Refused(Reason::SYNCERR), None);
+                }
                 Job::Register(asker) => self.prepare(asker),
             }
         }
@@ -178,20 +182,21 @@ impl Maps {
     }
 
     fn forget(&mut self, pid: u32) {
-        if self.is_asked_for(pid) {
-            self.end_round();
-        }
+        // (Who asked has gone, and is not to cost anybody a round.)
+        self.asked.retain(|asked| asked.asker.pid != pid);
         // (Its number first: then it can ask for nothing more.)
         let _ = bpf::remove(self.clients, pid);
         let _ = bpf::remove(self.rights, pid);
         self.written.remove(&pid);
         self.proofs.remove(&pid);
-        if let Some(table) = self.given.remove(&pid)
-            && os::mem::retire(table).is_ok()
-        {
-            self.places.push(table);
-        }
+        let given = self.given.remove(&pid);
+        self.retire(given);
         self.gone.push(pid);
+    }
+
+    /// The place of a table that is nobody's serves another one.
+    fn retire(&mut self, table: Option<Shared>) {
+        self.places.extend(table.filter(|table| os::mem::retire(table).is_ok()));
     }
 
     fn is_asked_for(&self, pid: u32) -> bool {
@@ -222,12 +227,15 @@ impl Maps {
         if let Err(errno) = self.write(pid, &asker.rights, self.half) {
             warn!(pid, ?errno, "cannot have rights");
         }
+        let suspended = bpf::get(self.clients, pid).map_or(0, |known| known & SUSPENDED);
         // (It may have become another program since it asked: then there is no such entry.)
-        bpf::set_existing(self.clients, pid, asker.client | CONFIRMED).is_ok()
+        bpf::set_existing(self.clients, pid, asker.client | CONFIRMED | suspended).is_ok()
     }
 
     /// A table that the process is to have at the end of the round.
     fn prepare(&mut self, asker: Asker) {
+        // (What is changed now is of a program that nobody knows by its number yet.)
+        let _ = bpf::remove(self.clients, asker.pid);
         if let Err(errno) = self.write(asker.pid, &asker.rights, self.half) {
             warn!(pid = asker.pid, ?errno, "cannot have rights");
         }
@@ -239,7 +247,9 @@ impl Maps {
         let asked = Asked { asker, table };
         let Some(mapped) = self.map(table) else { return asked.asker.refuse(os::Errno::ENOMEM) };
         marks::lay_proof(mapped, proof);
-        self.given.insert(asked.asker.pid, mapped);
+        let before = self.given.insert(asked.asker.pid, mapped);
+        self.retire(before);
+        self.asked.retain(|other| other.asker.pid != asked.asker.pid);
         self.proofs.insert(asked.asker.pid, proof);
         self.gone.retain(|pid| *pid != asked.asker.pid);
         self.asked.push(asked);

@@ -276,7 +276,11 @@ impl Link {
     /// than the program that runs.
     fn is_proven(&self, line: i32) -> bool {
         let proven = Message::Register { has_table: true, proof: self.marks.proof() };
-        matches!(self.exchange(line, &proven, None), Ok((Message::Done, None)))
+        let told = self.exchange(line, &proven, None);
+        if let Ok((_, Some(table))) = told {
+            fd::close(table);
+        }
+        matches!(told, Ok((Message::Done, None)))
     }
 
     fn socket(&self, path: &mut [u8; passing::PATH_MAX]) -> usize {
