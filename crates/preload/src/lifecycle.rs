@@ -449,8 +449,11 @@ fn close_each_from(low: c_int) {
             count += 1;
         }
     });
-    for entry in &found[..count] {
-        // SAFETY: what the program asked for.
-        unsafe { close(entry.fd) };
-    }
+    // (closefrom is no point of cancellation.)
+    crate::cancel::without_points(|| {
+        for entry in &found[..count] {
+            // SAFETY: what the program asked for.
+            unsafe { close(entry.fd) };
+        }
+    });
 }

@@ -28,6 +28,14 @@ pub unsafe extern "C-unwind" fn syscall(
     match number {
         // (Whose child goes its own way.)
         nr::__NR_clone | nr::__NR_clone3 => call(),
+        // (Nothing of ours, and they sleep: who may be cancelled at any time, or jumps out, does so there.)
+        nr::__NR_futex
+        | nr::__NR_clock_nanosleep
+        | nr::__NR_nanosleep
+        | nr::__NR_wait4
+        | nr::__NR_waitid
+        | nr::__NR_rt_sigsuspend
+        | nr::__NR_rt_sigtimedwait => call(),
         // By number no thread is cancelled.
         _ => cancel::without_points(call),
     }

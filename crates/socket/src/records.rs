@@ -428,7 +428,10 @@ pub(crate) fn convert(conn: &Conn) {
             let Some(fd) = registration.record() else { continue };
             let (epfd, events) = (registration.epfd(), registration.events());
             let cookie = registration.cookie(index, Source::Tcp);
-            let told = if registration.has_told_of_room(conn) { WRITE_SIDE } else { 0 };
+            // (Where writes are libc's, nobody sees one that finds no room: the kernel's record has to ask.)
+            let is_ours_to_tell = End::of(conn).is_some_and(|end| !ready::is_on_tcp_for_good(&end));
+            let is_told = is_ours_to_tell && registration.has_told_of_room(conn);
+            let told = if is_told { WRITE_SIDE } else { 0 };
             let kernel_events = tcp_events(conn, events) & !told;
             if !stands_already(registration, kernel_events) {
                 put_anew(epfd, fd, kernel_events, cookie);

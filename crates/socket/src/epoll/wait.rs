@@ -280,7 +280,6 @@ fn report(set: &Set, answer: &mut Answer<'_>, found: &[u32]) {
         if let Some(registration) = registration::registrations().get(Index(*index))
             && registration.epfd() == set.epfd()
         {
-            registration.age.store(0, Ordering::Relaxed);
             let generation = registration.generation.load(Ordering::Acquire);
             if generation & 1 == 1 {
                 answer.take(Told { registration, generation, source: Source::Rings, raised: 0 });

@@ -338,7 +338,8 @@ impl Registration {
     /// (An edge is theirs alone.)
     #[inline(never)]
     fn is_announced(&self, conn: &Conn, end: &End) -> bool {
-        const ENDS: u32 = ClosedBy::WRITE | ClosedBy::CLOSE | ClosedBy::EXIT;
+        // (A process that has gone may have left the socket to others.)
+        const ENDS: u32 = ClosedBy::WRITE | ClosedBy::CLOSE;
         let is_level = self.interest.seen().events() & (bits::ET | bits::ONESHOT) == 0;
         let has_ended = end.theirs().closed.load(Shared::Relaxed) & ENDS != 0;
         let goes_outside = || end.incoming.has_ended() && end.incoming.unread_outside() > Some(0);

@@ -442,6 +442,7 @@ impl Set {
         let Some((index, registration)) = self.member(0) else { return 0 };
         let is_pending = matches!(standing(registration), Standing::Pending(_));
         if is_pending {
+            registration.age.store(0, Ordering::Relaxed);
             found[0] = index.0;
             if room <= 1 {
                 self.start.store(1, Ordering::Relaxed);
@@ -459,28 +460,37 @@ impl Set {
         standing: impl Fn(&'static Registration) -> Standing,
     ) -> usize {
         let start = self.start.load(Ordering::Relaxed);
-        let (mut count, mut is_any_pending) = (0, false);
+        // (Who is announced stands at the end for now.)
+        let (mut count, mut announced) = (0, 0);
         for step in 0..recent {
             let position = (start.wrapping_add(step)) % recent;
             let Some((index, registration)) = self.member(position) else { continue };
             match standing(registration) {
-                Standing::Silent => continue,
-                // (They leave room for those that an answer is given for.)
-                Standing::Announced(_) if count * 2 >= found.len() => continue,
-                Standing::Announced(arrived) => registration.note_arrival(arrived),
+                Standing::Silent => {}
+                Standing::Announced(_) if announced + 1 > found.len() / 4 => {}
+                Standing::Announced(arrived) => {
+                    registration.note_arrival(arrived);
+                    announced += 1;
+                    found[found.len() - announced] = index.0;
+                }
                 Standing::Pending(arrived) => {
                     registration.note_arrival(arrived);
-                    is_any_pending = true;
+                    registration.age.store(0, Ordering::Relaxed);
+                    found[count] = index.0;
+                    count += 1;
                 }
             }
-            found[count] = index.0;
-            count += 1;
-            if count == found.len() {
+            if count == found.len() - announced {
                 break;
             }
         }
-        if !is_any_pending {
+        if count == 0 {
             return 0;
+        }
+        // (They are no reason for an answer, and take nobody's room in one.)
+        if count + announced <= room {
+            found.copy_within(found.len() - announced.., count);
+            count += announced;
         }
         if count > 1 || room <= 1 {
             self.put_in_order(&mut found[..count], room);
@@ -551,6 +561,7 @@ impl Set {
             left.store(still_left, Ordering::Relaxed);
             if let Some((index, member)) = self.member(position).filter(|(_, member)| is_wanted(member)) {
                 member.take_turn(Cycles::now());
+                member.age.store(0, Ordering::Relaxed);
                 found[count] = index.0;
                 count += 1;
             }
