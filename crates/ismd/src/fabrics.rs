@@ -66,8 +66,8 @@ impl Functions {
         Ok(id)
     }
 
-    /// An operator takes a function away, by its UID, or gives it back. `None` if there is none such; the domain
-    /// that has it no more, if that was without processes.
+    /// An operator takes a function away, by its UID, or gives it back. `None` if there is none such; the
+    /// domain that has it no more, if that was without processes.
     pub(crate) fn enable(&mut self, uid: u32, is_enabled: bool) -> Option<Option<Domain>> {
         let (id, function) = self.by_id.iter_mut().find(|(_, function)| function.uid == uid)?;
         let name = (id.0, function.domain.clone());
