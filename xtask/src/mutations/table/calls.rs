@@ -635,9 +635,9 @@ pub(super) const MENDS: &[Mend] = &[
         without: "an edge-triggered set is told of a client's room again behind its first answer",
         edits: &[edit(
             "crates/socket/src/records.rs",
-            "            let told = if registration.has_told_of_room(conn) { WRITE_SIDE } else { 0 };
+            "            let told = if is_told { WRITE_SIDE } else { 0 };
 ",
-            "            let told = 0;
+            "            let told = if is_told && false { WRITE_SIDE } else { 0 };
 ",
         )],
         test: Test::Parity("early.first_answer_is_one_edge"),
