@@ -20,17 +20,16 @@ pub(crate) fn address<T>(of: &T) -> usize {
 pub(crate) struct Call(Written);
 
 impl Call {
-    /// Before it may sleep. `entry` is an [`address`].
-    pub(crate) fn begin(entry: usize) -> Self {
-        let call = Call::begin_awake(entry);
-        call.0.note_thread();
-        call
-    }
-
+    /// Before it looks; [`Self::may_sleep`] comes before a sleep.
     #[inline(never)]
-    fn begin_awake(entry: usize) -> Self {
+    pub(crate) fn begin_awake(entry: usize) -> Self {
         calls::drop_left_by_me(entry, give_up);
         Call(Written::begin())
+    }
+
+    /// Where the thread may be cancelled from now on.
+    pub(crate) fn may_sleep(&self) {
+        self.0.note_thread();
     }
 
     /// On one connection, before it may sleep.

@@ -219,10 +219,19 @@ fn mixed_set(cx: &mut Cx) {
     let (l, port) = sys::listener();
     let plain = sys::tcp(0);
     sys::connect(plain, port).expect("connect");
-    let set = [p.fd, q.fd, r, e, t, l].map(|fd| (fd, POLLIN));
+    let set = [p.fd, q.fd, r, e, t, l, 4000, -1].map(|fd| (fd, POLLIN));
+    // (At once again: the library need not ask after each peer then.)
     let show_all = |what: &str, ms| {
-        let (n, v) = sys::poll(&set, ms);
-        say!("{what}: {} {:?}", show(n), v.iter().map(|b| bits(*b as u16 as u32)).collect::<Vec<_>>());
+        for set in [&set[..6], &set[..6], &set[..], &set[..]] {
+            let (n, v) = sys::poll(set, ms);
+            say!("{what}: {} {:?}", show(n), v.iter().map(|b| bits(*b as u16 as u32)).collect::<Vec<_>>());
+        }
+        if ms != 0 {
+            say!(
+                "{what}: {}",
+                sys::select(Select::Plain, &[p.fd, q.fd, r, e, t, l], &[w], &[p.fd], ms as u64)
+            );
+        }
     };
     let s = sys::accept(l).expect("accept") as Fd;
     show_all("idle or timer", 0);
@@ -238,6 +247,10 @@ fn mixed_set(cx: &mut Cx) {
     until_ready(p.fd, POLLIN);
     show_all("everything", 1000);
     sys::close(s).and(sys::close(plain)).expect("close");
+    let another = sys::tcp(libc::SOCK_NONBLOCK);
+    let _ = sys::connect(another, port);
+    until_ready(l, POLLIN);
+    show_all("and a client", 1000);
 }
 
 /// As event loops have it that keep their array: connections between entries that are switched off.

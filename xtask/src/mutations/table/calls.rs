@@ -265,6 +265,16 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("poll.dead_among_ready"),
     },
     Mend {
+        name: "poll-asks-for-others",
+        without: "a poll of a ready socket beside others forgets what the kernel has told of these",
+        edits: &[edit(
+            "crates/socket/src/poll.rs",
+            "    entries.zip(asked).for_each(|((_, entry), told)| entry.revents = told.revents);",
+            "    let _ = (entries, asked);",
+        )],
+        test: Test::Parity("poll.mixed_set"),
+    },
+    Mend {
         name: "held-bytes-come-out",
         without: "a reader sleeps beside bytes that were sent with MSG_MORE and nothing behind them",
         edits: &[edit(
