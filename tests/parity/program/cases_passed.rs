@@ -20,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     any("passed.execed_then_closed_unread", execed_then_closed_unread),
     any("passed.copy_closed_then_closed_unread", copy_closed_then_closed_unread),
     any("passed.closed_by_who_passed_it", closed_by_who_passed_it),
+    any("passed.in_vain_then_closed_unread", in_vain_then_closed_unread),
     any("passed.to_oneself", to_oneself),
     any("passed.copied_before_a_look_and_closed_unread", copied_before_a_look),
 ];
@@ -102,6 +103,22 @@ fn then_short_of_numbers(cx: &mut Cx) {
     say!("recv -> {}", got(read, &buf));
     say!("write -> {}", show(sys::write(fd, b"ping")));
     cx.peer("recvn 0 4");
+}
+
+/// Nobody has got the copies; each of two connections is closed with bytes that nobody has read.
+fn in_vain_then_closed_unread(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    for (nth, fd) in [(0, p.fd), (1, q.fd)] {
+        cx.peer(&format!("send {nth} nobody-reads-this"));
+        until_ready(fd, libc::POLLIN);
+        let (a, b) = sys::socketpair();
+        sys::close(b).expect("close");
+        let passed = if nth == 0 { sys::send_fd_times(a, fd, 2) } else { sys::send_fd(a, fd) };
+        say!("pass -> {}", show(passed));
+        say!("close -> {}", show(sys::close(fd)));
+        settle();
+        cx.peer(&format!("recv {nth} 9"));
+    }
 }
 
 /// A program that never looks at the connection had a copy of it, and has ended.

@@ -81,6 +81,21 @@ pub fn open_null() -> Ret {
 
 /// Sends `fd` over an AF_UNIX socket by SCM_RIGHTS, with one byte of data.
 pub fn send_fd(unix: Fd, fd: Fd) -> Ret {
+    // SAFETY: `m` is a message whose parts outlive the call.
+    with_fd(fd, |m| ret(unsafe { libc::sendmsg(unix, m, 0) }))
+}
+
+/// Sends the same message so many times by one sendmmsg. How many it took.
+pub fn send_fd_times(unix: Fd, fd: Fd, times: usize) -> Ret {
+    with_fd(fd, |m| {
+        let mut all = vec![libc::mmsghdr { msg_hdr: *m, msg_len: 0 }; times];
+        // SAFETY: `all` has so many messages, whose parts outlive the call.
+        ret32(unsafe { libc::sendmmsg(unix, all.as_mut_ptr(), times as _, libc::MSG_DONTWAIT) })
+    })
+}
+
+/// A message of one byte that passes `fd`.
+fn with_fd(fd: Fd, send: impl FnOnce(&libc::msghdr) -> Ret) -> Ret {
     let (mut byte, mut control) = ([b'F'], [0u64; 8]);
     let mut iov = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
     // SAFETY: the control buffer is aligned and larger than CMSG_SPACE(4); all pointers are live locals.
@@ -94,7 +109,7 @@ pub fn send_fd(unix: Fd, fd: Fd) -> Ret {
         (*c).cmsg_type = libc::SCM_RIGHTS;
         (*c).cmsg_len = libc::CMSG_LEN(4) as _;
         libc::CMSG_DATA(c).cast::<c_int>().write_unaligned(fd);
-        ret(libc::sendmsg(unix, &m, 0))
+        send(&m)
     }
 }
 
