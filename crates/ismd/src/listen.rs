@@ -3,28 +3,63 @@
 //! a lock; that lies where no container sees it, who could hold it and so keep a daemon from starting; and
 //! each socket is kept, and its name removed, by whether it was made here.
 
+use crate::manager;
 use crate::policy::Daemon;
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with, sockopt,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, getsockname, listen, socket_with,
+    sockopt,
 };
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
-/// Both sockets.
+/// Both sockets, as the service manager hands them over.
 #[derive(Default)]
 pub(crate) struct Sockets {
     /// For programs.
-    pub(crate) programs: Option<OwnedFd>,
+    pub(crate) programs: Option<Handed>,
     /// For scrapes.
-    pub(crate) metrics: Option<OwnedFd>,
+    pub(crate) metrics: Option<Handed>,
+}
+
+/// A socket from the service manager.
+pub(crate) struct Handed {
+    socket: OwnedFd,
+    /// Under which an earlier daemon gave it to the store; nothing of a socket unit's.
+    kept_as: Option<&'static str>,
+}
+
+impl Handed {
+    /// The socket, if it is a unit's, or lies where the policy wants it today. An earlier daemon's that does
+    /// not is given up, with its name.
+    fn at(self, wanted: Option<&Path>) -> Option<OwnedFd> {
+        let Some(kept_as) = self.kept_as else { return Some(self.socket) };
+        let address = getsockname(&self.socket).ok().and_then(|any| SocketAddrUnix::try_from(any).ok());
+        let path = address.as_ref().and_then(SocketAddrUnix::path_bytes).map(OsStr::from_bytes);
+        if path.is_some() && path == wanted.map(Path::as_os_str) {
+            return Some(self.socket);
+        }
+        info!(name = kept_as, path = ?path, "an earlier daemon's socket is given up: the policy has another");
+        manager::forget(kept_as);
+        let kind = sockopt::socket_type(&self.socket).unwrap_or(SocketType::STREAM);
+        drop(self.socket);
+        let path = path.map(Path::new).filter(|path| path.is_absolute());
+        if let Some(path) = path
+            && let Err(error) = remove_abandoned(path, kind)
+        {
+            debug!(%error, "its name stays");
+        }
+        None
+    }
 }
 
 /// What the kernel queues of those who have connected; net.core.somaxconn cuts it.
@@ -35,13 +70,16 @@ const BACKLOG: i32 = 4096;
 pub(crate) fn handed_over() -> anyhow::Result<Sockets> {
     let mut sockets = Sockets::default();
     let own = pidfd_open(getpid(), PidfdFlags::empty()).context("pidfd_open")?;
-    for number in sd_notify::listen_fds().context("LISTEN_FDS")? {
+    for (number, name) in sd_notify::listen_fds_with_names().context("LISTEN_FDS")? {
         // (A descriptor of our own, taken by its number.)
         let taken = pidfd_getfd(&own, number, PidfdGetfdFlags::empty());
         os::fd::close(number);
         let Ok(socket) = taken else { continue };
         let listens = sockopt::socket_acceptconn(&socket) == Ok(true);
-        match sockopt::socket_type(&socket) {
+        let kept_as = manager::KEPT.into_iter().find(|kept| *kept == name);
+        let kind = sockopt::socket_type(&socket);
+        let socket = Handed { socket, kept_as };
+        match kind {
             Ok(SocketType::SEQPACKET) if listens => sockets.programs = Some(socket),
             Ok(SocketType::STREAM) if listens => sockets.metrics = Some(socket),
             _ => warn!(number, "handed over, and of no use"),
@@ -67,12 +105,14 @@ pub(crate) struct Made {
 
 /// Makes those that were not handed over.
 pub(crate) fn complete(sockets: Sockets, daemon: &Daemon) -> anyhow::Result<(Listening, Made)> {
-    let mut made = Made { programs: sockets.programs.is_none(), ..Made::default() };
-    let programs = match sockets.programs {
+    let programs = sockets.programs.and_then(|handed| handed.at(Some(&daemon.socket)));
+    let metrics = sockets.metrics.and_then(|handed| handed.at(daemon.metrics.as_deref()));
+    let mut made = Made { programs: programs.is_none(), ..Made::default() };
+    let programs = match programs {
         Some(socket) => socket,
         None => made.make(&daemon.socket, SocketType::SEQPACKET, 0o666)?,
     };
-    let metrics = match (sockets.metrics, &daemon.metrics) {
+    let metrics = match (metrics, &daemon.metrics) {
         (Some(socket), _) => Some(socket),
         (None, Some(path)) => Some(made.make(path, SocketType::STREAM, 0o660)?),
         (None, None) => None,
@@ -249,10 +289,43 @@ mod tests {
             cgroup: None,
         };
         let socket = make(&given, SocketType::SEQPACKET, 0o600).expect("made");
+        let socket = Handed { socket, kept_as: None };
         let sockets = Sockets { programs: Some(socket), metrics: None };
         let (_listening, made) = complete(sockets, &daemon).expect("complete");
         assert_eq!((made.programs, made.metrics), (false, true));
         made.abandon();
         assert!(given.exists() && !path.exists());
+    }
+
+    #[test]
+    fn what_an_earlier_daemon_kept_is_served_where_the_policy_still_has_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("run")).expect("made");
+        let [programs, old, new] =
+            ["programs", "old", "new"].map(|name| folder.path().join("run").join(name));
+        let kept = |path: &Path, kind, kept_as| {
+            Some(Handed { socket: make(path, kind, 0o600).expect("made"), kept_as: Some(kept_as) })
+        };
+        let handed = || Sockets {
+            programs: kept(&programs, SocketType::SEQPACKET, "programs"),
+            metrics: kept(&old, SocketType::STREAM, "metrics"),
+        };
+        let daemon = |metrics: Option<&Path>| Daemon {
+            socket: programs.clone(),
+            metrics: metrics.map(Path::to_owned),
+            clients: 1,
+            pins: None,
+            cgroup: None,
+        };
+        let serves = |metrics: Option<&Path>| {
+            let (listening, made) = complete(handed(), &daemon(metrics)).expect("complete");
+            (listening.metrics.is_some(), made.programs, made.metrics)
+        };
+        assert_eq!(serves(Some(&old)), (true, false, false));
+        assert_eq!(serves(Some(&new)), (true, false, true));
+        assert!(!old.exists() && new.exists());
+        fs::remove_file(&new).expect("still there");
+        assert_eq!(serves(None), (false, false, false));
+        assert!(!old.exists());
     }
 }

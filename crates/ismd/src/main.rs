@@ -206,10 +206,10 @@ fn serve(arguments: &Arguments) -> anyhow::Result<()> {
     let (listening, made) = listen::complete(handed_over, &policy.daemon)?;
     let listen::Listening { programs, metrics } = listening;
     if made.programs {
-        manager::keep("programs", programs.as_fd());
+        manager::keep(manager::KEPT[0], programs.as_fd());
     }
     if let Some(socket) = metrics.as_ref().filter(|_| made.metrics) {
-        manager::keep("metrics", socket.as_fd());
+        manager::keep(manager::KEPT[1], socket.as_fd());
     }
     let random = os::process::random_u64();
     info!(socket = %policy.daemon.socket.display(), fabrics = policy.fabrics.len(), "serves");

@@ -36,6 +36,14 @@ pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
+/// Names under which [`keep`] keeps.
+pub(crate) const KEPT: [&str; 2] = ["programs", "metrics"];
+
+/// Asks the manager to hand a socket that it keeps to no other daemon.
+pub(crate) fn forget(name: &str) {
+    tell(&[NotifyState::FdStoreRemove, NotifyState::FdName(name)]);
+}
+
 /// Asks the manager to keep a socket and to hand it to the next daemon: whoever connects in between waits in
 /// its queue.
 pub(crate) fn keep(name: &str, socket: BorrowedFd<'_>) {
