@@ -88,6 +88,10 @@ impl Field {
         self.at("run").join("s")
     }
 
+    pub(crate) fn daemon_pid(&self) -> i32 {
+        self.daemon.as_ref().expect("it runs").pid()
+    }
+
     /// Whether it marks connections.
     fn start_daemon(&mut self) -> bool {
         let policy = self.scratch.file("ismd.toml", self.policy);
