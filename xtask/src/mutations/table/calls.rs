@@ -652,4 +652,54 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("early.first_answer_is_one_edge"),
     },
+    Mend {
+        name: "agreed-replace",
+        without: "dup2 onto a number beyond the limit, which the kernel refuses, ends the connection there",
+        edits: &[edit(
+            "crates/preload/src/lifecycle.rs",
+            "let agrees = || agreed::to_replace(agreed::DUP2, old, new, 0);",
+            "let agrees = || true;",
+        )],
+        test: Test::Parity("agreed.dup_beyond_the_limit"),
+    },
+    Mend {
+        name: "agreed-range",
+        without: "close_range with a flag that the kernel refuses closes connections",
+        edits: &[edit(
+            "crates/preload/src/lifecycle.rs",
+            "first > last || is_nothing_ours || !agreed::to_close_range(flags)",
+            "first > last || is_nothing_ours",
+        )],
+        test: Test::Parity("agreed.range_with_a_strange_flag"),
+    },
+    Mend {
+        name: "agreed-shutdown",
+        without: "a shutdown that the program's own filter refuses ends the stream",
+        edits: &[edit(
+            "crates/preload/src/lifecycle.rs",
+            "!is_known || is_borrowed() || !agreed::to_shutdown(how)",
+            "!is_known || is_borrowed()",
+        )],
+        test: Test::Parity("agreed.filter_of_its_own"),
+    },
+    Mend {
+        name: "clone-files",
+        without: "a child that shares descriptors alone closes its parent's, and who gets the number next reads the old bytes",
+        edits: &[edit(
+            "crates/preload/src/process.rs",
+            "let parts = if files { !thread } else { memory && !waits };",
+            "let parts = !files && memory && !waits;",
+        )],
+        test: Test::Parity("clone.closes_its_parents"),
+    },
+    Mend {
+        name: "filter-without-network",
+        without: "a program without TCP is killed by its own filter for calls of ours",
+        edits: &[edit(
+            "crates/socket/src/confine.rs",
+            "confined::is_confined() && !crate::held::has_been_any()",
+            "false",
+        )],
+        test: Test::Parity("filter.without_network"),
+    },
 ];
