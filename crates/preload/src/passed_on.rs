@@ -1,5 +1,6 @@
 //! Functions that libc builds on its own execve, clone and write without asking the dynamic linker: the exec
-//! lists, posix_spawn, system, popen, quick_exit, dprintf. We only prepare what they will do to our sockets.
+//! lists, posix_spawn, system, popen, quick_exit, dprintf, perror. We only prepare what they will do to our
+//! sockets.
 //! Owns: that their arguments, of which often only the program knows how many there are, reach libc's
 //! function as they came: registers and stack stand as they stood when it is jumped to.
 
@@ -73,20 +74,30 @@ fn number(digits: &[u8]) -> u32 {
         .fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'))
 }
 
-/// Writes to `fd` that we shall not see: that direction goes back to TCP first.
+const STDERR: c_int = 2;
+
+/// dprintf writes to `fd`.
 fn prints(fd: usize) {
-    if PRINTS_BARE.load(Ordering::Relaxed) == 1 && has_sockets() {
-        socket::stream::demote(fd as c_int);
+    if PRINTS_BARE.load(Ordering::Relaxed) == 1 {
+        writes(fd as c_int);
+    }
+}
+
+/// Writes to `fd` that we shall not see, or by a number that libc makes for itself (perror, as long as
+/// nothing was printed): that direction goes back to TCP first.
+fn writes(fd: c_int) {
+    if has_sockets() {
+        socket::stream::demote(fd);
     }
 }
 
 macro_rules! pass_on {
-    ($($name:ident, $pointer:ident, $before:ident, |$first:ident, $second:ident| $prepare:expr;)*) => {
+    ($($name:ident, $pointer:ident, $before:ident, ($($argument:ident),*) $prepare:expr;)*) => {
         $(
             static $pointer: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
             // (The arguments are in their registers still.)
-            extern "C" fn $before($first: usize, $second: usize) -> *const c_void {
+            extern "C" fn $before($($argument: usize),*) -> *const c_void {
                 $prepare;
                 known(&$pointer, concat_name(concat!(stringify!($name), "\0")))
             }
@@ -157,17 +168,21 @@ const fn concat_name(name: &'static str) -> &'static CStr {
 }
 
 pass_on! {
-    execl, EXECL, before_execl, |_first, _second| execs();
-    execlp, EXECLP, before_execlp, |_first, _second| execs();
-    execle, EXECLE, before_execle, |_first, _second| execs();
-    posix_spawn, POSIX_SPAWN, before_posix_spawn, |_first, _second| spawns();
-    posix_spawnp, POSIX_SPAWNP, before_posix_spawnp, |_first, _second| spawns();
-    quick_exit, QUICK_EXIT, before_quick_exit, |_first, _second| ends();
-    posix_spawn_file_actions_adddup2, ADDDUP2, before_adddup2, |_actions, fd| lends(fd);
-    system, SYSTEM, before_system, |_first, _second| spawns();
-    popen, POPEN, before_popen, |_first, _second| spawns();
-    dprintf, DPRINTF, before_dprintf, |fd, _second| prints(fd);
-    vdprintf, VDPRINTF, before_vdprintf, |fd, _second| prints(fd);
-    __dprintf_chk, DPRINTF_CHK, before_dprintf_chk, |fd, _second| prints(fd);
-    __vdprintf_chk, VDPRINTF_CHK, before_vdprintf_chk, |fd, _second| prints(fd);
+    execl, EXECL, before_execl, () execs();
+    execlp, EXECLP, before_execlp, () execs();
+    execle, EXECLE, before_execle, () execs();
+    posix_spawn, POSIX_SPAWN, before_posix_spawn, () spawns();
+    posix_spawnp, POSIX_SPAWNP, before_posix_spawnp, () spawns();
+    quick_exit, QUICK_EXIT, before_quick_exit, () ends();
+    posix_spawn_file_actions_adddup2, ADDDUP2, before_adddup2, (_actions, fd) lends(fd);
+    system, SYSTEM, before_system, () spawns();
+    popen, POPEN, before_popen, () spawns();
+    dprintf, DPRINTF, before_dprintf, (fd) prints(fd);
+    vdprintf, VDPRINTF, before_vdprintf, (fd) prints(fd);
+    __dprintf_chk, DPRINTF_CHK, before_dprintf_chk, (fd) prints(fd);
+    __vdprintf_chk, VDPRINTF_CHK, before_vdprintf_chk, (fd) prints(fd);
+    perror, PERROR, before_perror, () writes(STDERR);
+    herror, HERROR, before_herror, () writes(STDERR);
+    psiginfo, PSIGINFO, before_psiginfo, () writes(STDERR);
+    backtrace_symbols_fd, BACKTRACE, before_backtrace_symbols_fd, (_addresses, _count, fd) writes(fd as c_int);
 }

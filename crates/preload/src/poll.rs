@@ -313,23 +313,40 @@ impl Sets {
             used + 1
         });
         let fds = &mut room[..used];
-        match ours::poll(fds, timeout_ns, &mut LibcSleep { mask, is_limited: false }) {
-            Err(errno) => Outcome::Fail(errno),
-            Ok(_) if fds.iter().any(|entry| entry.revents & bits::NVAL != 0) => Outcome::Fail(Errno::EBADF),
-            Ok(_) => Outcome::Done(self.answer(fds)),
+        let limit = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
+        loop {
+            let left = limit.map(|end| end.saturating_sub(os::time::monotonic_ns()));
+            let ready = match ours::poll(fds, left, &mut LibcSleep { mask, is_limited: false }) {
+                Err(errno) => return Outcome::Fail(errno),
+                Ok(ready) => ready,
+            };
+            if fds.iter().any(|entry| entry.revents & bits::NVAL != 0) {
+                return Outcome::Fail(Errno::EBADF);
+            }
+            if ready == 0 || fds.iter().any(|entry| self.is_granted(entry)) {
+                return Outcome::Done(self.answer(fds));
+            }
+            // (poll tells of an end that no set names, and would again: nothing is to come there. The number
+            // is kept for the answer.)
+            fds.iter_mut().filter(|entry| entry.revents != 0).for_each(|entry| entry.fd = !entry.fd);
         }
+    }
+
+    fn is_granted(&self, entry: &PollFd) -> bool {
+        let named = GRANTED.iter().enumerate().filter(|(_, granted)| entry.revents & *granted != 0);
+        entry.fd >= 0 && named.into_iter().any(|(set, _)| self.has(set, entry.fd as usize))
     }
 
     /// Writes the sets; returns the number of bits set.
     fn answer(&self, fds: &[PollFd]) -> usize {
         let mut total = 0;
         for entry in fds {
-            let fd = entry.fd as usize;
+            let fd = entry.fd.max(!entry.fd) as usize;
             for (set, granted) in GRANTED.iter().enumerate() {
                 if !self.has(set, fd) {
                     continue;
                 }
-                let is_granted = entry.revents & granted != 0;
+                let is_granted = entry.fd >= 0 && entry.revents & granted != 0;
                 total += usize::from(is_granted);
                 if !is_granted {
                     // SAFETY: as in `has`; the sets are the call's to write.

@@ -175,6 +175,16 @@ fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     outcome
 }
 
+/// sendfile from a socket, which the kernel does as splice where it goes into a pipe, and refuses elsewhere.
+#[cold]
+fn send_to_pipe(out: c_int, from: c_int, count: usize) -> Outcome {
+    if !os::fd::is_pipe(out) || !os::fd::is_for_writing(out) {
+        return Outcome::Forward;
+    }
+    let flags = if os::fd::is_nonblocking(from) { SPLICE_F_NONBLOCK } else { 0 };
+    splice_out(from, out, count, flags)
+}
+
 /// Looks at the bytes, writes what the pipe takes, and only then frees them. `before_look` is called before
 /// each look.
 fn move_out(from: c_int, to: c_int, len: usize, flags: u32, before_look: impl Fn()) -> Outcome {
@@ -332,7 +342,13 @@ fn deliver(to: c_int, bytes: &mut [u8], flags: c_int) -> Outcome {
 hooks! {
     fn sendfile [sendfile64] (out: c_int, from: c_int, offset: *mut i64, count: usize) -> isize {
         // (The kernel refuses a length below zero, whatever the descriptors are.)
-        if count > isize::MAX as usize { Outcome::Forward } else { send_file(out, from, offset, count) }
+        if count > isize::MAX as usize {
+            Outcome::Forward
+        } else if offset.is_null() && count > 0 && stream::is_shared(from) {
+            send_to_pipe(out, from, count)
+        } else {
+            send_file(out, from, offset, count)
+        }
     }
     fn splice [] (from: c_int, from_at: *mut i64, to: c_int, to_at: *mut i64, len: usize, flags: u32) -> isize {
         crate::cancel::point();

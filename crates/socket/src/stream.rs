@@ -33,7 +33,7 @@ use crate::phase::Phase;
 use crate::ready;
 use crate::rest::Rest;
 use crate::table::{self, Entry};
-use crate::wait::{self, Limit, Wish};
+use crate::wait::{self, Blocking, Limit, Wish};
 use crate::{Outcome, afterwards, answer, flag, home, kept, push, straight, told};
 use os::net::{self, TcpInput, msg, opt};
 use os::time::Cycles;
@@ -77,6 +77,7 @@ pub fn receive<'a>(
         flags,
         total,
         got,
+        blocking: Blocking::of(&end),
         limit: None,
         peeked: 0,
         has_let_out: false,
@@ -116,6 +117,7 @@ struct Receive<'c> {
     flags: i32,
     total: usize,
     got: usize,
+    blocking: Blocking,
     limit: Option<Limit>,
     /// Where a peek begins: SO_PEEK_OFF.
     peeked: usize,
@@ -179,8 +181,8 @@ impl Receive<'_> {
             if is_enough || (self.total == 0 && ready::has_bytes(&self.end, 1)) {
                 return Outcome::Done(self.got);
             }
-            if self.total == 0 && self.end.incoming.is_at_end() {
-                // (It takes nothing, wherever it waits.)
+            if self.total == 0 && self.end.incoming.is_at_end() && self.is_told_by_tcp() {
+                // (It takes nothing, and the kernel does not wait.)
                 return Outcome::Forward;
             }
             if self.is_cut() {
@@ -203,7 +205,7 @@ impl Receive<'_> {
 
     /// Whether the call may wait.
     fn may_wait(&self) -> bool {
-        self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking()
+        self.flags & msg::DONTWAIT == 0 && self.blocking.is_said
     }
 
     /// How many bytes are worth waking up for: any, but a peek that waits for all takes none on the way.
@@ -351,6 +353,9 @@ impl Receive<'_> {
             }
         }
         let fd = self.fd;
+        if !self.blocking.is_true(self.conn, fd) {
+            return self.leave(Outcome::Fail(Errno::EAGAIN));
+        }
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
         let entry = address(self);
@@ -474,6 +479,7 @@ struct Transmit<'c> {
     fd: i32,
     flags: i32,
     sent: usize,
+    blocking: Blocking,
     limit: Option<Limit>,
     /// What it writes is held back.
     holds: bool,
@@ -503,6 +509,7 @@ impl<'c> Transmit<'c> {
             fd,
             flags,
             sent: 0,
+            blocking: Blocking::of(&end),
             limit: None,
             is_pipe_broken: false,
             is_afterwards: false,
@@ -517,7 +524,7 @@ impl<'c> Transmit<'c> {
 
     /// Whether the call may wait.
     fn may_wait(&self) -> bool {
-        self.flags & msg::DONTWAIT == 0 && !self.end.is_nonblocking()
+        self.flags & msg::DONTWAIT == 0 && self.blocking.is_said
     }
 
     /// What is not ordinary.
@@ -756,6 +763,9 @@ impl<'c> Transmit<'c> {
             return self.would_block();
         }
         let fd = self.fd;
+        if !self.blocking.is_true(self.conn, fd) {
+            return self.leave(Outcome::Fail(Errno::EAGAIN));
+        }
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
         let limit = limit.with_moved(self.sent);

@@ -11,6 +11,8 @@ const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
 pub(crate) const CASES: &[Case] = &[
     case("data.short_read", short_read),
     case("data.zero_length", zero_length),
+    case("data.nothing_first", nothing_first),
+    case("data.nonblocking_meanwhile", nonblocking_meanwhile),
     case("data.peek", peek),
     case("data.peek_over_wrap", peek_over_wrap),
     case("data.waitall", waitall),
@@ -457,4 +459,36 @@ fn errno_kept(cx: &mut Cx) {
         sys::connect(c, port).is_ok() && sys::accept(l).is_ok() && sys::write(c, b"x").is_ok()
     });
     kept("shutdown", &mut || sys::shutdown(p.fd, 1).is_ok());
+}
+
+/// The first use of a connection waits for bytes, and takes none.
+fn nothing_first(cx: &mut Cx) {
+    for flags in [0, MSG_WAITALL, MSG_PEEK, MSG_TRUNC] {
+        let p = cx.pair();
+        cx.ask(&format!("later 50 send {} abc", p.id));
+        say!("recv of nothing, {flags:x} -> {}", show(sys::recv(p.fd, &mut [], flags)));
+        let mut buf = [0; 9];
+        let read = sys::read(p.fd, &mut buf);
+        say!("read -> {}", got(read, &buf));
+        say!("write -> {}", show(sys::write(p.fd, b"answer")));
+        cx.peer(&format!("recvn {} 6", p.id));
+    }
+}
+
+/// O_NONBLOCK is for calls that begin after it was set.
+fn nonblocking_meanwhile(cx: &mut Cx) {
+    let p = cx.warm();
+    let read = std::thread::spawn(move || {
+        let mut buf = [0; 12];
+        let read = sys::recv(p.fd, &mut buf, MSG_WAITALL);
+        got(read, &buf)
+    });
+    cx.peer("send 0 two-");
+    settle();
+    sys::nonblocking(p.fd, true);
+    say!("at once -> {}", show(sys::recv(p.fd, &mut [0; 9], MSG_PEEK)));
+    cx.peer("send 0 more-");
+    settle();
+    cx.peer("send 0 end");
+    say!("read -> {}", read.join().expect("a reader"));
 }

@@ -31,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fds.stdio_read_only", stdio_read_only),
     case("fds.stdio_as_first_use", stdio_as_first_use),
     case("fds.dprintf", dprintf),
+    any("fds.libcs_messages", libcs_messages),
     any("fds.self_connection", self_connection),
     any("fds.self_connection_server_first", self_connection_server_first),
     case("fds.two_at_once", two_at_once),
@@ -313,6 +314,26 @@ fn stdio_as_first_use(cx: &mut Cx) {
     say!("read -> {}", got(r, &buf));
     cx.watch(sys::dup(p.fd).expect("dup") as Fd);
     say!("fclose -> {}", show(s.close()));
+}
+
+/// libc's own messages on stderr, which is the connection, as inetd has it.
+fn libcs_messages(cx: &mut Cx) {
+    let own = sys::dup(2).expect("dup") as Fd;
+    for nth in 0..4 {
+        let p = cx.warm();
+        sys::dup2(p.fd, 2).expect("dup2");
+        let before = sys::write(2, b"before ");
+        sys::libcs_own_messages(nth, 2);
+        let after = sys::write(2, b"after");
+        sys::dup2(own, 2).expect("dup2");
+        say!("{} {}", show(before), show(after));
+        say!("shutdown -> {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
+        cx.peer(&format!("drain {}", p.id));
+        cx.peer(&format!("send {} answer", p.id));
+        let mut buf = [0; 9];
+        let read = sys::read(p.fd, &mut buf);
+        say!("read -> {}", got(read, &buf));
+    }
 }
 
 fn dprintf(cx: &mut Cx) {

@@ -20,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     any("move.sendfile_nonblocking", sendfile_nonblocking),
     case("move.sendfile_first_use", sendfile_first_use),
     any("move.sendfile_into_a_reset", sendfile_into_a_reset),
+    case("move.sendfile_out", sendfile_out),
     case("move.splice_out", splice_out),
     case("move.splice_in", splice_in),
     case("move.splice_large", splice_large),
@@ -119,6 +120,29 @@ fn sendfile_into_a_reset(cx: &mut Cx) {
     say!("then {}", show(sys::sendfile(p.fd, file, Some(0), 1000).0));
     say!("error {}", sys::so_error(p.fd));
     say!("write -> {}", show(sys::write(p.fd, b"x")));
+}
+
+/// From a socket, which goes into a pipe alone.
+fn sendfile_out(cx: &mut Cx) {
+    let p = cx.warm();
+    let ((r, w), file) = (sys::pipe(0), sys::memfile(b""));
+    let to_pipe = |count| show(sys::sendfile(w, p.fd, None, count).0);
+    for is_nonblocking in [false, true] {
+        sys::nonblocking(p.fd, is_nonblocking);
+        cx.peer("send 0 abcdef");
+        until_queued(p.fd, 6);
+        say!("from a place -> {}", show(sys::sendfile(w, p.fd, Some(0), 4).0));
+        say!("into a file -> {}", show(sys::sendfile(file, p.fd, None, 4).0));
+        say!("of nothing -> {}", to_pipe(0));
+        say!("{} {}", to_pipe(4), to_pipe(99));
+        let mut buf = [0; 9];
+        let read = sys::read(r, &mut buf);
+        say!("from the pipe -> {}", got(read, &buf));
+    }
+    say!("none left -> {}", to_pipe(4));
+    cx.peer("shut 0 1");
+    until_ready(p.fd, libc::POLLRDHUP);
+    say!("at the end -> {}", to_pipe(4));
 }
 
 fn splice_out(cx: &mut Cx) {

@@ -34,6 +34,7 @@ pub(crate) const CASES: &[Case] = &[
     case("poll.low_water", low_water),
     any("poll.select_states", select_states),
     case("poll.select_waits", select_waits),
+    any("poll.select_of_urgent_bytes_alone", select_of_urgent_bytes_alone),
     case("poll.same_fd_twice", same_fd_twice),
     case("poll.thread_per_direction", thread_per_direction),
     case("poll.wakes_on_close", wakes_on_close),
@@ -332,6 +333,28 @@ fn select_states(cx: &mut Cx) {
     cx.ask("later 1 discard 0");
     say!("room {}", sys::select(Select::Plain, &[], &f, &[], 3000));
     say!("bad fd {}", sys::select(Select::Plain, &[p.fd, 60], &[], &[], 0));
+}
+
+/// The ends of what is named are none of what is asked for: it waits its time.
+fn select_of_urgent_bytes_alone(cx: &mut Cx) {
+    let (p, q, idle) = (cx.warm(), cx.warm(), cx.warm());
+    let (r, w) = sys::pipe(0);
+    sys::close(w).expect("close");
+    cx.peer(&format!("linger {} 1 0", q.id));
+    cx.peer(&format!("close {}", q.id));
+    until_ready(q.fd, libc::POLLERR);
+    cx.peer("shut 0 1");
+    say!("shutdown -> {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
+    until_ready(p.fd, libc::POLLHUP);
+    for kind in [Select::Plain, Select::Precise] {
+        for named in [&[p.fd][..], &[q.fd], &[r, idle.fd], &[p.fd, q.fd, r, idle.fd]] {
+            let begun = std::time::Instant::now();
+            let told = sys::select(kind, &[], &[], named, 60);
+            say!("{kind:?} {told}, before its time {}", begun.elapsed().as_millis() < 60);
+        }
+    }
+    cx.ask(&format!("later 50 oob {} !", idle.id));
+    say!("then {}", sys::select(Select::Plain, &[], &[], &[p.fd, q.fd, r, idle.fd], 5000));
 }
 
 fn select_waits(cx: &mut Cx) {

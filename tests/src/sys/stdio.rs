@@ -67,3 +67,31 @@ pub fn dprintf(fd: Fd, text: &str) -> Ret {
     // SAFETY: format and argument are NUL-terminated and match.
     ret32(unsafe { c_dprintf(fd, c"%s".as_ptr(), text.as_ptr()) })
 }
+
+unsafe extern "C" {
+    fn herror(text: *const libc::c_char);
+    fn psiginfo(info: *const libc::siginfo_t, text: *const libc::c_char);
+    #[link_name = "backtrace_symbols_fd"]
+    fn c_backtrace_symbols_fd(addresses: *const *mut libc::c_void, count: libc::c_int, fd: libc::c_int);
+}
+
+/// What libc says of errors by itself, on descriptor 2: `perror` of ENOENT, `herror`, `psiginfo` of SIGUSR1;
+/// and, on `fd`, `backtrace_symbols_fd` of two addresses where nothing is.
+pub fn libcs_own_messages(nth: usize, fd: Fd) {
+    // SAFETY: texts are NUL-terminated; siginfo_t is plain data; two addresses are there.
+    unsafe {
+        match nth {
+            0 => {
+                *libc::__errno_location() = libc::ENOENT;
+                libc::perror(c"perror".as_ptr());
+            }
+            1 => herror(c"herror".as_ptr()),
+            2 => {
+                let mut info: libc::siginfo_t = std::mem::zeroed();
+                info.si_signo = libc::SIGUSR1;
+                psiginfo(&info, c"psiginfo".as_ptr());
+            }
+            _ => c_backtrace_symbols_fd([8, 16].map(std::ptr::without_provenance_mut).as_ptr(), 2, fd),
+        }
+    }
+}

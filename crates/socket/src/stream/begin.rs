@@ -53,6 +53,9 @@ impl Transmit<'_> {
     #[cold]
     pub(super) fn pause(&mut self) -> Step {
         self.is_to_pause = false;
+        if !self.blocking.is_true(self.conn, self.fd) {
+            return Step::Retry;
+        }
         self.conn.role.has_paused.store(1, Shared::Relaxed);
         let entry = address(self);
         let call = self.stay.begin(self.conn, self.fd, entry);

@@ -8,6 +8,7 @@ use crate::end::End;
 use crate::rest::Rest;
 use crate::{Outcome, flag, home, kept, ready};
 use os::net::msg;
+use os::poll::bits;
 use shm::{Consumer, Sink};
 
 /// Whether bytes behind those in the ring are on TCP, to be read with them in one call. (Not where an urgent
@@ -27,6 +28,14 @@ pub(super) fn note_short(conn: &Conn, end: &End, got: usize, total: usize) {
 }
 
 impl Receive<'_> {
+    /// Whether the kernel answers a call for nothing where the next bytes are TCP's: at once, or when these
+    /// come.
+    #[cold]
+    pub(super) fn is_told_by_tcp(&self) -> bool {
+        let told = bits::IN | bits::RDHUP | bits::HUP | bits::ERR;
+        !self.may_wait() || self.end.is_read_by_libc() || os::poll::peek(self.fd, told) != 0
+    }
+
     /// Bytes published before TCP ended are in the ring by now, or a stretch on TCP was opened, though they
     /// were not a moment ago. (A peek that has some already leaves them there.)
     pub(super) fn has_more(&self, was_outside: bool) -> bool {

@@ -104,8 +104,33 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
     }
 }
 
+/// Whether O_NONBLOCK was clear when a call began: what is set meanwhile is for the next one. The copy in the
+/// slot is the peer's to overwrite: before the call's first sleep our own counts, or the kernel's.
+pub(crate) struct Blocking {
+    /// By the slot.
+    pub(crate) is_said: bool,
+    is_known: bool,
+}
+
+impl Blocking {
+    pub(crate) fn of(end: &End) -> Self {
+        Blocking { is_said: !end.is_nonblocking(), is_known: false }
+    }
+
+    /// Asked before a sleep, where it was said.
+    pub(crate) fn is_true(&mut self, conn: &Held, fd: i32) -> bool {
+        let is_ours_to_tell = || conn.is_exclusive() || os::confined::is_confined();
+        self.is_known = self.is_known
+            || match is_ours_to_tell() {
+                true => !conn.has(flag::NONBLOCKING),
+                false => !os::fd::is_nonblocking(kept::number(conn, conn.index(), fd)),
+            };
+        self.is_known
+    }
+}
+
 /// Sleeps until the wish may have come true or TCP has something to say; the caller looks for itself.
-/// Errors: EINTR (a signal handler without SA_RESTART ran), EAGAIN (time is up).
+/// Errors: EINTR (a signal handler without SA_RESTART ran), EAGAIN (time is up). The call is [`Blocking`].
 ///
 /// `call` says what the call holds.
 #[inline(never)]
@@ -117,16 +142,6 @@ pub(crate) fn sleep(
     limit: Limit,
     call: &Call,
 ) -> Result<(), Errno> {
-    // The copy of O_NONBLOCK in the slot is the peer's to overwrite: before a sleep our own counts, or the
-    // kernel's.
-    let is_nonblocking = if conn.is_exclusive() || os::confined::is_confined() {
-        conn.has(flag::NONBLOCKING)
-    } else {
-        os::fd::is_nonblocking(kept::number(conn, conn.index(), fd))
-    };
-    if is_nonblocking {
-        return Err(Errno::EAGAIN);
-    }
     let mut waiter = waiter(conn, fabric().config.spin()).with_naps(may_nap(conn, wish));
     if waiter.begin_rest(Cycles::now()) == Step::Nap
         && let Some(outcome) = nap(conn, end, wish, limit, &mut waiter)
