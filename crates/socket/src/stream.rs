@@ -32,9 +32,8 @@ use crate::held::Held;
 use crate::phase::Phase;
 use crate::ready;
 use crate::rest::Rest;
-use crate::table::{self, Entry};
 use crate::wait::{self, Blocking, Limit, Wish};
-use crate::{Outcome, afterwards, answer, flag, home, kept, push, straight, told};
+use crate::{Outcome, afterwards, answer, flag, kept, push, straight, told};
 use os::net::{self, TcpInput, msg, opt};
 use os::time::Cycles;
 use os::{Errno, process};
@@ -97,17 +96,11 @@ pub fn receive<'a>(
     }
     match outcome {
         // The kernel tells a reader that was in the call, by this, and keeps ECONNRESET for the next one.
-        Outcome::Forward if conn.has(flag::DISSOLVED) => Outcome::Fail(Errno::EPIPE),
+        Outcome::Forward if conn.has(flag::DISSOLVED) && flags & msg::ERRQUEUE == 0 => {
+            Outcome::Fail(Errno::EPIPE)
+        }
         outcome => outcome,
     }
-}
-
-/// Whether `fd` is the connection's still. The call goes to libc, perhaps because its direction is on TCP.
-#[cold]
-#[inline(never)]
-fn is_still_its(conn: &Held, end: &End, fd: i32) -> bool {
-    home::notice(conn, end);
-    table::get(fd) == Entry::Conn(conn.index())
 }
 
 struct Receive<'c> {

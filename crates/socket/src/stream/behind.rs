@@ -4,14 +4,15 @@
 //! A call that has moved nothing is libc's as it came. This one is not: what it has moved would be lost from
 //! its result.
 
-use super::{Receive, Transmit, is_still_its};
+use super::{Receive, Transmit};
 use crate::abandoned::address;
 use crate::end::End;
 use crate::held::Held;
 use crate::phase::Phase;
 use crate::rest::Rest;
+use crate::table::{self, Entry};
 use crate::wait::Limit;
-use crate::{Outcome, flag, kept};
+use crate::{Outcome, flag, home, kept};
 use os::net::{self, msg, opt};
 use os::poll::{PollFd, bits};
 use os::{Errno, poll};
@@ -203,4 +204,12 @@ pub(super) fn still_ours(
         return without();
     }
     outcome
+}
+
+/// Whether `fd` is the connection's still. The call goes to libc, perhaps because its direction is on TCP.
+#[cold]
+#[inline(never)]
+fn is_still_its(conn: &Held, end: &End, fd: i32) -> bool {
+    home::notice(conn, end);
+    table::get(fd) == Entry::Conn(conn.index())
 }
