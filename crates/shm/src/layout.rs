@@ -179,8 +179,9 @@ impl ClosedBy {
     pub const CLOSE: u32 = 4;
     /// Closed with unread bytes, or broken: the peer gets ECONNRESET.
     pub const ABORT: u32 = 8;
-    /// The process ends on its own, with everything read: what the peer writes from then on is lost, as on
-    /// TCP, but its next read finds the end of the stream and no reset.
+    /// The process ends on its own, with everything read, and knows of nobody who goes on with the socket:
+    /// what the peer writes from then on is lost, as on TCP, but its next read finds the end of the stream
+    /// and no reset.
     pub const EXIT: u32 = 16;
     /// The last close left bytes unread, which nobody knew to be the last before: TCP has ended in order, and
     /// would not have.

@@ -17,8 +17,8 @@ use fabric::slot::SlotView;
 use fabric::verdict::Verdict;
 use os::net::Endpoint;
 use os::{Errno, diag, net};
-use shm::Side;
 use shm::slab::Index;
+use shm::{ClosedBy, Side};
 use sync::Ordering::{AcqRel, Relaxed, Release};
 
 /// An undecided socket stays on TCP for good, unless another process that shares it has said SMC.
@@ -430,6 +430,8 @@ fn takes_side(view: &SlotView, side: Side, generation: u32, is_first: bool) -> b
     if !is_first {
         block.holders.fetch_add(1, AcqRel);
     }
+    // (Who held it before may have said that he ends, and nobody after him.)
+    block.closed.fetch_and(!ClosedBy::EXIT, AcqRel);
     block.pid.store(os::process::cached_pid(), Relaxed);
     block.state.store(1, Relaxed);
     true

@@ -1,6 +1,7 @@
 //! shutdown, close and dup. Owns: what a close says to the peer, and what it leaves behind for TCP: FIN after
 //! a clean close, RST if bytes were left unread.
 
+use crate::closing::Others;
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{Held, hold, hold_index};
@@ -213,10 +214,7 @@ fn finish(conn: &Held, fd: i32, alone: bool) -> bool {
     // A thread blocked in a call keeps the socket open, as in the kernel; its call's end is the close then.
     let is_shared = release::has_other_holders(conn, &end);
     if is_shared || abandoned::is_in_other_calls(conn) {
-        end.mine().closed.fetch_or(closing::noted_on_leaving(end.is_drained()), Shared::Release);
-        if closing::is_reset(end.is_drained(), conn.flags()) && release::are_others_dead(conn, &end) {
-            net::reset_on_close(fd);
-        }
+        leave_open(conn, &end, fd, is_shared);
         return is_shared;
     }
     // (SO_LINGER waits until the peer's kernel has the bytes, not its program. The ring is that kernel.)
@@ -238,6 +236,17 @@ fn finish(conn: &Held, fd: i32, alone: bool) -> bool {
         let_the_server_end_first(conn, fd);
     }
     false
+}
+
+/// Our part of a close after which another process has the socket, or a call of another thread.
+fn leave_open(conn: &Held, end: &End, fd: i32, is_shared: bool) {
+    let is_held_open = conn.has(flag::HELD_OPEN);
+    let goes_on = is_held_open || is_shared && !os::confined::is_confined();
+    let others = if goes_on { Others::GoOn } else { Others::Counted };
+    end.mine().closed.fetch_or(closing::noted_on_leaving(others, end.is_drained()), Shared::Release);
+    if closing::is_reset(end.is_drained(), conn.flags()) && release::are_others_dead(conn, end) {
+        net::reset_on_close(fd);
+    }
 }
 
 /// Whose FIN is first keeps the port for a minute (RFC 9293 section 3.6.1), and two that cross keep one each.

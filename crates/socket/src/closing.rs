@@ -15,10 +15,23 @@ pub(crate) fn by_shutdown(how: i32) -> u32 {
     }
 }
 
+/// What is known of those who hold the socket beside a process that goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Others {
+    /// There are none.
+    Nobody,
+    /// Some are counted; nobody who lives is written down.
+    Counted,
+    /// The socket goes on: with a process that is written down and lives, by a number of ours, or for all
+    /// that is known before the kernel is asked.
+    GoOn,
+}
+
 /// What is noted when this process goes though others may hold the socket, or when it ends: should it be the
-/// last close all the same, it is an orderly one, unless bytes are unread.
-pub(crate) fn noted_on_leaving(is_drained: bool) -> u32 {
-    if is_drained { ClosedBy::EXIT } else { 0 }
+/// last close all the same, it is an orderly one, unless bytes are unread. Nothing where the socket goes on:
+/// what comes after that may be left unread by a process which says nothing, and TCP would reset it.
+pub(crate) fn noted_on_leaving(others: Others, is_drained: bool) -> u32 {
+    if is_drained && others != Others::GoOn { ClosedBy::EXIT } else { 0 }
 }
 
 /// Whether the last close is a reset: TCP answers a close with unread bytes by RST, but not twice.
@@ -67,10 +80,11 @@ pub(crate) struct AtExit {
 }
 
 /// The destructor and _exit both come here; each connection is counted once.
-pub(crate) fn at_exit(is_last: bool, is_drained: bool, flags: Flags) -> AtExit {
+pub(crate) fn at_exit(others: Others, is_drained: bool, flags: Flags) -> AtExit {
+    let is_last = others == Others::Nobody;
     AtExit {
         resets: is_last && !is_drained,
-        noted: noted_on_leaving(is_drained),
+        noted: noted_on_leaving(others, is_drained),
         wakes: is_last,
         counts: is_last && !flags.has_any(flag::COUNTED),
     }
@@ -145,12 +159,14 @@ mod tests {
     #[test]
     fn an_exit_resets_or_is_orderly_and_counts_once() {
         let orderly = AtExit { resets: false, noted: ClosedBy::EXIT, wakes: true, counts: true };
-        assert_eq!(at_exit(true, true, Flags::NONE), orderly);
-        assert_eq!(at_exit(true, true, flag::COUNTED), AtExit { counts: false, ..orderly });
-        assert_eq!(at_exit(true, false, Flags::NONE), AtExit { resets: true, noted: 0, ..orderly });
+        assert_eq!(at_exit(Others::Nobody, true, Flags::NONE), orderly);
+        assert_eq!(at_exit(Others::Nobody, true, flag::COUNTED), AtExit { counts: false, ..orderly });
+        assert_eq!(at_exit(Others::Nobody, false, Flags::NONE), AtExit { resets: true, noted: 0, ..orderly });
         let left = AtExit { resets: false, noted: ClosedBy::EXIT, wakes: false, counts: false };
-        assert_eq!(at_exit(false, true, Flags::NONE), left, "should it be the last copy all the same");
-        assert_eq!(at_exit(false, false, Flags::NONE), AtExit { noted: 0, ..left });
+        assert_eq!(at_exit(Others::Counted, true, Flags::NONE), left, "should it be the last all the same");
+        let silent = AtExit { noted: 0, ..left };
+        assert_eq!(at_exit(Others::Counted, false, Flags::NONE), silent);
+        assert_eq!([true, false].map(|drained| at_exit(Others::GoOn, drained, Flags::NONE)), [silent; 2]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::end::End;
 use crate::held::hold_index;
 use crate::here::fabric;
 use crate::phase::Phase;
-use crate::release::{has_other_holders, is_copy, leave_to_others};
+use crate::release::{is_copy, leave_to_others, others};
 use crate::table::{self, Entry};
 use crate::{answer, closing, flag, push};
 use os::net;
@@ -34,9 +34,9 @@ pub fn at_exit() {
 }
 
 fn end_shared(conn: &Conn, end: &End, fd: i32) {
-    let is_last = !has_other_holders(conn, end);
+    let others = others(conn, end);
     let _ = end.incoming.is_holding() && push::let_out_if_due(conn, end);
-    let due = closing::at_exit(is_last, end.is_drained(), conn.flags());
+    let due = closing::at_exit(others, end.is_drained(), conn.flags());
     if due.resets {
         net::reset_on_close(fd);
     }

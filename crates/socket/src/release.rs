@@ -1,6 +1,7 @@
 //! Letting go: who else holds a side, and what the last one gives back. Owns: the count of holders in the
 //! slot; the flags that tell of a close are up before it is zero.
 
+use crate::closing::Others;
 use crate::conn::Conn;
 use crate::end::End;
 use crate::here::fabric;
@@ -49,6 +50,16 @@ pub(crate) fn has_other_holders(conn: &Conn, end: &End) -> bool {
     conn.has(flag::UNCOUNTED)
         || end.mine().holders.load(Shared::Acquire) > 1
         || fabric().members().has_others(end.mine())
+}
+
+/// What is known of them.
+pub(crate) fn others(conn: &Conn, end: &End) -> Others {
+    let members = fabric().members();
+    match has_other_holders(conn, end) {
+        false => Others::Nobody,
+        true if members.has_others(end.mine()) && !members.are_others_dead(end.mine(), 0) => Others::GoOn,
+        true => Others::Counted,
+    }
 }
 
 /// Whether all who are counted beside this process were killed, or nobody is and those have ended who became

@@ -23,6 +23,9 @@ pub(crate) const CASES: &[Case] = &[
     any("passed.in_vain_then_closed_unread", in_vain_then_closed_unread),
     any("passed.to_oneself", to_oneself),
     any("passed.copied_before_a_look_and_closed_unread", copied_before_a_look),
+    any("passed.dropped_with_bytes_that_came_later", dropped_with_bytes),
+    any("passed.kept_by_who_is_killed_unread", kept_by_who_is_killed),
+    any("passed.closed_before_and_left_unread_at_exit", left_unread_at_exit),
 ];
 
 /// A connection that a child of this process makes, and passes to it; the child ends. Between the two the
@@ -217,4 +220,56 @@ fn copied_before_a_look(cx: &mut Cx) {
     say!("close -> {}", show(sys::close(fd)));
     settle();
     cx.peer("recv 0 9");
+}
+
+/// Everything was read when who passed it closed it; what comes while it is on its way is nobody's.
+fn dropped_with_bytes(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    let (a, b) = sys::socketpair();
+    say!("pass -> {}", show(sys::send_fd(a, p.fd)));
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer("send 0 nobody-reads-this");
+    settle();
+    [a, b].into_iter().for_each(|fd| say!("close -> {}", show(sys::close(fd))));
+    settle();
+    cx.peer("recv 0 9");
+    cx.watch(q.fd);
+}
+
+/// Who leaves it has read everything, by a close or at the end of his process; who goes on with it is killed.
+fn kept_by_who_is_killed(cx: &mut Cx) {
+    for leaves_by_exit in [false, true] {
+        let (p, (hold, _held)) = (cx.warm(), sys::pipe(0));
+        let keeper = sys::fork(|| u8::from(sys::read(hold, &mut [0; 1]).is_err()));
+        if leaves_by_exit {
+            say!("leaver {}", sys::wait(sys::fork(|| 0)));
+        }
+        say!("close -> {}", show(sys::close(p.fd)));
+        cx.peer(&format!("send {} nobody-reads-this", p.id));
+        settle();
+        sys::kill(keeper, libc::SIGKILL).expect("kill");
+        say!("keeper {}", sys::wait(keeper));
+        settle();
+        cx.peer(&format!("recv {} 9", p.id));
+    }
+    cx.warm();
+}
+
+/// A child closes the copy that it inherited, is passed another one when bytes have come, and ends.
+fn left_unread_at_exit(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    let ((a, b), (r, w)) = (sys::socketpair(), sys::pipe(0));
+    let child = sys::fork(|| {
+        let is_told = sys::close(p.fd).is_ok() && sys::write(w, b"x") == Ok(1);
+        (!is_told || sys::recv_fd(b).is_err()).into()
+    });
+    let _ = sys::read(r, &mut [0; 1]);
+    cx.peer("send 0 nobody-reads-this");
+    until_ready(p.fd, libc::POLLIN);
+    say!("pass -> {}", show(sys::send_fd(a, p.fd)));
+    say!("close -> {}", show(sys::close(p.fd)));
+    say!("child {}", sys::wait(child));
+    settle();
+    cx.peer("recv 0 9");
+    cx.watch(q.fd);
 }
