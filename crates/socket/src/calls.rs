@@ -308,22 +308,25 @@ pub(crate) struct Noted {
     pub(crate) holds: u32,
     /// Whether one of another thread looks at it by the number that was asked for.
     pub(crate) is_by_number: bool,
+    /// Whether it is in a poll of another thread.
+    pub(crate) is_polled: bool,
 }
 
 /// Looks who is in a call on this connection, and by this number.
 #[cold]
 pub(crate) fn noted_on(index: u32, fd: i32) -> Noted {
     let me = fabric::turn::me().0;
-    let mut noted = Noted { holds: 0, is_by_number: false };
+    let mut noted = Noted { holds: 0, is_by_number: false, is_polled: false };
     for note in Calls::here().notes.iter().filter(|note| note.state.load(Ordering::Acquire) & LIFE == STANDS)
     {
         let len = note.len.load(Ordering::Relaxed) as usize;
         let held = note.holds.iter().take(len).map(|hold| Hold::of(hold.load(Ordering::Relaxed)));
         let holds = held.filter(|hold| hold.index == index).count() as u32;
         let owner = note.owner.load(Ordering::Relaxed);
-        let is_other = owner != 0 && owner != me && len == 1;
+        let (is_other, is_one) = (owner != me, owner != 0 && len == 1);
         let number = note.holds[NUMBER].load(Ordering::Relaxed);
-        noted.is_by_number |= is_other && holds == 1 && number == fd as u32 + 1;
+        noted.is_by_number |= is_other && is_one && holds == 1 && number == fd as u32 + 1;
+        noted.is_polled |= is_other && holds > 0 && !(is_one && number != 0);
         noted.holds += holds;
     }
     noted
@@ -404,7 +407,7 @@ mod tests {
     #[test]
     fn who_is_in_a_call_by_a_number_is_found_by_other_threads() {
         let _turn = alone_here();
-        let alone = move |holds| Noted { holds, is_by_number: false };
+        let alone = move |holds| Noted { holds, is_by_number: false, is_polled: false };
         let mut poll = Written::begin();
         (0..20).for_each(|at| poll.add(hold(if at % 10 == 9 { 7001 } else { at })));
         let looks = std::sync::Barrier::new(2);
@@ -414,14 +417,19 @@ mod tests {
                 let mut call = Written::begin();
                 call.add(hold(7001));
                 call.note_number(5);
-                assert_eq!(noted_on(7001, 5), alone(3), "it is not asked about itself");
+                let told = noted_on(7001, 5);
+                assert!(told.holds == 3 && !told.is_by_number, "it is not asked about itself");
+                assert!(told.is_polled);
                 looks.wait();
                 looks.wait();
                 assert!(call.end());
             });
             looks.wait();
-            assert_eq!(noted_on(7001, 5), Noted { holds: 3, is_by_number: true });
-            assert_eq!((noted_on(7001, 6), noted_on(7002, 5)), (alone(3), alone(0)));
+            // (Where this thread's poll goes on in another note, that is anybody's.)
+            let by_number = Noted { holds: 3, is_by_number: true, is_polled: true };
+            assert_eq!(noted_on(7001, 5), by_number);
+            assert_eq!(noted_on(7001, 6), Noted { is_by_number: false, ..by_number });
+            assert_eq!(noted_on(7002, 5), alone(0));
             looks.wait();
         });
         assert!(poll.end());

@@ -156,6 +156,15 @@ fn keep_for_other_calls(held: &Held, fd: i32) {
     }
 }
 
+/// At the last close: a poll of another thread keeps the socket open, as in the kernel, which resets the
+/// connection when the poll is over and bytes have come meanwhile. (It is not woken: it goes on by the
+/// number, and finds that closed.)
+fn keep_for_polls(held: &Held, fd: i32) {
+    if !held.has(flag::HELD_OPEN) && calls::noted_on(held.index().0, fd).is_polled {
+        kept::note_closed(held, held.index(), Some(fd));
+    }
+}
+
 /// Whether a call of another thread that looks at the socket by `fd` will return some day. One that has not
 /// slept yet (it moves bytes, or looks a few times before it sleeps) ends or sleeps within a moment, unless
 /// siglongjmp has left it: that one nobody would ever end. (One of this thread, which a handler has
@@ -240,11 +249,16 @@ fn finish(conn: &Held, fd: i32, alone: bool) -> bool {
 
 /// Our part of a close after which another process has the socket, or a call of another thread.
 fn leave_open(conn: &Held, end: &End, fd: i32, is_shared: bool) {
+    if !is_shared {
+        keep_for_polls(conn, fd);
+    }
     let is_held_open = conn.has(flag::HELD_OPEN);
     let goes_on = is_held_open || is_shared && !os::confined::is_confined();
     let others = if goes_on { Others::GoOn } else { Others::Counted };
     end.mine().closed.fetch_or(closing::noted_on_leaving(others, end.is_drained()), Shared::Release);
-    if closing::is_reset(end.is_drained(), conn.flags()) && release::are_others_dead(conn, end) {
+    // (A call that does not keep it open, for it only looks, or was left, reads nothing any more.)
+    let is_last = || if is_shared { release::are_others_dead(conn, end) } else { !is_held_open };
+    if closing::is_reset(end.is_drained(), conn.flags()) && is_last() {
         net::reset_on_close(fd);
     }
 }

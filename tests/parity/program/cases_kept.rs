@@ -26,6 +26,8 @@ pub(crate) const CASES: &[Case] = &[
     case("kept.reader_leaves_bytes", reader_leaves_bytes),
     case("kept.set_hears_of_a_duplicate", set_hears),
     case("kept.select_goes_on", select_goes_on),
+    case("kept.polls_leave_bytes", polls_leave_bytes),
+    case("kept.poll_over_in_time", poll_over_in_time),
     case("kept.child_keeps_nothing", child_keeps_nothing),
     case("kept.again_and_again", again_and_again),
     case("kept.writer_in_the_middle_of_a_copy", writer_in_the_middle),
@@ -146,6 +148,45 @@ fn select_goes_on(cx: &mut Cx) {
         say!("it went on: {}", !told.contains("EBADF"));
         say!("closed: {}", sys::select(kind, &[fd], &[], &[], 0));
     }
+}
+
+/// Nobody reads what comes while the socket is open for a poll alone: that ends, and it is closed.
+fn polls_leave_bytes(cx: &mut Cx) {
+    let idle = sys::pipe(0).0;
+    let polls: [fn(Fd, Fd); 4] = [
+        |fd, _| drop(sys::poll1(fd, libc::POLLIN, 5000)),
+        |fd, _| drop(sys::select(Select::Precise, &[fd], &[], &[], 5000)),
+        // (Of its own accord.)
+        |fd, _| drop(sys::poll1(fd, libc::POLLPRI, 200)),
+        |fd, idle| {
+            let mut many = [(idle, libc::POLLIN); 9];
+            many[8].0 = fd;
+            drop(sys::poll(&many, 5000));
+        },
+    ];
+    for (nth, poll) in polls.into_iter().enumerate() {
+        let p = cx.warm();
+        let polling = asleep(move || poll(p.fd, idle));
+        // (Were it another's then, the poll would go on with that one.)
+        say!("close -> {}", show(sys::close(p.fd)));
+        cx.peer(&format!("send {} nobody-reads-this", p.id));
+        polling.join().expect("poll");
+        settle();
+        say!("poll {nth}");
+        cx.peer(&format!("recv {} 9", p.id));
+    }
+    cx.warm();
+}
+
+/// Nothing has come: the end of the poll is the close.
+fn poll_over_in_time(cx: &mut Cx) {
+    let p = cx.warm();
+    let polling = asleep(move || drop(sys::poll1(p.fd, libc::POLLIN, 150)));
+    say!("close -> {}", show(sys::close(p.fd)));
+    cx.peer("poll 0 1 20");
+    polling.join().expect("poll");
+    cx.peer("recv 0 9");
+    cx.warm();
 }
 
 fn reader_hears_of_a_reset(cx: &mut Cx) {
