@@ -2,7 +2,6 @@
 //! bytes bounce through a buffer. Owns: the file's or pipe's position, which moves exactly by what the socket
 //! took.
 
-use crate::data::{receive_into, transmit_from};
 use crate::hook::{self, hooks};
 use crate::real::forward;
 use core::cell::{Cell, UnsafeCell};
@@ -11,6 +10,7 @@ use core::iter::once;
 use os::net::msg;
 use os::poll::bits;
 use socket::buffer::{Piece, Sink, Supply};
+use socket::stream::Across;
 use socket::{Errno, Outcome, stream, told};
 use sync::{AtomicBool, Ordering};
 
@@ -168,10 +168,12 @@ fn send_file(out: c_int, file: c_int, offset: *mut i64, count: usize) -> Outcome
 const PIPE_STEP: usize = 4096;
 
 /// Socket to pipe. (SO_PEEK_OFF is for the program's own looks; the kernel's splice leaves it alone.)
-fn splice_out(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
-    let Some(offset) = stream::peek_offset(from) else { return move_out(from, to, len, flags, || ()) };
-    let outcome = move_out(from, to, len, flags, || os::net::set_peek_offset(from, 0));
-    os::net::set_peek_offset(from, offset);
+fn splice_out(from: &Across, to: c_int, len: usize, flags: u32) -> Outcome {
+    let Some(offset) = stream::peek_offset(from.number()) else {
+        return move_out(from, to, len, flags, || ());
+    };
+    let outcome = move_out(from, to, len, flags, || os::net::set_peek_offset(from.number(), 0));
+    os::net::set_peek_offset(from.number(), offset);
     outcome
 }
 
@@ -182,12 +184,15 @@ fn send_to_pipe(out: c_int, from: c_int, count: usize) -> Outcome {
         return Outcome::Forward;
     }
     let flags = if os::fd::is_nonblocking(from) { SPLICE_F_NONBLOCK } else { 0 };
-    splice_out(from, out, count, flags)
+    match Across::begin(from) {
+        Some(from) => splice_out(&from, out, count, flags),
+        None => Outcome::Forward,
+    }
 }
 
 /// Looks at the bytes, writes what the pipe takes, and only then frees them. `before_look` is called before
 /// each look.
-fn move_out(from: c_int, to: c_int, len: usize, flags: u32, before_look: impl Fn()) -> Outcome {
+fn move_out(from: &Across, to: c_int, len: usize, flags: u32, before_look: impl Fn()) -> Outcome {
     let Some(mut lent) = Bounce::borrow() else { return Outcome::Fail(Errno::ENOMEM) };
     let bounce = lent.bytes();
     // (The flag is the pipe's alone: each has an O_NONBLOCK, too.)
@@ -195,26 +200,30 @@ fn move_out(from: c_int, to: c_int, len: usize, flags: u32, before_look: impl Fn
     let mut moved = 0;
     while moved < len {
         // (A look for more that finds the end may take an error with it, which is told once.)
-        if moved > 0 && stream::readable_bytes(from).is_none_or(|bytes| bytes == 0) {
+        if moved > 0 && (!from.is_shared() || from.readable_bytes() == 0) {
             break;
         }
-        if let Err(errno) = wait_for_room(to, if may_wait_for_room && moved == 0 { -1 } else { 0 }) {
-            return if moved > 0 { Outcome::Done(moved) } else { Outcome::Fail(errno) };
+        if os::poll::peek(to, bits::OUT) == 0 {
+            let longest_ms = if may_wait_for_room && moved == 0 { -1 } else { 0 };
+            if let Err(errno) = from.aside(|| wait_for_room(to, longest_ms)) {
+                return if moved > 0 { Outcome::Done(moved) } else { Outcome::Fail(errno) };
+            }
         }
         let wait = if moved == 0 { 0 } else { msg::DONTWAIT };
         let step = (len - moved).min(PIPE_STEP);
         before_look();
-        let seen = match receive_into(from, bounce.as_mut_ptr().cast(), step, msg::PEEK | wait) {
+        let seen = match from.receive(&mut bounce[..step], msg::PEEK | wait) {
             Outcome::Done(seen @ 1..) => seen,
             Outcome::Fail(errno) if moved > 0 => {
                 // The next call is to be told.
-                told::tell_again(from, errno);
+                told::tell_again(from.number(), errno);
                 return Outcome::Done(moved);
             }
             other => return if moved > 0 { Outcome::Done(moved) } else { other },
         };
-        // SAFETY: `seen` bytes of the buffer are filled; the pipe end is not ours, so this is libc's write.
-        let wrote = unsafe { forward::write(to, bounce.as_mut_ptr().cast(), seen) };
+        let bytes = &mut bounce[..seen];
+        // SAFETY: the bytes are filled and stay; the pipe end is not ours, so this is libc's write.
+        let wrote = from.aside(|| unsafe { forward::write(to, bytes.as_mut_ptr().cast(), bytes.len()) });
         if wrote < 0 {
             return if moved > 0 { Outcome::Done(moved) } else { Outcome::Fail(hook::last()) };
         }
@@ -226,18 +235,18 @@ fn move_out(from: c_int, to: c_int, len: usize, flags: u32, before_look: impl Fn
 
 /// Frees bytes that were looked at. Some may be in the ring and others on TCP, and a read ends where the
 /// first of them do.
-fn take_all(from: c_int, bytes: &mut [u8]) {
+fn take_all(from: &Across, bytes: &mut [u8]) {
     let mut taken = 0;
     while taken < bytes.len() {
         let rest = &mut bytes[taken..];
-        match receive_into(from, rest.as_mut_ptr().cast(), rest.len(), msg::DONTWAIT) {
+        match from.receive(rest, msg::DONTWAIT) {
             Outcome::Done(count @ 1..) => taken += count,
             Outcome::Fail(Errno::EINTR) => {}
             // The direction has moved to TCP for good since.
             Outcome::Forward => {
+                let fd = from.number();
                 // SAFETY: `rest` is writable for its length; the kernel's own socket.
-                let count =
-                    unsafe { forward::recv(from, rest.as_mut_ptr().cast(), rest.len(), msg::DONTWAIT) };
+                let count = unsafe { forward::recv(fd, rest.as_mut_ptr().cast(), rest.len(), msg::DONTWAIT) };
                 match usize::try_from(count) {
                     Ok(count @ 1..) => taken += count,
                     _ => break,
@@ -264,7 +273,7 @@ fn wait_for_room(fd: c_int, longest_ms: c_int) -> Result<(), Errno> {
 
 /// Pipe to socket: all that is in the pipe, as the kernel moves it; it waits for the pipe only while it has
 /// moved nothing, and for the socket at any time.
-fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
+fn splice_in(from: c_int, fd: c_int, mut to: Across, len: usize, flags: u32) -> Outcome {
     let Some(mut lent) = Bounce::borrow() else { return Outcome::Fail(Errno::ENOMEM) };
     let may_wait = flags & SPLICE_F_NONBLOCK == 0;
     if !may_wait && os::poll::peek(from, bits::IN | bits::HUP) == 0 {
@@ -273,14 +282,24 @@ fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     // What a send of nothing says: whether the socket can be written to at all. (The kernel sends, and raises
     // SIGPIPE, when the pipe has something.)
     let is_empty = os::poll::peek(from, bits::IN) & bits::IN == 0;
-    match transmit_from(to, lent.bytes().as_mut_ptr().cast(), 0, if is_empty { msg::NOSIGNAL } else { 0 }) {
+    match to.transmit(&[], if is_empty { msg::NOSIGNAL } else { 0 }) {
         Outcome::Done(_) => {}
         other => return other,
     }
     let mut moved = 0;
-    let goes_on = || stream::is_shared(to) && os::poll::peek(from, bits::IN) & bits::IN != 0;
-    while moved < len && (moved == 0 || goes_on()) {
-        match move_in(from, to, len - moved, flags, lent.bytes()) {
+    while moved < len {
+        if moved > 0 && (!to.is_shared() || os::poll::peek(from, bits::IN) & bits::IN == 0) {
+            break;
+        }
+        if to.space(len - moved) == 0 {
+            drop(to);
+            to = match with_room(fd) {
+                Ok(to) => to,
+                Err(_) if moved > 0 => break,
+                Err(outcome) => return outcome,
+            };
+        }
+        match move_in(from, &to, len - moved, flags, lent.bytes()) {
             Outcome::Done(0) => break,
             Outcome::Done(count) => moved += count,
             other => return if moved > 0 { Outcome::Done(moved) } else { other },
@@ -289,19 +308,21 @@ fn splice_in(from: c_int, to: c_int, len: usize, flags: u32) -> Outcome {
     Outcome::Done(moved)
 }
 
-/// Takes from the pipe no more than the ring has room for.
-fn move_in(from: c_int, to: c_int, len: usize, flags: u32, bounce: &mut [u8]) -> Outcome {
-    if stream::space(to, len) == 0 {
-        if os::fd::is_nonblocking(to) {
-            return Outcome::Fail(Errno::EAGAIN);
-        }
-        if let Err(errno) = wait_for_room(to, stream::send_limit_ms(to)) {
-            return Outcome::Fail(errno);
-        }
+/// Waits for room in the socket. (By its number, and nothing is held meanwhile.)
+fn with_room(fd: c_int) -> Result<Across, Outcome> {
+    if os::fd::is_nonblocking(fd) {
+        return Err(Outcome::Fail(Errno::EAGAIN));
     }
-    let room = stream::space(to, len.min(BOUNCE)).max(1);
-    // SAFETY: `room` bytes of the buffer are writable; the pipe end is not ours.
-    let got = unsafe { forward::read(from, bounce.as_mut_ptr().cast(), room) };
+    wait_for_room(fd, stream::send_limit_ms(fd)).map_err(Outcome::Fail)?;
+    Across::begin(fd).ok_or(Outcome::Forward)
+}
+
+/// Takes from the pipe no more than the ring has room for.
+fn move_in(from: c_int, to: &Across, len: usize, flags: u32, bounce: &mut [u8]) -> Outcome {
+    let room = to.space(len.min(BOUNCE)).max(1);
+    let bytes = &mut bounce[..room];
+    // SAFETY: the bytes are writable; the pipe end is not ours.
+    let got = to.aside(|| unsafe { forward::read(from, bytes.as_mut_ptr().cast(), bytes.len()) });
     if got <= 0 {
         return if got == 0 { Outcome::Done(0) } else { Outcome::Fail(hook::last()) };
     }
@@ -310,24 +331,23 @@ fn move_in(from: c_int, to: c_int, len: usize, flags: u32, bounce: &mut [u8]) ->
 }
 
 /// Sends what is out of the pipe already: it must not be lost, whatever becomes of the connection meanwhile.
-fn deliver(to: c_int, bytes: &mut [u8], flags: c_int) -> Outcome {
+fn deliver(to: &Across, bytes: &mut [u8], flags: c_int) -> Outcome {
     let mut sent = 0;
     while sent < bytes.len() {
         let rest = &mut bytes[sent..];
-        match transmit_from(to, rest.as_mut_ptr().cast(), rest.len(), flags) {
+        match to.transmit(rest, flags) {
             Outcome::Done(count) => sent += count,
             Outcome::Fail(Errno::EAGAIN | Errno::EINTR) => os::process::yield_now(),
             // It is TCP now.
             Outcome::Forward => {
+                let fd = to.number();
                 // SAFETY: `rest` is filled and stays where it is.
-                let wrote = unsafe { forward::write(to, rest.as_mut_ptr().cast(), rest.len()) };
+                let wrote = unsafe { forward::write(fd, rest.as_mut_ptr().cast(), rest.len()) };
                 match (usize::try_from(wrote), sent) {
                     (Ok(count), _) => sent += count,
                     (Err(_), _) if hook::last() == Errno::EAGAIN => {
-                        let _ = os::poll::wait_raw(
-                            &mut [os::poll::PollFd { fd: to, events: bits::OUT, revents: 0 }],
-                            -1,
-                        );
+                        let mut fds = [os::poll::PollFd { fd, events: bits::OUT, revents: 0 }];
+                        let _ = to.aside(|| os::poll::wait_raw(&mut fds, -1));
                     }
                     (Err(_), 0) => return Outcome::Fail(hook::last()),
                     _ => break,
@@ -357,9 +377,15 @@ hooks! {
         if len == 0 || len > isize::MAX as usize || is_refused {
             Outcome::Forward
         } else if stream::is_shared(from) && os::fd::is_pipe(to) {
-            if os::fd::is_for_writing(to) { splice_out(from, to, len, flags) } else { Outcome::Forward }
+            match if os::fd::is_for_writing(to) { Across::begin(from) } else { None } {
+                Some(from) => splice_out(&from, to, len, flags),
+                None => Outcome::Forward,
+            }
         } else if stream::is_shared(to) && os::fd::is_pipe(from) {
-            if os::fd::is_for_reading(from) { splice_in(from, to, len, flags) } else { Outcome::Forward }
+            match if os::fd::is_for_reading(from) { Across::begin(to) } else { None } {
+                Some(across) => splice_in(from, to, across, len, flags),
+                None => Outcome::Forward,
+            }
         } else {
             Outcome::Forward
         }

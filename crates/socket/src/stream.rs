@@ -4,6 +4,7 @@
 //! TCP socket (0, ECONNRESET once, EPIPE), which is exact because the socket is real, and whatever bytes it
 //! carries lie behind those in the ring.
 
+mod across;
 mod asked;
 mod begin;
 mod behind;
@@ -14,13 +15,14 @@ mod pour;
 mod spun;
 mod within;
 
+pub use across::Across;
 pub use demotion::demote;
 
 use behind::still_ours;
 
 pub use asked::{
     has_ring_bytes, is_shared, note_buffers, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout,
-    note_timeout_is_used, peek_offset, readable_bytes, send_limit_ms, space,
+    note_timeout_is_used, peek_offset, readable_bytes, send_limit_ms,
 };
 
 use crate::abandoned::{Stay, address};
@@ -59,18 +61,31 @@ pub fn receive<'a>(
     flags: i32,
 ) -> Outcome {
     let Some((conn, end)) = tied(fd) else { return Outcome::Forward };
+    receive_on(&conn, end, fd, sinks, total, flags)
+}
+
+/// The same on a connection that the program's call has found by `fd`.
+#[inline(always)]
+fn receive_on<'a>(
+    conn: &Held,
+    end: End,
+    fd: i32,
+    sinks: impl Iterator<Item = Sink<'a>> + Clone,
+    total: usize,
+    flags: i32,
+) -> Outcome {
     let (mut rest, mut got) = (Rest::of(sinks.clone()), 0);
     if let Some(sink) = rest.next_part() {
-        got = straight::receive(&conn, end, sink, total, flags);
+        got = straight::receive(conn, end, sink, total, flags);
         // (A program that takes a short read for "drained" must be right: there may be more on TCP.)
         if got > 0 && (got == total || !outside::goes_on(&end)) {
-            outside::note_short(&conn, &end, got, total);
+            outside::note_short(conn, &end, got, total);
             return Outcome::Done(got);
         }
         rest.done(sink, got);
     }
     let mut call = Receive {
-        conn: &conn,
+        conn,
         end,
         fd,
         flags,
@@ -89,10 +104,10 @@ pub fn receive<'a>(
     }
     let outcome =
         if conn.has(flag::PEEK_OFFSET) { call.run_from_offset(sinks, rest) } else { call.run(sinks, rest) };
-    let outcome = still_ours(&conn, &end, fd, outcome, || call.ended_without_a_number());
-    call.stay.end(&conn, fd);
+    let outcome = still_ours(conn, &end, fd, outcome, || call.ended_without_a_number());
+    call.stay.end(conn, fd);
     if let Outcome::Done(got) = outcome {
-        outside::note_short(&conn, &end, got, total);
+        outside::note_short(conn, &end, got, total);
     }
     match outcome {
         // The kernel tells a reader that was in the call, by this, and keeps ECONNRESET for the next one.
@@ -415,16 +430,6 @@ impl Receive<'_> {
         Outcome::Forward
     }
 
-    /// What the kernel would say, where the program has closed the number under the call.
-    #[cold]
-    fn ended_without_a_number(&self) -> Outcome {
-        let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::READ != 0;
-        if !is_shut && !self.conn.has(flag::TCP_ENDED) {
-            return Outcome::Fail(Errno::EBADF);
-        }
-        net::take_error(self.fd).map_or(Outcome::Done(0), Outcome::Fail)
-    }
-
     fn leave(&self, outcome: Outcome) -> Step {
         Step::Return(self.partial_or(outcome))
     }
@@ -444,15 +449,28 @@ pub fn transmit(fd: i32, sources: impl Iterator<Item = impl Supply>, total: usiz
         return Outcome::Done(total);
     }
     let mut call = Transmit::new(&conn, end, fd, flags);
-    let outcome = call.run(rest, total);
-    let outcome = still_ours(&conn, &end, fd, outcome, || call.broken_without_a_number());
+    let outcome = transmit_on(&mut call, rest, total);
     // The program's handler may never return: nothing is held while it runs.
     let is_pipe_broken = call.is_pipe_broken;
-    call.stay.end(&conn, fd);
     drop(conn);
     if is_pipe_broken {
         process::raise_on_self(SIGPIPE);
     }
+    outcome
+}
+
+/// What is not ordinary of a send, on a connection that the program's call has found. (SIGPIPE is the
+/// caller's.)
+#[inline]
+fn transmit_on<S: Supply>(
+    call: &mut Transmit<'_>,
+    rest: Rest<S, impl Iterator<Item = S>>,
+    total: usize,
+) -> Outcome {
+    let (conn, end, fd) = (call.conn, call.end, call.fd);
+    let outcome = call.run(rest, total);
+    let outcome = still_ours(conn, &end, fd, outcome, || call.broken_without_a_number());
+    call.stay.end(conn, fd);
     outcome
 }
 
@@ -612,17 +630,6 @@ impl<'c> Transmit<'c> {
         }
         self.is_pipe_broken = self.flags & msg::NOSIGNAL == 0 && self.sent == 0;
         Outcome::Fail(Errno::EPIPE)
-    }
-
-    /// What the kernel would say, where the program has closed the number under the call.
-    #[cold]
-    fn broken_without_a_number(&mut self) -> Outcome {
-        if !ready::is_peer_gone(self.conn, &self.end) {
-            return Outcome::Fail(Errno::EBADF);
-        }
-        let told = net::take_error(self.fd);
-        self.is_pipe_broken = told.is_none() && self.flags & msg::NOSIGNAL == 0;
-        Outcome::Fail(told.unwrap_or(Errno::EPIPE))
     }
 
     /// Moves what fits. `Ok(false)`: full.

@@ -28,6 +28,9 @@ pub(crate) const CASES: &[Case] = &[
     case("kept.select_goes_on", select_goes_on),
     case("kept.polls_leave_bytes", polls_leave_bytes),
     case("kept.poll_over_in_time", poll_over_in_time),
+    case("kept.splice_out", splice_out),
+    case("kept.splice_out_before_the_pipe_has_room", splice_out_late),
+    case("kept.splice_in", splice_in),
     case("kept.child_keeps_nothing", child_keeps_nothing),
     case("kept.again_and_again", again_and_again),
     case("kept.writer_in_the_middle_of_a_copy", writer_in_the_middle),
@@ -187,6 +190,57 @@ fn poll_over_in_time(cx: &mut Cx) {
     polling.join().expect("poll");
     cx.peer("recv 0 9");
     cx.warm();
+}
+
+/// What is spliced was read, and it is an end.
+fn splice_out(cx: &mut Cx) {
+    for replaces in [false, true] {
+        let (p, pipe) = (cx.warm(), sys::pipe(0));
+        say!("answer -> {}", show(sys::write(p.fd, b"answer")));
+        let splicing = asleep(move || show(sys::splice(p.fd, pipe.1, 99, 0)));
+        let other = match replaces {
+            false => taken_over(cx, p.fd),
+            true => {
+                let other = cx.warm();
+                say!("dup2 -> {}", sys::dup2(other.fd, p.fd) == Ok(p.fd as usize));
+                Pair { fd: p.fd, id: other.id }
+            }
+        };
+        cx.peer(&format!("send {} last", p.id));
+        say!("splice {}", splicing.join().expect("splice"));
+        let mut buf = [0; 9];
+        let read = sys::read(pipe.0, &mut buf);
+        say!("pipe {}", got(read, &buf));
+        cx.peer(&format!("drain {}", p.id));
+        works_still(cx, other);
+    }
+}
+
+/// The number is closed while the call waits for the pipe, and has not looked at the socket.
+fn splice_out_late(cx: &mut Cx) {
+    let (p, pipe) = (cx.warm(), sys::pipe(0));
+    sys::fcntl(pipe.1, libc::F_SETPIPE_SZ, 4096).expect("size");
+    say!("fill -> {}", show(sys::write(pipe.1, &[b'f'; 4096])));
+    let splicing = asleep(move || show(sys::splice(p.fd, pipe.1, 99, 0)));
+    let other = taken_over(cx, p.fd);
+    cx.peer("send 0 last");
+    say!("read -> {}", show(sys::read(pipe.0, &mut [0; 4096])));
+    say!("splice {}", splicing.join().expect("splice"));
+    cx.peer("recv 0 9");
+    works_still(cx, other);
+}
+
+/// What comes out of the pipe goes to the socket that the call began with, and to no other.
+fn splice_in(cx: &mut Cx) {
+    let (p, pipe) = (cx.warm(), sys::pipe(0));
+    let splicing = asleep(move || show(sys::splice(pipe.0, p.fd, 99, 0)));
+    let other = taken_over(cx, p.fd);
+    say!("pipe -> {}", show(sys::write(pipe.1, b"from the pipe")));
+    say!("splice {}", splicing.join().expect("splice"));
+    cx.peer("drain 0");
+    works_still(cx, other);
+    say!("send -> {}", show(sys::send(other.fd, b"mine", MSG_NOSIGNAL)));
+    cx.peer(&format!("recv {} 99", other.id));
 }
 
 fn reader_hears_of_a_reset(cx: &mut Cx) {

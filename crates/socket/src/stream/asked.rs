@@ -1,6 +1,7 @@
 //! What ioctl and splice ask of a stream, and what fcntl and setsockopt tell it. Owns: the copies of the
 //! program's settings.
 
+use crate::conn::Conn;
 use crate::decide::in_use;
 use crate::detour;
 use crate::end::End;
@@ -17,13 +18,17 @@ use sync::Ordering as Shared;
 pub fn readable_bytes(fd: i32) -> Option<usize> {
     let conn = in_use(fd)?;
     let end = End::of(&conn)?;
+    Some(readable_on(&conn, &end, fd))
+}
+
+pub(super) fn readable_on(conn: &Conn, end: &End, fd: i32) -> usize {
     if end.incoming.is_holding() {
-        let _ = push::let_out_if_due(&conn, &end);
+        let _ = push::let_out_if_due(conn, end);
     }
     let bytes = end.incoming.used().unwrap_or(0);
     // After the peer has moved to TCP the rest is there.
     let rest = if end.incoming.has_ended() { net::readable_bytes(fd) } else { 0 };
-    Some(bytes + rest)
+    bytes + rest
 }
 
 /// Whether bytes in the ring come before whatever TCP has (urgent data, say).
@@ -34,21 +39,17 @@ pub fn has_ring_bytes(fd: i32) -> bool {
 
 /// Bytes a send of `wanted` would take now without waiting. Fewer are noted, as by a send that found no more
 /// space.
-pub fn space(fd: i32, wanted: usize) -> usize {
-    let Some(conn) = in_use(fd) else { return 0 };
-    let Some(end) = End::of(&conn) else { return 0 };
+pub(super) fn space_on(conn: &Conn, end: &End, fd: i32, wanted: usize) -> usize {
     let space = match conn.phase() {
-        Phase::Intent => super::overflow::room(&conn, &end, fd),
-        _ if end.outgoing.has_ended() && !end.outgoing.is_caught_up() => {
-            super::overflow::room(&conn, &end, fd)
-        }
+        Phase::Intent => super::overflow::room(conn, end, fd),
+        _ if end.outgoing.has_ended() && !end.outgoing.is_caught_up() => super::overflow::room(conn, end, fd),
         _ if conn.has(flag::LIMITED) => {
-            end.outgoing.unread().map_or(0, |used| ready::limit(&end).saturating_sub(used))
+            end.outgoing.unread().map_or(0, |used| ready::limit(end).saturating_sub(used))
         }
         _ => end.outgoing.unread().map_or(0, |unread| end.outgoing.size() - unread),
     };
     if space < wanted {
-        super::overflow::note_stall(&conn, &end);
+        super::overflow::note_stall(conn, end);
     }
     space.min(wanted)
 }

@@ -12,11 +12,12 @@ use crate::phase::Phase;
 use crate::rest::Rest;
 use crate::table::{self, Entry};
 use crate::wait::Limit;
-use crate::{Outcome, flag, home, kept};
+use crate::{Outcome, flag, home, kept, ready};
 use os::net::{self, msg, opt};
 use os::poll::{PollFd, bits};
 use os::{Errno, poll};
-use shm::{Sink, Supply};
+use shm::{ClosedBy, Sink, Supply};
+use sync::Ordering;
 
 /// Of a supply that lies in no memory of the program's, so much goes at once.
 const BOUNCE: usize = 512;
@@ -28,6 +29,17 @@ impl Transmit<'_> {
             && self.sent > 0
             && self.may_wait()
             && (self.end.outgoing.has_ended_for_good() || self.conn.phase() == Phase::Plain)
+    }
+
+    /// What the kernel would say, where the program has closed the number under the call.
+    #[cold]
+    pub(super) fn broken_without_a_number(&mut self) -> Outcome {
+        if !ready::is_peer_gone(self.conn, &self.end) {
+            return Outcome::Fail(Errno::EBADF);
+        }
+        let told = net::take_error(self.fd);
+        self.is_pipe_broken = told.is_none() && self.flags & msg::NOSIGNAL == 0;
+        Outcome::Fail(told.unwrap_or(Errno::EPIPE))
     }
 
     /// Sends the rest over TCP. (A signal, an error and the end of its time leave it at what was sent.)
@@ -98,6 +110,16 @@ impl Receive<'_> {
         let may_go_on = self.flags & msg::PEEK == 0 && self.may_wait();
         let is_there = self.end.incoming.is_at_end() && self.end.incoming.has_ended_for_good();
         self.got > 0 && may_go_on && is_there
+    }
+
+    /// What the kernel would say, where the program has closed the number under the call.
+    #[cold]
+    pub(super) fn ended_without_a_number(&self) -> Outcome {
+        let is_shut = self.end.mine().closed.load(Ordering::Relaxed) & ClosedBy::READ != 0;
+        if !is_shut && !self.conn.has(flag::TCP_ENDED) {
+            return Outcome::Fail(Errno::EBADF);
+        }
+        net::take_error(self.fd).map_or(Outcome::Done(0), Outcome::Fail)
     }
 
     /// Reads the rest from TCP. (A signal, an error, the end of the stream, an urgent mark and the end of its
