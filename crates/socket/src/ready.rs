@@ -255,7 +255,8 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     let closed = end.mine().closed.load(Shared::Relaxed);
     if closed & (ClosedBy::CLOSE | ClosedBy::ABORT) == ClosedBy::CLOSE | ClosedBy::ABORT {
         // Another process that has the socket dissolved the connection.
-        return u32::from(os::poll::peek(fd, os::poll::bits::IN | os::poll::bits::OUT) as u16);
+        const ALL: u32 = bits::IN | bits::RDNORM | bits::OUT | bits::WRNORM;
+        return u32::from(os::poll::peek(fd, ALL as i16) as u16);
     }
     if closed & ClosedBy::READ != 0 || conn.has(flag::TCP_ENDED) {
         level |= bits::IN | bits::RDNORM | bits::RDHUP;

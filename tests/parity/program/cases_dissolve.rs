@@ -18,6 +18,8 @@ pub(crate) const CASES: &[Case] = &[
     case("dissolve.before_connecting", before_connecting),
     case("dissolve.by_another_process", by_another_process),
     case("dissolve.while_another_reads", while_another_reads),
+    case("dissolve.while_another_reads_for_the_first_time", while_another_reads_first),
+    case("dissolve.by_another_process_and_room", by_another_and_room),
 ];
 
 const ALL: i16 = libc::POLLIN | libc::POLLOUT | libc::POLLRDHUP;
@@ -133,4 +135,34 @@ fn while_another_reads(cx: &mut Cx) {
     // Kernels before 6.8 tell the reader ECONNRESET, or refuse (EBUSY).
     say!("dissolve -> {} reader fails {}", show(end), told == "EPIPE" || told == "ECONNRESET");
     cx.peer("recv 0 9");
+}
+
+fn is_kernel_from(major: u32, minor: u32) -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("release");
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.trim().parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
+}
+
+/// At a server's end on which nothing has moved: the error is left for the next who asks.
+fn while_another_reads_first(cx: &mut Cx) {
+    let (l, port) = cx.listen();
+    cx.ask(&format!("connect 0 {port}"));
+    let fd = sys::accept(l).expect("accept") as Fd;
+    let reader = std::thread::spawn(move || show(sys::recv(fd, &mut [0; 9], 0)));
+    settle();
+    let end = sys::disconnect(fd);
+    let told = reader.join().expect("reader");
+    let left = sys::so_error(fd);
+    // (Older kernels: as above.)
+    let is_as_told = !is_kernel_from(6, 8) || told == "EPIPE" && left == "ECONNRESET";
+    say!("dissolve -> {} as told by TCP {is_as_told}", show(end));
+    cx.peer("recv 0 9");
+}
+
+fn by_another_and_room(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let child = sys::fork(|| u8::from(sys::disconnect(fd).is_err()));
+    say!("child {}", sys::wait(child));
+    let asked = libc::POLLRDNORM | libc::POLLWRNORM;
+    say!("poll {} {}", poll1(fd, asked, 100), poll1(fd, asked | ALL, 100));
 }

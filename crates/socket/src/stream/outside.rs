@@ -69,6 +69,10 @@ impl Receive<'_> {
     /// One read of TCP; how much it brought.
     fn look_outside(&mut self, consumer: &mut Consumer<'_>, sink: Sink<'_>) -> Result<usize, Outcome> {
         self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+        // (Another thread has: the error is for the next call.)
+        if self.conn.has(flag::DISSOLVED) {
+            return Err(Outcome::Forward);
+        }
         match detour::read(&self.end, consumer, self.fd, sink, self.flags, self.got == 0) {
             Found::Nothing => Ok(0),
             Found::Bytes(count) => {
