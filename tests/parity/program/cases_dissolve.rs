@@ -1,7 +1,7 @@
 //! connect() to AF_UNSPEC ends a connection by a reset and leaves the socket, with all its descriptors and
 //! its places in epoll sets, for another.
 
-use crate::context::{Case, Cx, got, say, settle};
+use crate::context::{Case, Cx, got, say, settle, until};
 use isthmus_tests::sys::{self, Fd, poll1, show};
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL};
 
@@ -148,7 +148,13 @@ fn while_another_reads_first(cx: &mut Cx) {
     let (l, port) = cx.listen();
     cx.ask(&format!("connect 0 {port}"));
     let fd = sys::accept(l).expect("accept") as Fd;
-    let reader = std::thread::spawn(move || show(sys::recv(fd, &mut [0; 9], 0)));
+    let (tid, told_of) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let _ = tid.send(std::fs::read_link("/proc/thread-self").expect("this thread"));
+        show(sys::recv(fd, &mut [0; 9], 0))
+    });
+    let stat = std::path::Path::new("/proc").join(told_of.recv().expect("a thread")).join("stat");
+    until("it sleeps", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S ")));
     settle();
     let end = sys::disconnect(fd);
     let told = reader.join().expect("reader");
