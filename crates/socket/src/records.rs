@@ -112,7 +112,7 @@ fn tell(conn: &Conn, end: &End, registration: &Registration) {
     // (Of a set that another process may have, somebody may sleep on it without our knowledge.)
     match set_of(registration).is_some_and(Set::may_be_shared) {
         true => announce(conn, end, registration),
-        false => tell_waiters(conn, end, registration),
+        false => tell_waiters(conn, end, registration, None),
     }
 }
 
@@ -199,9 +199,17 @@ fn set_of(registration: &Registration) -> Option<&'static Set> {
 
 /// Who waits for the set, or will, learns of a wish: a wait looks at recent members before it sleeps, and a
 /// sleeper's count is up before its look. Only if somebody sleeps already must he be woken.
-pub(crate) fn tell_waiters(conn: &Conn, end: &End, registration: &Registration) {
+/// `before`: what the program had asked for until now.
+pub(crate) fn tell_waiters(conn: &Conn, end: &End, registration: &Registration, before: Option<Seen>) {
     let Some(set) = set_of(registration) else { return };
     set.promote(registration);
+    // (Alone in its set it has no place to keep.)
+    if set.len() > 1
+        && !registration.is_listed()
+        && let Some(before) = before
+    {
+        registration.list_asked_after(conn, end, before, &set.looked_at);
+    }
     if set.is_watched() || end.mine().set_sharers.load(Shared::Relaxed) != 0 {
         announce(conn, end, registration);
     }
@@ -230,6 +238,7 @@ pub(crate) fn raise_edges(conn: &Conn, end: &End, events: u32) {
     for (_, registration) in of_conn(conn) {
         let seen = registration.interest.seen();
         if seen.events() & bits::ET != 0 && seen.events() & events != 0 && !seen.is_fired() {
+            registration.list_asked(conn, end);
             registration.give_edge_back();
             tell(conn, end, registration);
         }

@@ -29,6 +29,7 @@ pub(crate) const CASES: &[Case] = &[
     case("differs.bytes_for_who_keeps_it", bytes_for_who_keeps_it),
     case("differs.bytes_for_who_gets_it_back", bytes_for_who_gets_it_back),
     case("differs.edge_around_a_level", edge_around_a_level),
+    case("differs.order_of_arrival", order_of_arrival),
     case("differs.set_closed_under_a_sleeper", set_closed_under_a_sleeper),
     case("differs.handler_replaces_what_is_read", handler_replaces),
     case("differs.early_signal_beside_another_handler", early_signal),
@@ -316,4 +317,30 @@ fn unread_behind_a_filter(cx: &mut Cx) {
     say!("close -> {}", show(sys::close(fd)));
     cx.ask("poll 0 8193 3000");
     cx.peer("recv 0 9");
+}
+
+/// Whom an answer tells of first.
+fn first_of(set: Fd) -> u64 {
+    sys::ep_wait_in_order(sys::Wait::Plain, set, 8, 0).expect("answer")[0].0
+}
+
+fn order_of_arrival(cx: &mut Cx) {
+    let (set, counter, pairs) = (sys::epoll(), sys::eventfd(0), [cx.warm(), cx.warm()]);
+    for (mark, pair) in pairs.iter().enumerate() {
+        ep_add(set, pair.fd, EPOLLIN, mark as u64).expect("add");
+    }
+    for (text, at, many) in [("x", 0, 1), ("x", 1, 1), ("y", 0, 2)] {
+        cx.ask(&format!("send {} {text}", pairs[at].id));
+        until_queued(pairs[at].fd, many);
+    }
+    say!("written to first: {}", first_of(set));
+    for pair in &pairs {
+        sys::recv(pair.fd, &mut [0; 9], 0).expect("bytes");
+    }
+    say!("read {}", ep_show(set, 0));
+    ep_add(set, counter, EPOLLIN, 7).expect("add");
+    sys::write(counter, &1_u64.to_ne_bytes()).expect("count");
+    cx.ask(&format!("send {} x", pairs[0].id));
+    until_queued(pairs[0].fd, 1);
+    say!("the counter first: {}", first_of(set) == 7);
 }

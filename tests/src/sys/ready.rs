@@ -139,6 +139,13 @@ pub enum Wait {
 
 /// Waits on an epoll set; events come back as (data, bits) sorted by data.
 pub fn ep_wait_by(kind: Wait, ep: Fd, max: usize, ms: c_int) -> Result<Vec<(u64, u32)>, super::Errno> {
+    let mut told = ep_wait_in_order(kind, ep, max, ms)?;
+    told.sort_unstable();
+    Ok(told)
+}
+
+/// The same in the order in which they were told.
+pub fn ep_wait_in_order(kind: Wait, ep: Fd, max: usize, ms: c_int) -> Result<Vec<(u64, u32)>, super::Errno> {
     let mut v = vec![epoll_event { events: 0, u64: 0 }; max];
     let (p, n) = (v.as_mut_ptr(), max as c_int);
     let ts = timespec(ms.max(0) as u64);
@@ -151,9 +158,7 @@ pub fn ep_wait_by(kind: Wait, ep: Fd, max: usize, ms: c_int) -> Result<Vec<(u64,
             Wait::Nano => libc::epoll_pwait2(ep, p, n, tp, null()),
         }
     })?;
-    let mut out: Vec<(u64, u32)> = v[..n].iter().map(|e| (e.u64, e.events)).collect();
-    out.sort_unstable();
-    Ok(out)
+    Ok(v[..n].iter().map(|e| (e.u64, e.events)).collect())
 }
 
 /// `epoll_wait(2)` with room for 64 events.

@@ -231,6 +231,9 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     conn.interest.registrations.store(index.0 + 1, Ordering::Release);
     count(conn, events, 1);
     attach_bell(conn, index, registration);
+    if let Some(end) = End::of(conn) {
+        registration.list_asked(conn, &end);
+    }
     if conn.is(Phase::Intent) {
         // Whether it is connected the kernel says, and nobody else.
         set.owes_kernel.store(1, Ordering::Relaxed);
@@ -311,7 +314,11 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
     let kernel_events = tcp_events(conn, events);
     kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie)?;
     registration.kernel_events.store(kernel_events, Ordering::Relaxed);
-    recount(conn, registration.ask(events, data), events);
+    let before = registration.ask(events, data);
+    recount(conn, before, events);
+    if let Some((set, end)) = set.zip(End::of(conn)) {
+        registration.list_asked_after(conn, &end, before, &set.looked_at);
+    }
     attach_bell(conn, index, registration);
     Ok(Outcome::Done(0))
 }

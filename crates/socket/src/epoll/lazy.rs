@@ -49,9 +49,10 @@ pub(super) fn modify(
         )?;
         registration.kernel_events.store(wanted, Ordering::Relaxed);
     }
-    recount(conn, registration.ask(events, data), events);
+    let before = registration.ask(events, data);
+    recount(conn, before, events);
     if let Some(end) = End::of(conn) {
-        records::tell_waiters(conn, &end, registration);
+        records::tell_waiters(conn, &end, registration, Some(before));
     }
     Ok(true)
 }
@@ -63,6 +64,7 @@ pub(super) fn park(conn: &Conn, registration: &Registration) -> bool {
         return false;
     }
     count(conn, registration.interest.ask(0).events(), -1);
+    registration.unlist();
     registration.is_parked.store(1, Ordering::Release);
     true
 }

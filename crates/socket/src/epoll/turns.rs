@@ -11,6 +11,7 @@ use crate::doorbell;
 use crate::end::End;
 use crate::flag;
 use crate::held::{Held, hold_index};
+use crate::interest::arrival::Standing;
 use crate::interest::registration::{Registration, Source, Told, registrations};
 use crate::interest::set::Set;
 use os::epoll::bits;
@@ -25,8 +26,10 @@ const FILLS_MOST: usize = 8;
 /// Members of one look.
 const CHUNK: usize = 8;
 /// Laps that one answer may touch: the rest of one, one of either side, and the part of the first that came
-/// before; and one more where the kernel was not due between.
-const LAPS_MOST: usize = 5;
+/// before; one more where the kernel was not due between, and one for what has come since the first began.
+const LAPS_MOST: usize = 6;
+/// So many ready members stand in the order of arrival at most, in a lap.
+const LAP_MOST: usize = 128;
 
 /// An answer on its way.
 pub(super) trait Round {
@@ -82,6 +85,8 @@ pub(super) fn fill(answer: &mut impl Round) {
 pub(super) fn deal(answer: &mut impl Round, set: &Set) -> bool {
     let (mut is_told_out, mut has_gone_round) = (false, false);
     let (mut has_asked, mut by_kernel) = (false, 0);
+    // (Whether the rings' lap is one that this answer has begun.)
+    let mut is_whole = false;
     for _ in 0..LAPS_MOST {
         if set.laps.is_kernels() && !is_told_out {
             if !place_marker(set) {
@@ -95,14 +100,15 @@ pub(super) fn deal(answer: &mut impl Round, set: &Set) -> bool {
             }
             let from = answer.told();
             is_told_out = tell_kernels(answer, set, most);
+            is_whole = !set.laps.is_kernels();
             by_kernel += answer.told() - from;
             has_asked = true;
         }
         if answer.room() == 0 {
             break;
         }
-        has_gone_round |= set.laps.left.load(Ordering::Relaxed) >= set.recent();
         let told = tell_rings(answer, set);
+        has_gone_round |= is_whole;
         if answer.room() == 0 || (has_gone_round && is_told_out) {
             break;
         }
@@ -111,10 +117,17 @@ pub(super) fn deal(answer: &mut impl Round, set: &Set) -> bool {
         {
             set.laps.begin_kernels();
         } else {
-            set.laps.begin_rings(set.recent());
+            begin_rings(set);
+            is_whole = true;
         }
     }
     answer.told() > 0
+}
+
+/// The rings' lap begins anew.
+fn begin_rings(set: &Set) {
+    let mut found = [0u32; LAP_MOST];
+    set.laps.begin_rings(set.begin_lap(&mut found, standing));
 }
 
 /// The rest of the rings' lap, as far as there is room. How many they have told since the kernel's last lap.
@@ -158,7 +171,7 @@ fn tell_kernels(answer: &mut impl Round, set: &Set, most: usize) -> bool {
         }
     }
     set.laps.end_kernels();
-    set.laps.begin_rings(set.recent());
+    begin_rings(set);
     is_told_out
 }
 
@@ -210,6 +223,12 @@ pub(super) fn are_to_tell(set: &Set, told: &Told) -> Option<Held> {
             || (conn.has(flag::TCP_ENDED | flag::RESET) && raised & (bits::ERR | bits::HUP | bits::PRI) == 0)
     };
     if is_theirs { told.conn().filter(is_known) } else { None }
+}
+
+/// What there is to tell of a member.
+fn standing(registration: &'static Registration) -> Standing {
+    let of = |conn| End::of(conn).map(|end| registration.standing(conn, &end));
+    registration.peek_conn().and_then(of).unwrap_or(Standing::Silent)
 }
 
 fn is_pending(registration: &'static Registration) -> bool {

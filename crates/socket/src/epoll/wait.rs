@@ -84,6 +84,8 @@ struct Answer<'a> {
 struct Notes {
     /// What turned out to have nothing to tell and is silent now: the next look finds less.
     hushed: u32,
+    /// Whom the rings tell of has his turn in their lap.
+    is_lap: bool,
     /// A doorbell was among what the kernel told since this was last cleared.
     has_rung: bool,
     /// A member went back to TCP and was told of: the kernel may tell of it in the same answer.
@@ -110,7 +112,9 @@ impl turns::Round for Asking<'_, '_> {
     }
 
     fn report(&mut self, found: &[u32]) {
+        self.answer.notes.is_lap = true;
         report(self.set, self.answer, found);
+        self.answer.notes.is_lap = false;
     }
 
     fn ask(&mut self, of_its_lap: Option<usize>) -> (usize, bool) {
@@ -622,8 +626,10 @@ impl Answer<'_> {
         if self.has_told(told) {
             return;
         }
-        let Some((level, data)) = effective(told, &mut self.notes, self.asleep) else { return };
         let registration = told.registration;
+        let Some((level, data)) = effective(told, &mut self.notes, self.asleep) else {
+            return registration.unlist();
+        };
         // Another thread may be reporting the same registration: its mark is checked before it is believed.
         if registration.batch.load(Ordering::Relaxed) == self.batch
             && let Some(place) = self.told_of(registration, data)
@@ -633,6 +639,7 @@ impl Answer<'_> {
         }
         registration.batch.store(self.batch, Ordering::Relaxed);
         registration.place.store(self.kept as u32, Ordering::Relaxed);
+        registration.note_told(told.source != Source::Rings || self.notes.is_lap);
         self.put(level, data);
     }
 }

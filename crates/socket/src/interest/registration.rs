@@ -75,9 +75,9 @@ pub(crate) struct Registration {
     /// does not stand there.
     untold: AtomicU32,
     /// Its place in the kernel's list, by the core's counter: when it last had its turn, or was put into the
-    /// set; and when the last look found that something had come.
+    /// set; and since when it has been in the list at all, 0 while it is not.
     turned_at: AtomicU64,
-    arrived_at: AtomicU64,
+    listed_at: AtomicU64,
     /// EPOLLET: what was last reported: bytes that had arrived, sends that had found no space; and whether
     /// the level is to be reported whatever has been.
     seen_bytes: AtomicU64,
@@ -135,7 +135,7 @@ impl Registration {
             age: AtomicU32::new(0),
             untold: AtomicU32::new(0),
             turned_at: AtomicU64::new(0),
-            arrived_at: AtomicU64::new(0),
+            listed_at: AtomicU64::new(0),
             seen_bytes: AtomicU64::new(0),
             seen_stalls: AtomicU32::new(0),
             is_fresh: AtomicU32::new(0),
@@ -152,6 +152,7 @@ impl Registration {
         self.era.store(crate::era::now(), Ordering::Relaxed);
         self.is_parked.store(0, Ordering::Relaxed);
         self.is_outright.store(0, Ordering::Relaxed);
+        self.unlist();
         self.take_turn(Cycles::now());
     }
 
@@ -195,16 +196,66 @@ impl Registration {
         now.store(&self.turned_at);
     }
 
-    /// What a look finds has come at `arrived`. (For whoever has the set's turn.)
+    /// It is ready, by what came at `arrived` last. Who is in the list already stays where he is; who is not
+    /// comes behind those that a look found ready at `looked_at`.
     #[inline]
-    pub(super) fn note_arrival(&self, arrived: Cycles) {
-        arrived.store(&self.arrived_at);
+    pub(super) fn list(&self, arrived: Cycles, looked_at: &AtomicU64) {
+        if !self.is_listed() {
+            arrived.max(Cycles::load(looked_at)).max(Cycles::from_word(1)).store(&self.listed_at);
+        }
+    }
+
+    /// Whether it has a place there.
+    #[inline]
+    pub(crate) fn is_listed(&self) -> bool {
+        self.listed_at.load(Ordering::Relaxed) != 0
+    }
+
+    /// A look finds that it is not ready, or an edge was told.
+    #[inline]
+    pub(crate) fn unlist(&self) {
+        self.listed_at.store(0, Ordering::Relaxed);
+    }
+
+    /// It was told of: a level stays in the list, an edge does not. `behind` all who were told before, but
+    /// for those that one look found: they keep their order.
+    #[inline]
+    pub(crate) fn note_told(&self, behind: bool) {
+        if self.events() & (bits::ET | bits::ONESHOT) != 0 {
+            self.unlist();
+        } else if behind {
+            let now = Cycles::now();
+            now.store(&self.listed_at);
+            self.take_turn(now);
+        }
+    }
+
+    /// The program asks for something else than `before`: what has come until now has its place.
+    #[cold]
+    pub(crate) fn list_asked_after(&self, conn: &Conn, end: &End, before: Seen, looked_at: &AtomicU64) {
+        let asked = if before.is_fired() || !conn.is(Phase::Smc) { 0 } else { before.events() };
+        let had_come = match asked & bits::ET {
+            0 => Self::has_level(conn, end, asked),
+            _ => self.has_edge(conn, end),
+        };
+        if had_come {
+            self.list(Cycles::from_word(end.incoming.written_at()), looked_at);
+        }
+        self.list_asked(conn, end);
+    }
+
+    /// The program asks for something, or has done it itself: if it is there, the kernel puts whoever is not
+    /// in its list at the end of it.
+    pub(crate) fn list_asked(&self, conn: &Conn, end: &End) {
+        if !self.is_listed() && conn.is(Phase::Smc) && Self::has_level(conn, end, self.events()) {
+            Cycles::now().store(&self.listed_at);
+        }
     }
 
     /// Where it stands with that.
     #[inline]
     pub(super) fn stands_since(&self) -> Cycles {
-        Cycles::load(&self.arrived_at).max(Cycles::load(&self.turned_at))
+        Cycles::load(&self.listed_at).max(Cycles::load(&self.turned_at))
     }
 
     #[inline]
@@ -313,12 +364,17 @@ impl Registration {
         if events & bits::ET != 0 {
             return self.has_news(conn, end) || is_to_be_told();
         }
+        Self::has_level(conn, end, events) || is_to_be_told()
+    }
+
+    /// Whether any of `events` is there, by the rings.
+    #[inline]
+    fn has_level(conn: &Conn, end: &End, events: u32) -> bool {
         let has_data = || ready::has_data(conn, end) && !end.incoming.is_at_end();
         let has_ended = || conn.has(flag::TCP_ENDED | flag::RESET);
         (events & READ_SIDE != 0 && has_ended())
             || (events & INPUT != 0 && has_data())
             || (events & (bits::OUT | bits::WRNORM) != 0 && ready::may_write(conn, end))
-            || is_to_be_told()
     }
 
     /// What there is to tell of it, and since when.

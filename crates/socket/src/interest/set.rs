@@ -61,6 +61,8 @@ pub(crate) struct Set {
     recent: AtomicU32,
     /// Where the next look begins, so that no member starves another.
     start: AtomicU32,
+    /// When a look last found members ready, by the core's counter.
+    pub(crate) looked_at: AtomicU64,
     /// The last of those with an edge to tell whose doorbell somebody else has drained, plus one: the next
     /// wait looks at them.
     untold: AtomicU32,
@@ -102,6 +104,7 @@ impl Set {
             len: AtomicU32::new(0),
             recent: AtomicU32::new(0),
             start: AtomicU32::new(0),
+            looked_at: AtomicU64::new(0),
             untold: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             is_nested: AtomicU32::new(0),
@@ -154,6 +157,7 @@ impl Set {
         self.era.store(crate::era::now(), Ordering::Relaxed);
         self.spin.reset();
         self.laps.end();
+        self.looked_at.store(0, Ordering::Relaxed);
         let zeros = [&self.len, &self.recent, &self.start, &self.sleepers];
         for zero in zeros.into_iter().chain([&self.is_nested, &self.is_inherited, &self.has_outright]) {
             zero.store(0, Ordering::Relaxed);
@@ -440,15 +444,17 @@ impl Set {
         standing: impl Fn(&'static Registration) -> Standing,
     ) -> usize {
         let Some((index, registration)) = self.member(0) else { return 0 };
-        let is_pending = matches!(standing(registration), Standing::Pending(_));
-        if is_pending {
-            registration.age.store(0, Ordering::Relaxed);
-            found[0] = index.0;
-            if room <= 1 {
-                self.start.store(1, Ordering::Relaxed);
-            }
+        let Standing::Pending(arrived) = standing(registration) else {
+            registration.unlist();
+            return 0;
+        };
+        registration.list(arrived, &self.looked_at);
+        registration.age.store(0, Ordering::Relaxed);
+        found[0] = index.0;
+        if room <= 1 {
+            self.start.store(1, Ordering::Relaxed);
         }
-        usize::from(is_pending)
+        1
     }
 
     #[inline(never)]
@@ -461,57 +467,55 @@ impl Set {
     ) -> usize {
         let start = self.start.load(Ordering::Relaxed);
         // (Who is announced stands at the end for now.)
-        let (mut count, mut announced) = (0, 0);
+        let (mut count, mut announced, mut is_cut) = (0, 0, false);
         for step in 0..recent {
             let position = (start.wrapping_add(step)) % recent;
             let Some((index, registration)) = self.member(position) else { continue };
             match standing(registration) {
-                Standing::Silent => {}
+                Standing::Silent => registration.unlist(),
                 Standing::Announced(_) if announced + 1 > found.len() / 4 => {}
                 Standing::Announced(arrived) => {
-                    registration.note_arrival(arrived);
+                    registration.list(arrived, &self.looked_at);
                     announced += 1;
                     found[found.len() - announced] = index.0;
                 }
                 Standing::Pending(arrived) => {
-                    registration.note_arrival(arrived);
+                    registration.list(arrived, &self.looked_at);
                     registration.age.store(0, Ordering::Relaxed);
                     found[count] = index.0;
                     count += 1;
                 }
             }
             if count == found.len() - announced {
+                is_cut = step + 1 < recent;
                 break;
             }
         }
         if count == 0 {
             return 0;
         }
+        Cycles::now().store(&self.looked_at);
         // (They are no reason for an answer, and take nobody's room in one.)
         if count + announced <= room {
             found.copy_within(found.len() - announced.., count);
             count += announced;
         }
         if count > 1 || room <= 1 {
-            self.put_in_order(&mut found[..count], room);
+            self.put_in_order(&mut found[..count], room, is_cut);
         }
         count.min(room)
     }
 
     /// The first of those that were found come first, and those that there is no `room` for begin the next
     /// look. (Where all are told of they keep their order among each other, as in the kernel's list.)
-    fn put_in_order(&self, found: &mut [u32], room: usize) {
+    fn put_in_order(&self, found: &mut [u32], room: usize, is_cut: bool) {
         // (What the peer notes may change at any time; what was noted of it does not.)
-        let since =
-            |index| registrations().get(Index(index)).map_or(Cycles::NONE, Registration::stands_since);
-        arrival::sort(found, since);
+        arrival::sort(found, Registration::place_of);
         if found.len() < room {
             return;
         }
-        self.line_up(found);
-        let last = registrations().get(Index(found[room - 1]));
-        let position = last.map_or(0, |last| last.position.load(Ordering::Relaxed));
-        self.start.store(position + 1, Ordering::Relaxed);
+        let next = if is_cut { self.line_up_some(found, room) } else { self.line_up(found, room) };
+        self.start.store(next, Ordering::Relaxed);
         if found.len() > room {
             let now = Cycles::now();
             for member in found[..room].iter().filter_map(|index| registrations().get(Index(*index))) {
@@ -520,9 +524,25 @@ impl Set {
         }
     }
 
-    /// Those that wait for the next answer stand behind who is told, in their order: of the places that they
-    /// have together each gets his. (The caller has the turn.)
-    fn line_up(&self, found: &[u32]) {
+    /// Those that wait for the next answer have its first places, then come those that are told of now, and
+    /// then who is not ready: whatever comes of him comes behind all others. Where the next look begins. (The
+    /// caller has the turn.)
+    fn line_up(&self, found: &[u32], room: usize) -> u32 {
+        let (told, untold) = found.split_at(room);
+        let next = self.recent.load(Ordering::Relaxed) - untold.len() as u32;
+        for (from, members) in [(0, told), (next, untold)] {
+            for (position, member) in (from..).zip(members) {
+                if let Some(registration) = registrations().get(Index(*member)) {
+                    self.swap(position, registration.position.load(Ordering::Relaxed));
+                }
+            }
+        }
+        next
+    }
+
+    /// The same where more may be ready than were found: they wait as well. Of the places that those found
+    /// have together each gets his.
+    fn line_up_some(&self, found: &[u32], room: usize) -> u32 {
         let recent = self.recent.load(Ordering::Relaxed);
         let start = self.start.load(Ordering::Relaxed) % recent.max(1);
         let mut next = if found.len() == 1 { 1 } else { 0 };
@@ -535,6 +555,36 @@ impl Set {
                 next += 1;
             }
         }
+        let last = registrations().get(Index(found[room - 1]));
+        last.map_or(0, |last| last.position.load(Ordering::Relaxed)) + 1
+    }
+
+    /// A lap over the recent members begins: those in the list stand in front, in its order. Over how
+    /// many it goes. (Where more are in it than `found` holds, over all of them, as they stand.)
+    pub(crate) fn begin_lap(
+        &self,
+        found: &mut [u32],
+        standing: impl Fn(&'static Registration) -> Standing,
+    ) -> u32 {
+        let recent = self.recent();
+        let Some(_turn) = self.turn.take() else { return recent };
+        let mut count = 0;
+        for (index, registration) in (0..recent).filter_map(|position| self.member(position)) {
+            if let Standing::Pending(arrived) = standing(registration) {
+                registration.list(arrived, &self.looked_at);
+            } else if !registration.is_listed() {
+                continue;
+            }
+            // (Who has become silent stays in the list until the lap comes to him.)
+            let Some(next) = found.get_mut(count) else { return recent };
+            *next = index.0;
+            count += 1;
+        }
+        Cycles::now().store(&self.looked_at);
+        arrival::sort(&mut found[..count], Registration::place_of);
+        self.line_up(&found[..count], count);
+        self.start.store(0, Ordering::Relaxed);
+        count as u32
     }
 
     /// How many recent members a look that came to its end has not been at, of a lap over all of them.
@@ -559,11 +609,13 @@ impl Set {
             let position = self.start.load(Ordering::Relaxed) % recent;
             self.start.store(position + 1, Ordering::Relaxed);
             left.store(still_left, Ordering::Relaxed);
-            if let Some((index, member)) = self.member(position).filter(|(_, member)| is_wanted(member)) {
-                member.take_turn(Cycles::now());
+            let Some((index, member)) = self.member(position) else { continue };
+            if is_wanted(member) {
                 member.age.store(0, Ordering::Relaxed);
                 found[count] = index.0;
                 count += 1;
+            } else {
+                member.unlist();
             }
         }
         count
@@ -630,6 +682,11 @@ impl Set {
 }
 
 impl Registration {
+    /// Where the registration of this number stands in the kernel's list.
+    fn place_of(number: u32) -> Cycles {
+        registrations().get(Index(number)).map_or(Cycles::NONE, Registration::stands_since)
+    }
+
     /// A descriptor of its set, -1 for none.
     pub(crate) fn epfd(&self) -> i32 {
         Set::get(Index(self.set.load(Ordering::Relaxed))).map_or(-1, Set::epfd)

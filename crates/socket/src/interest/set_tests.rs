@@ -214,3 +214,26 @@ fn what_is_announced_is_told_of_in_its_place_but_ends_no_wait() {
     assert_eq!(look(false), []);
     assert_eq!(look(true), [1, 0]);
 }
+
+#[test]
+fn who_is_in_the_list_stays_there_until_a_look_finds_nothing_of_him() {
+    let (_, set, _) = set_of(100_116, 3);
+    let (first, later) = ([(2, LATER), (0, LATER + 1), (1, LATER + 2)], (0, LATER + 9));
+    assert_eq!(told(set, 8, &first), [2, 0, 1]);
+    assert_eq!(told(set, 8, &[first[0], later, first[2]]), [2, 0, 1], "more came for 0");
+    assert_eq!(told(set, 8, &[first[0], first[2]]), [2, 1]);
+    assert_eq!(told(set, 8, &[first[0], later, first[2]]), [2, 1, 0], "it was read between");
+}
+
+#[test]
+fn a_lap_has_who_is_in_the_list_in_front() {
+    let (_, set, members) = set_of(100_117, 4);
+    let standing = |registration: &'static Registration| match registration.fd() {
+        fd @ (1 | 3) => Standing::Pending(Cycles::from_word(LATER - fd as u64)),
+        _ => Standing::Silent,
+    };
+    assert_eq!(set.begin_lap(&mut [0; 4], standing), 2);
+    let order: Vec<u32> = set.members().take(2).map(|(index, _)| index.0).collect();
+    assert_eq!(order, [members[3].0.0, members[1].0.0]);
+    assert_eq!(set.begin_lap(&mut [0; 1], standing), 4, "no room to sort them: as they stand");
+}
