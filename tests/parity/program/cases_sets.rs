@@ -1,7 +1,7 @@
 //! Sets that others watch too: duplicates, sets around sets, several threads. Who sleeps where must not
 //! matter for who is woken, whatever has become quiet before.
 
-use crate::context::{Case, Cx, Pair, say, settle, until_queued};
+use crate::context::{Case, Cx, Pair, say, settle, until_queued, until_ready};
 use isthmus_tests::sys::{self, Fd, Wait, ep_add, ep_mod, ep_show, ep_wait, ep_wait_by, show};
 use libc::{EPOLLET, EPOLLIN, EPOLLRDHUP, POLLOUT};
 use std::thread::JoinHandle;
@@ -21,6 +21,8 @@ pub(crate) const CASES: &[Case] = &[
     case("sets.closed_while_reported", closed_while_reported),
     case("sets.interest_over_fork", interest_over_fork),
     case("sets.passed_member", passed_member),
+    case("sets.room_for_one_beside_the_kernels", room_for_one_beside_the_kernels),
+    Case { name: "sets.urgent_with_room_for_one", shm: false, run: urgent_with_room_for_one },
     Case { name: "sets.exclusive_in_processes", shm: false, run: exclusive_in_processes },
     Case { name: "sets.hundreds_one_at_a_time", shm: false, run: hundreds_one_at_a_time },
 ];
@@ -284,4 +286,50 @@ fn edge_beside_another_set(cx: &mut Cx) {
         say!("idle {idle}, other {}, edge {}", ep_show(other, 2), ep_show(edges, 2));
     }
     say!("none left {}", ep_show(edges, 2));
+}
+
+/// Members of both kinds, told one by one: no answer is empty, and nobody is left out.
+fn room_for_one_beside_the_kernels(cx: &mut Cx) {
+    let (ep, p, q) = (sys::epoll(), cx.warm(), cx.warm());
+    let (counter, (out, into)) = (sys::eventfd(0), sys::pipe(0));
+    for (at, fd) in [p.fd, q.fd, counter, out].into_iter().enumerate() {
+        ep_add(ep, fd, EPOLLIN, at as u64).expect("add");
+    }
+    // (How often the kernel's members have their turn is another matter.)
+    let rounds = |what: &str| {
+        let mut told: Vec<_> = (0..40).map(|_| ep_wait_by(Wait::Plain, ep, 1, 0).expect("told")).collect();
+        told.sort_unstable();
+        told.dedup();
+        say!("{what}: {told:?}");
+    };
+    for pair in [p, q] {
+        cx.peer(&format!("send {} x", pair.id));
+        until_queued(pair.fd, 1);
+    }
+    rounds("connections");
+    sys::write(counter, &1_u64.to_ne_bytes()).expect("count");
+    rounds("and a counter");
+    for pair in [p, q] {
+        sys::recv(pair.fd, &mut [0; 4], 0).expect("byte");
+    }
+    rounds("a counter alone");
+    sys::write(into, b"x").expect("byte");
+    rounds("and a pipe");
+}
+
+fn urgent_with_room_for_one(cx: &mut Cx) {
+    for (inline, events) in [(0, EPOLLIN), (1, EPOLLIN), (0, EPOLLIN | EPOLLET), (1, EPOLLIN | EPOLLET)] {
+        let (ep, p) = (sys::epoll(), cx.warm());
+        sys::setopt(p.fd, libc::SOL_SOCKET, libc::SO_OOBINLINE, inline).expect("inline");
+        ep_add(ep, p.fd, events | libc::EPOLLPRI, 7).expect("add");
+        for round in 0..2 {
+            cx.peer(&format!("oob {} U", p.id));
+            until_ready(p.fd, libc::POLLPRI);
+            for _ in 0..6 {
+                let told = ep_wait_by(Wait::Plain, ep, 1, 0);
+                say!("inline {inline} round {round} {}", sys::show_events(told));
+            }
+            let _ = sys::recv(p.fd, &mut [0; 4], libc::MSG_DONTWAIT);
+        }
+    }
 }

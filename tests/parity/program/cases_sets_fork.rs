@@ -20,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     any("setsfork.parent_modifies_while_the_child_waits", parent_modifies),
     any("setsfork.parent_adds_while_the_child_waits", parent_adds),
     any("setsfork.daemon", daemon),
+    any("setsfork.own_shutdown_is_an_edge", own_shutdown_is_an_edge),
 ];
 
 /// Has a child do something, to the end.
@@ -173,4 +174,25 @@ fn daemon(cx: &mut Cx) {
     let mut told = [0; 64];
     let count = sys::read(r, &mut told).unwrap_or(0);
     say!("daemon: {}", String::from_utf8_lossy(&told[..count]));
+}
+
+/// The first wait after it tells of it, with room for one, although a child has all of it as well.
+fn own_shutdown_is_an_edge(cx: &mut Cx) {
+    for how in [libc::SHUT_WR, libc::SHUT_RDWR] {
+        let (p, ep) = (cx.warm(), sys::epoll());
+        ep_add(ep, p.fd, EPOLLIN | EPOLLOUT | EPOLLET, 7).expect("add");
+        let next = || sys::show_events(sys::ep_wait_by(sys::Wait::Plain, ep, 1, 0));
+        say!("added {} then {}", next(), next());
+        let (r, w) = sys::pipe(0);
+        let pid = sys::fork(|| {
+            let _ = sys::read(r, &mut [0; 1]);
+            0
+        });
+        settle();
+        say!("shut -> {}", show(sys::shutdown(p.fd, how)));
+        settle();
+        say!("told {} then {} {}", next(), next(), next());
+        sys::write(w, b"x").expect("an end");
+        say!("child ended {}", sys::wait(pid));
+    }
 }

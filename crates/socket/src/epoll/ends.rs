@@ -1,7 +1,9 @@
-//! What a wait hears of the end of a connection. Owns: that an end is told along with what the rings say.
+//! What a wait hears of TCP: the end of a connection, urgent data. Owns: that it is told along with what the
+//! rings say.
 
 use crate::conn::Conn;
 use crate::end::End;
+use crate::interest::events::READ_SIDE;
 use crate::interest::registration::Registration;
 use crate::ready;
 use os::epoll::bits;
@@ -34,4 +36,15 @@ pub(super) fn hear_tcp(conn: &Conn, fd: i32, raised: u32, events: u32) {
 fn end_of_stream(fd: i32, raised: u32, events: u32) -> u32 {
     let is_bare_in = events & bits::EXCLUSIVE != 0 && raised & bits::IN != 0;
     if is_bare_in && net::tcp_input(fd) == net::TcpInput::Ended { raised | bits::RDHUP } else { raised }
+}
+
+/// Urgent data is told of with what the rings say. (An edge by the kernel's record, with all that is to be
+/// read: it would be two edges.)
+#[cold]
+pub(super) fn with_urgent(level: u32, events: u32, fd: i32) -> u32 {
+    match u32::from(os::poll::peek(fd, bits::PRI as i16) as u16) & bits::PRI {
+        0 => level,
+        _ if events & bits::ET != 0 => level & !READ_SIDE,
+        urgent => level | urgent,
+    }
 }

@@ -46,6 +46,9 @@ pub(super) trait Round {
     /// whether the marker was among it.
     fn ask(&mut self, of_its_lap: Option<usize>) -> (usize, bool);
 
+    /// What the kernel named first in its last answer, if nothing has been told yet.
+    fn named_in_vain(&self) -> Option<u64>;
+
     /// What the kernel is asked next may name again what it has told in this answer.
     fn note_repeating(&mut self);
 
@@ -68,14 +71,20 @@ pub(super) fn note(set: &Set, is_full: bool, by_kernel: bool) {
 }
 
 /// Asks the kernel for what an answer has room for: again where it named so many, and not all of these were
-/// to be told.
-pub(super) fn fill(answer: &mut impl Round) {
-    for _ in 0..FILLS_MOST.min(answer.told() + 1) {
+/// to be told. (One that would be empty goes on, at most once round the kernel's list: it would say that
+/// nothing is ready.)
+pub(super) fn fill(answer: &mut impl Round, set: &Set) {
+    let (first, mut left) = (answer.named_in_vain(), FILLS_MOST.min(answer.told() + 1));
+    for _ in 0..2 * set.len() as usize + FILLS_MOST {
         let room = answer.room();
-        let (got, _) = answer.ask(None);
-        if got < room || room == 0 {
+        if room == 0 || (left == 0 && answer.told() > 0) {
             return;
         }
+        let (got, _) = answer.ask(None);
+        if got < room || (first.is_some() && answer.named_in_vain() == first) {
+            return;
+        }
+        left = left.saturating_sub(1);
         answer.note_repeating();
     }
 }

@@ -4,7 +4,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::epoll::ctl::meant;
-use crate::epoll::ends::{hear_of_end, hear_tcp};
+use crate::epoll::ends::{hear_of_end, hear_tcp, with_urgent};
 use crate::epoll::rounds::{Sharers, look_after_held, look_after_watched, slice_ms};
 use crate::epoll::turns;
 use crate::held::{hold_index, hold_seen};
@@ -125,6 +125,10 @@ impl turns::Round for Asking<'_, '_> {
         (got.unwrap_or(0), self.answer.notes.has_passed_marker)
     }
 
+    fn named_in_vain(&self) -> Option<u64> {
+        self.answer.events.first().filter(|_| self.answer.kept == 0).map(|named| named.data)
+    }
+
     fn note_repeating(&mut self) {
         self.answer.notes.has_gone = true;
     }
@@ -185,7 +189,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
         // (Once for an answer: it would tell of its own descriptors again.)
         if !is_owed && is_kernel_due(set) {
             tick(set);
-            turns::fill(&mut Asking { index, set, answer: &mut answer, kernel });
+            turns::fill(&mut Asking { index, set, answer: &mut answer, kernel }, set);
         }
         return leave(set, &answer, answer.kept > from);
     }
@@ -431,10 +435,10 @@ fn sleep(
             Err(errno) => return Outcome::Fail(errno),
         };
         let is_kernels = answer.kept > 0 && !is_there && !answer.notes.has_rung;
-        let by_kernel = answer.kept > 0;
-        if by_kernel && asked == Ok(room) {
-            turns::fill(&mut Asking { index, set, answer, kernel });
+        if asked == Ok(room) {
+            turns::fill(&mut Asking { index, set, answer, kernel }, set);
         }
+        let by_kernel = answer.kept > 0;
         if is_there || answer.kept == 0 {
             collect(set, answer);
         }
@@ -732,7 +736,12 @@ fn level(conn: &Conn, end: Option<&End>, told: Told, (events, fd): (u32, i32)) -
             source == Source::Tcp && raised & bits::OUT != 0 && answer::is_established(conn, fd);
         level &= if is_connected { !0 } else { !(READ_SIDE | WRITE_SIDE) };
     }
-    level |= if source == Source::Tcp { raised & (bits::ERR | bits::HUP | bits::PRI) } else { 0 };
+    match source {
+        Source::Tcp => level |= raised & (bits::ERR | bits::HUP | bits::PRI),
+        // (Urgent data is on TCP, and so is all that comes after it.)
+        _ if events & bits::PRI != 0 && end.incoming.has_ended() => level = with_urgent(level, events, fd),
+        _ => {}
+    }
     level &= events | bits::ERR | bits::HUP;
     if !is_new || level == 0 {
         return None;
