@@ -13,6 +13,8 @@ use sync::Ordering as Shared;
 /// Before `fd` is passed to another process: it will not be this one's alone any more.
 pub fn before_passing(fd: i32) {
     decide::refuse(fd);
+    // (What sets tell of it goes on when it is closed here.)
+    crate::epoll::release_fresh(fd);
     if let Some(held) = hold(fd) {
         held.unmark(flag::LENT_NOW);
         take_home(&held, fd, true);

@@ -15,6 +15,8 @@ pub(crate) const CASES: &[Case] = &[
     any("setsfork.child_adds_edge", |cx| child_adds(cx, EPOLLIN | EPOLLET, false)),
     any("setsfork.child_adds_once", |cx| child_adds(cx, EPOLLIN | EPOLLONESHOT, true)),
     any("setsfork.child_adds_its_own", child_adds_its_own),
+    any("setsfork.child_adds_what_is_not_connected", child_adds_what_is_not_connected),
+    any("setsfork.in_flight_and_not_connected", in_flight_and_not_connected),
     any("setsfork.child_modifies", child_modifies),
     any("setsfork.child_takes_out", child_takes_out),
     any("setsfork.parent_modifies_while_the_child_waits", parent_modifies),
@@ -83,6 +85,27 @@ fn child_adds_its_own(cx: &mut Cx) {
 }
 
 /// What was asked before the fork, asked otherwise.
+fn child_adds_what_is_not_connected(_: &mut Cx) {
+    let (ep, fd) = (sys::epoll(), sys::tcp(0));
+    child(|| show(ep_add(ep, fd, EPOLLIN | EPOLLOUT, 7)));
+    say!("told {}", ep_show(ep, 1000));
+    child(|| show(ep_mod(ep, fd, EPOLLIN, 8)));
+    say!("told {}", ep_show(ep, 1000));
+    say!("mod {}", show(ep_mod(ep, fd, EPOLLOUT, 9)));
+    say!("told {}", ep_show(ep, 1000));
+}
+
+/// Closed by everybody, it lives on in a message.
+fn in_flight_and_not_connected(_: &mut Cx) {
+    let (ep, fd, (a, b)) = (sys::epoll(), sys::tcp(0), sys::socketpair());
+    say!("add -> {}", show(ep_add(ep, fd, EPOLLIN, 7)));
+    say!("told {}", ep_show(ep, 1000));
+    say!("pass -> {}", show(sys::send_fd(a, fd)));
+    say!("close -> {}", show(sys::close(fd)));
+    say!("told {}", ep_show(ep, 1000));
+    say!("received {}", sys::recv_fd(b).is_ok());
+}
+
 fn child_modifies(cx: &mut Cx) {
     let (p, ep) = (cx.warm(), sys::epoll());
     say!("add {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));

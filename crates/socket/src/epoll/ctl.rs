@@ -134,6 +134,7 @@ fn tell_others(conn: &Held, epfd: i32, op: Op, fd: i32) {
     }
     match conn.phase() {
         Phase::Smc => _ = is_home(conn, Reason::OPTUNSUPP),
+        Phase::Fresh if op != Op::Del => release_fresh(fd),
         _ if op != Op::Del => decide::refuse(fd),
         _ => {}
     }
