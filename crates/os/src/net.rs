@@ -281,6 +281,11 @@ pub fn is_corked(fd: i32) -> bool {
     getsockopt(fd, opt::IPPROTO_TCP, opt::TCP_CORK, &mut on).is_ok() && on != 0
 }
 
+/// Whether `SO_ZEROCOPY` is on.
+pub fn sends_without_copy(fd: i32) -> bool {
+    int_option(fd, opt::SO_ZEROCOPY) > 0
+}
+
 /// Whether `TCP_INQ` is on.
 pub fn tells_queue(fd: i32) -> bool {
     let mut on = 0i32;

@@ -545,6 +545,10 @@ impl<'c> Transmit<'c> {
             // libc says what it says of a connected socket, and sends nothing.
             return Outcome::Forward;
         }
+        if self.flags & msg::ZEROCOPY != 0 && !net::sends_without_copy(self.fd) {
+            // (The kernel copies then, without a word.)
+            self.flags &= !msg::ZEROCOPY;
+        }
         if self.flags & (msg::OOB | msg::ZEROCOPY) != 0 {
             // Urgent data marks a place in the TCP stream, so the direction moves there first.
             return demotion::demote_for(self.conn, &self.end, self.fd);

@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     any("options.fast_open_connect", fast_open_connect),
     any("options.signal_driven", signal_driven),
     any("options.zero_copy", zero_copy),
+    Case { name: "options.zero_copy_not_asked_for", shm: true, run: zero_copy_not_asked_for },
     any("options.times_of_arrival", times_of_arrival),
     any("options.error_queue_left_alone", error_queue_left_alone),
     any("options.shared_port", shared_port),
@@ -197,6 +198,22 @@ fn zero_copy(cx: &mut Cx) {
     say!("queue {} flags {:#x}", show(r), out.flags);
     cx.peer("send 0 hi");
     say!("read -> {}", show(sys::read(p.fd, &mut [0; 9])));
+}
+
+/// Without the option the flag means nothing: nobody is woken for what was sent.
+fn zero_copy_not_asked_for(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    sys::ep_add(ep, p.fd, libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET, 7).expect("add");
+    say!("told {}", sys::ep_show(ep, 0));
+    let waiter = std::thread::spawn(move || sys::ep_show(ep, 400));
+    settle();
+    let texts: [&[u8]; 3] = [b"one", b"two", b"three"];
+    say!("sendmmsg -> {}", show(sys::sendmmsg(p.fd, &texts, libc::MSG_ZEROCOPY).0));
+    say!("send -> {}", show(sys::send(p.fd, b"four", libc::MSG_ZEROCOPY)));
+    say!("told {}", waiter.join().expect("waiter"));
+    cx.peer("recvn 0 15");
+    say!("completion {}", poll1(p.fd, 0, 0));
 }
 
 /// A message in the error queue that nobody fetches is not the end of the connection.
