@@ -221,24 +221,6 @@ impl Receive<'_> {
         if self.flags & msg::PEEK != 0 { self.peeked + self.target().max(1) } else { 1 }
     }
 
-    /// A look that waits for all, and ends before, shows what has come since it began to wait.
-    fn what_came_meanwhile<'a>(
-        &mut self,
-        sinks: impl Iterator<Item = Sink<'a>>,
-        outcome: Outcome,
-    ) -> Outcome {
-        let had = self.got;
-        let is_look = self.flags & (msg::PEEK | msg::WAITALL) == msg::PEEK | msg::WAITALL;
-        if is_look && matches!(outcome, Outcome::Done(_) | Outcome::Fail(Errno::EINTR | Errno::EAGAIN)) {
-            self.got = 0;
-            let _ = self.peek(sinks);
-            if self.got > had {
-                return Outcome::Done(self.got);
-            }
-        }
-        outcome
-    }
-
     fn partial_or(&self, outcome: Outcome) -> Outcome {
         if self.got > 0 { Outcome::Done(self.got) } else { outcome }
     }

@@ -1,5 +1,5 @@
-//! Reading behind the ring: the bytes of a stretch on TCP, in one call with those before them. Owns: what a
-//! read or a look there tells the program.
+//! Reading behind the ring: the bytes of a stretch on TCP, in one call with those before them; and what a look
+//! shows that waited. Owns: what a read or a look there tells the program.
 
 use super::Receive;
 use crate::conn::Conn;
@@ -7,6 +7,7 @@ use crate::detour::{self, Found};
 use crate::end::End;
 use crate::rest::Rest;
 use crate::{Outcome, flag, home, kept, ready};
+use os::Errno;
 use os::net::msg;
 use os::poll::bits;
 use shm::{Consumer, Sink};
@@ -28,6 +29,24 @@ pub(super) fn note_short(conn: &Conn, end: &End, got: usize, total: usize) {
 }
 
 impl Receive<'_> {
+    /// A look that waits for all, and ends before, shows what has come since it began to wait.
+    pub(super) fn what_came_meanwhile<'a>(
+        &mut self,
+        sinks: impl Iterator<Item = Sink<'a>>,
+        outcome: Outcome,
+    ) -> Outcome {
+        let had = self.got;
+        let is_look = self.flags & (msg::PEEK | msg::WAITALL) == msg::PEEK | msg::WAITALL;
+        if is_look && matches!(outcome, Outcome::Done(_) | Outcome::Fail(Errno::EINTR | Errno::EAGAIN)) {
+            self.got = 0;
+            let _ = self.peek(sinks);
+            if self.got > had {
+                return Outcome::Done(self.got);
+            }
+        }
+        outcome
+    }
+
     /// Whether the kernel answers a call for nothing where the next bytes are TCP's: at once, or when these
     /// come.
     #[cold]
