@@ -1,5 +1,5 @@
-//! Reading behind the ring: the bytes of a stretch on TCP, in one call with those before them; and what a look
-//! shows that waited. Owns: what a read or a look there tells the program.
+//! Reading behind the ring: the bytes of a stretch on TCP, in one call with those before them; and what a
+//! look shows that waited. Owns: what a read or a look there tells the program.
 
 use super::Receive;
 use crate::conn::Conn;
