@@ -21,6 +21,7 @@ mod far_traced;
 mod forbidden;
 mod local_domain;
 mod login;
+mod modules;
 mod native;
 mod reasons;
 mod rows;

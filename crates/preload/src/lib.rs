@@ -24,6 +24,7 @@ mod errno;
 mod hook;
 mod lifecycle;
 mod message;
+mod modules;
 mod options;
 mod parted;
 mod passed_on;
@@ -36,6 +37,7 @@ mod sandbox;
 mod scarce;
 mod start;
 mod stdio;
+mod symbols;
 mod transfer;
 
 /// A bug of ours: end the process as abort() would, without libc.

@@ -4,7 +4,7 @@
 use crate::agreed;
 use crate::hook::{self, hooks};
 use crate::real::{Buf, forward};
-use crate::{cancel, parted};
+use crate::{cancel, modules, parted};
 use core::ffi::c_int;
 use os::net::Endpoint;
 use socket::confine::stays_out;
@@ -36,10 +36,10 @@ pub(crate) fn has_sockets() -> bool {
 }
 
 /// Whether this process may make new connections shared: not behind a filter of system calls, nor where
-/// threads have tables of descriptors of their own.
+/// threads have tables of descriptors of their own, or a module calls libc past us.
 fn may_upgrade() -> bool {
     socket::fork::take_note();
-    is_active() && !os::confined::is_confined() && !parted::has_any()
+    is_active() && !os::confined::is_confined() && !parted::has_any() && !modules::are_out_of_reach()
 }
 
 /// Whether we run in a vfork child, or a thread apart: it borrows the process's memory, but its descriptors

@@ -1,6 +1,6 @@
 //! Functions that libc builds on its own execve, clone and write without asking the dynamic linker: the exec
 //! lists, posix_spawn, system, popen, quick_exit, dprintf, perror. We only prepare what they will do to our
-//! sockets.
+//! sockets; and dlopen, before which modules are seen to.
 //! Owns: that their arguments, of which often only the program knows how many there are, reach libc's
 //! function as they came: registers and stack stand as they stood when it is jumped to.
 
@@ -16,6 +16,7 @@ fn known(function: &AtomicPtr<c_void>, name: &CStr) -> *const c_void {
     let known = function.load(Ordering::Acquire);
     // Another library's constructor may call before ours has run.
     let real = if known.is_null() { crate::real::next(name) } else { known };
+    let real = if real.is_null() { crate::modules::elsewhere(name) } else { real };
     if real.is_null() { not_there as *const c_void } else { real }
 }
 
@@ -42,6 +43,13 @@ fn spawns() {
 fn lends(fd: usize) {
     if has_sockets() {
         socket::lend::before_lending(fd as c_int);
+    }
+}
+
+/// A module is loaded. What is shared goes back to TCP if that may read and write past us.
+fn loads(file: usize, flags: usize) {
+    if crate::modules::before_loading(file as *const c_char, flags as c_int) && has_sockets() {
+        socket::confine::before_parting();
     }
 }
 
@@ -177,6 +185,8 @@ pass_on! {
     posix_spawn_file_actions_adddup2, ADDDUP2, before_adddup2, (_actions, fd) lends(fd);
     system, SYSTEM, before_system, () spawns();
     popen, POPEN, before_popen, () spawns();
+    // (glibc tells by the return address who asks: whose RPATH counts.)
+    dlopen, DLOPEN, before_dlopen, (file, flags) loads(file, flags);
     dprintf, DPRINTF, before_dprintf, (fd) prints(fd);
     vdprintf, VDPRINTF, before_vdprintf, (fd) prints(fd);
     __dprintf_chk, DPRINTF_CHK, before_dprintf_chk, (fd) prints(fd);

@@ -4,7 +4,7 @@
 //! Cost for a program that never opens a socket: symbol look-ups and two page protections, no descriptor, no
 //! mapping.
 
-use crate::{hook, lifecycle, process, real, stdio};
+use crate::{hook, lifecycle, modules, process, real, stdio};
 use core::ffi::{CStr, c_char};
 use os::poll::{PollFd, bits};
 use socket::config;
@@ -43,6 +43,7 @@ extern "C" fn constructor() {
     }
     process::prepare();
     stdio::patch();
+    modules::ready();
     lifecycle::activate();
     adopt_inherited();
 }

@@ -56,7 +56,8 @@ pub fn before(calls: Calls) {
 /// Before a thread takes a table of descriptors of its own and leaves the others the process's: from then on
 /// a number means two things here, and nobody looks which thread asks. All that is shared goes back to TCP,
 /// where the kernel tells them apart, and counts as held by somebody else whatever is closed. (What has bytes
-/// left in memory is asked for by every call until they are read.)
+/// left in memory is asked for by every call until they are read.) Before a module that calls libc past the
+/// hooks it is the same: what it does to a number is seen by the kernel alone.
 pub fn before_parting() {
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };
