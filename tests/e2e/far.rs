@@ -23,6 +23,9 @@ pub(crate) struct Field {
     pub(crate) namespaces: Vec<String>,
     policy: &'static str,
     pub(crate) daemon: Option<Running>,
+    /// For how many milliseconds programs that are started now wait for the daemon: a neighbour may keep it
+    /// off the cores for a while.
+    pub(crate) patience: u32,
 }
 
 /// Counts of one end.
@@ -67,7 +70,16 @@ impl Field {
         let is_ready = isthmus_tests::sys::euid() == 0
             && does(&format!("mount -t bpf bpf {}", pins.display()))
             && std::fs::create_dir(&cgroup).is_ok();
-        let mut field = Field { scratch, dist, python, cgroup, namespaces: vec![], policy, daemon: None };
+        let mut field = Field {
+            scratch,
+            dist,
+            python,
+            cgroup,
+            namespaces: vec![],
+            policy,
+            daemon: None,
+            patience: 20_000,
+        };
         if !is_ready || !field.start_daemon() {
             println!("skipped: the host tier needs root, and a kernel and a daemon that mark connections");
             return None;
@@ -174,9 +186,8 @@ impl Field {
         let mut command = Command::new("sh");
         command.args(["-c", enter, "sh"]).arg(self.cgroup.join("cgroup.procs"));
         command.arg(&self.namespaces[namespace]).arg("env").arg(assigned("LD_PRELOAD", &library));
-        // (A neighbour may keep the daemon off the cores for a while.)
         command
-            .arg("SMC_ISMD_PATIENCE=20000")
+            .arg(format!("SMC_ISMD_PATIENCE={}", self.patience))
             .arg(assigned("SMC_ISMD", &socket))
             .arg(assigned("SMC_REGISTRY_DIR", &registry));
         command.arg(&self.python).arg(script(name_of_script)).args(arguments);

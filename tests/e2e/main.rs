@@ -12,6 +12,7 @@ mod databases;
 mod far;
 mod far_guide;
 mod far_kubernetes;
+mod far_late;
 mod far_places;
 mod far_recipes;
 mod far_shown;

@@ -1,6 +1,9 @@
 //! This process's line to the daemon: one question at a time. Owns: when the daemon is looked for, how long
 //! it is waited for, that an answer belongs to its question, and that a fork child never speaks on its
 //! parent's line. A daemon that was started anew is told again what this process offers.
+//!
+//! A question that is not answered in time is given up, and the line is kept: the kernel knows this process
+//! by it. Nothing else is asked there before that answer has come.
 
 use super::marks::Marks;
 use super::offered::Offered;
@@ -18,6 +21,8 @@ use wire::reason::Reason;
 const PATIENCE_MS: u32 = 100;
 /// So long nobody looks for the daemon again after it was not there, or did not answer.
 const PAUSE: Cycles = Cycles::from_ms(1_000);
+/// After so long the line is given up, too.
+const LATE: Cycles = Cycles::from_ms(30_000);
 
 /// The place that the daemon gave this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +51,8 @@ pub struct Link {
     function: AtomicU32,
     tag: AtomicU32,
     failed_at: AtomicU64,
+    /// When a question was given up whose answer has not come yet.
+    unanswered_since: AtomicU64,
     /// When the daemon had no table for this process.
     refused_at: AtomicU64,
     /// 0 for nobody's telling, so that a line that was never used is all zero.
@@ -68,6 +75,7 @@ impl Link {
             function: AtomicU32::new(0),
             tag: AtomicU32::new(0),
             failed_at: AtomicU64::new(0),
+            unanswered_since: AtomicU64::new(0),
             refused_at: AtomicU64::new(0),
             patience_ms: AtomicU32::new(0),
             offered: Offered::new(),
@@ -118,6 +126,14 @@ impl Link {
             self.register(line);
         }
         if self.marks.is_own() { Ok(()) } else { Err(Reason::NOSMCDDEV) }
+    }
+
+    /// Whoever only accepts asks for nothing once the kernel does not know it any more, for nothing arrives:
+    /// its line is given up, or it could not have a table again.
+    pub(super) fn come_back(&self) {
+        if self.marks.was_given() && (self.fd.load(Relaxed) <= 0 || !self.marks.is_own()) {
+            let _ = self.marked();
+        }
     }
 
     fn connected_to_who_lives(&self) -> Result<i32, Reason> {
@@ -183,11 +199,26 @@ impl Link {
         let line = self.connected()?;
         match self.exchange(line, question, passed) {
             // The daemon has been started anew since we last asked.
-            Err(Broken) if had_line => {
+            Err(Silence::Broken) if had_line => {
                 let line = self.connected()?;
                 answer(self.exchange(line, question, passed))
             }
             told => answer(told),
+        }
+    }
+
+    /// Memory is offered no more. (It is said later where it cannot be said now: else the daemon would keep
+    /// it, and take the next one of that number for it.)
+    pub(super) fn withdraw(&self, number: i32) {
+        let Some(_turn) = self.turn.take() else { return };
+        if self.ask_with_turn(&Message::Withdraw { number: number as u32 }, None).is_err() {
+            self.owe(number);
+        }
+    }
+
+    fn owe(&self, number: i32) {
+        if self.line().is_some() && !self.offered.owe(number) {
+            self.hang_up();
         }
     }
 
@@ -197,28 +228,68 @@ impl Link {
         if self.pid.load(Relaxed) == os::process::cached_pid() {
             return Some(fd);
         }
-        fd::close(fd);
-        self.fd.store(0, Relaxed);
+        self.close(fd);
         self.offered.forget();
         None
+    }
+
+    fn close(&self, line: i32) {
+        self.fd.store(0, Relaxed);
+        Cycles::NONE.store(&self.unanswered_since);
+        fd::close(line);
+    }
+
+    fn is_unanswered(&self) -> bool {
+        Cycles::load(&self.unanswered_since) != Cycles::NONE
     }
 
     fn connected(&self) -> Result<i32, Reason> {
         if os::confined::is_confined() {
             return Err(Reason::NOSMCDDEV);
         }
-        if let Some(line) = self.line() {
-            return Ok(line);
+        let line = self.line();
+        if let Some(line) = line.filter(|_| !self.is_unanswered()) {
+            return self.settled(line);
         }
         let failed_at = Cycles::load(&self.failed_at);
         if failed_at != Cycles::NONE && Cycles::now().since(failed_at) < PAUSE {
             return Err(Reason::NOSMCDDEV);
+        }
+        match line.map_or(Late::Gone, |line| self.catch_up(line)) {
+            Late::Heard(line) => return self.settled(line),
+            Late::Awaited => return Err(Reason::NOSMCDDEV),
+            Late::Gone => {}
         }
         let opened = self.open();
         if opened.is_err() {
             Cycles::now().store(&self.failed_at);
         }
         opened
+    }
+
+    /// Takes the answer to what was given up, if it has come. What it says is not wanted any more.
+    fn catch_up(&self, line: i32) -> Late {
+        let last = self.tag.load(Relaxed).wrapping_sub(1);
+        match hear(line) {
+            Heard::Answer(tag, _, passed) if tag == last => {
+                passed.into_iter().for_each(fd::close);
+                Cycles::NONE.store(&self.unanswered_since);
+                return Late::Heard(line);
+            }
+            Heard::Nothing if Cycles::now().since(Cycles::load(&self.unanswered_since)) < LATE => {
+                return Late::Awaited;
+            }
+            Heard::Answer(_, _, passed) => passed.into_iter().for_each(fd::close),
+            Heard::Nothing | Heard::End => {}
+        }
+        self.hang_up();
+        Late::Gone
+    }
+
+    /// Before anything else is asked: what could not be said.
+    fn settled(&self, line: i32) -> Result<i32, Reason> {
+        let say = |number| self.exchange(line, &Message::Withdraw { number }, None).is_ok();
+        if self.offered.pay(say) { Ok(line) } else { Err(Reason::NOSMCDDEV) }
     }
 
     /// A line on which nothing was said yet.
@@ -241,10 +312,15 @@ impl Link {
             Ok((Message::Welcome { client, vchid, fid, .. }, None)) => {
                 self.client.store(client, Relaxed);
                 self.function.store(u32::from(vchid) << 16 | u32::from(fid), Relaxed);
+                self.offered.forgive();
                 self.offered.tell(|message, fd| answer(self.exchange(line, &message, Some(fd))).is_ok());
                 // (A new daemon is to know whose table goes when.)
-                if self.marks.is_own() {
+                if self.marks.is_own() && !self.is_unanswered() {
                     self.register(line);
+                }
+                // (It may not know all of it.)
+                if self.is_unanswered() {
+                    self.hang_up();
                 }
                 self.line().ok_or(Reason::NOSMCDDEV)
             }
@@ -268,7 +344,10 @@ impl Link {
                     Cycles::now().store(&self.refused_at);
                 }
             }
-            _ => Cycles::now().store(&self.refused_at),
+            _ => {
+                self.marks.disown();
+                Cycles::now().store(&self.refused_at);
+            }
         }
     }
 
@@ -293,53 +372,74 @@ impl Link {
 
     fn hang_up(&self) {
         if let Some(line) = self.line() {
-            self.fd.store(0, Relaxed);
-            fd::close(line);
+            self.close(line);
         }
     }
 
-    /// One question and its answer. After anything else the line is gone.
+    /// One question and its answer. After anything else the line is gone, or nothing is asked there until the
+    /// answer has come.
     fn exchange(
         &self,
         line: i32,
         question: &Message,
         passed: Option<i32>,
-    ) -> Result<(Message, Option<i32>), Broken> {
+    ) -> Result<(Message, Option<i32>), Silence> {
         let tag = self.tag.fetch_add(1, Relaxed);
-        let begun = os::time::monotonic_ns();
         let mut packet = [0; MESSAGE_MAX];
-        let told = question.emit(tag, &mut packet).ok().and_then(|len| {
-            passing::send(line, &packet[..len], passed).ok()?;
-            let Packet { len, passed, .. } = await_packet(line, &mut packet, self.patience_ns())?;
-            match Message::parse(&packet[..len]) {
-                Ok((said, message)) if said == tag && message.has_descriptor() == passed.is_some() => {
-                    Some((message, passed))
-                }
-                _ => {
-                    passed.into_iter().for_each(fd::close);
-                    None
-                }
-            }
-        });
-        told.ok_or_else(|| {
-            self.hang_up();
-            if os::time::monotonic_ns() - begun >= self.patience_ns() {
-                Cycles::now().store(&self.failed_at);
-            }
-            Broken
+        let is_said = question
+            .emit(tag, &mut packet)
+            .is_ok_and(|len| passing::send(line, &packet[..len], passed).is_ok());
+        let told = match is_said {
+            true => await_answer(line, tag, self.patience_ns()),
+            false => Err(Silence::Broken),
+        };
+        told.inspect_err(|silence| match silence {
+            Silence::Broken => self.hang_up(),
+            Silence::Late => self.give_up(question),
         })
+    }
+
+    fn give_up(&self, question: &Message) {
+        Cycles::now().store(&self.failed_at);
+        Cycles::now().store(&self.unanswered_since);
+        // (The daemon will have taken it by then.)
+        if let Message::Offer { number, .. } = question {
+            self.owe(*number as i32);
+        }
     }
 }
 
-/// The line broke.
+/// There is no answer.
 #[derive(Clone, Copy, Debug)]
-struct Broken;
+enum Silence {
+    /// The line is gone.
+    Broken,
+    /// It may come yet.
+    Late,
+}
 
-fn answer(told: Result<(Message, Option<i32>), Broken>) -> Result<(Message, Option<i32>), Reason> {
+/// What became of an answer that was late.
+enum Late {
+    /// It has come, by this line.
+    Heard(i32),
+    Awaited,
+    /// There is no line to hear it by.
+    Gone,
+}
+
+/// What lies in the line.
+enum Heard {
+    /// The tag of its question, and the descriptor that came with it.
+    Answer(u32, Message, Option<i32>),
+    Nothing,
+    End,
+}
+
+fn answer(told: Result<(Message, Option<i32>), Silence>) -> Result<(Message, Option<i32>), Reason> {
     match told {
         Ok((Message::Refused(reason), _)) => Err(reason),
         Ok(answer) => Ok(answer),
-        Err(Broken) => Err(Reason::NOSMCDDEV),
+        Err(_) => Err(Reason::NOSMCDDEV),
     }
 }
 
@@ -355,20 +455,39 @@ fn dial_for(path: &[u8], patience_ns: u64) -> os::Result<i32> {
     }
 }
 
-fn await_packet(line: i32, packet: &mut [u8], patience_ns: u64) -> Option<Packet> {
+fn hear(line: i32) -> Heard {
+    let mut packet = [0; MESSAGE_MAX];
+    let (len, passed) = match passing::receive(line, &mut packet) {
+        Ok(Packet { len, passed, .. }) => (len, passed),
+        Err(os::Errno::EAGAIN | os::Errno::EINTR) => return Heard::Nothing,
+        Err(_) => return Heard::End,
+    };
+    match Message::parse(&packet[..len]) {
+        Ok((tag, message)) if message.has_descriptor() == passed.is_some() => {
+            Heard::Answer(tag, message, passed)
+        }
+        _ => {
+            passed.into_iter().for_each(fd::close);
+            Heard::End
+        }
+    }
+}
+
+fn await_answer(line: i32, tag: u32, patience_ns: u64) -> Result<(Message, Option<i32>), Silence> {
     let end = os::time::monotonic_ns() + patience_ns;
     loop {
-        match passing::receive(line, packet) {
-            Ok(Packet { len: 0, passed, .. }) => {
+        match hear(line) {
+            Heard::Answer(said, message, passed) if said == tag => return Ok((message, passed)),
+            Heard::Answer(_, _, passed) => {
                 passed.into_iter().for_each(fd::close);
-                return None;
+                return Err(Silence::Broken);
             }
-            Err(os::Errno::EAGAIN | os::Errno::EINTR) => {}
-            told => return told.ok(),
+            Heard::End => return Err(Silence::Broken),
+            Heard::Nothing => {}
         }
         let left = end.saturating_sub(os::time::monotonic_ns()).div_ceil(1_000_000);
         if left == 0 {
-            return None;
+            return Err(Silence::Late);
         }
         let _ = poll::wait(&mut [PollFd { fd: line, events: bits::IN, revents: 0 }], left as i32);
     }

@@ -136,6 +136,11 @@ impl Marks {
         self.pid.load(Acquire) == os::process::cached_pid()
     }
 
+    /// Whether this process was, and its listeners are marked by the kernel.
+    pub(super) fn was_given(&self) -> bool {
+        self.own.get().is_some()
+    }
+
     /// The daemon has passed a table. `false` if it cannot be mapped.
     pub(super) fn adopt(&self, table: i32) -> bool {
         let is_mapped = match self.own.get() {

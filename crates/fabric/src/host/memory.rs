@@ -143,7 +143,7 @@ impl Memory for Host {
 
     fn close(&self, number: i32) {
         if !self.link.held.remove(number) && self.link.offered.remove(number) {
-            let _ = self.link.ask(&Message::Withdraw { number: number as u32 }, None);
+            self.link.withdraw(number);
         }
         fd::close(number);
     }

@@ -128,7 +128,11 @@ impl Host {
         if !self.link.marks.has_any() {
             return None;
         }
-        self.link.marks.take_arrived(os::net::cookie(fd).ok()?)
+        let arrived = self.link.marks.take_arrived(os::net::cookie(fd).ok()?);
+        if arrived.is_none() {
+            self.link.come_back();
+        }
+        arrived
     }
 
     /// What was carried is not taken up: the client is told, if the daemon lives.

@@ -1,14 +1,16 @@
 //! What lasts, or runs out, and must hold up nobody: descriptors that close slowly, descriptors that are
-//! gone.
+//! gone, answers that come late.
 
 use crate::daemon::{Daemon, comes_true};
 use crate::raw::{Heard, Raw};
+use fabric::door::{Doorbell, Memory};
 use os::passing;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
+use wire::Reason;
 use wire::host::{MESSAGE_MAX, Message};
 
 /// A socket whose close lasts an hour: it lingers, and its peer takes nothing.
@@ -148,4 +150,41 @@ fn who_finds_the_queue_full_tries_again_while_he_would_wait_for_an_answer() {
         daemon.signal(rustix::process::Signal::CONT);
         place.join().expect("asked").expect("let in");
     });
+}
+
+/// The process keeps the line, by which the kernel knows it, and its number. The daemon does not keep memory
+/// that was given up before it took it, nor what was to be withdrawn meanwhile.
+#[test]
+fn a_question_that_is_answered_late_is_the_only_one_that_fails() {
+    const LEN: usize = 1 << 16;
+    let daemon = Daemon::start("");
+    let client = daemon.client();
+    let place = client.link().place().expect("a place");
+    let (_, first) = client.make(LEN, 41).expect("memory");
+    let held = daemon.descriptors();
+    for is_memory in [true, false] {
+        let (_, spare) = client.make(LEN, 42).expect("memory");
+        let ask = || match is_memory {
+            true => client.make(LEN, 43).map(drop),
+            false => client.hang(first).map(drop),
+        };
+        client.link().set_patience(50);
+        daemon.signal(rustix::process::Signal::STOP);
+        assert_eq!(ask(), Err(Reason::NOSMCDDEV));
+        client.close(spare);
+        assert_eq!(ask(), Err(Reason::NOSMCDDEV), "it is not asked as long as it says nothing");
+        daemon.signal(rustix::process::Signal::CONT);
+        client.link().set_patience(20_000);
+        assert!(comes_true(|| client.link().place() == Ok(place)), "by the same line");
+        let (_, made) = client.make(LEN, 44).expect("memory");
+        client.link().set_patience(50);
+        daemon.signal(rustix::process::Signal::STOP);
+        client.close(made);
+        daemon.signal(rustix::process::Signal::CONT);
+        client.link().set_patience(20_000);
+        assert!(comes_true(|| client.link().place() == Ok(place)));
+    }
+    // (And the one doorbell.)
+    let now = || daemon.descriptors();
+    assert!(comes_true(|| now() == held + 1), "{} descriptors, {held} before", now());
 }
