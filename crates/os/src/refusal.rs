@@ -3,7 +3,7 @@
 //!
 //! A filter that came over exec binds us as well (`confined` knows only the process's own), and what it
 //! refuses is told by nobody: we go on as ever behind it, and believe no call to have happened before the
-//! kernel has said so.
+//! kernel has said so. Only those by which we wait are asked for before there is anything to wait for.
 
 use crate::part::Part as _;
 use crate::poll::{PollFd, bits, peek};
@@ -11,12 +11,15 @@ use crate::raw::{nr, syscall};
 use crate::{Errno, check};
 use sync::{AtomicU8, Ordering};
 
-/// Whether the program began behind a filter: [`NOT_ASKED`], [`FREE`] or [`BEHIND_ONE`].
+/// Whether the program began behind a filter: [`NOT_ASKED`], [`FREE`], [`BEHIND_ONE`] or
+/// [`WITHOUT_WAITS`].
 pub(crate) struct Origin(AtomicU8);
 
 const NOT_ASKED: u8 = 0;
 const FREE: u8 = 1;
 const BEHIND_ONE: u8 = 2;
+/// And it refuses a call by which we wait.
+const WITHOUT_WAITS: u8 = 3;
 
 impl Origin {
     pub(crate) const fn new() -> Self {
@@ -27,20 +30,46 @@ impl Origin {
 /// Whether there may be a filter, which may answer any call with an error: one that the process has
 /// installed, or one that came over exec.
 pub fn may_be_a_filters() -> bool {
-    crate::confined::is_confined()
-        || match Origin::here().0.load(Ordering::Relaxed) {
-            NOT_ASKED => may_be_behind_one(),
-            origin => origin == BEHIND_ONE,
-        }
+    crate::confined::is_confined() || origin() != FREE
+}
+
+/// Whether a filter that came over exec answers with an error where we wait, and the plain program may wait
+/// by another call.
+#[inline]
+pub fn refuses_waits() -> bool {
+    origin() == WITHOUT_WAITS
+}
+
+#[inline]
+fn origin() -> u8 {
+    match Origin::here().0.load(Ordering::Relaxed) {
+        NOT_ASKED => ask(),
+        origin => origin,
+    }
 }
 
 /// Asks once. (Not by prctl(2), which a filter may kill for: files are opened by whatever loads a program.)
 #[cold]
 #[inline(never)]
-fn may_be_behind_one() -> bool {
-    let origin = if is_free().unwrap_or(false) { FREE } else { BEHIND_ONE };
+fn ask() -> u8 {
+    let origin = match is_free().unwrap_or(false) {
+        true => FREE,
+        false if may_wait() => BEHIND_ONE,
+        false => WITHOUT_WAITS,
+    };
     Origin::here().0.store(origin, Ordering::Relaxed);
-    origin == BEHIND_ONE
+    origin
+}
+
+/// For no descriptors, and no time.
+fn may_wait() -> bool {
+    // SAFETY: no entries; integers alone.
+    #[cfg(target_arch = "x86_64")]
+    let by_poll = check(unsafe { syscall!(nr::__NR_poll, 0, 0, 0) }).is_ok();
+    // (There poll(3) is made by ppoll(2).)
+    #[cfg(not(target_arch = "x86_64"))]
+    let by_poll = true;
+    by_poll && crate::poll::wait_raw(&mut [], 0).is_ok()
 }
 
 /// Whether the kernel says of this process that it has no filter; `None` where it does not say.

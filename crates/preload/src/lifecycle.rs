@@ -35,11 +35,13 @@ pub(crate) fn has_sockets() -> bool {
     is_active() && socket::has_been_any() && !is_borrowed()
 }
 
-/// Whether this process may make new connections shared: not behind a filter of system calls, nor where
-/// threads have tables of descriptors of their own, or a module calls libc past us.
+/// Whether this process may make new connections shared: not behind a filter of its own, nor behind one by
+/// which we could not wait, nor where threads have tables of descriptors of their own, or a module calls libc
+/// past us.
 fn may_upgrade() -> bool {
     socket::fork::take_note();
-    is_active() && !os::confined::is_confined() && !parted::has_any() && !modules::are_out_of_reach()
+    let may_wait = !os::confined::is_confined() && !os::refusal::refuses_waits();
+    is_active() && may_wait && !parted::has_any() && !modules::are_out_of_reach()
 }
 
 /// Whether we run in a vfork child, or a thread apart: it borrows the process's memory, but its descriptors

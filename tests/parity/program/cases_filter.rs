@@ -2,7 +2,8 @@
 //! connections: whatever we did beside that before, we do no more.
 
 use crate::context::{Case, Cx, got, pattern, say, write_all};
-use isthmus_tests::sys::{self, Fd, Select, show};
+use isthmus_tests::sys::{self, Denied, Fd, Select, show};
+use std::process::Command;
 
 const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
     Case { name, shm: false, run }
@@ -24,6 +25,9 @@ pub(crate) const CASES: &[Case] = &[
     any("filter.tcp_of_no_interest", |cx| bystander(cx, tcp_of_no_interest)),
     any("filter.strict", strict),
     any("filter.strict_end", strict_end),
+    #[cfg(target_arch = "x86_64")]
+    any("filter.over_exec_without_poll", |cx| without(cx, libc::SYS_poll)),
+    any("filter.over_exec_without_ppoll", |cx| without(cx, libc::SYS_ppoll)),
 ];
 
 /// What the plain program here needs, and no call more.
@@ -319,4 +323,33 @@ fn tcp_of_no_interest() -> Option<()> {
     sys::shutdown(client, libc::SHUT_WR).ok()?;
     sys::read(server, &mut [0; 4]).ok()?;
     [client, server, listener].into_iter().all(|fd| sys::close(fd).is_ok()).then_some(())
+}
+
+/// A filter that comes over exec and refuses a call by which we wait where the plain program only reads and
+/// selects.
+fn without(cx: &mut Cx, number: i64) {
+    let (listener, port) = cx.listen();
+    let inherited = sys::dup(listener).expect("a copy without FD_CLOEXEC");
+    cx.ask(&format!("connect 90 {port}"));
+    let mut program = Command::new("/proc/self/exe");
+    program.args(["--waits", &inherited.to_string()]);
+    // (Rust's own start polls, and goes on by fcntl where that says EAGAIN.)
+    let refuse = move || _ = sys::deny_with(&[Denied::Call(number)], libc::EAGAIN);
+    let out = std::thread::spawn(move || sys::run_in_child(program, refuse));
+    for step in ["later 200 send 90 hello", "recvn 90 5", "later 200 send 90 again", "drain 90", "close 90"] {
+        cx.peer(step);
+    }
+    say!("{}", out.join().expect("thread"));
+    let _ = sys::close(inherited as Fd);
+}
+
+/// What the program behind the filter does.
+pub(crate) fn waits_behind_one(listener: Fd) {
+    let fd = sys::accept(listener).expect("accept") as Fd;
+    let mut buf = [0; 5];
+    let first = sys::recv(fd, &mut buf, libc::MSG_WAITALL);
+    let wrote = show(sys::write(fd, &buf));
+    let selected = sys::select(Select::Plain, &[fd], &[], &[], 5000);
+    let then = sys::read(fd, &mut buf);
+    println!("{} {wrote} {selected} {}", show(first), got(then, &buf));
 }

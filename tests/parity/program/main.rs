@@ -140,6 +140,7 @@ fn main() {
         ["--refused", name, fd, over_exec] => {
             cases_agreed::refused(name, fd.parse().expect("descriptor"), over_exec == "true");
         }
+        ["--waits", fd] => cases_filter::waits_behind_one(fd.parse().expect("descriptor")),
         [name] => run(name, Role::Client),
         [name, "client"] => run(name, Role::Client),
         [name, "server"] => run(name, Role::Server),

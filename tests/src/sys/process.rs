@@ -458,9 +458,14 @@ pub enum Denied {
 /// Makes the kernel answer EPERM to some system calls from here on, as sandboxes do (seccomp, strict BPF
 /// filter).
 pub fn deny(list: &[Denied]) -> Ret {
+    deny_with(list, libc::EPERM)
+}
+
+/// The same with another error.
+pub fn deny_with(list: &[Denied], errno: c_int) -> Ret {
     let stmt = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let equal = |k: u32, jf: u8| libc::sock_filter { code: 0x15, jt: 0, jf, k };
-    let refuse = stmt(0x06, 0x0005_0000 | libc::EPERM as u32);
+    let refuse = stmt(0x06, 0x0005_0000 | errno as u32);
     let mut program = Vec::new();
     for d in list {
         program.push(stmt(0x20, 0));
