@@ -10,7 +10,9 @@ use sync::{AtomicPtr, Ordering};
 static FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 static BARE_FORK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 static CLONE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+static EXIT: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
+type Exit = unsafe extern "C" fn(c_int) -> !;
 type AtFork =
     unsafe extern "C" fn(Option<extern "C" fn()>, Option<extern "C" fn()>, Option<extern "C" fn()>) -> c_int;
 type RegisterAtFork = unsafe extern "C" fn(
@@ -25,6 +27,7 @@ pub(crate) fn resolve() {
     FORK.store(crate::real::next(c"fork"), Ordering::Release);
     BARE_FORK.store(crate::real::next(c"_Fork"), Ordering::Release);
     CLONE.store(crate::real::next(c"clone"), Ordering::Release);
+    EXIT.store(crate::real::next(c"_exit"), Ordering::Release);
 }
 
 /// Asks to be told of forks made inside libc (daemon, forkpty).
@@ -291,13 +294,32 @@ fn after_failed_exec() {
     }
 }
 
-fn leave(status: c_int) -> ! {
+fn prepare_to_leave() {
     if socket::has_been_any() && !is_borrowed() {
         exit::at_exit();
+    }
+}
+
+/// (libc knows what is left to do where a filter refuses exit_group.)
+fn leave(status: c_int) -> ! {
+    prepare_to_leave();
+    let real = EXIT.load(Ordering::Acquire);
+    if !real.is_null() {
+        // SAFETY: libc's `_exit` has this type.
+        let exit = unsafe { core::mem::transmute::<*mut c_void, Exit>(real) };
+        // SAFETY: takes an integer, and does not return.
+        unsafe { exit(status) };
     }
     loop {
         os::process::exit_group(status);
     }
+}
+
+/// exit_group(2) itself, which returns where a filter refuses it.
+pub(crate) fn exit_by_number(status: c_int) -> c_int {
+    prepare_to_leave();
+    // SAFETY: an integer alone.
+    crate::hook::from_raw(unsafe { os::raw::call(os::raw::nr::__NR_exit_group, &[status as usize]) }) as c_int
 }
 
 /// _exit skips destructors, but what was left unread must be answered by a reset.

@@ -100,8 +100,7 @@ unsafe fn by_number(number: u32, [a, b, c, d, e, f]: [usize; 6]) -> i64 {
             nr::__NR_execve => process::execve(a as _, b as _, c as _) as isize,
             nr::__NR_execveat => process::execveat(fd, b as _, c as _, d as _, e as c_int) as isize,
             nr::__NR_clone | nr::__NR_clone3 => process::clone_by_number(number, [a, b, c, d, e, f]),
-            // It never returns.
-            nr::__NR_exit_group => process::_exit(fd),
+            nr::__NR_exit_group => process::exit_by_number(fd) as isize,
             // Rings of the kernel's know nothing of ours; libuv and friends fall back to epoll.
             nr::__NR_io_uring_setup if lifecycle::is_active() => hook::fail(Errno::ENOSYS),
             _ => match credentials::by_number(number, [a, b, c, d, e, f]) {

@@ -28,6 +28,7 @@ pub(crate) const CASES: &[Case] = &[
     #[cfg(target_arch = "x86_64")]
     any("filter.over_exec_without_poll", |cx| without(cx, libc::SYS_poll)),
     any("filter.over_exec_without_ppoll", |cx| without(cx, libc::SYS_ppoll)),
+    any("filter.without_exit_group", without_exit_group),
 ];
 
 /// What the plain program here needs, and no call more.
@@ -352,4 +353,16 @@ pub(crate) fn waits_behind_one(listener: Fd) {
     let selected = sys::select(Select::Plain, &[fd], &[], &[], 5000);
     let then = sys::read(fd, &mut buf);
     println!("{} {wrote} {selected} {}", show(first), got(then, &buf));
+}
+
+/// The end of a process, one thread after the other.
+fn without_exit_group(cx: &mut Cx) {
+    let p = cx.warm();
+    let pid = sys::fork(|| {
+        sys::deny(&[Denied::Call(libc::SYS_exit_group)]).expect("filter");
+        say!("write {}", show(sys::write(p.fd, b"last")));
+        7
+    });
+    say!("child {}", sys::wait(pid));
+    cx.peer(&format!("recvn {} 4", p.id));
 }
