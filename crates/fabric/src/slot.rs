@@ -4,6 +4,7 @@
 
 use crate::address::EndpointCell;
 use os::net::Endpoint;
+use os::time::Cycles;
 use shm::lent::Lent;
 use shm::segment::Segment;
 use shm::slab::{Index, LEAF, Slab};
@@ -49,6 +50,7 @@ impl Views {
             users: AtomicU32::new(0),
             is_far: AtomicBool::new(false),
             hung: AtomicU32::new(0),
+            settled_at: AtomicU64::new(Cycles::now().word()),
             header,
             rings,
         })
@@ -107,6 +109,8 @@ pub struct SlotView {
     is_far: AtomicBool,
     /// Which doorbells of the slot are open here, by [`SlotHeader::hung`].
     hung: AtomicU32,
+    /// When what it moved was last counted here, or it was first seen.
+    settled_at: AtomicU64,
     header: &'static SlotHeader,
     rings: [Ring; 2],
 }
@@ -122,6 +126,14 @@ impl SlotView {
     #[inline]
     pub fn generation(&self) -> u32 {
         self.header.generation.load(sync::Ordering::Acquire)
+    }
+
+    /// So long ago this was asked last.
+    pub(crate) fn time_since_settled(&self) -> Cycles {
+        let now = Cycles::now();
+        let before = Cycles::from_word(self.settled_at.swap(now.word(), Ordering::Relaxed));
+        // (Cores differ by a little.)
+        if now.is_after(before) { now.since(before) } else { Cycles::NONE }
     }
 
     /// One more socket of this process is on the slot. (Two are if a process passes one to itself.)

@@ -114,7 +114,7 @@ pub(super) fn add_buffers(stats: &mut Stats, slot: &Slot) {
 /// counts as ours.
 fn add_sent(into: &mut Direction, from: &Calls) {
     add_calls(into, from);
-    into.full += from.stalls;
+    into.full = into.full.saturating_add(from.stalls);
 }
 
 /// A receiver that had to wait found the ring empty, which SMC does not count.
@@ -123,9 +123,10 @@ fn add_received(into: &mut Direction, from: &Calls) {
 }
 
 fn add_calls(into: &mut Direction, from: &Calls) {
-    into.bytes += from.bytes;
-    into.requests += from.requests;
+    // (Whoever has the memory of a connection can write any number there.)
+    into.bytes = into.bytes.saturating_add(from.bytes);
+    into.requests = into.requests.saturating_add(from.requests);
     for (sum, count) in into.sizes.iter_mut().zip(from.sizes) {
-        *sum += count;
+        *sum = sum.saturating_add(count);
     }
 }
