@@ -29,7 +29,10 @@ pub(super) fn functions() -> Vec<Function> {
 }
 
 fn daemon() -> Host {
+    /// An operator waits for a busy daemon rather than be told that there is none.
+    const PATIENCE_MS: u32 = 5_000;
     let host = Host::new();
+    host.link().set_patience(PATIENCE_MS);
     if let Some(path) = std::env::var_os("ISMD_SOCKET") {
         host.link().set_socket(path.as_encoded_bytes());
     }
