@@ -34,7 +34,9 @@ fn a_server_whose_question_is_answered_late_shares_the_next_connections() {
     let server = field.end(0, true, &["serving", "10.5.0.1", "7600", "0", "n"]);
     assert!(within(LIMIT, || server.output().out.contains("listens")), "{}", server.output());
     field.patience = 20_000;
-    assert_eq!(counts(connect(&field, "7600", 4), "before"), ALL_BY_MEMORY(4));
+    // (So little patience may be too little for a daemon that has no core.)
+    let shares = || counts(connect(&field, "7600", 4), "before") == ALL_BY_MEMORY(4);
+    assert!(within(LIMIT, shares), "{}", server.output());
     for turn in 0..2 {
         server.signal(libc::SIGSTOP);
         // (Its memory is new to the server.)

@@ -39,6 +39,13 @@ pub(crate) struct Handed {
 }
 
 impl Handed {
+    /// A unit's comes before one that was kept, whose name it has by now.
+    fn become_one_of(self, place: &mut Option<Handed>) {
+        if place.is_none() || self.kept_as.is_none() {
+            *place = Some(self);
+        }
+    }
+
     /// The socket, if it is a unit's, or lies where the policy wants it today. An earlier daemon's that does
     /// not is given up, with its name.
     fn at(self, wanted: Option<&Path>) -> Option<OwnedFd> {
@@ -50,11 +57,10 @@ impl Handed {
         }
         info!(name = kept_as, path = ?path, "an earlier daemon's socket is given up: the policy has another");
         manager::forget(kept_as);
-        let kind = sockopt::socket_type(&self.socket).unwrap_or(SocketType::STREAM);
         drop(self.socket);
-        let path = path.map(Path::new).filter(|path| path.is_absolute());
-        if let Some(path) = path
-            && let Err(error) = remove_abandoned(path, kind)
+        // (The manager has it for a moment yet: by a connect the name would look served.)
+        if let Some(path) = path.map(Path::new).filter(|path| path.is_absolute() && is_socket(path))
+            && let Err(error) = fs::remove_file(path)
         {
             debug!(%error, "its name stays");
         }
@@ -80,8 +86,8 @@ pub(crate) fn handed_over() -> anyhow::Result<Sockets> {
         let kind = sockopt::socket_type(&socket);
         let socket = Handed { socket, kept_as };
         match kind {
-            Ok(SocketType::SEQPACKET) if listens => sockets.programs = Some(socket),
-            Ok(SocketType::STREAM) if listens => sockets.metrics = Some(socket),
+            Ok(SocketType::SEQPACKET) if listens => socket.become_one_of(&mut sockets.programs),
+            Ok(SocketType::STREAM) if listens => socket.become_one_of(&mut sockets.metrics),
             _ => warn!(number, "handed over, and of no use"),
         }
     }
@@ -202,6 +208,10 @@ fn make(path: &Path, kind: SocketType, mode: u32) -> anyhow::Result<OwnedFd> {
     listen(&socket, BACKLOG)?;
     debug!(path = %path.display(), "listens");
     Ok(socket)
+}
+
+fn is_socket(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket())
 }
 
 /// A socket that nobody listens on is left from a daemon that was killed.

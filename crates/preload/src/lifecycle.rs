@@ -40,8 +40,8 @@ pub(crate) fn has_sockets() -> bool {
 /// past us.
 fn may_upgrade() -> bool {
     socket::fork::take_note();
-    let may_wait = !os::confined::is_confined() && !os::refusal::refuses_waits();
-    is_active() && may_wait && !parted::has_any() && !modules::are_out_of_reach()
+    let may_wait = || !os::confined::is_confined() && !os::refusal::refuses_waits();
+    is_active() && may_wait() && !parted::has_any() && !modules::are_out_of_reach()
 }
 
 /// Whether we run in a vfork child, or a thread apart: it borrows the process's memory, but its descriptors

@@ -10,7 +10,7 @@
 use crate::real::next;
 use crate::symbols::{LEN, Object, each_object};
 use core::ffi::{CStr, c_char, c_int, c_void};
-use sync::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 const RTLD_DEEPBIND: c_int = 8;
 const PAGE: usize = 4096;
@@ -29,8 +29,8 @@ static IS_READY: AtomicBool = AtomicBool::new(false);
 static IS_BYPASSED: AtomicBool = AtomicBool::new(false);
 /// What came of it.
 static DONE: AtomicU8 = AtomicU8::new(NOT_YET);
-/// The process of which a thread is at it, or 0.
-static TURN: AtomicU32 = AtomicU32::new(0);
+/// The process, and below it the thread, that is at it, or 0.
+static TURN: AtomicU64 = AtomicU64::new(0);
 const NOT_YET: u8 = 0;
 const ALL: u8 = 1;
 const NOT_ALL: u8 = 2;
@@ -52,23 +52,34 @@ pub(crate) fn before_loading(file: *const c_char, flags: c_int) -> bool {
     if DONE.load(Ordering::Acquire) == ALL || os::confined::is_confined() || !(is_deep || is_libc(file)) {
         return false;
     }
-    if IS_READY.load(Ordering::Acquire) && takes_turn() {
+    if IS_READY.load(Ordering::Acquire) && DONE.load(Ordering::Acquire) == NOT_YET {
         let before = crate::hook::last();
-        let done = if lead_here() { ALL } else { NOT_ALL };
+        // (Whoever has the turn asks the dynamic linker nothing: another thread may load a module, and wait
+        // for the turn in its constructor.)
+        let plan = Plan::make();
+        // (musl binds nothing deeply.)
+        let is_musl = next(c"gnu_get_libc_version").is_null();
+        if takes_turn() {
+            let is_all = is_musl || plan.is_some_and(Plan::perform);
+            let done = if is_all { ALL } else { NOT_ALL };
+            DONE.store(done, Ordering::Release);
+            TURN.store(0, Ordering::Release);
+        }
         let _ = crate::hook::fail(before);
-        DONE.store(done, Ordering::Release);
-        TURN.store(0, Ordering::Release);
     }
     is_deep && DONE.load(Ordering::Relaxed) != ALL && !IS_BYPASSED.swap(true, Ordering::AcqRel)
 }
 
 /// Whether the calling thread is to do it; who is not has waited for who did. (A forked child does it in
-/// place of a thread that it has not.)
+/// place of a thread that it has not. A handler that has interrupted its own thread at it does not wait.)
 fn takes_turn() -> bool {
-    let own = os::process::pid();
+    let own = u64::from(os::process::pid()) << 32 | u64::from(os::process::tid());
     while DONE.load(Ordering::Acquire) == NOT_YET {
         let has = TURN.load(Ordering::Acquire);
         if has == own {
+            return false;
+        }
+        if has >> 32 == own >> 32 {
             os::confined::yield_now();
         } else if TURN.compare_exchange(has, own, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             let is_to_do = DONE.load(Ordering::Acquire) == NOT_YET;
@@ -144,27 +155,39 @@ impl Names {
     }
 }
 
-/// Makes our hooks of the functions that glibc's objects export by their names; whether all of them are.
-fn lead_here() -> bool {
-    // (musl binds nothing deeply.)
-    if next(c"gnu_get_libc_version").is_null() {
-        return true;
+/// What is to be done, as the dynamic linker tells it.
+struct Plan {
+    own: Object,
+    found: Found,
+    names: Names,
+    is_all: bool,
+}
+
+impl Plan {
+    /// Nothing where it cannot be told.
+    fn make() -> Option<Self> {
+        let walk = next(c"dl_iterate_phdr");
+        // A libpthread that comes with the module has functions of its own.
+        if walk.is_null() || next(c"pthread_create").is_null() {
+            return None;
+        }
+        let mut found = Found::default();
+        // SAFETY: dlsym returned dl_iterate_phdr.
+        unsafe { each_object(walk, |name, object| found.note(name, object)) };
+        let own = found.own?;
+        let (names, is_all) = ours_to_lead(&own, &found);
+        Some(Plan { own, found, names, is_all })
     }
-    let walk = next(c"dl_iterate_phdr");
-    // A libpthread that comes with the module has functions of its own.
-    if walk.is_null() || next(c"pthread_create").is_null() {
-        return false;
+
+    /// Makes our hooks of the functions that glibc's objects export by their names; whether all of them are.
+    fn perform(self) -> bool {
+        let mut is_all = self.is_all;
+        // (libdl, which a module may have brought and take away again, has nothing more to lead here.)
+        for object in self.found.libc.iter().take(2).flatten() {
+            is_all &= redirect_all(&self.own, &self.names, object);
+        }
+        is_all
     }
-    let mut found = Found::default();
-    // SAFETY: dlsym returned dl_iterate_phdr.
-    unsafe { each_object(walk, |name, object| found.note(name, object)) };
-    let Some(own) = found.own else { return false };
-    let (names, mut is_all) = ours_to_lead(&own, &found);
-    // (libdl, which a module may have brought and take away again, has nothing more to lead here.)
-    for object in found.libc.iter().take(2).flatten() {
-        is_all &= redirect_all(&own, &names, object);
-    }
-    is_all
 }
 
 /// The hooks behind which stands libc itself, and whether these are all. Where another library's function is
@@ -177,7 +200,8 @@ fn ours_to_lead(own: &Object, found: &Found) -> (Names, bool) {
         if next != 0 {
             // (A forked child finds what a thread of its parent had begun.)
             let is_libcs = own.contains(next) || found.libc().any(|object| object.contains(next));
-            is_all &= is_libcs && names.set(place);
+            let is_plain = found.libc().all(|object| object.has_functions_alone(name));
+            is_all &= is_libcs && is_plain && names.set(place);
         }
         place += 1;
     });
@@ -196,7 +220,7 @@ fn redirect_all(own: &Object, names: &Names, object: &Object) -> bool {
     }
     let start = from & !(PAGE - 1);
     let len = to.next_multiple_of(PAGE) - start;
-    if !protect(start, len, READ_WRITE) {
+    if !object.is_apart() || !protect(start, len, READ_WRITE) {
         return false;
     }
     each_of(own, names, |name, address| {

@@ -46,6 +46,10 @@ extern "C" fn constructor() {
     modules::ready();
     lifecycle::activate();
     adopt_inherited();
+    if modules::are_out_of_reach() && lifecycle::has_sockets() {
+        // (Loaded by a constructor before ours.)
+        socket::confine::before_parting();
+    }
 }
 
 /// Sockets inherited over exec: inetd children, a shell's redirections, servers that restart themselves. One

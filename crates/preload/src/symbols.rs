@@ -37,6 +37,14 @@ struct Symbol {
     len: u64,
 }
 
+impl Symbol {
+    fn is_function(&self) -> bool {
+        self.info & 0xf == STT_FUNC
+    }
+}
+
+const STT_FUNC: u8 = 2;
+const PF_X: u32 = 1;
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 const DT_NULL: usize = 0;
@@ -52,6 +60,8 @@ pub(crate) struct Object {
     /// What it occupies.
     from: usize,
     to: usize,
+    /// Where its symbols lie nothing runs.
+    is_apart: bool,
     symbols: *const Symbol,
     names: *const c_char,
     hashes: *const u32,
@@ -98,6 +108,7 @@ impl Object {
             base: info.base,
             from: info.base.wrapping_add(parts().map(|part| part.at).min()?),
             to: info.base.wrapping_add(parts().map(|part| part.at + part.len).max()?),
+            is_apart: false,
             symbols: core::ptr::null(),
             names: core::ptr::null(),
             hashes: core::ptr::null(),
@@ -118,9 +129,18 @@ impl Object {
             // SAFETY: not past DT_NULL.
             entry = unsafe { entry.add(1) };
         }
+        let at = object.symbols.addr().wrapping_sub(info.base);
+        object.is_apart = parts()
+            .find(|part| (part.at..part.at + part.len).contains(&at))
+            .is_some_and(|part| part.flags & PF_X == 0);
         let is_whole =
             !object.names.is_null() && !object.symbols.is_null() && object.contains(object.hashes.addr());
         is_whole.then_some(object)
+    }
+
+    /// Whether pages of its symbols hold no code.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.is_apart
     }
 
     pub(crate) fn contains(&self, address: usize) -> bool {
@@ -163,7 +183,7 @@ impl Object {
         for bucket in self.chains().0 {
             self.follow(*bucket, |symbol, _| {
                 let value = symbol.value.load(Ordering::Relaxed) as usize;
-                if symbol.section != 0 {
+                if symbol.section != 0 && symbol.is_function() {
                     look(self.name(symbol), self.base.wrapping_add(value));
                 }
             });
@@ -185,6 +205,13 @@ impl Object {
                 look(symbol);
             }
         });
+    }
+
+    /// Whether all that it has of this name are functions, and none is one that chooses a function (IFUNC).
+    pub(crate) fn has_functions_alone(&self, name: &CStr) -> bool {
+        let mut are_all = true;
+        self.each_version(name, |symbol| are_all &= symbol.is_function());
+        are_all
     }
 
     /// Where its functions of this name are.

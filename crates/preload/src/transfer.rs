@@ -292,8 +292,12 @@ fn splice_in(from: c_int, fd: c_int, mut to: Across, len: usize, flags: u32) -> 
             break;
         }
         if to.space(len - moved) == 0 {
+            let socket = os::fd::identity(to.number());
             drop(to);
-            to = match with_room(fd) {
+            let next = with_room(fd);
+            // (The number may be another's by now.)
+            let is_the_same = os::fd::identity(fd) == socket;
+            to = match if is_the_same { next } else { Err(Outcome::Fail(Errno::EBADF)) } {
                 Ok(to) => to,
                 Err(_) if moved > 0 => break,
                 Err(outcome) => return outcome,

@@ -121,7 +121,13 @@ fn at_a_glance(
         found => found,
     };
     match ready.filter(|_| !is_kernel_due(&first)) {
-        Some(ready) if foreign != 0 => Ok(ask_for(fds, foreign, sleep).map(|told| ready + told)),
+        Some(ready) if foreign != 0 => {
+            // (A handler that the call lets run may never return.)
+            let call = Call::on_awake(&first, address(&first));
+            let told = ask_for(fds, foreign, sleep);
+            call.end_on(&first);
+            Ok(told.map(|told| ready + told))
+        }
         told => Ok(told),
     }
 }

@@ -317,6 +317,8 @@ fn forget_record(conn: &Conn, gone: &'static Registration) -> Seen {
     recount(conn, asked, 0);
     if let Some(set) = set_of(gone) {
         set.remove(gone);
+        // (Whoever has it next is not to stand in a list of this set's.)
+        set.take_untold_in();
     }
     let mut link = &conn.interest.registrations;
     while let Some(index) = link.load(Ordering::Acquire).checked_sub(1).map(Index) {

@@ -750,7 +750,7 @@ impl<'c> Transmit<'c> {
         }
         let fd = self.fd;
         if !self.blocking.is_true(self.conn, fd) {
-            return self.leave(Outcome::Fail(Errno::EAGAIN));
+            return self.would_block();
         }
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));

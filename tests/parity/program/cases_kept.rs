@@ -184,7 +184,7 @@ fn polls_leave_bytes(cx: &mut Cx) {
 /// Nothing has come: the end of the poll is the close.
 fn poll_over_in_time(cx: &mut Cx) {
     let p = cx.warm();
-    let polling = asleep(move || drop(sys::poll1(p.fd, libc::POLLIN, 150)));
+    let polling = asleep(move || drop(sys::poll1(p.fd, libc::POLLIN, 1500)));
     say!("close -> {}", show(sys::close(p.fd)));
     cx.peer("poll 0 1 20");
     polling.join().expect("poll");

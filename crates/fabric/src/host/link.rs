@@ -13,7 +13,7 @@ use os::poll::{PollFd, bits};
 use os::time::Cycles;
 use os::{fd, poll};
 use sync::Ordering::Relaxed;
-use sync::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
+use sync::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 use wire::host::{Function, MESSAGE_MAX, Message, SOCKET};
 use wire::reason::Reason;
 
@@ -55,6 +55,8 @@ pub struct Link {
     unanswered_since: AtomicU64,
     /// When the daemon had no table for this process.
     refused_at: AtomicU64,
+    /// That question was for a table.
+    awaits_table: AtomicBool,
     /// 0 for nobody's telling, so that a line that was never used is all zero.
     patience_ms: AtomicU32,
     pub(super) offered: Offered,
@@ -77,6 +79,7 @@ impl Link {
             failed_at: AtomicU64::new(0),
             unanswered_since: AtomicU64::new(0),
             refused_at: AtomicU64::new(0),
+            awaits_table: AtomicBool::new(false),
             patience_ms: AtomicU32::new(0),
             offered: Offered::new(),
             held: Offered::new(),
@@ -222,6 +225,13 @@ impl Link {
         }
     }
 
+    /// In a fork child: what was offered is the parent's, also where it has no line now.
+    pub(super) fn after_fork(&self) {
+        if self.line().is_none() {
+            self.offered.forget();
+        }
+    }
+
     /// In a fork child: the line is the parent's.
     fn line(&self) -> Option<i32> {
         let fd = self.fd.load(Relaxed).checked_sub(1).filter(|fd| *fd >= 0)?;
@@ -236,6 +246,7 @@ impl Link {
     fn close(&self, line: i32) {
         self.fd.store(0, Relaxed);
         Cycles::NONE.store(&self.unanswered_since);
+        self.awaits_table.store(false, Relaxed);
         fd::close(line);
     }
 
@@ -271,10 +282,15 @@ impl Link {
     fn catch_up(&self, line: i32) -> Late {
         let last = self.tag.load(Relaxed).wrapping_sub(1);
         match hear(line) {
-            Heard::Answer(tag, _, passed) if tag == last => {
-                passed.into_iter().for_each(fd::close);
+            Heard::Answer(tag, message, passed) if tag == last => {
                 Cycles::NONE.store(&self.unanswered_since);
-                return Late::Heard(line);
+                let is_table = self.awaits_table.swap(false, Relaxed);
+                match (message, passed) {
+                    // (Wanted still: the next one would be as late.)
+                    (Message::Passed { .. }, Some(table)) if is_table => self.take_table(line, table),
+                    (_, passed) => passed.into_iter().for_each(fd::close),
+                }
+                return if self.is_unanswered() { Late::Awaited } else { Late::Heard(line) };
             }
             Heard::Nothing if Cycles::now().since(Cycles::load(&self.unanswered_since)) < LATE => {
                 return Late::Awaited;
@@ -336,18 +352,21 @@ impl Link {
         let has_table = self.marks.is_own();
         match self.exchange(line, &Message::Register { has_table, proof: 0 }, None) {
             Ok((Message::Done, None)) => {}
-            Ok((Message::Passed { .. }, Some(table))) => {
-                let is_mapped = self.marks.adopt(table);
-                fd::close(table);
-                if !is_mapped || !self.is_proven(line) {
-                    self.marks.disown();
-                    Cycles::now().store(&self.refused_at);
-                }
-            }
+            Ok((Message::Passed { .. }, Some(table))) => self.take_table(line, table),
             _ => {
                 self.marks.disown();
                 Cycles::now().store(&self.refused_at);
+                self.awaits_table.store(self.is_unanswered() && !has_table, Relaxed);
             }
+        }
+    }
+
+    fn take_table(&self, line: i32, table: i32) {
+        let is_mapped = self.marks.adopt(table);
+        fd::close(table);
+        if !is_mapped || !self.is_proven(line) {
+            self.marks.disown();
+            Cycles::now().store(&self.refused_at);
         }
     }
 

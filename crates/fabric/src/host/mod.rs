@@ -143,6 +143,7 @@ impl Host {
 
     /// In a fork child.
     pub(crate) fn after_fork(&self) {
+        self.link.after_fork();
         self.link.marks.after_fork();
     }
 

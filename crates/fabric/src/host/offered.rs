@@ -3,7 +3,7 @@
 //! offered no more, it is told before that number can be other memory's.
 
 use shm::slab::{Index, LEAF, Slab};
-use sync::Ordering::Relaxed;
+use sync::Ordering::{Acquire, Relaxed, Release};
 use sync::{AtomicBool, AtomicI32, AtomicU64};
 use wire::host::Message;
 
@@ -57,7 +57,8 @@ impl Offered {
         thing.memory.store(memory, Relaxed);
         thing.len.store(len, Relaxed);
         thing.nonce.store(nonce, Relaxed);
-        thing.number.store(number, Relaxed);
+        // (Who sees the number sees what it is of.)
+        thing.number.store(number, Release);
         true
     }
 
@@ -66,14 +67,14 @@ impl Offered {
         number >= 0
             && self
                 .all()
-                .any(|thing| thing.number.load(Relaxed) == number && thing.memory.load(Relaxed) == NONE)
+                .any(|thing| thing.number.load(Acquire) == number && thing.memory.load(Relaxed) == NONE)
     }
 
     /// Forgets a descriptor, and the doorbells in it if it is memory's; whether it was known.
     pub(super) fn remove(&self, number: i32) -> bool {
         let mut was_known = false;
         for thing in self.all() {
-            let (own, memory) = (thing.number.load(Relaxed), thing.memory.load(Relaxed));
+            let (own, memory) = (thing.number.load(Acquire), thing.memory.load(Relaxed));
             // (What is owed is closed already, and its number may be anything's.)
             if own >= 0 && memory != OWED && (own == number || memory == number) {
                 was_known |= own == number;
@@ -96,7 +97,7 @@ impl Offered {
     }
 
     fn owed(&self) -> impl Iterator<Item = &'static Thing> {
-        let is_owed = |thing: &&Thing| thing.number.load(Relaxed) >= 0 && thing.memory.load(Relaxed) == OWED;
+        let is_owed = |thing: &&Thing| thing.number.load(Acquire) >= 0 && thing.memory.load(Relaxed) == OWED;
         self.all().filter(is_owed)
     }
 
@@ -119,10 +120,10 @@ impl Offered {
     /// Says all of it, memory first, until one is not heard.
     pub(super) fn tell(&self, mut say: impl FnMut(Message, i32) -> bool) {
         for is_memory in [true, false] {
-            let told = self.all().filter(|thing| (thing.memory.load(Relaxed) == NONE) == is_memory);
-            for thing in told {
-                let number = thing.number.load(Relaxed);
-                if number >= 0 && !say(thing.message(number), number) {
+            for thing in self.all() {
+                let number = thing.number.load(Acquire);
+                let is_asked = (thing.memory.load(Relaxed) == NONE) == is_memory;
+                if is_asked && number >= 0 && !say(thing.message(number), number) {
                     return;
                 }
             }

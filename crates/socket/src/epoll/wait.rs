@@ -342,14 +342,21 @@ fn leave(set: &Set, answer: &Answer<'_>, by_kernel: bool) -> Outcome {
     turns::note(set, answer.is_full(), by_kernel);
     if set.is_watched() {
         set.arm_all(|registration| {
-            // An edge that came meanwhile may have been drained away under somebody who sleeps.
-            if arm(registration) && registration.events() & bits::ET != 0 {
+            // An edge that came meanwhile may have been drained away under somebody who sleeps, and a level
+            // been left to this call, which tells of others.
+            let is_nobodys = || registration.events() & bits::ET != 0 || is_silent(registration);
+            if arm(registration) && is_nobodys() {
                 kick(registration);
             }
             false
         });
     }
     Outcome::Done(answer.kept)
+}
+
+/// Whether nobody has rung whom a wait would find by it.
+fn is_silent(registration: &Registration) -> bool {
+    with_end(registration, |conn, end| !doorbell::may_have_rung(conn, end)).unwrap_or(false)
 }
 
 /// Asks to be rung for what the registration waits for; whether it is there already.

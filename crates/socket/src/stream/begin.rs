@@ -19,6 +19,9 @@ const PAUSE_MS: u64 = 10;
 impl Transmit<'_> {
     /// A blocking socket whose connect() was interrupted: the handshake goes on by itself.
     pub(super) fn await_connect(&mut self) -> Step {
+        if !self.blocking.is_true(self.conn, self.fd) {
+            return Step::Retry;
+        }
         let mut fds = [os::poll::PollFd { fd: self.fd, events: os::poll::bits::OUT, revents: 0 }];
         let entry = address(self);
         self.stay.begin(self.conn, self.fd, entry);

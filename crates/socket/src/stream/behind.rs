@@ -80,6 +80,9 @@ impl Transmit<'_> {
 
     fn has_room_in_time(&mut self) -> bool {
         let (conn, fd) = (self.conn, self.fd);
+        if !self.blocking.is_true(conn, fd) {
+            return false;
+        }
         let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
         let entry = address(self);
         self.stay.begin(conn, fd, entry);
@@ -175,7 +178,8 @@ impl Receive<'_> {
             self.fd = kept::number(self.conn, self.conn.index(), self.fd);
             let told = self.told_in_time(bits::IN);
             let got = match (told, self.flags & msg::TRUNC) {
-                (None, _) => Err(Errno::EINTR),
+                (None, _) if self.may_wait() => Err(Errno::EINTR),
+                (None, _) => Err(Errno::EAGAIN),
                 (_, 0) => net::receive(self.fd, sink.cells(), msg::DONTWAIT),
                 _ => net::discard(self.fd, sink.len(), msg::DONTWAIT),
             };
@@ -197,6 +201,9 @@ impl Receive<'_> {
 
     fn told_in_time(&mut self, events: i16) -> Option<i16> {
         let (conn, fd) = (self.conn, self.fd);
+        if !self.blocking.is_true(conn, fd) {
+            return Some(poll::peek(fd, events)).filter(|told| *told != 0);
+        }
         let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
         let entry = address(self);
         self.stay.begin(conn, fd, entry);

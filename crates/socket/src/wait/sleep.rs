@@ -107,7 +107,7 @@ fn is_granted(conn: &Conn, end: &End, wish: Wish) -> bool {
 /// Whether O_NONBLOCK was clear when a call began: what is set meanwhile is for the next one. The copy in the
 /// slot is the peer's to overwrite: before the call's first sleep our own counts, or the kernel's.
 pub(crate) struct Blocking {
-    /// By the slot.
+    /// By the slot, as long as nothing else is known.
     pub(crate) is_said: bool,
     is_known: bool,
 }
@@ -125,6 +125,8 @@ impl Blocking {
                 true => !conn.has(flag::NONBLOCKING),
                 false => !os::fd::is_nonblocking(kept::number(conn, conn.index(), fd)),
             };
+        // (Who has lied is not asked again.)
+        self.is_said &= self.is_known;
         self.is_known
     }
 }
