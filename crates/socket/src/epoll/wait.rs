@@ -344,7 +344,9 @@ fn leave(set: &Set, answer: &Answer<'_>, by_kernel: bool) -> Outcome {
         set.arm_all(|registration| {
             // An edge that came meanwhile may have been drained away under somebody who sleeps, and a level
             // been left to this call, which tells of others.
-            let is_nobodys = || registration.events() & bits::ET != 0 || is_silent(registration);
+            let is_silent = |conn: &'static Conn, end: &End| !doorbell::may_have_rung(conn, end);
+            let is_nobodys =
+                || registration.events() & bits::ET != 0 || with_end(registration, is_silent) == Some(true);
             if arm(registration) && is_nobodys() {
                 kick(registration);
             }
@@ -352,11 +354,6 @@ fn leave(set: &Set, answer: &Answer<'_>, by_kernel: bool) -> Outcome {
         });
     }
     Outcome::Done(answer.kept)
-}
-
-/// Whether nobody has rung whom a wait would find by it.
-fn is_silent(registration: &Registration) -> bool {
-    with_end(registration, |conn, end| !doorbell::may_have_rung(conn, end)).unwrap_or(false)
 }
 
 /// Asks to be rung for what the registration waits for; whether it is there already.
