@@ -56,11 +56,8 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
             && conn.interest.epoll_edge.load(Ordering::Acquire) > 0
             && crate::interest::set::hand_edges_over(conn, end);
         let shut = end.mine().closed.load(Shared::SeqCst);
-        let has_rx = others_rx && has_data(conn, end);
-        let has_tx = others_tx && may_write(conn, end);
-        is_there(conn, end, (has_rx, mine_rx), (has_tx, mine_tx))
-            || (others_rx && shut & shm::ClosedBy::READ != 0)
-            || (others_tx && shut & shm::ClosedBy::WRITE != 0)
+        (others_rx && (has_data(conn, end) || shut & shm::ClosedBy::READ != 0))
+            || (others_tx && (may_write(conn, end) || shut & shm::ClosedBy::WRITE != 0))
             // (Blocked calls go to libc then; of sets the kernel's record of TCP tells.)
             || (others_tx
                 && crate::ready::is_on_tcp_for_good(end)
@@ -69,18 +66,6 @@ fn rearm_for(conn: &Conn, end: &End, mine_rx: bool, mine_tx: bool, is_drained: b
             || (conn.has(flag::HELD_OPEN)
                 && is_another_blocked(conn, u32::from(mine_rx) + u32::from(mine_tx)))
     })
-}
-
-/// What others than the caller wait for is there: whether they rely on the doorbell. Blocked calls do, and
-/// other processes; of the sets those that somebody sleeps on.
-fn is_there(conn: &Conn, end: &End, rx: (bool, bool), tx: (bool, bool)) -> bool {
-    let interest = &conn.interest;
-    let is_slept_for = |(is_there, is_mine): (bool, bool), private: &sync::AtomicU32, traffic| {
-        is_there && sleeps_another(conn, end, private.load(Ordering::Acquire), traffic, is_mine)
-    };
-    is_slept_for(rx, &interest.rx_waiters, &end.mine().rx.0)
-        || is_slept_for(tx, &interest.tx_waiters, &end.mine().tx.0)
-        || ((rx.0 || tx.0) && crate::interest::set::hand_levels_over(conn, end))
 }
 
 /// Whether another thread is in a blocked call: it may sleep on a number that was closed, and is to look

@@ -3,7 +3,7 @@
 
 use crate::context::{Case, Cx, Pair, say, settle, until_queued, until_ready};
 use isthmus_tests::sys::{self, Fd, Wait, ep_add, ep_mod, ep_show, ep_wait, ep_wait_by, show};
-use libc::{EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP, POLLOUT};
+use libc::{EPOLLET, EPOLLIN, EPOLLRDHUP, POLLOUT};
 use std::thread::JoinHandle;
 
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
@@ -21,7 +21,6 @@ pub(crate) const CASES: &[Case] = &[
     case("sets.closed_while_reported", closed_while_reported),
     case("sets.interest_over_fork", interest_over_fork),
     case("sets.passed_member", passed_member),
-    case("sets.reader_beside_a_set_with_room", reader_beside_a_set_with_room),
     case("sets.room_for_one_beside_the_kernels", room_for_one_beside_the_kernels),
     Case { name: "sets.urgent_with_room_for_one", shm: false, run: urgent_with_room_for_one },
     Case { name: "sets.exclusive_in_processes", shm: false, run: exclusive_in_processes },
@@ -287,35 +286,6 @@ fn edge_beside_another_set(cx: &mut Cx) {
         say!("idle {idle}, other {}, edge {}", ep_show(other, 2), ep_show(edges, 2));
     }
     say!("none left {}", ep_show(edges, 2));
-}
-
-/// A set that nobody waits on has something to tell for ever: a thread that reads sleeps all the same.
-fn reader_beside_a_set_with_room(cx: &mut Cx) {
-    for events in [EPOLLOUT, EPOLLOUT | EPOLLET, EPOLLIN | EPOLLOUT] {
-        let (p, ep) = (cx.warm(), sys::epoll());
-        ep_add(ep, p.fd, events, 7).expect("add");
-        let (tell, told) = std::sync::mpsc::channel();
-        let reader = std::thread::spawn(move || {
-            tell.send(std::fs::read_link("/proc/thread-self").expect("a thread")).expect("number");
-            show(sys::recv(p.fd, &mut [0; 9], 0))
-        });
-        let reader_is = std::path::Path::new("/proc").join(told.recv().expect("number"));
-        settle();
-        let before = sleeps(&reader_is);
-        std::thread::sleep(std::time::Duration::from_millis(1000));
-        let woken = sleeps(&reader_is) - before;
-        say!("sleeps a second, not for moments: {}", woken < 20);
-        cx.ask(&format!("send {} x", p.id));
-        say!("read -> {}", reader.join().expect("reader"));
-        say!("told {}", ep_show(ep, 1000));
-    }
-}
-
-/// How often a thread has gone to sleep.
-fn sleeps(thread: &std::path::Path) -> u64 {
-    let status = std::fs::read_to_string(thread.join("status")).expect("its status");
-    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    count.expect("a count").trim().parse().expect("a number")
 }
 
 /// Members of both kinds, told one by one: no answer is empty, and nobody is left out.

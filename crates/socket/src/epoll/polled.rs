@@ -16,7 +16,6 @@ use sync::Ordering as Shared;
 pub fn prepare_to_be_polled(epfd: i32) {
     let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
     set.note_watched();
-    set.take_untold_in();
     set.arm_all(|registration| {
         if arm(registration) {
             kick(registration);

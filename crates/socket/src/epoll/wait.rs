@@ -342,12 +342,8 @@ fn leave(set: &Set, answer: &Answer<'_>, by_kernel: bool) -> Outcome {
     turns::note(set, answer.is_full(), by_kernel);
     if set.is_watched() {
         set.arm_all(|registration| {
-            // An edge that came meanwhile may have been drained away under somebody who sleeps, and a level
-            // been left to this call, which tells of others.
-            let is_silent = |conn: &'static Conn, end: &End| !doorbell::may_have_rung(conn, end);
-            let is_nobodys =
-                || registration.events() & bits::ET != 0 || with_end(registration, is_silent) == Some(true);
-            if arm(registration) && is_nobodys() {
+            // An edge that came meanwhile may have been drained away under somebody who sleeps.
+            if arm(registration) && registration.events() & bits::ET != 0 {
                 kick(registration);
             }
             false

@@ -7,7 +7,6 @@ use super::registration::{Registration, of_conn, registrations};
 use crate::conn::Conn;
 use crate::end::End;
 use crate::here::Part as _;
-use crate::phase::Phase;
 use crate::policy::Window;
 use crate::table::{self, Entry};
 use fabric::turn::Turn;
@@ -15,7 +14,6 @@ use os::Errno;
 use os::epoll::bits;
 use os::time::Cycles;
 use shm::slab::{Index, OnceRef, Slab};
-use sync::Ordering as Shared;
 use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 const SETS: usize = 1 << 14;
@@ -710,27 +708,6 @@ pub(crate) fn hand_edges_over(conn: &Conn, end: &End) -> bool {
             set.promote_later(index, registration);
             is_slept_for |= set.is_watched();
         }
-    }
-    is_slept_for
-}
-
-/// The same of levels: a set that nobody sleeps on looks at what is there in its next wait, and needs no
-/// doorbell that stays rung meanwhile, which would tell nobody anything.
-#[inline(never)]
-pub(crate) fn hand_levels_over(conn: &Conn, end: &End) -> bool {
-    if !conn.is(Phase::Smc) || end.mine().set_sharers.load(Shared::Relaxed) != 0 {
-        return true;
-    }
-    let mut is_slept_for = false;
-    for (index, registration) in of_conn(conn) {
-        let is_level = registration.events() & bits::ET == 0 && !registration.is_fired();
-        if !is_level || !(registration.is_outright() || registration.is_pending(conn, end)) {
-            continue;
-        }
-        let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
-        let Some(set) = set.filter(|_| !registration.is_outright()) else { return true };
-        set.promote_later(index, registration);
-        is_slept_for |= set.is_watched();
     }
     is_slept_for
 }
