@@ -15,6 +15,7 @@ mod ends;
 mod lazy;
 mod polled;
 mod rounds;
+mod telling;
 mod turns;
 mod wait;
 

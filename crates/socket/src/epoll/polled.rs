@@ -1,7 +1,8 @@
 //! Sets that somebody waits for by other means than a wait of ours: poll, select, a set around it. Owns: that
 //! such a set is readable for what it has to tell, and for nothing else where poll asks.
 
-use super::wait::{arm, hush, kick};
+use super::telling::hush;
+use super::wait::{arm, kick};
 use crate::end::End;
 use crate::interest::registration::Registration;
 use crate::interest::set::Set;

@@ -4,24 +4,22 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::epoll::ctl::meant;
-use crate::epoll::ends::{hear_of_end, hear_tcp, with_urgent};
 use crate::epoll::rounds::{Sharers, look_after_held, look_after_watched, slice_ms};
+use crate::epoll::telling::{Notes, effective, hush};
 use crate::epoll::turns;
 use crate::held::{hold_index, hold_seen};
 use crate::here::Part as _;
 use crate::interest::arrival::Standing;
 use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
-use crate::interest::registration::{self, Registration, Source, Told, of_conn};
+use crate::interest::registration::{self, Registration, Source, Told};
 use crate::interest::set::Set;
 use crate::phase::Phase;
-use crate::records::{self, fire, reload};
 use crate::wait::{Patience, hand_over, spin_on_set};
-use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, resting, settle, watch};
+use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, resting, watch};
 use os::Errno;
 use os::epoll::{Event, bits};
 use os::held_back::Interrupted;
 use os::time::Cycles;
-use shm::interest::Seen;
 use shm::slab::Index;
 use sync::Ordering as Shared;
 use sync::{AtomicU64, Ordering};
@@ -77,21 +75,6 @@ struct Answer<'a> {
     asleep: u32,
     /// How many records had become the kernel's own when it was begun.
     gone: u32,
-}
-
-/// What came up while an answer was made.
-#[derive(Default)]
-struct Notes {
-    /// What turned out to have nothing to tell and is silent now: the next look finds less.
-    hushed: u32,
-    /// Whom the rings tell of has his turn in their lap.
-    is_lap: bool,
-    /// A doorbell was among what the kernel told since this was last cleared.
-    has_rung: bool,
-    /// A member went back to TCP and was told of: the kernel may tell of it in the same answer.
-    has_gone: bool,
-    /// The doorbell that ends the kernel's lap was among what the kernel told since this was last cleared.
-    has_passed_marker: bool,
 }
 
 /// An answer on its way.
@@ -646,149 +629,4 @@ impl Answer<'_> {
         registration.note_told(told.source != Source::Rings || self.notes.is_lap);
         self.put(level, data);
     }
-}
-
-/// What the program is to see of one record, if anything. Counts what was made silent.
-fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u32, u64)> {
-    let registration = told.registration;
-    let conn = told.conn()?;
-    if records::is_changed_elsewhere(&conn, registration) {
-        records::forget_changed(&conn);
-        return None;
-    }
-    if registration.is_parked() {
-        settle::settle(&conn, registration);
-        return None;
-    }
-    let fd = registration.number();
-    if told.source == Source::Tcp {
-        hear_tcp(&conn, fd, told.raised, registration.events());
-    }
-    if conn.is(Phase::Intent) {
-        let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
-        if answer::refresh(&conn, fd) == Phase::Plain {
-            // Converted to a registration of the bare TCP socket: the kernel will report what is left to
-            // report.
-            return plain_now(fd, events, data, notes);
-        }
-    }
-    loop {
-        let seen = registration.interest.seen();
-        let data = registration.data.load(Ordering::Relaxed);
-        let end = End::of(&conn).filter(|_| !conn.is(Phase::Plain));
-        if let Some(end) = &end
-            && ready::is_on_tcp_for_good(end)
-            && home::notice(&conn, end)
-        {
-            return plain_now(fd, seen.events(), data, notes);
-        }
-        let found = level(&conn, end.as_ref(), told, (seen.events(), fd));
-        if let Some(level) = found
-            && (seen.events() & bits::ONESHOT == 0 || fire(&conn, registration, seen))
-        {
-            if seen.events() & bits::ET != 0 {
-                give_back_if_asked_anew(registration, seen);
-            }
-            return Some((level, data));
-        }
-        if give_back_if_asked_anew(registration, seen) {
-            continue;
-        }
-        if found.is_none() {
-            notes.hushed += u32::from(fall_silent(&conn, end.as_ref(), told, asleep));
-        }
-        if seen.events() & bits::ONESHOT == 0 {
-            return None;
-        }
-        reload(&conn, registration, told.source);
-        return None;
-    }
-}
-
-/// What was found is no answer to what was asked after it was `seen`, and the edge that was taken may be the
-/// new question's.
-#[inline]
-fn give_back_if_asked_anew(registration: &Registration, seen: Seen) -> bool {
-    let is_asked_anew = !registration.interest.seen().is_same_question(seen);
-    if is_asked_anew {
-        registration.give_edge_back();
-    }
-    is_asked_anew
-}
-
-/// What there is to tell of `events`, of the socket that has the number `fd`.
-#[inline]
-fn level(conn: &Conn, end: Option<&End>, told: Told, (events, fd): (u32, i32)) -> Option<u32> {
-    let Told { registration, source, raised, .. } = told;
-    let Some(end) = end else {
-        // Not connected yet, or TCP's again with a record that nobody can change any more: TCP's word is all
-        // there is.
-        let level = raised & (events | bits::ERR | bits::HUP);
-        return (source == Source::Tcp && level != 0).then_some(level);
-    };
-    if source != Source::Tcp && !conn.has(flag::TCP_ENDED) {
-        hear_of_end(conn, end, registration, (events, fd));
-    }
-    let is_new = events & bits::ET == 0 || registration.take_edge(conn, end) || source == Source::Tcp;
-    let mut level = ready::levels(conn, end, fd);
-    if conn.is(Phase::Intent) && !conn.has(flag::ESTABLISHED) {
-        let is_connected =
-            source == Source::Tcp && raised & bits::OUT != 0 && answer::is_established(conn, fd);
-        level &= if is_connected { !0 } else { !(READ_SIDE | WRITE_SIDE) };
-    }
-    match source {
-        Source::Tcp => level |= raised & (bits::ERR | bits::HUP | bits::PRI),
-        // (Urgent data is on TCP, and so is all that comes after it.)
-        _ if events & bits::PRI != 0 && end.incoming.has_ended() => level = with_urgent(level, events, fd),
-        _ => {}
-    }
-    level &= events | bits::ERR | bits::HUP;
-    if !is_new || level == 0 {
-        return None;
-    }
-    if end.mine().set_sharers.load(Shared::Relaxed) > 0 {
-        // Another process may sleep on a copy of the set.
-        doorbell::rearm(conn, end, false, false);
-    }
-    Some(level)
-}
-
-/// A report that has nothing to tell is not to come again. Whether it will not.
-fn fall_silent(conn: &Conn, end: Option<&End>, told: Told, asleep: u32) -> bool {
-    let Some(end) = end else { return false };
-    match told.source {
-        Source::Bell => hush(conn, end, told.registration, asleep),
-        Source::Tcp => {
-            settle::settle(conn, told.registration);
-            false
-        }
-        // An edge for what was read before it could be reported; it is taken.
-        Source::Rings => true,
-    }
-}
-
-/// Drains a doorbell that has nothing to tell. Waits of this set ask again before they sleep, which a busy
-/// program seldom does: until then nobody is to ring. Others that rely on the doorbell are looked for after
-/// the drain. Whether it is silent.
-pub(super) fn hush(conn: &Conn, end: &End, registration: &Registration, asleep: u32) -> bool {
-    doorbell::note_rung(conn);
-    conn.interest.bell.silence(end.words(), end);
-    let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
-    let elsewhere = of_conn(conn).nth(1).is_some() || doorbell::is_waited_for(conn, end);
-    let are_others = elsewhere || set.is_none_or(|set| set.is_watched_beside(asleep));
-    if are_others && push::let_out_for_others(end) {
-        doorbell::kick(conn, end);
-        return false;
-    }
-    let may_matter = are_others || set.is_none_or(Set::is_watched);
-    !(may_matter && doorbell::rearm_drained(conn, end))
-}
-
-fn plain_now(fd: i32, events: u32, data: u64, notes: &mut Notes) -> Option<(u32, u64)> {
-    notes.has_gone = true;
-    let ready = u32::from(os::poll::peek(fd, (events & 0xffff) as i16) as u16);
-    let level = ready & (events | bits::ERR | bits::HUP);
-    // An edge reported here and by the kernel's next answer again is one edge too many, which edge-triggered
-    // programs tolerate.
-    (level != 0 && events & bits::ONESHOT == 0).then_some((level, data))
 }
