@@ -288,7 +288,11 @@ pub(crate) fn reload(conn: &Conn, registration: &Registration, source: Source) {
     };
     registration.interest.reload(|seen| {
         match (source, registration.interest.bell(), registration.record()) {
-            (Source::Tcp, _, Some(fd)) => put(fd, tcp_events(conn, seen.events())),
+            (Source::Tcp, _, Some(fd)) => {
+                let events = tcp_events(conn, seen.events());
+                registration.kernel_events.store(events, Ordering::Relaxed);
+                put(fd, events);
+            }
             (Source::Bell, Some(bell), _) => put(bell, bell_events(seen.events())),
             _ => {}
         }
@@ -391,24 +395,32 @@ pub(crate) fn tell_outside(conn: &Conn) {
     let Some(_turn) = conn.interest.turn.take() else { return };
     for (index, registration) in of_conn(conn) {
         let events = tcp_events(conn, registration.events());
-        let is_known = registration.kernel_events.load(Ordering::Relaxed) == events
-            || is_changed_elsewhere(conn, registration);
+        let before = registration.kernel_events.load(Ordering::Relaxed);
+        let is_known = before == events || is_changed_elsewhere(conn, registration);
         let Some(fd) = registration.record() else { continue };
         if is_known || registration.is_parked() || registration.is_fired() {
             continue;
         }
         let epfd = registration.epfd();
         let cookie = registration.cookie(index, Source::Tcp);
+        // (First: another thread may hear of it at once, and lose it.)
+        registration.kernel_events.store(events, Ordering::Relaxed);
         let told = match kernel_ctl(epfd, Op::Mod, fd, events, cookie) {
             // EPOLLEXCLUSIVE cannot be modified.
             Err(Errno::EINVAL) => kernel_ctl(epfd, Op::Del, fd, 0, 0)
                 .and_then(|()| kernel_ctl(epfd, Op::Add, fd, events, cookie)),
             told => told,
         };
-        if told.is_ok() {
-            registration.kernel_events.store(events, Ordering::Relaxed);
+        if told.is_err() {
+            registration.kernel_events.store(before, Ordering::Relaxed);
         }
     }
+}
+
+/// A call that may not wait was refused by the ring, and TCP was not asked: of room that is there the kernel
+/// tells only who asks it anew.
+pub(crate) fn lose_room_outside(conn: &Conn) {
+    of_conn(conn).for_each(|(_, registration)| registration.lose_room_outside());
 }
 
 /// A fresh socket is about to be connected, with an offer: its registrations get their doorbells.
@@ -444,10 +456,14 @@ pub(crate) fn convert(conn: &Conn) {
             let is_told = is_ours_to_tell && registration.has_told_of_room(conn);
             let told = if is_told { WRITE_SIDE } else { 0 };
             let kernel_events = tcp_events(conn, events) & !told;
-            if !stands_already(registration, kernel_events) {
+            // (To ask for room again is an edge of it, which who was refused is owed.)
+            let is_edge_of_room = kernel_events & bits::ET != 0 && kernel_events & WRITE_SIDE != 0;
+            let is_owed = !is_ours_to_tell && is_edge_of_room && !registration.has_told_of_room(conn);
+            let is_asked = is_owed || !stands_already(registration, kernel_events);
+            registration.kernel_events.store(kernel_events, Ordering::Relaxed);
+            if is_asked {
                 put_anew(epfd, fd, kernel_events, cookie);
             }
-            registration.kernel_events.store(kernel_events, Ordering::Relaxed);
             if let Some(end) = End::of(conn) {
                 tell(conn, &end, registration);
             }

@@ -66,6 +66,9 @@ pub(super) fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u
             return plain_now(fd, seen.events(), data, notes);
         }
         let found = level(&conn, end.as_ref(), told, (seen.events(), fd));
+        if told.source == Source::Tcp && told.raised & WRITE_SIDE & !found.unwrap_or(0) != 0 {
+            registration.lose_room_outside();
+        }
         if let Some(level) = found
             && (seen.events() & bits::ONESHOT == 0 || fire(&conn, registration, seen))
         {
@@ -74,7 +77,7 @@ pub(super) fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u
             }
             return Some((level, data));
         }
-        if give_back_if_asked_anew(registration, seen) {
+        if give_back_if_asked_anew(registration, seen) || is_just_asked(&conn, told, seen) {
             continue;
         }
         if found.is_none() {
@@ -97,6 +100,16 @@ fn give_back_if_asked_anew(registration: &Registration, seen: Seen) -> bool {
         registration.give_edge_back();
     }
     is_asked_anew
+}
+
+/// Whether the kernel's edge is the answer to what somebody was just asking: it tells of more than was asked
+/// when that was `seen`, and he who asks it first writes down afterwards what he has asked.
+fn is_just_asked(conn: &Conn, told: Told, seen: Seen) -> bool {
+    let is_more = told.raised & !(seen.events() | bits::ERR | bits::HUP) != 0;
+    told.source == Source::Tcp && is_more && seen.events() & bits::ET != 0 && {
+        drop(conn.interest.turn.take());
+        !told.registration.interest.seen().is_same_question(seen)
+    }
 }
 
 /// What there is to tell of `events`, of the socket that has the number `fd`.

@@ -377,7 +377,8 @@ pub(super) fn arm(registration: &Registration) -> bool {
 fn watch_reader(conn: &Conn, end: &End, registration: &Registration, awaits_space: bool) {
     let is_level = registration.events() & bits::ET == 0;
     let is_full = (awaits_space || is_level) && !ready::may_write(conn, end);
-    if is_full && detour::may_overflow(conn) && !ready::writes_outside(conn, end) {
+    let is_told = ready::writes_outside(conn, end) && registration.hears_of_room_outside();
+    if is_full && detour::may_overflow(conn) && !is_told {
         resting::note_full(end);
         watch::stall(conn);
     }

@@ -57,7 +57,8 @@ pub(crate) struct Registration {
     pub(crate) pid: AtomicU32,
     /// And since which fork.
     pub(crate) era: AtomicU64,
-    /// What the kernel was last asked about the TCP socket: at least what `events` need.
+    /// What the kernel was last asked about the TCP socket: at least what `events` need; and of edges what it
+    /// will tell, or the program was told.
     pub(crate) kernel_events: AtomicU32,
     /// Taken back by the program; its records are still in the kernel (`lazy`).
     pub(crate) is_parked: AtomicU32,
@@ -435,6 +436,20 @@ impl Registration {
         self.events() & (bits::ET | bits::ONESHOT) == bits::ET
             && !self.is_newly_asked()
             && conn.stalls() == self.seen_stalls.load(Ordering::Relaxed)
+    }
+
+    /// EPOLLET: the kernel told of room on TCP, which the program had no use for, or the program was refused
+    /// without TCP being asked. The kernel tells nobody twice, so it is to be asked again.
+    pub(crate) fn lose_room_outside(&self) {
+        let asked = self.kernel_events.load(Ordering::Relaxed);
+        if asked & bits::ET != 0 && asked & WRITE_SIDE != 0 {
+            self.kernel_events.fetch_and(!WRITE_SIDE, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether room on TCP is among what the kernel will tell of.
+    pub(crate) fn hears_of_room_outside(&self) -> bool {
+        self.kernel_events.load(Ordering::Relaxed) & WRITE_SIDE != 0
     }
 
     /// EPOLLET: whether there is news since the last report; from now on there is none. Each number is read

@@ -49,7 +49,7 @@ pub(super) fn space_on(conn: &Conn, end: &End, fd: i32, wanted: usize) -> usize 
         _ => end.outgoing.unread().map_or(0, |unread| end.outgoing.size() - unread),
     };
     if space < wanted {
-        super::overflow::note_stall(conn, end);
+        super::overflow::note_stall(conn, end, false);
     }
     space.min(wanted)
 }

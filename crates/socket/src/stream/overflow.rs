@@ -178,7 +178,7 @@ impl Transmit<'_> {
             }
             watch::watch(self.conn);
         }
-        note_stall(self.conn, &self.end);
+        note_stall(self.conn, &self.end, self.is_tcp_full);
         if ready::is_on_tcp_for_good(&self.end) {
             home::notice(self.conn, &self.end);
         }
@@ -199,10 +199,13 @@ impl Transmit<'_> {
 }
 
 /// A call that may not wait found less space than it had bytes: an edge-triggered set tells when there is
-/// more.
-pub(super) fn note_stall(conn: &Conn, end: &End) {
+/// more. `by_tcp`: it was TCP that had none.
+pub(super) fn note_stall(conn: &Conn, end: &End, by_tcp: bool) {
     if conn.interest.epoll_edge.load(sync::Ordering::Acquire) > 0 {
         conn.note_stall();
+        if !by_tcp {
+            records::lose_room_outside(conn);
+        }
         conn.interest.bell.ask(end.words(), shm::bell::Wanted::No, true);
         if ready::has_space(conn, end) {
             doorbell::kick(conn, end);
