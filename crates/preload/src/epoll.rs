@@ -23,11 +23,7 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     }
     let before = table::get(fd);
     match control_ours(epfd, op, fd, event) {
-        Outcome::Forward if op == 1 => add_bare(epfd, fd, event, before),
-        Outcome::Forward if op == 3 => {
-            ours::note_asked(epfd);
-            Outcome::Forward
-        }
+        Outcome::Forward if matches!(op, 1 | 3) => ask_bare(epfd, op, fd, event, before),
         outcome => outcome,
     }
 }
@@ -50,18 +46,21 @@ fn control_ours(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     ours::ctl(epfd, op, fd, events, data)
 }
 
-/// What is none of ours goes into the set as it is. By then another thread may have the number, which stood
+/// What is none of ours is asked of the set as it is. By then another thread may have the number, which stood
 /// for something else `before`, for a connection.
-fn add_bare(epfd: c_int, fd: c_int, event: Events, before: table::Entry) -> Outcome {
+fn ask_bare(epfd: c_int, op: c_int, fd: c_int, event: Events, before: table::Entry) -> Outcome {
     // SAFETY: the program's own arguments.
-    let result = unsafe { forward::epoll_ctl(epfd, 1, fd, event) };
+    let result = unsafe { forward::epoll_ctl(epfd, op, fd, event) };
     if result != 0 {
         return Outcome::Fail(hook::last());
     }
     if table::get(fd) != before {
         // SAFETY: the kernel has just read it.
         let Event { events, data } = unsafe { event.read_unaligned() };
-        ours::note_added(epfd, fd, events, data);
+        match op {
+            1 => ours::note_added(epfd, fd, events, data),
+            _ => _ = ours::ctl(epfd, Op::Mod, fd, events, data),
+        }
     }
     ours::note_asked(epfd);
     Outcome::Done(0)

@@ -26,6 +26,7 @@ pub(crate) const CASES: &[Case] = &[
     case("turns.polled_beside", polled_beside),
     case("turns.nested", nested),
     case("turns.wish_turned_around_under_a_sleeper", turned_around),
+    case("turns.asked_by_a_number_that_is_used_again", asked_by_number),
 ];
 
 const ONCE: i32 = EPOLLIN | EPOLLONESHOT;
@@ -292,4 +293,34 @@ fn turned_around(cx: &mut Cx) {
         say!("{flags:#x}: wrong {wrong}");
         let _ = sys::close(ep);
     }
+}
+
+/// A thread asks by number all the while, whichever socket that is: it is the one that stands there when the
+/// kernel is asked, and none is asked for what is another's.
+fn asked_by_number(cx: &mut Cx) {
+    const ROUNDS: usize = 500;
+    let (ep, number) = (sys::epoll(), sys::dup(0).expect("dup") as Fd);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let asker = std::thread::spawn({
+        let is_over = is_over.clone();
+        move || {
+            while !is_over.load(Ordering::SeqCst) {
+                let _ = ep_mod(ep, number, ONCE, 7);
+            }
+        }
+    });
+    let mut silent = 0;
+    for _ in 0..ROUNDS {
+        let p = nonblocking(cx.pair());
+        sys::dup3(p.fd, number, libc::O_CLOEXEC).expect("dup3");
+        let _ = sys::close(p.fd);
+        let _ = ep_add(ep, number, ONCE, 7);
+        cx.ask(&format!("send {} x", p.id));
+        silent += u32::from(ep_wait(ep, 3000).is_ok_and(|told| told.is_empty()));
+        while sys::read(number, &mut [0]) == Ok(1) {}
+        cx.ask(&format!("close {}", p.id));
+    }
+    is_over.store(true, Ordering::SeqCst);
+    asker.join().expect("asker");
+    say!("silent {silent}");
 }

@@ -22,9 +22,10 @@ use sync::Ordering as Shared;
 /// A TCP socket that goes into a set before it is connected, as proxies do it: whatever it will be, it is
 /// ours to watch.
 pub fn note_early(fd: i32) {
-    // (Asked first, for most that come here are connected, or no sockets.)
+    // (Asked first, for most that come here are connected, or no sockets. One that is on its way to be
+    // connected was decided by connect().)
     if net::peer(fd) == Err(Errno::ENOTCONN)
-        && net::is_tcp(fd)
+        && net::is_unconnected_tcp(fd)
         && !net::is_listening(fd)
         && let Some(held) = enter_over(fd, Entry::Empty, Event::Watched)
     {
@@ -45,14 +46,24 @@ pub fn note_created(epfd: i32) {
 
 /// epoll_ctl on a socket of ours. Results and their order are the kernel's: the TCP socket is asked first.
 pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
-    let Some(conn) = hold(fd) else { return Outcome::Forward };
+    loop {
+        if let Some(outcome) = ctl_now(epfd, op, fd, events, data) {
+            return outcome;
+        }
+    }
+}
+
+/// The same of the socket that the number stands for now; `None` if that is another one by the time that it
+/// has its turn: what is asked of the number in the kernel is asked of that one.
+fn ctl_now(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Outcome> {
+    let Some(conn) = hold(fd) else { return Some(Outcome::Forward) };
     let phase = match conn.phase() {
         Phase::Accepted => claim::decide(&conn, fd),
         Phase::Intent => answer::refresh(&conn, fd),
         phase => phase,
     };
     if !is_watched_in(phase) {
-        return libcs(&conn);
+        return Some(libcs(&conn));
     }
     // (In most processes nobody else has any set: one word says so.)
     let told_by_others = End::of(&conn).map_or(0, |end| end.mine().set_sharers.load(Shared::Relaxed));
@@ -65,12 +76,12 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
     if Set::index_of(epfd).and_then(Set::get).is_some_and(|set| is_for_others_too(&conn, set)) {
         tell_others(&conn, epfd, op, fd);
     }
-    let asked = ask(&conn, epfd, op, fd, events, data);
+    let asked = ask(&conn, epfd, op, fd, events, data)?;
     if asked == Err(Errno::ENOMEM) && is_home(&conn, Reason::MEM) {
         // The kernel needs less memory for it than we do: the connection is TCP's instead.
-        return libcs(&conn);
+        return Some(libcs(&conn));
     }
-    asked.unwrap_or_else(Outcome::Fail)
+    Some(asked.unwrap_or_else(Outcome::Fail))
 }
 
 /// The records are the kernel's own, or become it just now, by what was asked until then: another thread that
@@ -80,17 +91,22 @@ fn libcs(conn: &Conn) -> Outcome {
     Outcome::Forward
 }
 
-fn ask(conn: &Held, epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {
-    let Some(_turn) = conn.interest.turn.take() else { return Ok(Outcome::Forward) };
+/// With the turn; `None` if the number has gone to another socket meanwhile. (Whoever closes it waits for the
+/// turn before the kernel hears of it.)
+fn ask(conn: &Held, epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Result<Outcome, Errno>> {
+    let Some(_turn) = conn.interest.turn.take() else { return Some(Ok(Outcome::Forward)) };
+    if table::get(fd) != Entry::Conn(conn.index()) {
+        return None;
+    }
     // (It may have gone back to TCP while somebody else had the turn.)
     if !is_watched_in(conn.phase()) {
-        return Ok(Outcome::Forward);
+        return Some(Ok(Outcome::Forward));
     }
-    match op {
+    Some(match op {
         Op::Add => add(conn, conn.index(), epfd, fd, events, data),
         Op::Mod => modify(conn, epfd, fd, events, data),
         Op::Del => delete(conn, epfd, fd),
-    }
+    })
 }
 
 /// Sends a connection back to TCP; whether nothing of it is left here.
@@ -313,8 +329,9 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
     // (Of one whose records carry it.)
     let cookie = if registration.is_outright() { data } else { registration.cookie(index, Source::Tcp) };
     let kernel_events = tcp_events(conn, events);
-    kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie)?;
-    registration.kernel_events.store(kernel_events, Ordering::Relaxed);
+    let stood = registration.kernel_events.swap(kernel_events, Ordering::Relaxed);
+    kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie)
+        .inspect_err(|_| registration.kernel_events.store(stood, Ordering::Relaxed))?;
     let before = registration.ask(events, data);
     recount(conn, before, events);
     if let Some((set, end)) = set.zip(End::of(conn)) {

@@ -11,6 +11,8 @@
 //! sleep, are armed.
 
 mod ctl;
+#[cfg(test)]
+mod ctl_tests;
 mod ends;
 mod lazy;
 mod polled;

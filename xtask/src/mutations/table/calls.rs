@@ -106,6 +106,36 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("exec.alone_when_the_peer_is_killed"),
     },
     Mend {
+        name: "room-on-tcp-told-in-vain",
+        without: "a writer whose reader rests for the second time is never told of the room on TCP",
+        edits: &[edit(
+            "crates/socket/src/epoll/telling.rs",
+            "            registration.lose_room_outside();\n",
+            "",
+        )],
+        test: Test::Parity("stall.a_reader_that_rests_again"),
+    },
+    Mend {
+        name: "asked-by-a-gone-number",
+        without: "who asks a set by a number that another thread closes takes its next socket's record over",
+        edits: &[edit(
+            "crates/socket/src/epoll/ctl.rs",
+            "if table::get(fd) != Entry::Conn(conn.index()) {\n        return None;",
+            "if false {\n        return None;",
+        )],
+        test: Test::Unit("socket", "who_waits_for_his_turn_while_the_number_goes_asks_its_next_socket"),
+    },
+    Mend {
+        name: "gone-under-who-asks",
+        without: "a number goes while somebody asks the kernel's set by it",
+        edits: &[edit(
+            "crates/socket/src/close.rs",
+            "        drop(held.interest.turn.take());\n    }\n    keep_for",
+            "    }\n    keep_for",
+        )],
+        test: Test::Unit("socket", "a_number_goes_once_whoever_asks_by_it_has_done"),
+    },
+    Mend {
         name: "space-asked-for-again",
         without: "an edge-triggered writer sleeps beside an empty ring",
         edits: &[edit(
