@@ -182,15 +182,54 @@ fn has_changed(conn: &Conn) -> bool {
     End::of(conn).is_some_and(|end| end.mine().set_sharers.load(Shared::Relaxed) & CHANGED != 0)
 }
 
-/// Such registrations are forgotten. (The caller has no turn.)
-pub(crate) fn forget_changed(conn: &Conn) {
+/// Such registrations are looked at. (The caller has no turn.)
+pub(crate) fn look_at_changed(conn: &Conn) {
     if !of_conn(conn).any(|(_, registration)| is_changed_elsewhere(conn, registration)) {
         return;
     }
     let Some(_turn) = conn.interest.turn.take() else { return };
-    while let Some((_, gone)) = of_conn(conn).find(|(_, found)| is_changed_elsewhere(conn, found)) {
-        forget_record(conn, gone);
+    for (index, registration) in of_conn(conn) {
+        if is_changed_elsewhere(conn, registration) {
+            leave_to_others(conn, index, registration);
+        }
     }
+}
+
+/// Of which set that was nobody says but the kernel: a record that is ours still was not changed, and says
+/// from now on what the program asks for, with the program's own data. The other is whoever's who has changed
+/// it. (The caller has the turn.)
+#[cold]
+fn leave_to_others(conn: &Conn, index: Index, registration: &'static Registration) {
+    let (is_home, asked) = (conn.is(Phase::Plain), registration.interest.seen());
+    if registration.is_outright() && !is_home {
+        return;
+    }
+    let fd = registration.record().filter(|_| !registration.is_outright());
+    let cookie = registration.cookie(index, Source::Tcp);
+    let epfd = registration.epfd();
+    if let Some(fd) = fd
+        && os::epoll::has_record(epfd, fd, cookie) == Some(true)
+    {
+        let wanted = if asked.is_fired() { bits::ONESHOT } else { asked.events() };
+        registration.kernel_events.store(wanted, Ordering::Relaxed);
+        watch::note_gone();
+        put_anew(epfd, fd, wanted, registration.data.load(Ordering::Relaxed));
+        if !is_home && !asked.is_fired() {
+            return make_outright(conn, index, registration);
+        }
+        detach_bell(conn, registration, true);
+    }
+    forget_record(conn, registration);
+}
+
+/// The kernel's record of a registration carries the program's own data from now on.
+pub(crate) fn make_outright(conn: &Conn, index: Index, registration: &'static Registration) {
+    detach_bell(conn, registration, true);
+    registration.make_outright();
+    if let Some(set) = set_of(registration) {
+        set.note_outright();
+    }
+    attach_bell(conn, index, registration);
 }
 
 fn set_of(registration: &Registration) -> Option<&'static Set> {
@@ -277,11 +316,12 @@ pub(crate) fn reload(conn: &Conn, registration: &Registration, source: Source) {
     // Somebody may be asking right now. (A signal handler that interrupted him does not wait, and finds
     // enough to go by.)
     let _turn = conn.interest.turn.take();
-    let Some((index, _)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration)) else {
+    let Some((index, registration)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration))
+    else {
         return;
     };
     if is_changed_elsewhere(conn, registration) {
-        return;
+        return leave_to_others(conn, index, registration);
     }
     let put = |fd, events| {
         let _ = kernel_ctl(registration.epfd(), Op::Mod, fd, events, registration.cookie(index, source));
@@ -443,7 +483,7 @@ pub(crate) fn convert(conn: &Conn) {
         let Some(registration) = registration::registrations().get(index) else { return };
         next = registration.next.load(Ordering::Acquire);
         if is_changed_elsewhere(conn, registration) {
-            forget_record(conn, registration);
+            leave_to_others(conn, index, registration);
         } else if is_left_to_its_maker(registration) {
             // (It finds out by itself; what the kernel tells here nevertheless is TCP's word.)
             continue;

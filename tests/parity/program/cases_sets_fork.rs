@@ -1,7 +1,7 @@
 //! Sets that several processes have since a fork, and what one of them asks of such a set afterwards: the
 //! others are told of it, with the data that was asked for, or of nothing.
 
-use crate::context::{Case, Cx, say, settle, until_queued};
+use crate::context::{Case, Cx, say, settle, until, until_queued};
 use isthmus_tests::sys::{self, Fd, ep_add, ep_del, ep_mod, ep_show, show};
 use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT};
 
@@ -19,6 +19,10 @@ pub(crate) const CASES: &[Case] = &[
     any("setsfork.in_flight_and_not_connected", in_flight_and_not_connected),
     any("setsfork.child_modifies", child_modifies),
     any("setsfork.child_takes_out", child_takes_out),
+    any("setsfork.child_changes_another_set", |cx| changes_another(cx, EPOLLIN)),
+    any("setsfork.child_changes_another_set_edge", |cx| changes_another(cx, EPOLLIN | EPOLLET)),
+    any("setsfork.child_changes_another_set_once", |cx| changes_another(cx, EPOLLIN | EPOLLONESHOT)),
+    any("setsfork.child_changes_another_set_of_room", |cx| changes_another(cx, EPOLLIN | EPOLLOUT)),
     any("setsfork.parent_modifies_while_the_child_waits", parent_modifies),
     any("setsfork.parent_adds_while_the_child_waits", parent_adds),
     any("setsfork.daemon", daemon),
@@ -151,6 +155,36 @@ fn waiting_child(ep: Fd, go: Fd, expected: u64) -> i32 {
     })
 }
 
+/// The parent has the connection in two sets. The child asks something else of one of them: of the other the
+/// parent goes on to be told, whatever was unread.
+fn changes_another(cx: &mut Cx, events: i32) {
+    for has_bytes in [false, true] {
+        let (p, kept, changed) = (cx.warm(), sys::epoll(), sys::epoll());
+        ep_add(kept, p.fd, events, 7).expect("add");
+        ep_add(changed, p.fd, EPOLLIN, 8).expect("add");
+        if has_bytes {
+            cx.peer(&format!("send {} unread", p.id));
+            until_queued(p.fd, 6);
+        }
+        child(|| show(ep_mod(changed, p.fd, EPOLLOUT, 9)));
+        say!("kept {} changed {}", ep_show(kept, 20), ep_show(changed, 1000));
+        say!("read {}", read(p.fd));
+        for text in ["one", "two"] {
+            if events & EPOLLONESHOT != 0 {
+                say!("asked again -> {}", show(ep_mod(kept, p.fd, events, 7)));
+            }
+            let _ = ep_show(kept, 0);
+            cx.peer(&format!("send {} {text}", p.id));
+            until_queued(p.fd, 3);
+            say!("told {} changed {}", ep_show(kept, 1000), ep_show(changed, 20));
+            say!("read {} then {}", read(p.fd), ep_show(kept, 20));
+        }
+        say!("mod -> {} {}", show(ep_mod(kept, p.fd, EPOLLOUT, 10)), ep_show(kept, 20));
+        say!("del -> {}", show(ep_del(kept, p.fd)));
+        say!("changed {}", ep_show(changed, 20));
+    }
+}
+
 fn parent_modifies(cx: &mut Cx) {
     let (p, ep) = (cx.warm(), sys::epoll());
     say!("add {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
@@ -199,6 +233,9 @@ fn daemon(cx: &mut Cx) {
     say!("daemon: {}", String::from_utf8_lossy(&told[..count]));
 }
 
+/// Of net/tcp_states.h.
+const TCP_FIN_WAIT1: i32 = 4;
+
 /// The first wait after it tells of it, with room for one, although a child has all of it as well.
 fn own_shutdown_is_an_edge(cx: &mut Cx) {
     for how in [libc::SHUT_WR, libc::SHUT_RDWR] {
@@ -213,6 +250,8 @@ fn own_shutdown_is_an_edge(cx: &mut Cx) {
         });
         settle();
         say!("shut -> {}", show(sys::shutdown(p.fd, how)));
+        // (The peer's acknowledgement is another edge.)
+        until("acknowledgement", || sys::tcp_state(p.fd) != TCP_FIN_WAIT1);
         settle();
         say!("told {} then {} {}", next(), next(), next());
         sys::write(w, b"x").expect("an end");

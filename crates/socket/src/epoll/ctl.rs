@@ -68,7 +68,7 @@ fn ctl_now(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Outcome
     // (In most processes nobody else has any set: one word says so.)
     let told_by_others = End::of(&conn).map_or(0, |end| end.mine().set_sharers.load(Shared::Relaxed));
     if told_by_others != 0 {
-        records::forget_changed(&conn);
+        records::look_at_changed(&conn);
         if op != Op::Add {
             records::forget_rest(&conn, epfd);
         }
@@ -170,14 +170,13 @@ pub(crate) fn hand_on(conn: &Held) {
     let Some(end) = End::of(conn).filter(ready::is_on_tcp_for_good) else { return };
     let Some(_turn) = conn.interest.turn.take() else { return };
     for (index, registration) in of_conn(conn).filter(|(_, registration)| goes_on(registration)) {
-        let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
-        let (Some(fd), Some(set)) = (registration.record(), set) else { continue };
+        let Some(fd) = registration.record() else { continue };
         let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
         // (Both directions are on TCP: what is asked for is the kernel's to tell, and nothing besides.)
         let wanted = if registration.is_fired() { bits::ONESHOT } else { events };
         records::put_anew(registration.epfd(), fd, wanted, data);
         if !registration.is_outright() && !registration.is_fired() {
-            make_outright(conn, index, registration, set, (events, data));
+            ask_outright(conn, index, registration, (events, data));
             let _ = os::fd::set_cloexec(end.my_bell(), false);
         }
     }
@@ -321,9 +320,9 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
         return Ok(Outcome::Done(0));
     }
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
-    if let Some(set) = set.filter(|set| !registration.is_outright() && is_leaving(conn, set)) {
+    if set.is_some_and(|set| !registration.is_outright() && is_leaving(conn, set)) {
         kernel_ctl(epfd, Op::Mod, fd, tcp_events(conn, events), data)?;
-        make_outright(conn, index, registration, set, (events, data));
+        ask_outright(conn, index, registration, (events, data));
         return Ok(Outcome::Done(0));
     }
     // (Of one whose records carry it.)
@@ -341,20 +340,11 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
     Ok(Outcome::Done(0))
 }
 
-/// The kernel's records of a registration carry the program's own data from now on.
-fn make_outright(
-    conn: &Conn,
-    index: Index,
-    registration: &'static Registration,
-    set: &Set,
-    (events, data): (u32, u64),
-) {
-    records::detach_bell(conn, registration, true);
-    registration.make_outright();
-    set.note_outright();
+/// What is asked is asked by a record that carries the program's own data.
+fn ask_outright(conn: &Conn, index: Index, registration: &'static Registration, (events, data): (u32, u64)) {
     registration.kernel_events.store(tcp_events(conn, events), Ordering::Relaxed);
     recount(conn, registration.ask(events, data), events);
-    attach_bell(conn, index, registration);
+    records::make_outright(conn, index, registration);
 }
 
 fn delete(conn: &Conn, epfd: i32, fd: i32) -> Result<Outcome, Errno> {

@@ -36,7 +36,7 @@ pub(super) fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u
     let registration = told.registration;
     let conn = told.conn()?;
     if records::is_changed_elsewhere(&conn, registration) {
-        records::forget_changed(&conn);
+        records::look_at_changed(&conn);
         return None;
     }
     if registration.is_parked() {
