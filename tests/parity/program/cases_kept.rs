@@ -1,7 +1,8 @@
 //! A thread is in a blocked call while another closes its number, and has the number again for something
 //! else: the call goes on where it began, and is told what becomes of that connection.
 
-use crate::context::{Case, Cx, Pair, got, say, settle};
+use crate::cases_operator::{send_home, undisturbed};
+use crate::context::{Case, Cx, Pair, fill, got, say, settle};
 use isthmus_tests::sys::{self, Fd, Select, show};
 use libc::MSG_NOSIGNAL;
 use std::thread::JoinHandle;
@@ -37,6 +38,8 @@ pub(crate) const CASES: &[Case] = &[
     case("kept.reader_in_the_middle_of_a_copy", reader_in_the_middle),
     case("kept.a_hundred_at_once", a_hundred_at_once),
     case("kept.more_than_there_are_numbers", more_than_numbers),
+    Case { name: "kept.reader_goes_home", shm: false, run: reader_goes_home },
+    Case { name: "kept.writer_goes_home", shm: false, run: writer_goes_home },
     Case { name: "kept.reader_nobody_has_looked_at", shm: false, run: reader_not_looked_at },
 ];
 
@@ -159,8 +162,8 @@ fn polls_leave_bytes(cx: &mut Cx) {
     let polls: [fn(Fd, Fd); 4] = [
         |fd, _| drop(sys::poll1(fd, libc::POLLIN, 5000)),
         |fd, _| drop(sys::select(Select::Precise, &[fd], &[], &[], 5000)),
-        // (Of its own accord.)
-        |fd, _| drop(sys::poll1(fd, libc::POLLPRI, 200)),
+        // (Of its own accord, after the close.)
+        |fd, _| drop(sys::poll1(fd, libc::POLLPRI, 1000)),
         |fd, idle| {
             let mut many = [(idle, libc::POLLIN); 9];
             many[8].0 = fd;
@@ -478,6 +481,40 @@ fn more_than_numbers(cx: &mut Cx) {
         let told = reader.join().expect("reader");
         say!("returned {}", matches!(told.as_str(), "read 4 'fine'" | "read EBADF"));
         cx.ask(&format!("close {id}"));
+    }
+    cx.warm();
+}
+
+/// An operator takes the connection off shared memory, at either end: the call goes on over TCP.
+fn reader_goes_home(cx: &mut Cx) {
+    undisturbed();
+    for pid in [std::process::id() as i32, cx.peer_pid()] {
+        let p = cx.warm();
+        let reading = asleep(move || {
+            let mut buf = [0; 9];
+            show(sys::read(p.fd, &mut buf))
+        });
+        say!("close -> {}", show(sys::close(p.fd)));
+        send_home(pid);
+        settle();
+        cx.peer(&format!("send {} late", p.id));
+        say!("read -> {}", reading.join().expect("reader"));
+        cx.peer(&format!("recv {} 9", p.id));
+    }
+    cx.warm();
+}
+
+fn writer_goes_home(cx: &mut Cx) {
+    undisturbed();
+    for pid in [std::process::id() as i32, cx.peer_pid()] {
+        let p = cx.warm();
+        fill(p.fd);
+        let writing = asleep(move || show(sys::write(p.fd, &[7; 300_000])));
+        say!("close -> {}", show(sys::close(p.fd)));
+        send_home(pid);
+        settle();
+        cx.ask(&format!("discard {}", p.id));
+        say!("write -> {}", writing.join().expect("writer"));
     }
     cx.warm();
 }

@@ -26,7 +26,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 /// The end of the tool interrupts no call of another thread: the kernel wakes one for SIGCHLD.
-fn undisturbed() {
+pub(crate) fn undisturbed() {
     sys::block(libc::SIGCHLD, true);
 }
 

@@ -23,12 +23,13 @@ use sync::Ordering;
 const BOUNCE: usize = 512;
 
 impl Transmit<'_> {
-    /// Whether a blocking call has begun in the ring, and goes on behind it.
+    /// Whether a blocking call has begun in the ring, and goes on behind it; or has not begun, and has no
+    /// number but ours to go on by.
     pub(super) fn is_cut(&self, outcome: Outcome) -> bool {
         outcome == Outcome::Forward
-            && self.sent > 0
             && self.may_wait()
             && (self.end.outgoing.has_ended_for_good() || self.conn.phase() == Phase::Plain)
+            && (self.sent > 0 || is_kept(self.conn, self.fd))
     }
 
     /// What the kernel would say, where the program has closed the number under the call.
@@ -65,9 +66,12 @@ impl Transmit<'_> {
                 Err(Errno::EAGAIN) => {
                     self.complete(core::mem::take(&mut is_cut));
                     if !self.has_room_in_time() {
-                        break;
+                        let is_signal = self.may_wait() && self.limit.is_some_and(|limit| limit.is_never());
+                        let errno = if is_signal { Errno::EINTR } else { Errno::EAGAIN };
+                        return self.partial_or(Outcome::Fail(errno));
                     }
                 }
+                Err(errno) if self.sent == 0 => return self.failed_outside(errno),
                 Err(errno) => {
                     self.note_refused(errno);
                     break;
@@ -88,6 +92,11 @@ impl Transmit<'_> {
         self.stay.begin(conn, fd, entry);
         awaited(fd, bits::OUT, limit).is_some()
     }
+}
+
+/// Whether what the call began with is closed, and the socket has a number of ours.
+fn is_kept(conn: &Held, fd: i32) -> bool {
+    conn.has(flag::HELD_OPEN) && kept::is_one(kept::number(conn, conn.index(), fd))
 }
 
 /// Puts what TCP takes of `source` there, without waiting; 0 if the source has ended.
@@ -161,11 +170,10 @@ impl Receive<'_> {
     /// Whether the program has closed the number under a call that waits, and the connection has become
     /// TCP's by that: the call goes on there by ours, as in the kernel.
     pub(super) fn is_kept_by_tcp(&self) -> bool {
-        self.conn.has(flag::HELD_OPEN)
-            && self.conn.phase() == Phase::Plain
+        is_kept(self.conn, self.fd)
+            && (self.conn.phase() == Phase::Plain || self.end.is_read_by_libc())
             && self.may_wait()
             && self.flags & msg::PEEK == 0
-            && kept::is_one(kept::number(self.conn, self.conn.index(), self.fd))
     }
 
     /// Reads from TCP by our number.

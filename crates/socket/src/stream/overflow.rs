@@ -131,7 +131,7 @@ impl Transmit<'_> {
     }
 
     /// TCP refuses. An error that comes after bytes were taken is the next call's to tell.
-    fn failed_outside(&mut self, errno: Errno) -> Outcome {
+    pub(super) fn failed_outside(&mut self, errno: Errno) -> Outcome {
         self.note_refused(errno);
         match errno {
             Errno::EPIPE => self.is_pipe_broken = self.flags & msg::NOSIGNAL == 0 && self.sent == 0,

@@ -106,6 +106,26 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("exec.alone_when_the_peer_is_killed"),
     },
     Mend {
+        name: "which-set-was-changed",
+        without: "who has a socket in two sets, one of which a child changes, is told of neither",
+        edits: &[edit(
+            "crates/socket/src/records.rs",
+            "os::epoll::has_record(epfd, fd, cookie) == Some(true)",
+            "os::epoll::has_record(epfd, fd, cookie).is_none()",
+        )],
+        test: Test::Parity("setsfork.child_changes_another_set"),
+    },
+    Mend {
+        name: "home-under-a-kept-call",
+        without: "a blocked call whose number was closed fails when its connection goes back to TCP",
+        edits: &[edit(
+            "crates/socket/src/stream/behind.rs",
+            "            && (self.conn.phase() == Phase::Plain || self.end.is_read_by_libc())\n",
+            "            && self.conn.phase() == Phase::Plain\n",
+        )],
+        test: Test::Parity("kept.reader_goes_home"),
+    },
+    Mend {
         name: "room-on-tcp-told-in-vain",
         without: "a writer whose reader rests for the second time is never told of the room on TCP",
         edits: &[edit(
