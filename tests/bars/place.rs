@@ -100,3 +100,23 @@ fn a_folder_that_takes_no_writes() {
         assert!(text.contains(code) && !text.contains("SMCD"), "{code} is missing:\n{text}");
     }
 }
+
+/// A process that has no number to spare for a registry of its own leaves no half of one behind.
+#[test]
+fn a_process_of_few_descriptors_leaves_nothing_in_the_folder() {
+    for limit in [8, 16, 64] {
+        if !Mode::wanted().contains(&Mode::Smc) {
+            return;
+        }
+        let bed = Bed::new("few-descriptors", Mode::Smc);
+        let port = free_port();
+        let script = format!("ulimit -n {limit}; exec '{PROGRAM}' idle server {port}");
+        drop(server(&bed, bed.server("sh").args(["-c", &script]), u64::from(port), "server"));
+        let names = std::fs::read_dir(bed.registry()).expect("a folder").flatten();
+        let drafts: Vec<_> = names
+            .map(|entry| entry.file_name())
+            .filter(|name| name.to_string_lossy().matches('.').count() > 1)
+            .collect();
+        assert!(drafts.is_empty(), "{limit} descriptors: {drafts:?}");
+    }
+}

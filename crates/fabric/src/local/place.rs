@@ -121,7 +121,8 @@ fn draft_of<'a>(folder: &Folder, uid: u32, path: &'a mut Path) -> Result<(&'a CS
             // A draft of the same name was left by a killed process: thread ids of the living are unique.
             file::unlink(draft);
         }
-        match file::open(draft, How::CREATE_NEW).and_then(fd::raise) {
+        let made = file::open(draft, How::CREATE_NEW);
+        match made.and_then(fd::raise) {
             Ok(file) => {
                 return folder
                     .registry(path, uid, Some(number))
@@ -129,8 +130,13 @@ fn draft_of<'a>(folder: &Folder, uid: u32, path: &'a mut Path) -> Result<(&'a CS
                     .ok_or(Reason::CNFERR);
             }
             Err(Errno::EEXIST) => {}
-            Err(errno) if errno.is_shortage() => return Err(Reason::MEM),
-            Err(_) => break,
+            Err(errno) => {
+                if made.is_ok() {
+                    // (There is no number for it out of the program's way.)
+                    file::unlink(draft);
+                }
+                return Err(if errno.is_shortage() { Reason::MEM } else { Reason::NOSMCDDEV });
+            }
         }
     }
     Err(Reason::NOSMCDDEV)
