@@ -80,7 +80,7 @@ fn a_block_of_a_stream() {
 fn a_transaction_of_an_event_loop() {
     let Some(bed) = bed() else { return };
     guard("the transaction behind epoll_wait", per_operation(&bed, "epoll", 2000), 2885);
-    guard("the same with three epoll_ctl", per_operation(&bed, "interest", 2000), 5500);
+    guard("the same with three epoll_ctl", per_operation(&bed, "interest", 2000), 5750);
     let polls = per_operation(&bed, "poll", 2000);
     guard_within(SLACK_BY_CLOCK, "the transaction behind poll", polls, 2715);
 }

@@ -21,9 +21,8 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     if table::get(fd) == table::Entry::Empty && op == 1 && crate::lifecycle::is_active() {
         ours::note_early(fd);
     }
-    let before = table::get(fd);
     match control_ours(epfd, op, fd, event) {
-        Outcome::Forward if matches!(op, 1 | 3) => ask_bare(epfd, op, fd, event, before),
+        Outcome::Forward if matches!(op, 1 | 3) => ask_bare(epfd, op, fd, event),
         outcome => outcome,
     }
 }
@@ -46,20 +45,20 @@ fn control_ours(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     ours::ctl(epfd, op, fd, events, data)
 }
 
-/// What is none of ours is asked of the set as it is. By then another thread may have the number, which stood
-/// for something else `before`, for a connection.
-fn ask_bare(epfd: c_int, op: c_int, fd: c_int, event: Events, before: table::Entry) -> Outcome {
+/// What is none of ours is asked of the set as it is. By then another thread may have the number for a
+/// connection.
+fn ask_bare(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     // SAFETY: the program's own arguments.
     let result = unsafe { forward::epoll_ctl(epfd, op, fd, event) };
     if result != 0 {
         return Outcome::Fail(hook::last());
     }
-    if table::get(fd) != before {
+    if !table::is_empty(fd) {
         // SAFETY: the kernel has just read it.
         let Event { events, data } = unsafe { event.read_unaligned() };
         match op {
             1 => ours::note_added(epfd, fd, events, data),
-            _ => _ = ours::ctl(epfd, Op::Mod, fd, events, data),
+            _ => ours::note_modified(epfd, fd, events, data),
         }
     }
     ours::note_asked(epfd);

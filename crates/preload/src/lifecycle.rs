@@ -122,8 +122,7 @@ fn accepted(listener: c_int, fd: c_int, is_nonblocking: bool) {
 
 /// A socket that was only watched so far is not ours to watch any more.
 pub(crate) fn leave_fresh(fd: c_int) {
-    if socket::epoll::is_fresh(fd) {
-        socket::epoll::release_fresh(fd);
+    if socket::epoll::is_fresh(fd) && socket::epoll::release_fresh(fd) {
         closing::before_close(fd).run();
     }
 }

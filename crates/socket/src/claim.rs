@@ -7,7 +7,7 @@ use crate::end::End;
 use crate::flag::{self, Flags};
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
-use crate::{answer, detour, far, handshake, records, watch};
+use crate::{answer, detour, far, handshake, ready, records, watch};
 use fabric::Reason;
 use fabric::door::{Directory as _, Life as _};
 use fabric::fallback::What;
@@ -28,7 +28,7 @@ pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
             decline_within(conn, fd);
             return;
         };
-        if conn.phase() != Phase::Accepted {
+        if conn.phase() != Phase::Accepted || !ready::is_in_the_table(conn, fd) {
             return;
         }
         far::refuse(fd);
@@ -52,7 +52,8 @@ pub(crate) fn decide(conn: &Conn, fd: i32) -> Phase {
         decline_within(conn, fd);
         return conn.phase();
     };
-    if conn.phase() != Phase::Accepted {
+    // (Who closes the number waits for the turn: it stays this connection's until the end.)
+    if conn.phase() != Phase::Accepted || !ready::is_in_the_table(conn, fd) {
         return conn.phase();
     }
     // (While another thread changes the credentials nothing new begins; what another process has begun is

@@ -107,8 +107,10 @@ pub fn before_close_among(fd: i32, alone: bool) -> AfterClose {
             None => AfterClose::Nothing,
         },
         Entry::Epoll(index) => {
-            table::clear(fd);
-            records::close_set(index);
+            // (Of two threads that close it one does.)
+            if table::clear(fd) == Entry::Epoll(index) {
+                records::close_set(index);
+            }
             AfterClose::Nothing
         }
         Entry::Foreign => {

@@ -10,8 +10,9 @@
 
 use crate::conn::Conn;
 use crate::end::End;
+use crate::interest::set;
 use crate::phase::Phase;
-use crate::{flag, options, ready, resting, watch};
+use crate::{doorbell, flag, options, ready, resting, watch};
 use fabric::turn::me;
 use os::net::{self, msg};
 use os::{Errno, poll};
@@ -229,11 +230,24 @@ pub(crate) fn look_after(conn: &Conn, end: &End) -> bool {
         return true;
     }
     if !resting::is_seen(end) || !is_open(conn, end) {
-        watch::stall(conn);
+        let _ = watch::stall(conn);
         return false;
     }
     watch::go_on(conn);
     true
+}
+
+/// Somebody waits for room in a set, and the ring has none: from now on waits look now and then whether the
+/// reader rests. Who sleeps already does not look: he is woken, and sleeps anew. (The caller holds `conn`,
+/// and counts as so many sleepers himself.)
+#[cold]
+pub(crate) fn await_reader(conn: &Conn, end: &End, mine: u32) {
+    if may_overflow(conn) && !ready::may_write(conn, end) {
+        resting::note_full(end);
+        if watch::stall(conn) && set::is_slept_on(conn, mine) {
+            doorbell::kick(conn, end);
+        }
+    }
 }
 
 /// Opens a stretch if none is open, unless somebody is sending.

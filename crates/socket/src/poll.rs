@@ -302,6 +302,11 @@ impl Round<'_> {
             }
             self.private[2 * count + at] = PollFd { fd: conn.park().0 as i32, events: new, revents: 0 };
         }
+        // (A set among them may have been seen to wait for room.)
+        let of_sets = epoll::slice_ms();
+        if of_sets >= 0 && !(0..=of_sets).contains(&prepared.slice_ms) {
+            prepared.slice_ms = of_sets;
+        }
         if watch::has_held() && !(0..wait::HELD_SLICE_MS).contains(&prepared.slice_ms) {
             prepared.slice_ms = wait::HELD_SLICE_MS;
         }

@@ -201,7 +201,8 @@ pub(crate) fn is_its_own(conn: &Conn, fd: i32) -> bool {
     !conn.has(flag::KEPT) || kept::is_one(fd) || is_in_the_table(conn, fd)
 }
 
-fn is_in_the_table(conn: &Conn, fd: i32) -> bool {
+/// Whether the number stands for `conn`.
+pub(crate) fn is_in_the_table(conn: &Conn, fd: i32) -> bool {
     let table::Entry::Conn(index) = table::get(fd) else { return false };
     held::peek_index(index).is_some_and(|found| core::ptr::eq(found, conn))
 }

@@ -162,7 +162,8 @@ pub(crate) fn detach_bell(conn: &Conn, registration: &Registration, from_kernel:
         if from_kernel {
             let _ = kernel_ctl(registration.epfd(), Op::Del, bell, 0, 0);
         }
-        if End::of(conn).is_some_and(|end| end.my_bell() != bell) {
+        // (One that was given up has no number of its own any more.)
+        if End::of(conn).is_some_and(|end| end.my_bell() >= 0 && end.my_bell() != bell) {
             os::fd::close(bell);
         }
     }
@@ -557,7 +558,15 @@ pub(crate) fn put_anew(epfd: i32, fd: i32, wanted: u32, data: u64) {
 
 /// A descriptor of a set was closed; with the last one its registrations go.
 pub(crate) fn close_set(index: Index) {
-    let Some(set) = Set::close_one(index) else { return };
+    if let Some(set) = Set::close_one(index)
+        && set.is_left()
+    {
+        dissolve(index, set);
+    }
+}
+
+/// Nobody has the set any more, or sleeps on it.
+pub(crate) fn dissolve(index: Index, set: &Set) {
     // Each step takes the first one out; a turn that is refused (a signal handler closes the set) must not
     // hold us here.
     for _ in 0..set.len() {

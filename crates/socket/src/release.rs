@@ -143,6 +143,9 @@ pub(crate) fn let_go(conn: &Conn) {
     let is_last_here = conn.untie();
     watch::unwatch(conn);
     watch::go_on(conn);
+    if was == Phase::Intent {
+        watch::intent_ended();
+    }
     if conn.is_stale() {
         // Lent again since: nothing of the slot is this connection's, but for its place among those mapped
         // here.
@@ -158,7 +161,6 @@ pub(crate) fn let_go(conn: &Conn) {
     let is_last = closing::drops_hold(conn.flags()) && drop_holder(&end);
     if is_last && was == Phase::Intent {
         fabric().rows().decide(conn.row(), end.side, Verdict::Plain(fabric::Reason::PEERDECL));
-        watch::intent_ended();
     }
     if is_last && closing::takes_peers_hold_along(was, end.side) {
         end.theirs().holders.store(0, Shared::Release);

@@ -104,6 +104,13 @@ impl Place {
     }
 }
 
+/// Whether `fd` stands for the connection of this number.
+#[inline(always)]
+pub(crate) fn is_of(fd: i32, conn: Index) -> bool {
+    let entry = Entry::Conn(conn);
+    cell(fd).is_some_and(|cell| cell.load(Ordering::Acquire) == entry.word()) || get(fd) == entry
+}
+
 /// The connection that `fd` stands for, and where it stands.
 #[inline]
 pub(crate) fn look(fd: i32) -> Option<(Place, Index)> {

@@ -71,12 +71,15 @@ pub(crate) fn unwatch(conn: &Conn) {
     }
 }
 
-/// Somebody waits for room that the reader does not make.
-pub(crate) fn stall(conn: &Conn) {
-    if !conn.has(flag::STALLED) && conn.mark_anew(flag::STALLED) {
+/// Somebody waits for room that the reader does not make. Whether that is news. (The caller holds it: what is
+/// let go counts for ever.)
+pub(crate) fn stall(conn: &Conn) -> bool {
+    let is_news = !conn.has(flag::STALLED) && conn.mark_anew(flag::STALLED);
+    if is_news {
         Watches::here().stalled.fetch_add(1, Ordering::AcqRel);
         intent_began();
     }
+    is_news
 }
 
 /// Nobody does any more, or the reader moves, or room was found elsewhere.

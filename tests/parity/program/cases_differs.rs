@@ -30,7 +30,6 @@ pub(crate) const CASES: &[Case] = &[
     case("differs.bytes_for_who_gets_it_back", bytes_for_who_gets_it_back),
     case("differs.edge_around_a_level", edge_around_a_level),
     case("differs.order_of_arrival", order_of_arrival),
-    case("differs.set_closed_under_a_sleeper", set_closed_under_a_sleeper),
     case("differs.handler_replaces_what_is_read", handler_replaces),
     case("differs.early_signal_beside_another_handler", early_signal),
     case("differs.handed_to_a_plain_program", handed_to_a_plain_program),
@@ -230,24 +229,6 @@ fn edge_around_a_level(cx: &mut Cx) {
     say!("inner {}", ep_show(inner, 20));
     cx.peer("send 0 c");
     say!("third {}", ep_show(outer, 3000));
-}
-
-/// Who sleeps on a set has it, whatever becomes of its number; and a set that gets the number is another one.
-fn set_closed_under_a_sleeper(cx: &mut Cx) {
-    let p = cx.warm();
-    let ep = sys::epoll();
-    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
-    let sleeper = std::thread::spawn(move || ep_show(ep, 1500));
-    settle();
-    say!("close -> {}", show(sys::close(ep)));
-    let other = sys::epoll();
-    say!("the same number {}", other == ep);
-    settle();
-    cx.peer("send 0 x");
-    say!("the sleeper {}", sleeper.join().expect("sleeper"));
-    say!("the new one {}", ep_show(other, 20));
-    say!("add -> {}", show(ep_add(other, p.fd, EPOLLIN, 2)));
-    say!("the new one {}", ep_show(other, 3000));
 }
 
 /// A call that is restarted looks its number up again.

@@ -19,6 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     case("sets.edge_beside_a_poll", edge_beside_a_poll),
     case("sets.edge_beside_a_set_with_nothing_to_tell", edge_beside_another_set),
     case("sets.closed_while_reported", closed_while_reported),
+    case("sets.closed_under_a_sleeper", closed_under_a_sleeper),
     case("sets.interest_over_fork", interest_over_fork),
     case("sets.passed_member", passed_member),
     case("sets.room_for_one_beside_the_kernels", room_for_one_beside_the_kernels),
@@ -332,4 +333,22 @@ fn urgent_with_room_for_one(cx: &mut Cx) {
             let _ = sys::recv(p.fd, &mut [0; 4], libc::MSG_DONTWAIT);
         }
     }
+}
+
+/// Who sleeps on a set has it, whatever becomes of its number; and a set that gets the number is another one.
+fn closed_under_a_sleeper(cx: &mut Cx) {
+    let p = cx.warm();
+    let ep = sys::epoll();
+    say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
+    let sleeper = std::thread::spawn(move || ep_show(ep, 1500));
+    settle();
+    say!("close -> {}", show(sys::close(ep)));
+    let other = sys::epoll();
+    say!("the same number {}", other == ep);
+    settle();
+    cx.peer("send 0 x");
+    say!("the sleeper {}", sleeper.join().expect("sleeper"));
+    say!("the new one {}", ep_show(other, 20));
+    say!("add -> {}", show(ep_add(other, p.fd, EPOLLIN, 2)));
+    say!("the new one {}", ep_show(other, 3000));
 }

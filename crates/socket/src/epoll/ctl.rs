@@ -95,7 +95,7 @@ fn libcs(conn: &Conn) -> Outcome {
 /// turn before the kernel hears of it.)
 fn ask(conn: &Held, epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Result<Outcome, Errno>> {
     let Some(_turn) = conn.interest.turn.take() else { return Some(Ok(Outcome::Forward)) };
-    if table::get(fd) != Entry::Conn(conn.index()) {
+    if !table::is_of(fd, conn.index()) {
         return None;
     }
     // (It may have gone back to TCP while somebody else had the turn.)
@@ -150,7 +150,7 @@ fn tell_others(conn: &Held, epfd: i32, op: Op, fd: i32) {
     }
     match conn.phase() {
         Phase::Smc => _ = is_home(conn, Reason::OPTUNSUPP),
-        Phase::Fresh if op != Op::Del => release_fresh(fd),
+        Phase::Fresh if op != Op::Del => _ = release_fresh(fd),
         _ if op != Op::Del => decide::refuse(fd),
         _ => {}
     }
@@ -272,6 +272,7 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
 pub fn note_added(epfd: i32, fd: i32, events: u32, data: u64) {
     let Some(conn) = hold(fd).filter(|conn| is_watched_in(conn.phase())) else { return };
     if let Some(_turn) = conn.interest.turn.take()
+        && table::get(fd) == Entry::Conn(conn.index())
         && is_watched_in(conn.phase())
         && find(&conn, epfd, fd).is_none()
         && kernel_ctl(epfd, Op::Del, fd, 0, 0).is_ok()
@@ -279,6 +280,21 @@ pub fn note_added(epfd: i32, fd: i32, events: u32, data: u64) {
         && table::get(fd) == Entry::Conn(conn.index())
     {
         let _ = kernel_ctl(epfd, Op::Add, fd, events, data);
+    }
+}
+
+/// The same of what a set is asked anew, by a thread that found nothing at the number: the kernel's record
+/// has the program's data, and says what it asks, but for what is in the ring.
+#[cold]
+pub fn note_modified(epfd: i32, fd: i32, events: u32, data: u64) {
+    let Some(conn) = hold(fd).filter(|conn| is_watched_in(conn.phase())) else { return };
+    if let Some(_turn) = conn.interest.turn.take()
+        && table::get(fd) == Entry::Conn(conn.index())
+        && is_watched_in(conn.phase())
+        && let Some((_, registration)) = find(&conn, epfd, fd)
+    {
+        registration.kernel_events.store(0, Ordering::Relaxed);
+        let _ = modify(&conn, epfd, fd, events, data);
     }
 }
 
@@ -365,14 +381,17 @@ pub fn is_fresh(fd: i32) -> bool {
     hold(fd).is_some_and(|conn| conn.phase() == Phase::Fresh)
 }
 
-/// A fresh socket turns out to be none of ours: it listens, or is connected without an offer.
-pub fn release_fresh(fd: i32) {
-    let Some(conn) = hold(fd) else { return };
-    let Some(_turn) = conn.interest.turn.take() else { return };
-    if conn.phase() == Phase::Fresh {
+/// A fresh socket turns out to be none of ours: it listens, or is connected without an offer. Whether the
+/// number was one's.
+pub fn release_fresh(fd: i32) -> bool {
+    let Some(conn) = hold(fd) else { return false };
+    let Some(_turn) = conn.interest.turn.take() else { return false };
+    let is_fresh = conn.phase() == Phase::Fresh;
+    if is_fresh {
         conn.transition(Event::Refused);
         convert(&conn);
     }
+    is_fresh
 }
 
 /// The registration whose cookie the kernel reported in `set`, if it still stands. (A cookie of another

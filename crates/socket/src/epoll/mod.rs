@@ -22,7 +22,9 @@ mod turns;
 mod wait;
 
 pub(crate) use ctl::hand_on;
-pub use ctl::{ctl, is_fresh, note_added, note_asked, note_created, note_early, release_fresh};
+pub use ctl::{
+    ctl, is_fresh, note_added, note_asked, note_created, note_early, note_modified, release_fresh,
+};
 pub(crate) use polled::has_something;
 pub use polled::prepare_to_be_polled;
 pub(crate) use rounds::{look_after_watched, slice_ms};

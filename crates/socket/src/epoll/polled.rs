@@ -18,7 +18,7 @@ pub fn prepare_to_be_polled(epfd: i32) {
     let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
     set.note_watched();
     set.arm_all(|registration| {
-        if arm(registration) {
+        if arm(registration, 0) {
             kick(registration);
         }
         false

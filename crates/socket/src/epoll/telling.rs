@@ -9,7 +9,7 @@ use crate::interest::registration::{Registration, Source, Told, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::records::{self, fire, reload};
-use crate::{answer, doorbell, flag, home, push, ready, settle};
+use crate::{answer, detour, doorbell, flag, home, push, ready, settle};
 use os::epoll::bits;
 use shm::interest::Seen;
 use shm::slab::Index;
@@ -48,16 +48,18 @@ pub(super) fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u
         hear_tcp(&conn, fd, told.raised, registration.events());
     }
     if conn.is(Phase::Intent) {
-        let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
-        if answer::refresh(&conn, fd) == Phase::Plain {
+        let (seen, data) = told.question()?;
+        match answer::refresh(&conn, fd) {
             // Converted to a registration of the bare TCP socket: the kernel will report what is left to
             // report.
-            return plain_now(fd, events, data, notes);
+            Phase::Plain => return plain_now(fd, seen.events(), data, notes),
+            // (Before the answer an end would have been a connect() that failed: see `note_reported`.)
+            Phase::Smc if told.source == Source::Tcp => hear_tcp(&conn, fd, told.raised, seen.events()),
+            _ => {}
         }
     }
     loop {
-        let seen = registration.interest.seen();
-        let data = registration.data.load(Ordering::Relaxed);
+        let (seen, data) = told.question()?;
         let end = End::of(&conn).filter(|_| !conn.is(Phase::Plain));
         if let Some(end) = &end
             && ready::is_on_tcp_for_good(end)
@@ -68,6 +70,9 @@ pub(super) fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u
         let found = level(&conn, end.as_ref(), told, (seen.events(), fd));
         if told.source == Source::Tcp && told.raised & WRITE_SIDE & !found.unwrap_or(0) != 0 {
             registration.lose_room_outside();
+            if let Some(end) = &end {
+                detour::await_reader(&conn, end, asleep);
+            }
         }
         if let Some(level) = found
             && (seen.events() & bits::ONESHOT == 0 || fire(&conn, registration, seen))
@@ -170,7 +175,8 @@ pub(super) fn hush(conn: &Conn, end: &End, registration: &Registration, asleep: 
     doorbell::note_rung(conn);
     conn.interest.bell.silence(end.words(), end);
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
-    let elsewhere = of_conn(conn).nth(1).is_some() || doorbell::is_waited_for(conn, end);
+    let is_other = |(_, other): (Index, &'static Registration)| !core::ptr::eq(other, registration);
+    let elsewhere = of_conn(conn).any(is_other) || doorbell::is_waited_for(conn, end);
     let are_others = elsewhere || set.is_none_or(|set| set.is_watched_beside(asleep));
     if are_others && push::let_out_for_others(end) {
         doorbell::kick(conn, end);

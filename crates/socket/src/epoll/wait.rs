@@ -15,7 +15,7 @@ use crate::interest::registration::{self, Registration, Source, Told};
 use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::wait::{Patience, hand_over, spin_on_set};
-use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, resting, watch};
+use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, records, watch};
 use os::Errno;
 use os::epoll::{Event, bits};
 use os::held_back::Interrupted;
@@ -75,6 +75,8 @@ struct Answer<'a> {
     asleep: u32,
     /// How many records had become the kernel's own when it was begun.
     gone: u32,
+    /// Of the set.
+    life: u32,
 }
 
 /// An answer on its way.
@@ -133,6 +135,10 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     let Some((index, set)) = Set::index_of(epfd).and_then(|index| Some((index, Set::get(index)?))) else {
         return Outcome::Forward;
     };
+    let life = set.life();
+    if Set::index_of(epfd) != Some(index) {
+        return Outcome::Forward;
+    }
     if set.is_newly_inherited() {
         for (_, registration) in set.members() {
             with_end(registration, |_, end| end.mine().set_sharers.fetch_add(1, Shared::AcqRel));
@@ -144,7 +150,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     }
     let mut timeout_ns = timeout_ns;
     if !set.has_members() {
-        match wait_without_members(index, set, events, timeout_ns, kernel) {
+        match wait_without_members((index, set, life), events, timeout_ns, kernel) {
             Ok(outcome) => return outcome,
             Err(left) => timeout_ns = left,
         }
@@ -153,7 +159,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     set.take_untold_in();
     // (A loop whose waits are all shorter looks between them.)
     Sharers::new().look_after();
-    let mut answer = Answer::new(events);
+    let mut answer = Answer::new(events, life);
     let is_owed = set.owes_kernel.swap(0, Ordering::Relaxed) != 0;
     if is_owed {
         let _ = answer.ask(index, set, |events| kernel.glance(events));
@@ -183,8 +189,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
 /// of a glance before and after. `Err`, with the time that is left: the first member came meanwhile, and the
 /// kernel told of nothing else.
 fn wait_without_members(
-    index: Index,
-    set: &Set,
+    (index, set, life): (Index, &Set, u32),
     events: &mut [Event],
     timeout_ns: Option<u64>,
     kernel: &mut dyn Kernel,
@@ -194,28 +199,37 @@ fn wait_without_members(
     if watch::has_held() {
         look_after_held();
     }
-    set.begin_sleep();
+    if !set.begin_sleep() {
+        return Ok(Outcome::Forward);
+    }
     if set.has_members() {
-        set.end_sleep();
+        wake(index, set);
         return Err(timeout_ns);
     }
     let told = wait_in_slices(end, events, timeout_ns, kernel);
-    set.end_sleep();
-    let got = match told {
-        Err(errno) => return Ok(Outcome::Fail(errno)),
-        Ok(got)
-            if !set.has_members()
-                && !events[..got].iter().any(|event| meant(event.data, index).is_some()) =>
-        {
-            return Ok(Outcome::Done(got));
-        }
-        Ok(got) => got,
+    let is_all_plain = |got: usize| {
+        !set.has_members() && !events[..got].iter().any(|event| meant(event.data, index).is_some())
     };
-    let mut answer = Answer::new(events);
-    answer.translate(index, set, got);
+    if told.is_err() || told.is_ok_and(is_all_plain) {
+        wake(index, set);
+        return Ok(told.map_or_else(Outcome::Fail, Outcome::Done));
+    }
+    let mut answer = Answer::new(events, life);
+    answer.translate(index, set, told.unwrap_or(0));
+    wake(index, set);
+    if set.is_over(life) {
+        return Ok(Outcome::Done(answer.kept));
+    }
     match end.map(|end| end.saturating_sub(os::time::monotonic_ns())) {
         left if answer.kept == 0 && timeout_ns != Some(0) && left != Some(0) => Err(left),
         _ => Ok(Outcome::Done(answer.kept)),
+    }
+}
+
+/// A sleeper of the set is awake. Who was the last of a set that was closed meanwhile gives it back.
+fn wake(index: Index, set: &Set) {
+    if set.end_sleep() {
+        records::dissolve(index, set);
     }
 }
 
@@ -261,7 +275,10 @@ fn collect_up_to<const MOST: usize>(set: &Set, answer: &mut Answer<'_>) -> bool 
     let count = set.look(&mut found, room, |registration| {
         with_end(registration, |conn, end| registration.standing(conn, end)).unwrap_or(Standing::Silent)
     });
-    report(set, answer, &found[..count]);
+    // (A set that another thread closed may serve another descriptor by now.)
+    if set.life() == answer.life {
+        report(set, answer, &found[..count]);
+    }
     answer.kept > 0
 }
 
@@ -326,7 +343,7 @@ fn leave(set: &Set, answer: &Answer<'_>, by_kernel: bool) -> Outcome {
     if set.is_watched() {
         set.arm_all(|registration| {
             // An edge that came meanwhile may have been drained away under somebody who sleeps.
-            if arm(registration) && registration.events() & bits::ET != 0 {
+            if arm(registration, 0) && registration.events() & bits::ET != 0 {
                 kick(registration);
             }
             false
@@ -336,7 +353,8 @@ fn leave(set: &Set, answer: &Answer<'_>, by_kernel: bool) -> Outcome {
 }
 
 /// Asks to be rung for what the registration waits for; whether it is there already.
-pub(super) fn arm(registration: &Registration) -> bool {
+/// The caller counts as `mine` sleepers of the set.
+pub(super) fn arm(registration: &Registration, mine: u32) -> bool {
     with_end(registration, |conn, end| {
         if registration.is_fired() || !registration.is_live() {
             return false;
@@ -346,7 +364,7 @@ pub(super) fn arm(registration: &Registration) -> bool {
         }
         let awaits_space = registration.awaits_space(conn, end);
         if registration.events() & WRITE_SIDE != 0 && !conn.has(flag::STALLED) {
-            watch_reader(conn, end, registration, awaits_space);
+            watch_reader(conn, end, registration, awaits_space, mine);
         }
         let is_armed = doorbell::is_armed_for(conn, end, registration.events(), awaits_space);
         let is_shared = end.mine().set_sharers.load(Shared::Relaxed) > 0;
@@ -374,13 +392,14 @@ pub(super) fn arm(registration: &Registration) -> bool {
 
 /// A writer waits for room: the next ticks look whether the reader rests. (The caller may have a turn.)
 #[cold]
-fn watch_reader(conn: &Conn, end: &End, registration: &Registration, awaits_space: bool) {
-    let is_level = registration.events() & bits::ET == 0;
-    let is_full = (awaits_space || is_level) && !ready::may_write(conn, end);
-    let is_told = ready::writes_outside(conn, end) && registration.hears_of_room_outside();
-    if is_full && detour::may_overflow(conn) && !is_told {
-        resting::note_full(end);
-        watch::stall(conn);
+fn watch_reader(conn: &'static Conn, end: &End, registration: &Registration, awaits_space: bool, mine: u32) {
+    let waits = awaits_space || registration.events() & bits::ET == 0;
+    let is_told = || ready::writes_outside(conn, end) && registration.hears_of_room_outside();
+    if waits
+        && !is_told()
+        && let Some(held) = hold_seen(Index(registration.conn.load(Ordering::Relaxed)), conn)
+    {
+        detour::await_reader(&held, end, mine);
     }
 }
 
@@ -397,9 +416,11 @@ fn sleep(
     let mut hushed = answer.notes.hushed;
     loop {
         let left = end.map(|end| end.saturating_sub(os::time::monotonic_ns()));
-        set.begin_sleep();
+        if !set.begin_sleep() {
+            return Outcome::Done(answer.kept);
+        }
         set.take_untold_in();
-        let is_there = set.arm_all(arm);
+        let is_there = set.arm_all(|registration| arm(registration, 1));
         let sliced = match (left, sharers.slice_ns()) {
             (Some(left), Some(slice)) => Some(left.min(slice)),
             (left, slice) => left.or(slice),
@@ -413,11 +434,14 @@ fn sleep(
             false => kernel.wait(events, sliced),
         });
         answer.asleep = 0;
-        set.end_sleep();
+        wake(index, set);
         let is_empty = match asked {
             Ok(got) => got == 0,
             Err(errno) => return Outcome::Fail(errno),
         };
+        if set.is_over(answer.life) {
+            return Outcome::Done(answer.kept);
+        }
         let is_kernels = answer.kept > 0 && !is_there && !answer.notes.has_rung;
         if asked == Ok(room) {
             turns::fill(&mut Asking { index, set, answer, kernel }, set);
@@ -488,9 +512,9 @@ fn tick(set: &Set) {
 }
 
 impl<'a> Answer<'a> {
-    fn new(events: &'a mut [Event]) -> Self {
+    fn new(events: &'a mut [Event], life: u32) -> Self {
         let (batch, gone) = (Batches::next(), watch::gone());
-        Answer { events, kept: 0, batch, notes: Notes::default(), dealt: None, asleep: 0, gone }
+        Answer { events, kept: 0, batch, notes: Notes::default(), dealt: None, asleep: 0, gone, life }
     }
 }
 
@@ -593,6 +617,13 @@ impl Answer<'_> {
         ({ seen.data } == data).then_some(place)
     }
 
+    /// Where this answer has `data`, by what the rings have told before the kernel.
+    #[cold]
+    fn told_with(&self, data: u64, source: Source) -> Option<usize> {
+        let is_it = |event: &Event| ({ event.data }) == data;
+        if source == Source::Rings { None } else { self.events[..self.kept].iter().position(is_it) }
+    }
+
     fn put(&mut self, events: u32, data: u64) {
         self.events[self.kept] = Event { events, data };
         self.kept += 1;
@@ -619,9 +650,14 @@ impl Answer<'_> {
             return registration.unlist();
         };
         // Another thread may be reporting the same registration: its mark is checked before it is believed.
-        if registration.batch.load(Ordering::Relaxed) == self.batch
-            && let Some(place) = self.told_of(registration, data)
-        {
+        // Where it has replaced ours, that is looked for.
+        let batch = registration.batch.load(Ordering::Relaxed);
+        let told_before = match batch.cmp(&self.batch) {
+            core::cmp::Ordering::Less => None,
+            core::cmp::Ordering::Equal => self.told_of(registration, data),
+            core::cmp::Ordering::Greater => self.told_with(data, told.source),
+        };
+        if let Some(place) = told_before {
             self.events[place].events |= level;
             return;
         }

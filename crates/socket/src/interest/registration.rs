@@ -97,6 +97,15 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    /// The question and the program's data as they stand; `None` if that is another life's by now. (Later it
+    /// is the question's number that tells: it goes on counting from life to life.)
+    #[inline]
+    pub(crate) fn question(&self) -> Option<(Seen, u64)> {
+        let seen = self.registration.interest.seen();
+        let data = self.registration.data.load(Ordering::Acquire);
+        (self.registration.generation.load(Ordering::Acquire) == self.generation).then_some((seen, data))
+    }
+
     /// The connection, held, if the registration still lives the life that was told of.
     #[inline]
     pub(crate) fn conn(&self) -> Option<Held> {
@@ -145,7 +154,6 @@ impl Registration {
 
     /// Begins a life: live, and with everything to report.
     pub(crate) fn begin(&self, set: Index, conn: Index, fd: i32) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
         self.set.store(set.0, Ordering::Relaxed);
         self.conn.store(conn.0, Ordering::Relaxed);
         self.fd.store(fd, Ordering::Relaxed);
@@ -155,11 +163,14 @@ impl Registration {
         self.is_outright.store(0, Ordering::Relaxed);
         self.unlist();
         self.take_turn(Cycles::now());
+        // (Last: a look that finds it live finds whose it is.)
+        self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
     /// What EPOLL_CTL_ADD and EPOLL_CTL_MOD ask for. Returns what stood before.
     pub(crate) fn ask(&self, events: u32, data: u64) -> Seen {
-        self.data.store(data, Ordering::Relaxed);
+        // (Who sees it sees which life it is asked in.)
+        self.data.store(data, Ordering::Release);
         let before = self.interest.ask(events);
         self.give_edge_back();
         before

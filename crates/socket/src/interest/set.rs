@@ -21,6 +21,8 @@ const SETS: usize = 1 << 14;
 const AT_ONCE: usize = 8;
 const LEAF: usize = 512;
 const LEAVES: usize = 512;
+/// In `sleepers`: whoever is the last of them gives the set back.
+const CLOSED: u32 = 1 << 31;
 /// So many sleeps without a report, and a member is left to the kernel.
 const OLD_AGE: u32 = 8;
 
@@ -66,8 +68,10 @@ pub(crate) struct Set {
     /// The last of those with an edge to tell whose doorbell somebody else has drained, plus one: the next
     /// wait looks at them.
     untold: AtomicU32,
-    /// Threads asleep in the kernel's wait.
+    /// Threads asleep in the kernel's wait, and whether the last descriptor is [closed](CLOSED).
     sleepers: AtomicU32,
+    /// Counts the descriptors that it has served.
+    life: AtomicU32,
     /// Watched by another set: it may be waited for without our knowledge.
     is_nested: AtomicU32,
     /// The process that waits on it; a fork's child that does so too says so at every member.
@@ -107,6 +111,7 @@ impl Set {
             looked_at: AtomicU64::new(0),
             untold: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
+            life: AtomicU32::new(0),
             is_nested: AtomicU32::new(0),
             pid: AtomicU32::new(0),
             maker: AtomicU32::new(0),
@@ -150,6 +155,7 @@ impl Set {
     }
 
     fn begin(&self, epfd: i32) {
+        self.life.fetch_add(1, Ordering::AcqRel);
         self.fds.store(1, Ordering::Relaxed);
         self.epfd.store(epfd, Ordering::Relaxed);
         self.pid.store(os::process::cached_pid(), Ordering::Relaxed);
@@ -176,6 +182,26 @@ impl Set {
         }
         set.epfd.store(-1, Ordering::Relaxed);
         Some(set)
+    }
+
+    /// After the last descriptor was closed: whether nobody sleeps on it, so that it is given back now. Else
+    /// the last sleeper does: in the kernel's wait it goes on as it is.
+    pub(crate) fn is_left(&self) -> bool {
+        if self.pid.load(Ordering::Relaxed) != os::process::cached_pid() {
+            // (They are the parent's.)
+            self.sleepers.store(0, Ordering::Relaxed);
+        }
+        self.sleepers.fetch_or(CLOSED, Ordering::SeqCst) == 0
+    }
+
+    /// Which of its descriptors it serves: another number each time.
+    pub(crate) fn life(&self) -> u32 {
+        self.life.load(Ordering::Acquire)
+    }
+
+    /// Whether that one is closed.
+    pub(crate) fn is_over(&self, life: u32) -> bool {
+        self.life() != life || self.sleepers.load(Ordering::SeqCst) & CLOSED != 0
     }
 
     /// The set may serve another descriptor.
@@ -206,10 +232,12 @@ impl Set {
     }
 
     /// A thread is about to sleep in the kernel's wait: it is counted before it looks at what the members
-    /// wish.
-    pub(crate) fn begin_sleep(&self) {
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
+    /// wish. `false` once the set is closed.
+    pub(crate) fn begin_sleep(&self) -> bool {
+        let more = |count: u32| (count & CLOSED == 0).then(|| count + 1);
+        let is_open = self.sleepers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok();
         fence(Ordering::SeqCst);
+        is_open
     }
 
     /// Whether somebody may wait for the set while this thread is busy with what it reported.
@@ -267,13 +295,13 @@ impl Set {
             return false;
         }
         self.is_inherited.store(1, Ordering::Relaxed);
-        self.sleepers.store(0, Ordering::Relaxed);
+        self.sleepers.fetch_and(CLOSED, Ordering::Relaxed);
         true
     }
 
-    /// It sleeps no more.
-    pub(crate) fn end_sleep(&self) {
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    /// It sleeps no more. `true` for the last one on a set that was closed meanwhile: he gives it back.
+    pub(crate) fn end_sleep(&self) -> bool {
+        self.sleepers.fetch_sub(1, Ordering::SeqCst) == CLOSED + 1
     }
 
     /// Whether a socket of ours is in it.
@@ -710,6 +738,15 @@ pub(crate) fn hand_edges_over(conn: &Conn, end: &End) -> bool {
         }
     }
     is_slept_for
+}
+
+/// Whether somebody may sleep on a set that `conn` is in, beside so many of the caller's own.
+#[cold]
+pub(crate) fn is_slept_on(conn: &Conn, mine: u32) -> bool {
+    of_conn(conn).any(|(_, registration)| {
+        let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
+        set.is_some_and(|set| set.is_watched_beside(mine))
+    })
 }
 
 /// A dup of an epoll descriptor.

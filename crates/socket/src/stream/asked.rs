@@ -40,16 +40,18 @@ pub fn has_ring_bytes(fd: i32) -> bool {
 /// Bytes a send of `wanted` would take now without waiting. Fewer are noted, as by a send that found no more
 /// space.
 pub(super) fn space_on(conn: &Conn, end: &End, fd: i32, wanted: usize) -> usize {
+    let is_outside = conn.is(Phase::Intent) || end.outgoing.has_ended() && !end.outgoing.is_caught_up();
     let space = match conn.phase() {
-        Phase::Intent => super::overflow::room(conn, end, fd),
-        _ if end.outgoing.has_ended() && !end.outgoing.is_caught_up() => super::overflow::room(conn, end, fd),
+        _ if is_outside => super::overflow::room(conn, end, fd),
         _ if conn.has(flag::LIMITED) => {
             end.outgoing.unread().map_or(0, |used| ready::limit(end).saturating_sub(used))
         }
         _ => end.outgoing.unread().map_or(0, |unread| end.outgoing.size() - unread),
     };
     if space < wanted {
-        super::overflow::note_stall(conn, end, false);
+        let by_tcp = is_outside && ready::writes_outside(conn, end);
+        super::overflow::note_stall(conn, end, by_tcp);
+        super::overflow::note_for_waits(conn, end);
     }
     space.min(wanted)
 }

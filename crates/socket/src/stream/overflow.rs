@@ -182,19 +182,18 @@ impl Transmit<'_> {
         if ready::is_on_tcp_for_good(&self.end) {
             home::notice(self.conn, &self.end);
         }
-        self.note_for_waits();
+        note_for_waits(self.conn, &self.end);
         self.leave(Outcome::Fail(Errno::EAGAIN))
     }
+}
 
-    /// Polls and sets that wait until this socket can be written to: the kernel tells of room on TCP, and a
-    /// tick of a reader that rests.
-    fn note_for_waits(&self) {
-        if ready::writes_outside(self.conn, &self.end) {
-            records::tell_outside(self.conn);
-        } else if detour::may_overflow(self.conn) && !ready::may_write(self.conn, &self.end) {
-            resting::note_full(&self.end);
-            watch::stall(self.conn);
-        }
+/// Polls and sets that wait until this socket can be written to: the kernel tells of room on TCP, and a tick
+/// of a reader that rests.
+pub(super) fn note_for_waits(conn: &Conn, end: &End) {
+    if ready::writes_outside(conn, end) {
+        records::tell_outside(conn);
+    } else {
+        detour::await_reader(conn, end, 0);
     }
 }
 

@@ -140,7 +140,7 @@ pub(super) const MENDS: &[Mend] = &[
         without: "who asks a set by a number that another thread closes takes its next socket's record over",
         edits: &[edit(
             "crates/socket/src/epoll/ctl.rs",
-            "if table::get(fd) != Entry::Conn(conn.index()) {\n        return None;",
+            "if !table::is_of(fd, conn.index()) {\n        return None;",
             "if false {\n        return None;",
         )],
         test: Test::Unit("socket", "who_waits_for_his_turn_while_the_number_goes_asks_its_next_socket"),
