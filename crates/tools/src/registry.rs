@@ -140,8 +140,9 @@ fn all_in(directory: &Path, me: u32) -> (Vec<Registry>, Vec<String>) {
         let path = file(directory, uid);
         match open(&path, uid) {
             Ok(registry) => found.push(registry),
-            // What belongs to others is theirs to mend, and not ours to read.
-            Err(why) if uid == me => {
+            // What belongs to others is theirs to mend, and not ours to read; so is what another user has put in
+            // the place of a registry.
+            Err(why) if uid == me && !is_taken(&path, uid) => {
                 complaints.push(format!("Error: cannot read {}: {why}\n", path.display()))
             }
             Err(_) => {}
@@ -169,7 +170,8 @@ pub(crate) enum Kept {
 
 /// Whether user `uid` has a registry; the first of his listeners makes it.
 pub(crate) fn is_there(folder: &Path, uid: u32) -> bool {
-    file(folder, uid).symlink_metadata().is_ok()
+    let path = file(folder, uid);
+    path.symlink_metadata().is_ok() && !is_taken(&path, uid)
 }
 
 /// Puts a living process of user `uid` on the list of those whose new connections stay on TCP, or takes it
@@ -410,6 +412,19 @@ mod tests {
         assert_eq!(super::users(&folder.0), [uid]);
         assert_eq!(super::user_of("isthmus.7-0000000000000001"), Some(7));
         assert_eq!(super::user_of("isthmus.7-1"), None);
+    }
+
+    #[test]
+    fn what_another_user_has_put_in_the_place_of_a_registry_is_none() {
+        let (folder, me) = (Folder::new("squatted"), os::process::euid());
+        if me != 0 {
+            return println!("skipped: another user's file takes root");
+        }
+        let path = folder.0.join("isthmus.0");
+        fs::write(&path, "").expect("writable");
+        std::os::unix::fs::chown(&path, Some(65534), None).expect("root may");
+        let (found, complaints) = all_in(&folder.0, me);
+        assert_eq!((found.len(), complaints, super::is_there(&folder.0, me)), (0, vec![], false));
     }
 
     #[test]
