@@ -140,8 +140,8 @@ fn all_in(directory: &Path, me: u32) -> (Vec<Registry>, Vec<String>) {
         let path = file(directory, uid);
         match open(&path, uid) {
             Ok(registry) => found.push(registry),
-            // What belongs to others is theirs to mend, and not ours to read; so is what another user has put in
-            // the place of a registry.
+            // What belongs to others is theirs to mend, and not ours to read; so is what another user has put
+            // in the place of a registry.
             Err(why) if uid == me && !is_taken(&path, uid) => {
                 complaints.push(format!("Error: cannot read {}: {why}\n", path.display()))
             }
