@@ -111,7 +111,11 @@ fn a_process_of_few_descriptors_leaves_nothing_in_the_folder() {
         let bed = Bed::new("few-descriptors", Mode::Smc);
         let port = free_port();
         let script = format!("ulimit -n {limit}; exec '{PROGRAM}' idle server {port}");
-        drop(server(&bed, bed.server("sh").args(["-c", &script]), u64::from(port), "server"));
+        good(
+            &bed,
+            "a server of few descriptors",
+            bed.run(bed.server("sh").args(["-c", &script]), "server", LIMIT),
+        );
         let names = std::fs::read_dir(bed.registry()).expect("a folder").flatten();
         let drafts: Vec<_> = names
             .map(|entry| entry.file_name())

@@ -45,6 +45,11 @@ impl<T: Tier> Members<'_, T> {
         dead.is_some_and(|dead| dead > 0 && (counted == 0 || counted == dead))
     }
 
+    /// Whether somebody is written down as a holder of `side` who has died.
+    pub fn has_dead(&self, side: &SideBlock) -> bool {
+        side.roster.has_living(|name| !self.0.is_name_alive(name))
+    }
+
     /// The kernel knows that nobody holds `side`.
     pub fn clear(&self, side: &SideBlock) {
         side.roster.reset();

@@ -11,6 +11,7 @@ use crate::groups::{Group, Offered, SPARE};
 use crate::pay::Price;
 use crate::process::ProcessId;
 use crate::slot::SlotView;
+use os::time::Cycles;
 use shm::segment::{Geometry, Segment};
 use shm::slab::Index;
 use shm::{Side, SideBlock, SlotHeader};
@@ -27,6 +28,9 @@ pub(crate) fn is_let_go_by(side: &SideBlock) -> bool {
     side.holders.load(Acquire) == 0 && side.roster.is_empty()
 }
 
+/// What was passed on is looked at by then.
+const FLIGHT: Cycles = Cycles::from_ms(60_000);
+
 impl<T: Tier> Fabric<T> {
     /// Whether nobody is left who could use the slot, though not all said so. That the kernel lists no socket
     /// does not suffice: after a reset it lists neither, and both descriptors may be open.
@@ -34,7 +38,21 @@ impl<T: Tier> Fabric<T> {
         if view.is_far() {
             return self.is_left_by_far(view);
         }
-        self.tier.is_over(view) && !self.members().has_any_living(view.header())
+        self.tier.is_over(view) && !self.members().has_any_living(view.header()) && !self.is_in_flight(view)
+    }
+
+    /// Whether one side was passed on of late, and whoever gets it is to find bytes: somebody is counted
+    /// there, and nobody written down who has died. (Once both streams have ended the kernel lists a socket
+    /// no more, held or not. Who holds it may take leave between two looks.)
+    fn is_in_flight(&self, view: &SlotView) -> bool {
+        [Side::Client, Side::Server].into_iter().any(|side| {
+            let block = &view.header().sides[side as usize];
+            let incoming = view.incoming(side);
+            let is_unread = incoming.used() != Ok(0) || incoming.unread_outside() != Some(0);
+            let written = Cycles::from_word(incoming.written_at());
+            let is_late = || Cycles::now().since(written) >= FLIGHT;
+            block.holders.load(Acquire) > 0 && is_unread && !is_late() && !self.members().has_dead(block)
+        })
     }
 
     /// The same where neither the peer's process nor its socket can be asked for: this side has let go, and

@@ -2,7 +2,7 @@
 //! program, before anybody has looked; and what a program that started meanwhile leaves of a close.
 
 use crate::cases_fork::exec_self;
-use crate::context::{Case, Cx, got, say, settle, until_ready};
+use crate::context::{Case, Cx, got, read_all, say, settle, until_ready};
 use isthmus_tests::sys::{self, Fd, show};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -23,6 +23,7 @@ pub(crate) const CASES: &[Case] = &[
     any("passed.in_vain_then_closed_unread", in_vain_then_closed_unread),
     any("passed.to_oneself", to_oneself),
     any("passed.copied_before_a_look_and_closed_unread", copied_before_a_look),
+    any("passed.on_its_way_when_both_have_ended", on_its_way),
     any("passed.dropped_with_bytes_that_came_later", dropped_with_bytes),
     any("passed.kept_by_who_is_killed_unread", kept_by_who_is_killed),
     any("passed.closed_before_and_left_unread_at_exit", left_unread_at_exit),
@@ -272,4 +273,28 @@ fn left_unread_at_exit(cx: &mut Cx) {
     settle();
     cx.peer("recv 0 9");
     cx.watch(q.fd);
+}
+
+/// Both ends have ended their streams, and nobody has a descriptor: the kernel lists the socket no more. The
+/// peer goes on with other connections before somebody takes it.
+fn on_its_way(cx: &mut Cx) {
+    let (a, b) = sys::socketpair();
+    for _ in 0..3 {
+        let p = cx.warm();
+        cx.peer(&format!("sendn {} 100000", p.id));
+        cx.peer(&format!("shut {} 1", p.id));
+        say!("shut -> {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
+        say!("pass -> {} close -> {}", show(sys::send_fd(a, p.fd)), show(sys::close(p.fd)));
+        cx.peer(&format!("drain {}", p.id));
+        cx.peer(&format!("close {}", p.id));
+        // (So many that memory which looks like nobody's is looked for.)
+        let others: Vec<_> = (0..12).map(|_| cx.warm()).collect();
+        let fd = sys::recv_fd(b).expect("a descriptor") as Fd;
+        say!("read {}", read_all(fd, usize::MAX));
+        say!("close -> {}", show(sys::close(fd)));
+        for other in others {
+            cx.ask(&format!("close {}", other.id));
+            let _ = sys::close(other.fd);
+        }
+    }
 }

@@ -240,6 +240,12 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Unit("ismd", "no_text_ends_the_daemon"),
     },
     Mend {
+        name: "in-flight-when-ended",
+        without: "what was unread is lost where a socket is passed on whose both streams have ended",
+        edits: &[edit("crates/fabric/src/unused.rs", "            && !self.is_in_flight(view)\n", "")],
+        test: Test::Parity("passed.on_its_way_when_both_have_ended"),
+    },
+    Mend {
         name: "stall-counted-by-all",
         without: "a server that stalled once with ten connections waiting stays on TCP for 512 seconds",
         edits: &[edit(
