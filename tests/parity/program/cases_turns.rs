@@ -2,7 +2,7 @@
 //! before it reads until EAGAIN and asks again. Whatever another thread asks, drains or closes meanwhile,
 //! nobody may be left asleep.
 
-use crate::context::{Case, Cx, Pair, say};
+use crate::context::{Case, Cx, Pair, say, until_queued};
 use isthmus_tests::sys::{self, Fd, ep_add, ep_del, ep_mod, ep_wait};
 use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -26,6 +26,7 @@ pub(crate) const CASES: &[Case] = &[
     case("turns.polled_beside", polled_beside),
     case("turns.nested", nested),
     case("turns.wish_turned_around_under_a_sleeper", turned_around),
+    Case { name: "turns.asked_anew_under_a_sleeper", shm: false, run: asked_anew },
     case("turns.asked_by_a_number_that_is_used_again", asked_by_number),
 ];
 
@@ -323,4 +324,48 @@ fn asked_by_number(cx: &mut Cx) {
     is_over.store(true, Ordering::SeqCst);
     asker.join().expect("asker");
     say!("silent {silent}");
+}
+
+/// Each question has data of its own. Once it was answered, and something else was asked, nobody is told of it.
+fn asked_anew(_: &mut Cx) {
+    const ROUNDS: u64 = 150;
+    let (ep, ends, (listener, port)) = (sys::epoll(), sys::pipe(0), sys::listener());
+    ep_add(ep, ends.0, EPOLLIN, END).expect("add the end");
+    // (So fresh that the client's room is on TCP still.)
+    let client = sys::tcp(libc::SOCK_CLOEXEC);
+    sys::connect(client, port).expect("connect");
+    let server = sys::accept4(listener, libc::SOCK_CLOEXEC).expect("accept") as Fd;
+    for (from, to) in [(client, server), (server, client)] {
+        sys::write(from, b"h").expect("write");
+        sys::read(to, &mut [0]).expect("read");
+    }
+    sys::write(server, b"x").expect("write");
+    until_queued(client, 1);
+    ep_add(ep, client, EPOLLIN | EPOLLET, 0).expect("add");
+    let told: Arc<Vec<AtomicI32>> = Arc::new((0..ROUNDS).map(|_| AtomicI32::new(0)).collect());
+    let sleeper = std::thread::spawn({
+        let told = told.clone();
+        move || loop {
+            for (data, _) in ep_wait(ep, -1).unwrap_or_default() {
+                let Some(told) = told.get(data as usize) else { return };
+                told.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+    let mut late = 0;
+    for round in 0..ROUNDS {
+        if round > 0 {
+            ep_mod(ep, client, EPOLLIN | EPOLLOUT | EPOLLET, round).expect("mod");
+        }
+        let from = Instant::now();
+        while told[round as usize].load(Ordering::SeqCst) == 0 && from.elapsed() < Duration::from_secs(3) {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        late += i32::from(told[round as usize].load(Ordering::SeqCst) == 0);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let counts = told.iter().map(|told| told.load(Ordering::SeqCst));
+    say!("late {late}, told again {}", counts.filter(|count| *count > 1).count());
+    sys::write(ends.1, b"x").expect("an end");
+    sleeper.join().expect("sleeper");
 }

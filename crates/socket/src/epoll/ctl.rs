@@ -345,8 +345,11 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
     let cookie = if registration.is_outright() { data } else { registration.cookie(index, Source::Tcp) };
     let kernel_events = tcp_events(conn, events);
     let stood = registration.kernel_events.swap(kernel_events, Ordering::Relaxed);
-    kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie)
-        .inspect_err(|_| registration.kernel_events.store(stood, Ordering::Relaxed))?;
+    registration.begin_asking();
+    kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie).inspect_err(|_| {
+        registration.end_asking();
+        registration.kernel_events.store(stood, Ordering::Relaxed);
+    })?;
     let before = registration.ask(events, data);
     recount(conn, before, events);
     if let Some((set, end)) = set.zip(End::of(conn)) {

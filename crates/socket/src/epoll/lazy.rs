@@ -40,13 +40,10 @@ pub(super) fn modify(
     }
     let wanted = tcp_events(conn, events) | registration.kernel_events.load(Ordering::Relaxed);
     if wanted != registration.kernel_events.load(Ordering::Relaxed) {
-        kernel_ctl(
-            registration.epfd(),
-            Op::Mod,
-            registration.fd(),
-            wanted,
-            registration.cookie(index, Source::Tcp),
-        )?;
+        let (epfd, cookie) = (registration.epfd(), registration.cookie(index, Source::Tcp));
+        registration.begin_asking();
+        kernel_ctl(epfd, Op::Mod, registration.fd(), wanted, cookie)
+            .inspect_err(|_| registration.end_asking())?;
         registration.kernel_events.store(wanted, Ordering::Relaxed);
     }
     let before = registration.ask(events, data);

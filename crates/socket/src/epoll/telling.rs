@@ -43,6 +43,10 @@ pub(super) fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u
         settle::settle(&conn, registration);
         return None;
     }
+    if told.source != Source::Rings && registration.is_being_asked() {
+        // (Who asks changes the kernel's record first. By then it would have told of the new question.)
+        drop(conn.interest.turn.take());
+    }
     let fd = registration.number();
     if told.source == Source::Tcp {
         hear_tcp(&conn, fd, told.raised, registration.events());
@@ -82,7 +86,7 @@ pub(super) fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u
             }
             return Some((level, data));
         }
-        if give_back_if_asked_anew(registration, seen) || is_just_asked(&conn, told, seen) {
+        if give_back_if_asked_anew(registration, seen) {
             continue;
         }
         if found.is_none() {
@@ -105,16 +109,6 @@ fn give_back_if_asked_anew(registration: &Registration, seen: Seen) -> bool {
         registration.give_edge_back();
     }
     is_asked_anew
-}
-
-/// Whether the kernel's edge is the answer to what somebody was just asking: it tells of more than was asked
-/// when that was `seen`, and he who asks it first writes down afterwards what he has asked.
-fn is_just_asked(conn: &Conn, told: Told, seen: Seen) -> bool {
-    let is_more = told.raised & !(seen.events() | bits::ERR | bits::HUP) != 0;
-    told.source == Source::Tcp && is_more && seen.events() & bits::ET != 0 && {
-        drop(conn.interest.turn.take());
-        !told.registration.interest.seen().is_same_question(seen)
-    }
 }
 
 /// What there is to tell of `events`, of the socket that has the number `fd`.

@@ -51,6 +51,8 @@ pub(crate) struct Registration {
     /// What is asked for, whether ONESHOT has been delivered, and the doorbell's number in the set.
     pub(crate) interest: Interest,
     pub(crate) data: AtomicU64,
+    /// The kernel is asked already, and `interest` is not yet.
+    is_being_asked: AtomicU32,
     /// Next of the same connection, plus one.
     pub(crate) next: AtomicU32,
     /// The process that made it.
@@ -133,6 +135,7 @@ impl Registration {
             fd: AtomicI32::new(-1),
             interest: Interest::new(),
             data: AtomicU64::new(0),
+            is_being_asked: AtomicU32::new(0),
             next: AtomicU32::new(0),
             pid: AtomicU32::new(0),
             era: AtomicU64::new(0),
@@ -161,6 +164,7 @@ impl Registration {
         self.era.store(crate::era::now(), Ordering::Relaxed);
         self.is_parked.store(0, Ordering::Relaxed);
         self.is_outright.store(0, Ordering::Relaxed);
+        self.end_asking();
         self.unlist();
         self.take_turn(Cycles::now());
         // (Last: a look that finds it live finds whose it is.)
@@ -173,7 +177,27 @@ impl Registration {
         self.data.store(data, Ordering::Release);
         let before = self.interest.ask(events);
         self.give_edge_back();
+        self.end_asking();
         before
+    }
+
+    /// The kernel's record is about to be changed: whoever hears of it waits for what is asked. (Until
+    /// [`ask`](Registration::ask), with the turn.)
+    #[inline]
+    pub(crate) fn begin_asking(&self) {
+        self.is_being_asked.store(1, Ordering::SeqCst);
+    }
+
+    /// The kernel refused.
+    #[inline]
+    pub(crate) fn end_asking(&self) {
+        self.is_being_asked.store(0, Ordering::Release);
+    }
+
+    /// Whether what the kernel told may be the answer to what is not written down yet.
+    #[inline]
+    pub(crate) fn is_being_asked(&self) -> bool {
+        self.is_being_asked.load(Ordering::SeqCst) != 0
     }
 
     /// EPOLLET: the level is to be reported whatever has been.

@@ -106,6 +106,16 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("exec.alone_when_the_peer_is_killed"),
     },
     Mend {
+        name: "told-while-asked",
+        without: "what the kernel tells of a new question is told with the data of the old one",
+        edits: &[edit(
+            "crates/socket/src/epoll/telling.rs",
+            "if told.source != Source::Rings && registration.is_being_asked() {",
+            "if false {",
+        )],
+        test: Test::Parity("turns.asked_anew_under_a_sleeper"),
+    },
+    Mend {
         name: "which-set-was-changed",
         without: "who has a socket in two sets, one of which a child changes, is told of neither",
         edits: &[edit(
