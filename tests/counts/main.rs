@@ -88,7 +88,7 @@ fn a_transaction_of_an_event_loop() {
 #[test]
 fn a_connection() {
     let Some(bed) = bed() else { return };
-    guard("connect, accept, transaction, close", per_operation(&bed, "setup", 200), 12_860);
+    guard("connect, accept, transaction, close", per_operation(&bed, "setup", 200), 13_400);
 }
 
 /// What the hooks cost a program on descriptors that are not ours.

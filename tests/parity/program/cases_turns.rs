@@ -326,7 +326,7 @@ fn asked_by_number(cx: &mut Cx) {
     say!("silent {silent}");
 }
 
-/// Each question has data of its own. Once it was answered, and something else was asked, nobody is told of it.
+/// Each question has data of its own. Once it was answered, and another was asked, nobody is told of it.
 fn asked_anew(_: &mut Cx) {
     const ROUNDS: u64 = 150;
     let (ep, ends, (listener, port)) = (sys::epoll(), sys::pipe(0), sys::listener());
