@@ -38,7 +38,11 @@ impl<T: Tier> Fabric<T> {
         if view.is_far() {
             return self.is_left_by_far(view);
         }
-        self.tier.is_over(view) && !self.members().has_any_living(view.header()) && !self.is_in_flight(view)
+        // (Asked twice: whoever holds it may take leave between two looks.)
+        !self.is_in_flight(view)
+            && self.tier.is_over(view)
+            && !self.members().has_any_living(view.header())
+            && !self.is_in_flight(view)
     }
 
     /// Whether one side was passed on of late, and whoever gets it is to find bytes: somebody is counted

@@ -202,7 +202,12 @@ pub(crate) fn look_at_changed(conn: &Conn) {
 #[cold]
 fn leave_to_others(conn: &Conn, index: Index, registration: &'static Registration) {
     let (is_home, asked) = (conn.is(Phase::Plain), registration.interest.seen());
-    if registration.is_outright() && !is_home {
+    // (Whoever has changed it is sending the connection home, and may not have come to it.)
+    let is_on_its_way = || {
+        End::of(conn)
+            .is_some_and(|end| end.incoming.has_ended_for_good() && end.outgoing.has_ended_for_good())
+    };
+    if !is_home && (registration.is_outright() || !is_on_its_way()) {
         return;
     }
     let fd = registration.record().filter(|_| !registration.is_outright());

@@ -62,6 +62,9 @@ fn ctl_now(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Outcome
         Phase::Intent => answer::refresh(&conn, fd),
         phase => phase,
     };
+    if phase == Phase::Accepted && !table::is_of(fd, conn.index()) {
+        return None;
+    }
     if !is_watched_in(phase) {
         return Some(libcs(&conn));
     }
@@ -270,8 +273,12 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
 /// connection by then.
 #[cold]
 pub fn note_added(epfd: i32, fd: i32, events: u32, data: u64) {
-    let Some(conn) = hold(fd).filter(|conn| is_watched_in(conn.phase())) else { return };
-    if let Some(_turn) = conn.interest.turn.take()
+    let Some(conn) = hold(fd) else { return };
+    if conn.phase() == Phase::Accepted {
+        let _ = claim::decide(&conn, fd);
+    }
+    if is_watched_in(conn.phase())
+        && let Some(_turn) = conn.interest.turn.take()
         && table::get(fd) == Entry::Conn(conn.index())
         && is_watched_in(conn.phase())
         && find(&conn, epfd, fd).is_none()

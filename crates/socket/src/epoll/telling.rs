@@ -37,7 +37,10 @@ pub(super) fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u
     let conn = told.conn()?;
     if records::is_changed_elsewhere(&conn, registration) {
         records::look_at_changed(&conn);
-        return None;
+        let _ = told.question()?;
+        if registration.is_outright() {
+            return None;
+        }
     }
     if registration.is_parked() {
         settle::settle(&conn, registration);

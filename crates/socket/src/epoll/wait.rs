@@ -619,9 +619,12 @@ impl Answer<'_> {
 
     /// Where this answer has `data`, by what the rings have told before the kernel.
     #[cold]
-    fn told_with(&self, data: u64, source: Source) -> Option<usize> {
+    fn told_with(&self, data: u64, told: Told) -> Option<usize> {
         let is_it = |event: &Event| ({ event.data }) == data;
-        if source == Source::Rings { None } else { self.events[..self.kept].iter().position(is_it) }
+        // (Another socket with the same data would lose what is told once.)
+        let is_told_once = told.registration.events() & (bits::ET | bits::ONESHOT) != 0;
+        let may_be_there = told.source != Source::Rings && !is_told_once;
+        if may_be_there { self.events[..self.kept].iter().position(is_it) } else { None }
     }
 
     fn put(&mut self, events: u32, data: u64) {
@@ -655,7 +658,7 @@ impl Answer<'_> {
         let told_before = match batch.cmp(&self.batch) {
             core::cmp::Ordering::Less => None,
             core::cmp::Ordering::Equal => self.told_of(registration, data),
-            core::cmp::Ordering::Greater => self.told_with(data, told.source),
+            core::cmp::Ordering::Greater => self.told_with(data, told),
         };
         if let Some(place) = told_before {
             self.events[place].events |= level;

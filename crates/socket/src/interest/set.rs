@@ -201,7 +201,12 @@ impl Set {
 
     /// Whether that one is closed.
     pub(crate) fn is_over(&self, life: u32) -> bool {
-        self.life() != life || self.sleepers.load(Ordering::SeqCst) & CLOSED != 0
+        self.life() != life || self.is_closed()
+    }
+
+    /// Whether its last descriptor is.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sleepers.load(Ordering::SeqCst) & CLOSED != 0
     }
 
     /// The set may serve another descriptor.
@@ -247,7 +252,7 @@ impl Set {
 
     /// The same, of a thread that counts as so many sleepers itself.
     pub(crate) fn is_watched_beside(&self, mine: u32) -> bool {
-        self.sleepers.load(Ordering::SeqCst) > mine
+        self.sleepers.load(Ordering::SeqCst) & !CLOSED > mine
             || self.is_nested.load(Ordering::Relaxed) != 0
             || self.is_inherited.load(Ordering::Relaxed) != 0
     }
@@ -291,17 +296,23 @@ impl Set {
     /// At a wait: `true` for the first in a fork's child.
     pub(crate) fn is_newly_inherited(&self) -> bool {
         let me = os::process::cached_pid();
-        if self.pid.load(Ordering::Relaxed) == me || self.pid.swap(me, Ordering::AcqRel) == me {
+        let before = self.pid.load(Ordering::Acquire);
+        if before == me {
             return false;
         }
+        // (The parent's sleepers are not ours: they are gone before anybody of this process is counted.)
+        let seen = self.sleepers.load(Ordering::SeqCst);
         self.is_inherited.store(1, Ordering::Relaxed);
-        self.sleepers.fetch_and(CLOSED, Ordering::Relaxed);
-        true
+        let none = seen & CLOSED;
+        let _ = self.sleepers.compare_exchange(seen, none, Ordering::SeqCst, Ordering::Relaxed);
+        self.pid.compare_exchange(before, me, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// It sleeps no more. `true` for the last one on a set that was closed meanwhile: he gives it back.
     pub(crate) fn end_sleep(&self) -> bool {
-        self.sleepers.fetch_sub(1, Ordering::SeqCst) == CLOSED + 1
+        // (Of two first waits in a fork's child one may have counted the other's sleep out.)
+        let fewer = |count: u32| (count & !CLOSED != 0).then(|| count - 1);
+        self.sleepers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer) == Ok(CLOSED + 1)
     }
 
     /// Whether a socket of ours is in it.
@@ -731,7 +742,8 @@ pub(crate) fn hand_edges_over(conn: &Conn, end: &End) -> bool {
             && !registration.is_fired()
             && registration.has_news(conn, end);
         let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
-        if let Some(set) = set.filter(|_| is_untold) {
+        // (Who never came back from a sleep on a set that is closed would be woken for ever.)
+        if let Some(set) = set.filter(|set| is_untold && !set.is_closed()) {
             // (Looked for sleepers after it: who is not seen to sleep sees what stands here.)
             set.promote_later(index, registration);
             is_slept_for |= set.is_watched();
@@ -745,7 +757,7 @@ pub(crate) fn hand_edges_over(conn: &Conn, end: &End) -> bool {
 pub(crate) fn is_slept_on(conn: &Conn, mine: u32) -> bool {
     of_conn(conn).any(|(_, registration)| {
         let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
-        set.is_some_and(|set| set.is_watched_beside(mine))
+        set.is_some_and(|set| set.is_watched_beside(mine) && !set.is_closed())
     })
 }
 

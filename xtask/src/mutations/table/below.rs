@@ -12,8 +12,8 @@ pub(super) const MENDS: &[Mend] = &[
         edits: &[
             edit(
                 "crates/fabric/src/unused.rs",
-                "self.tier.is_over(view) && !self.members().has_any_living(view.header())",
-                "self.tier.is_over(view)",
+                "            && !self.members().has_any_living(view.header())\n",
+                "",
             ),
             edit(
                 OFFER,
@@ -242,7 +242,11 @@ pub(super) const MENDS: &[Mend] = &[
     Mend {
         name: "in-flight-when-ended",
         without: "what was unread is lost where a socket is passed on whose both streams have ended",
-        edits: &[edit("crates/fabric/src/unused.rs", "            && !self.is_in_flight(view)\n", "")],
+        edits: &[edit(
+            "crates/fabric/src/unused.rs",
+            "block.holders.load(Acquire) > 0 && is_unread",
+            "false && is_unread",
+        )],
         test: Test::Parity("passed.on_its_way_when_both_have_ended"),
     },
     Mend {
