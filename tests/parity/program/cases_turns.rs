@@ -329,6 +329,8 @@ fn asked_by_number(cx: &mut Cx) {
 /// Each question has data of its own. Once it was answered, and another was asked, nobody is told of it.
 fn asked_anew(_: &mut Cx) {
     const ROUNDS: u64 = 150;
+    // (Who is woken by a question runs in the middle of it.)
+    sys::stay_on_one_core();
     let (ep, ends, (listener, port)) = (sys::epoll(), sys::pipe(0), sys::listener());
     ep_add(ep, ends.0, EPOLLIN, END).expect("add the end");
     // (So fresh that the client's room is on TCP still.)

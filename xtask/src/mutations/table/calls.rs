@@ -113,7 +113,7 @@ pub(super) const MENDS: &[Mend] = &[
             "if told.source != Source::Rings && registration.is_being_asked() {",
             "if false {",
         )],
-        test: Test::Parity("turns.asked_anew_under_a_sleeper"),
+        test: Test::Unit("socket", "what_the_kernel_tells_of_a_question_waits_until_it_is_written_down"),
     },
     Mend {
         name: "which-set-was-changed",
