@@ -1,4 +1,5 @@
-//! epoll control without libc. Owns: nothing; waiting is done by libc's own functions in the preload library.
+//! epoll control without libc, and what the kernel shows of a set. Owns: nothing; waiting is done by
+//! functions of libc in the preload library.
 
 use crate::decimal::decimal;
 use crate::file::{self, How};

@@ -1,4 +1,5 @@
-//! What is asked by a number while the number goes, over sockets and sets of the kernel.
+//! What is asked of a set by a number while that goes, and while others wait, over sockets and sets of the
+//! kernel.
 
 use super::ctl::{ctl, note_created};
 use super::wait::{Kernel, wait};
