@@ -54,6 +54,14 @@ pub fn set_groups(groups: &[u32]) -> Ret {
     ret32(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })
 }
 
+/// No program that this process becomes gets capabilities any more (PR_CAPBSET_DROP). EPERM for an ordinary
+/// user.
+pub fn bound_capabilities() -> Ret {
+    const LAST: libc::c_ulong = 40;
+    // SAFETY: numbers alone.
+    (0..=LAST).try_fold(0, |_, one| ret32(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, one, 0, 0, 0) }))
+}
+
 fn drop_capabilities() -> Ret {
     unsafe extern "C" {
         fn capset(header: *const u32, sets: *const u32) -> c_int;

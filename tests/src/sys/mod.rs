@@ -22,6 +22,7 @@ mod stack;
 mod stdio;
 mod torture;
 mod transfer;
+mod vfork;
 
 pub use aliens::*;
 pub use by_name::*;
@@ -42,6 +43,7 @@ pub use stack::*;
 pub use stdio::*;
 pub use torture::*;
 pub use transfer::*;
+pub use vfork::*;
 
 /// A file descriptor number, as the program under test sees it.
 pub type Fd = i32;
