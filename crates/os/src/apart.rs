@@ -91,28 +91,28 @@ fn blocked() -> u64 {
     blocked
 }
 
-/// As `poll::wait`. Where a handler with SA_RESTART ran, and once a second, it may return early with nothing
-/// to tell. The last of `fds` is for this function's own use. For calls that have lasted for
+/// As `poll::wait_as`. Where a handler with SA_RESTART ran, and once a second, it may return early with
+/// nothing to tell. The last of `fds` is for this function's own use. For calls that have lasted for
 /// [`FIRST_SLICE_MS`].
 #[inline(never)]
-pub fn wait(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
+pub fn wait(fds: &mut [PollFd], timeout_ms: i32, mask: Option<u64>) -> Result<usize> {
     /// Should somebody have closed the signalfd, and have its number, no handler is late for longer.
     const LONGEST_MS: i32 = 1000;
     let Some((due, own)) = fds.split_last_mut() else { return Ok(0) };
     let held_back = if crate::confined::is_confined() { 0 } else { Due::here().held_back() };
-    let blocked = if held_back == 0 { 0 } else { blocked() };
+    let blocked = mask.unwrap_or_else(|| if held_back == 0 { 0 } else { blocked() });
     let told = match held_back & !blocked {
         0 => None,
         signals => Due::here().of(signals),
     };
-    let Some(told) = told else { return crate::poll::wait(own, timeout_ms) };
+    let Some(told) = told else { return crate::poll::wait_as(own, timeout_ms, mask) };
     *due = PollFd { fd: told.fd.load(Ordering::Acquire) - 1, events: bits::IN, revents: 0 };
     let most = if timeout_ms < 0 { LONGEST_MS } else { timeout_ms.min(LONGEST_MS) };
     let ready = match crate::poll::wait_masked(fds, most, blocked | held_back) {
         // More than the descriptor limit allows to name: the plain wait knows a way.
         Err(Errno::EINVAL) => {
             let own = fds.len() - 1;
-            return crate::poll::wait(&mut fds[..own], timeout_ms);
+            return crate::poll::wait_as(&mut fds[..own], timeout_ms, mask);
         }
         told => told?,
     };

@@ -11,6 +11,19 @@ pub struct HeldBack {
     blocked: u64,
 }
 
+/// Holds signals back between the sleeps of a call that may sleep again: one that comes then would find no
+/// sleep to interrupt. Returns what the program blocks, for the sleeps and for [`let_go`]; there is nothing
+/// to drop, for cancellation unwinds through them.
+pub fn hold_between_sleeps() -> Option<u64> {
+    let held = if crate::poll::has_masks() { hold_back() } else { None };
+    held.map(|held| core::mem::ManuallyDrop::new(held).blocked)
+}
+
+/// They come.
+pub fn let_go(blocked: u64) {
+    drop(HeldBack { blocked });
+}
+
 /// A handler ran where a call might have slept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interrupted {

@@ -73,18 +73,40 @@ pub fn wait(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
     let poll = unsafe { core::mem::transmute::<*mut (), LibcPoll>(poll) };
     // SAFETY: the slice is valid for its length; libc's poll has no other precondition.
     let ready = unsafe { poll(fds.as_mut_ptr(), fds.len() as u64, timeout_ms) };
-    match usize::try_from(ready).map_err(|_| libc_errno()) {
+    let told = usize::try_from(ready).map_err(|_| libc_errno());
+    unless_too_many(told, fds, timeout_ms, core::ptr::null())
+}
+
+fn unless_too_many(
+    told: Result<usize>,
+    fds: &mut [PollFd],
+    timeout_ms: i32,
+    mask: *const c_void,
+) -> Result<usize> {
+    match told {
         // More than the descriptor limit allows to name.
         Err(Errno::EINVAL) => {
             let timeout_ns = u64::try_from(timeout_ms).ok().map(|ms| ms * 1_000_000);
-            crate::select::wait(fds, timeout_ns, core::ptr::null())
+            crate::select::wait(fds, timeout_ns, mask)
         }
         told => told,
     }
 }
 
+/// As [`wait`], with the signals blocked that `mask` says, if it says any.
+pub fn wait_as(fds: &mut [PollFd], timeout_ms: i32, mask: Option<u64>) -> Result<usize> {
+    let Some(blocked) = mask else { return wait(fds, timeout_ms) };
+    let told = wait_masked(fds, timeout_ms, blocked);
+    unless_too_many(told, fds, timeout_ms, (&raw const blocked).cast())
+}
+
+/// Whether [`wait_as`] can do what it says.
+pub(crate) fn has_masks() -> bool {
+    !LIBC_PPOLL.load(Ordering::Acquire).is_null() && !crate::confined::is_strict()
+}
+
 /// As [`wait`], with these signals blocked meanwhile, and no others.
-pub(crate) fn wait_masked(fds: &mut [PollFd], timeout_ms: i32, blocked: u64) -> Result<usize> {
+pub fn wait_masked(fds: &mut [PollFd], timeout_ms: i32, blocked: u64) -> Result<usize> {
     let ppoll = LIBC_PPOLL.load(Ordering::Acquire);
     if ppoll.is_null() {
         return wait_raw(fds, timeout_ms);

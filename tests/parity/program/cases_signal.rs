@@ -21,6 +21,12 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "signal.interrupted_write", shm: false, run: interrupted_write },
     case("signal.interrupted_waits", interrupted_waits),
     case("signal.waitall_interrupted", waitall_interrupted),
+    case("signal.after_a_dup_over_a_read", |cx| after_a_dup(cx, Sleeper::Read)),
+    case("signal.after_a_dup_over_a_recvmsg", |cx| after_a_dup(cx, Sleeper::Recvmsg)),
+    case("signal.after_a_dup_over_a_poll", |cx| after_a_dup(cx, Sleeper::Poll)),
+    case("signal.after_a_dup_over_a_select", |cx| after_a_dup(cx, Sleeper::Select)),
+    case("signal.after_a_dup_over_a_write", |cx| after_a_dup(cx, Sleeper::Write)),
+    case("signal.after_a_dup_beside_a_set", |cx| after_a_dup(cx, Sleeper::Epoll)),
     case("signal.mask_during_wait", mask_during_wait),
     case("signal.mask_and_something_ready", mask_and_something_ready),
     Case { name: "signal.cancel", shm: false, run: cancel },
@@ -236,6 +242,69 @@ fn waitall_interrupted(cx: &mut Cx) {
     let r = sys::recv(fd, &mut buf, libc::MSG_WAITALL);
     say!("waitall 8 -> {}", got(r, &buf));
     n.stop();
+}
+
+/// The call in which a thread sleeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sleeper {
+    Read,
+    Recvmsg,
+    Poll,
+    Select,
+    Write,
+    Epoll,
+}
+
+impl Sleeper {
+    fn sleeps(self, fd: sys::Fd, set: sys::Fd) -> String {
+        let mut buf = [0; 9];
+        match self {
+            Sleeper::Read => show(sys::read(fd, &mut buf)),
+            Sleeper::Recvmsg => format!("{:?}", sys::recvmsg(fd, &mut [&mut buf], 0).0),
+            Sleeper::Poll => poll1(fd, libc::POLLIN, 20_000),
+            Sleeper::Select => sys::select(sys::Select::Plain, &[fd], &[], &[], 20_000),
+            Sleeper::Write => show(sys::send(fd, &[7; 4096], MSG_NOSIGNAL)),
+            Sleeper::Epoll => sys::ep_show(set, 20_000),
+        }
+    }
+}
+
+/// A runtime interrupts a thread: something else takes the number, so that it does not sleep there again, and
+/// a signal ends its sleep, just as it may look after itself.
+fn after_a_dup(cx: &mut Cx, sleeper: Sleeper) {
+    const TIMES: u64 = 12;
+    sys::catch(SIGUSR1, false);
+    let (marker, _gone) = sys::socketpair();
+    let mut told = std::collections::BTreeMap::new();
+    for nth in 0..TIMES {
+        let fd = cx.warm().fd;
+        let set = sys::epoll();
+        sys::ep_add(set, fd, libc::EPOLLIN, 1).expect("add");
+        if sleeper == Sleeper::Write {
+            fill(fd);
+        }
+        let (tx, rx) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tx.send(sys::this_thread()).expect("a listener");
+            let told = sleeper.sleeps(fd, set);
+            tx.send(sys::this_thread()).expect("a listener");
+            told
+        });
+        let target = rx.recv().expect("a thread");
+        std::thread::sleep(Duration::from_millis(10) + Duration::from_micros(700 * nth));
+        let _ = sys::dup2(marker, fd);
+        sys::signal_thread(target, SIGUSR1);
+        let is_over = rx.recv_timeout(Duration::from_secs(3)).is_ok();
+        if !is_over {
+            sys::signal_thread(target, SIGUSR1);
+        }
+        let how = thread.join().expect("a thread");
+        // (A queue that was full may have found room since.)
+        let how = if sleeper == Sleeper::Write && how == "4096" { "EINTR".into() } else { how };
+        *told.entry(if is_over { how } else { format!("{how}, at the second signal") }).or_insert(0) += 1;
+        let _ = (sys::close(fd), sys::close(set));
+    }
+    say!("{told:?}");
 }
 
 fn mask_during_wait(cx: &mut Cx) {

@@ -15,7 +15,7 @@ use crate::policy::{Saw, Step, Waiter};
 use crate::{answer, detour, doorbell, flag, kept, push, ready, resting, sleepers};
 use fabric::verdict::Verdict;
 use os::Errno;
-use os::held_back::Interrupted;
+use os::held_back::{self, Interrupted};
 use os::poll::{PollFd, bits};
 use os::time::Cycles;
 
@@ -252,6 +252,7 @@ fn rest(
     timeout: i32,
     is_erring: bool,
     is_apart: bool,
+    mask: Option<u64>,
 ) -> Result<[PollFd; 3], Errno> {
     let mut fds = [
         PollFd { fd: bell, events: bits::IN, revents: 0 },
@@ -260,8 +261,8 @@ fn rest(
     ];
     hand_over();
     match is_apart {
-        true => os::apart::wait(&mut fds, timeout)?,
-        false => os::poll::wait(&mut fds[..2], timeout)?,
+        true => os::apart::wait(&mut fds, timeout, mask)?,
+        false => os::poll::wait_as(&mut fds[..2], timeout, mask)?,
     };
     if is_erring {
         fds[1].revents = os::poll::peek(socket, wanted);
@@ -269,7 +270,25 @@ fn rest(
     Ok(fds)
 }
 
+/// Sleeps until there may be what is wished for. A signal that comes while it looks, between two sleeps, is
+/// to interrupt the next one.
 fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
+    let mask = held_back::hold_between_sleeps();
+    let slept = sleep_and_look(conn, end, fd, wish, limit, mask);
+    if let Some(blocked) = mask {
+        held_back::let_go(blocked);
+    }
+    slept
+}
+
+fn sleep_and_look(
+    conn: &Held,
+    end: &End,
+    fd: i32,
+    wish: Wish,
+    limit: Limit,
+    mask: Option<u64>,
+) -> Result<(), Errno> {
     let (mut patience, mut slice_ms) = (Patience::default(), REST_SLICE_MS.0);
     // Of calls without a time limit, which some handlers interrupt and others do not.
     let mut is_long = limit.0.is_some();
@@ -302,7 +321,7 @@ fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Resu
         let most = if is_erring { SLICE_MS } else { most };
         let timeout = limit.slice_ms(most).ok_or(Errno::EAGAIN)?;
         let is_apart = limit.0.is_none() && is_long;
-        let fds = rest([bell, number], tcp_events(end, wish), timeout, is_erring, is_apart)?;
+        let fds = rest([bell, number], tcp_events(end, wish), timeout, is_erring, is_apart, mask)?;
         is_long |= most == os::apart::FIRST_SLICE_MS;
         if fds[0].revents != 0 {
             doorbell::note_rung(conn);

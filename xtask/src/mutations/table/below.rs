@@ -174,8 +174,8 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a peer that cuts its memory short ends its victim by SIGBUS",
         edits: &[edit(
             "crates/os/src/mem.rs",
-            "if seals & F_SEAL_SHRINK != 0 && is_plain_memory(fd)",
-            "if (seals & F_SEAL_SHRINK != 0 || true) && is_plain_memory(fd)",
+            "if seals & needed == needed && is_plain_memory(fd)",
+            "if (seals & needed == needed || true) && is_plain_memory(fd)",
         )],
         test: Test::Bars("whoever_lies_harms_nobody_else"),
     },
