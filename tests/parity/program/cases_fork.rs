@@ -34,6 +34,8 @@ pub(crate) const CASES: &[Case] = &[
     case("fork.pass_used_then_close", pass_used_then_close),
     case("fork.child_exits_without_close", child_exits_without_close),
     case("fork.spawn_then_close", spawn_then_close),
+    any("fork.spawn_unused_then_close", |cx| spawn_unused_then_close(cx, false)),
+    any("fork.vfork_unused_then_close", |cx| spawn_unused_then_close(cx, true)),
     any("fork.pass_unused", pass_unused),
     any("fork.pass_used", pass_used),
     any("fork.passed_and_looked_at_late", looked_at_late),
@@ -357,6 +359,27 @@ fn spawn_then_close(cx: &mut Cx) {
     settle();
     cx.peer("send 0 ping");
     say!("child {}", started.expect("start").wait().map_or("lost".into(), |status| status.to_string()));
+    cx.peer("recvn 0 2004");
+    cx.peer("recv 0 9");
+    cx.watch(q.fd);
+}
+
+/// The same, and by vfork, of a connection that nobody has used yet at this end.
+fn spawn_unused_then_close(cx: &mut Cx, by_vfork: bool) {
+    let (p, q) = (cx.pair(), cx.warm());
+    // (The other end has used it.)
+    cx.peer("send 0 ping");
+    let program = if by_vfork {
+        let args = [c"parity-case", c"--inherited", c"0"];
+        sys::vfork_exec_reading(p.fd, c"/proc/self/exe", &args)
+    } else {
+        let input = std::process::Stdio::from(sys::owned(sys::dup(p.fd).expect("a copy") as Fd));
+        let mut program = Command::new("/proc/self/exe");
+        let started = program.arg0("parity-case").args(["--inherited", "0"]).stdin(input).spawn();
+        started.expect("start").id() as i32
+    };
+    say!("close -> {}", show(sys::close(p.fd)));
+    say!("child {}", sys::wait(program));
     cx.peer("recvn 0 2004");
     cx.peer("recv 0 9");
     cx.watch(q.fd);

@@ -184,6 +184,11 @@ impl Cx {
         until("end of the puppet", || matches!(self.child.try_wait(), Ok(Some(_))));
     }
 
+    /// Waits until the puppet, which was told to, has ended itself.
+    pub(crate) fn until_ended(&mut self) {
+        until("end of the puppet", || matches!(self.child.try_wait(), Ok(Some(_))));
+    }
+
     /// Ends the puppet.
     pub(crate) fn end_quietly(mut self) {
         let _ = writeln!(self.to, "quit");

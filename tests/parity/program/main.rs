@@ -27,6 +27,7 @@ mod cases_fds;
 mod cases_filter;
 mod cases_fork;
 mod cases_full;
+mod cases_handed;
 mod cases_handler;
 mod cases_interest;
 mod cases_kept;
@@ -99,6 +100,7 @@ fn all() -> Vec<Case> {
         cases_left::CASES,
         cases_limit::CASES,
         cases_exec::CASES,
+        cases_handed::CASES,
         cases_after_exec::CASES,
         cases_end::CASES,
         cases_filter::CASES,
@@ -136,6 +138,9 @@ fn main() {
         ["--peer"] => peer::run(),
         ["--inherited", fd] => cases_fork::inherited(fd.parse().expect("descriptor")),
         ["--passes", fd] => cases_passed::pass_unused(fd.parse().expect("descriptor")),
+        ["--handed", after, fd, wanted] => {
+            cases_handed::goes_on(after, fd.parse().expect("descriptor"), wanted.parse().expect("bytes"));
+        }
         ["--after-exec", how, fd] => cases_after_exec::inherited(how, fd.parse().expect("descriptor")),
         ["--refused", name, fd, over_exec] => {
             cases_agreed::refused(name, fd.parse().expect("descriptor"), over_exec == "true");

@@ -46,6 +46,11 @@ fn obey(line: &str, table: &mut Table, listener: &mut Option<(Fd, u16)>) -> Stri
             "few".into()
         }
         ["take_all"] => crate::cases_scarce::take_all_numbers(),
+        ["hand", id, by_vfork] => {
+            let fd = *table.get(&(number(id) as u32)).expect("a connection of that name");
+            crate::cases_handed::hand_on(fd, by_vfork == "true", "other", 0);
+            sys::exit_now(0)
+        }
         ["die"] => show(sys::kill(std::process::id() as i32, libc::SIGKILL)),
         ["end", id, way, bytes] => {
             let fd = *table.get(&(number(id) as u32)).expect("a connection of that name");
