@@ -4,8 +4,8 @@
 
 use os::net::Endpoint;
 use shm::registry::EndpointWords;
+use sync::AtomicU64;
 use sync::Ordering::Relaxed;
-use sync::{AtomicU64, Ordering};
 
 /// A number for an address and a port, never 0. (Two addresses of the same number share their doubts.)
 pub fn number(at: Endpoint) -> u64 {
@@ -49,26 +49,16 @@ pub(crate) fn words_of(at: Endpoint) -> (u32, [u32; 4]) {
 
 /// An address in atomics: written at a connection's end, read when its slot is wanted again.
 #[derive(Default)]
-pub(crate) struct EndpointCell {
-    head: AtomicU64,
-    addr: [AtomicU64; 2],
-}
+pub(crate) struct EndpointCell([AtomicU64; 3]);
 
 impl EndpointCell {
     pub(crate) fn store(&self, at: Endpoint) {
-        let head = u64::from(at.family) << 48 | u64::from(at.port) << 32 | u64::from(at.scope);
-        self.head.store(head, Ordering::Relaxed);
-        let addr = u128::from_le_bytes(at.addr);
-        self.addr[0].store(addr as u64, Ordering::Relaxed);
-        self.addr[1].store((addr >> 64) as u64, Ordering::Relaxed);
+        for (word, part) in self.0.iter().zip(at.to_words()) {
+            word.store(part, Relaxed);
+        }
     }
 
     pub(crate) fn load(&self) -> Endpoint {
-        let head = self.head.load(Ordering::Relaxed);
-        let mut addr = [0; 16];
-        for (word, bytes) in self.addr.iter().zip(addr.chunks_exact_mut(8)) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
-        }
-        Endpoint { family: (head >> 48) as u16, port: (head >> 32) as u16, scope: head as u32, addr }
+        Endpoint::from_words(self.0.each_ref().map(|word| word.load(Relaxed)))
     }
 }

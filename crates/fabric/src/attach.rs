@@ -135,7 +135,13 @@ impl<T: Tier> Fabric<T> {
                 // (Of a connection that is back on TCP only what was left in the rings is read.)
                 let is_free = is_left || is_back_on_tcp(view);
                 let is_done = match is_shared && !is_back_on_tcp(view) {
-                    true => (!is_free || self.has_others_at_an_end(view)).then(|| self.part(view, reason)),
+                    true if !is_free || self.has_others_at_an_end(view) => Some(self.part(view, reason)),
+                    true => {
+                        // (A program that was started with the client's end may not have looked yet: it would
+                        // find other doorbells than these.)
+                        let _ = is_let_go_by(client) || self.part(view, reason);
+                        None
+                    }
                     false => (!is_free).then_some(false),
                 };
                 match is_done.unwrap_or(true) && bells::hang_private(view, &self.tier) {
@@ -176,7 +182,7 @@ impl<T: Tier> Fabric<T> {
         true
     }
 
-    fn view_of(
+    pub(crate) fn view_of(
         &self,
         home: Index,
         attached: &'static Attached,

@@ -45,6 +45,7 @@ pub mod observe;
 pub mod offer;
 mod passed;
 mod pay;
+mod private;
 pub mod process;
 pub mod revoke;
 pub mod rows;

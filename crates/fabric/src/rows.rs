@@ -329,13 +329,14 @@ impl<T: Tier> Rows<'_, T> {
     /// Decides a row for the end at `side`, of which only the server may want SMC; returns the verdict that
     /// stands.
     pub fn decide(&self, id: RowId, side: Side, wanted: Verdict) -> Verdict {
-        let (Some(map), Some(row)) = (self.0.mapped(), self.row(id)) else {
-            return LOST;
-        };
+        let Some(row) = self.row(id) else { return LOST };
         match verdict::decide(&row.verdict, id.generation, side, wanted) {
-            Ok(made) if id.is_in_slot() => made,
             Ok(made) => {
-                map.pending.fetch_sub(1, AcqRel);
+                if !id.is_in_slot()
+                    && let Some(map) = self.0.mapped()
+                {
+                    map.pending.fetch_sub(1, AcqRel);
+                }
                 made
             }
             Err(stands) => stands,
@@ -412,12 +413,13 @@ impl<T: Tier> Rows<'_, T> {
     }
 
     /// Whether nothing is left in the memory of a connection, for whoever finds that this is not to be had:
-    /// its owner lives, has taken it back to TCP and let the memory go. (One who was killed took along what
-    /// nobody had read.)
+    /// its owner lives, has taken it back to TCP and let the memory go. (One who was killed, or is about to
+    /// end, took along what nobody had read.)
     pub fn was_emptied(&self, id: RowId) -> bool {
         self.row(id).is_some_and(|row| {
             let owner = os::process::life(row.owner_pid.load(Relaxed));
-            row.open.load(Acquire) & HOMEWARD != 0 && owner.is_some_and(|life| !life.is_zombie)
+            row.open.load(Acquire) & HOMEWARD != 0
+                && owner.is_some_and(|life| !life.is_zombie && !life.is_ending)
         })
     }
 

@@ -51,6 +51,7 @@ impl Views {
             is_far: AtomicBool::new(false),
             hung: AtomicU32::new(0),
             settled_at: AtomicU64::new(Cycles::now().word()),
+            word: AtomicI32::new(-1),
             header,
             rings,
         })
@@ -111,6 +112,8 @@ pub struct SlotView {
     hung: AtomicU32,
     /// When what it moved was last counted here, or it was first seen.
     settled_at: AtomicU64,
+    /// What was said of its connection to the program that this one is about to become; -1 for nothing.
+    word: AtomicI32,
     header: &'static SlotHeader,
     rings: [Ring; 2],
 }
@@ -189,6 +192,17 @@ impl SlotView {
     #[inline]
     pub fn bell(&self, side: Side) -> i32 {
         self.bells.number(side as usize)
+    }
+
+    /// What was said of its connection to the next program is `number`, -1 for nothing; returns what was
+    /// before.
+    pub fn swap_word(&self, number: i32) -> i32 {
+        self.word.swap(number, Ordering::Relaxed)
+    }
+
+    /// Whether something was said of it.
+    pub fn has_word(&self) -> bool {
+        self.word.load(Ordering::Relaxed) >= 0
     }
 
     /// Remembers the two addresses of the slot's connection, for the day the slot is wanted again.

@@ -114,6 +114,10 @@ impl Directory for Tiers {
         self.local.owner()
     }
 
+    fn is_to_be_found(&self) -> bool {
+        self.local.is_to_be_found()
+    }
+
     #[inline(always)]
     fn is_a_copy(&self) -> bool {
         self.local.is_a_copy()

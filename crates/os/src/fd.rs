@@ -119,12 +119,17 @@ fn internal_below(limit: u32) -> u32 {
     count + (rest & ((1 << (limit % 64)) - 1)).count_ones()
 }
 
+/// `fd` is not this process's: a child that borrows its memory has made it, in a table of its own.
+pub fn disown(fd: i32) {
+    if let Some((word, bit)) = place(fd) {
+        word.fetch_and(!bit, Ordering::Relaxed);
+    }
+}
+
 /// Closes `fd`, which may be internal. Errors are of no use to anyone here and dropped.
 pub fn close(fd: i32) {
-    if let Some((word, bit)) = place(fd)
-        && word.load(Ordering::Relaxed) & bit != 0
-    {
-        word.fetch_and(!bit, Ordering::Relaxed);
+    if is_internal(fd) {
+        disown(fd);
     }
     // SAFETY: closing a descriptor touches no memory; the callers close only numbers they own.
     unsafe { syscall!(nr::__NR_close, fd) };
@@ -161,7 +166,19 @@ pub fn raise(fd: i32) -> Result<i32> {
     raise_if_room(fd).inspect_err(|_| close(fd))
 }
 
-/// The same, but `fd` stays open where there is no number for it.
+/// The same for what is needed once, and soon gone: where no number is ours to have, it is one of the
+/// program's upper half.
+pub(crate) fn raise_for_once(fd: i32) -> Result<i32> {
+    let number = raise_if_room(fd).or_else(|_| {
+        let number = duplicate_above(fd, (crate::limits::descriptor_limit() / 2) as i32)? as i32;
+        close(fd);
+        mark_internal(number);
+        Ok(number)
+    });
+    number.inspect_err(|_| close(fd))
+}
+
+/// As [`raise`], but `fd` stays open where there is no number for it.
 pub(crate) fn raise_if_room(fd: i32) -> Result<i32> {
     let number =
         crate::limits::with_room_above_soft_limit(internal_below, |floor| duplicate_above(fd, floor))? as i32;

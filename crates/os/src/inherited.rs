@@ -6,29 +6,38 @@ use crate::{Errno, Result, fd, file, mem, pipe};
 use core::ffi::CStr;
 use sync::{AtomicBool, Ordering};
 
-/// Whether there are any.
-pub(crate) struct Inherited(AtomicBool);
+/// Whether there are any, and whether they were looked for.
+pub(crate) struct Inherited(AtomicBool, AtomicBool);
 
 impl Inherited {
     pub(crate) const fn new() -> Self {
-        Inherited(AtomicBool::new(false))
+        Inherited(AtomicBool::new(false), AtomicBool::new(false))
     }
 }
 
-/// Marks as ours what lies open here, goes on over exec, and is a doorbell, or memory of this `name`.
+/// Under this name a program says something to the one that it becomes: [`mem::said_once`].
+pub const WORD: &CStr = c"isthmus-word";
+
+/// Marks as ours what lies open here, goes on over exec, and is a doorbell, memory of this `name`, or a
+/// [`WORD`].
 ///
-/// Both are recognised by what no descriptor of a program is: an unnamed pipe that can be read
+/// All are recognised by what no descriptor of a program is: an unnamed pipe that can be read
 /// and written; a sealed memfd of our name. (What the peer wrote into that memory is not asked.)
 pub fn take_over(name: &CStr) {
+    Inherited::here().1.store(true, Ordering::Relaxed);
     let _ = file::each_own_descriptor(|number| {
         if !fd::is_internal(number)
             && !fd::is_cloexec(number)
-            && (pipe::is_doorbell(number) || is_memory(number, name))
+            && (pipe::is_doorbell(number) || is_memory(number, name) || is_word(number))
         {
             fd::mark_internal(number);
             Inherited::here().0.store(true, Ordering::Relaxed);
         }
     });
+}
+
+fn is_word(number: i32) -> bool {
+    mem::was_said_once(number) && pipe::is_memory_named(number, WORD)
 }
 
 fn is_memory(number: i32, name: &CStr) -> bool {
@@ -44,6 +53,23 @@ pub fn open_memory(number: i32) -> Result<i32> {
         return Err(Errno::EINVAL);
     }
     pipe::open_link(b"self", number).and_then(fd::raise)
+}
+
+/// What the program before this one has said is brought before `is_it`, one word after the other, until it
+/// is; returns its number as well, which is the caller's.
+pub fn find_word<R>(mut is_it: impl FnMut(&[sync::AtomicU64]) -> Option<R>) -> Option<(i32, R)> {
+    let mut found = None;
+    let _ = file::each_own_descriptor(|number| {
+        if found.is_none() && is_inherited(number) && is_word(number) {
+            found = mem::hear(number, &mut is_it).ok().flatten().map(|it| (number, it));
+        }
+    });
+    found
+}
+
+/// Whether this program has taken over what there is.
+pub fn were_looked_for() -> bool {
+    Inherited::here().1.load(Ordering::Relaxed)
 }
 
 /// Whether there are any still.

@@ -53,6 +53,21 @@ const HIGHEST_FLOOR: i32 = 65_536;
 /// is ours at most.
 const FEW_NUMBERS: i32 = 128;
 
+/// Whether there may be `count` numbers of ours under the limit as it is, in this process or a program that
+/// it becomes, were none there yet.
+pub fn has_room_for(count: u32) -> bool {
+    nofile(None).is_ok_and(|limit| {
+        let soft = i32::try_from(limit.rlim_cur).unwrap_or(i32::MAX);
+        is_room_above(soft.max(INTERNAL_FLOOR), limit) || share(soft) >= count
+    })
+}
+
+/// Whether numbers above the soft limit can be had for a moment. (Tables beyond a million entries are not
+/// looked up, in the descriptor table of `socket`, and cost the kernel memory.)
+fn is_room_above(above: i32, limit: nr::rlimit64) -> bool {
+    above < 500_000 && limit.rlim_max > limit.rlim_cur && limit.rlim_max > above as u64 + 16
+}
+
 /// Runs `duplicate(floor)` with the descriptor limit lifted to its hard value if that makes room above the
 /// soft one.
 ///
@@ -65,9 +80,7 @@ pub(crate) fn with_room_above_soft_limit<T>(
     let limit = nofile(None)?;
     let soft = i32::try_from(limit.rlim_cur).unwrap_or(i32::MAX);
     let above = soft.max(INTERNAL_FLOOR);
-    // Tables beyond a million entries are not looked up (the descriptor table of `socket`), and cost the
-    // kernel memory.
-    if above < 500_000 && limit.rlim_max > limit.rlim_cur && limit.rlim_max > above as u64 + 16 {
+    if is_room_above(above, limit) {
         let lifted = nr::rlimit64 { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
         nofile(Some(lifted))?;
         let outcome = duplicate(above);
@@ -87,7 +100,11 @@ pub(crate) fn with_room_above_soft_limit<T>(
 
 /// How many of a program's numbers may be ours.
 fn allowance(limit: i32) -> u32 {
-    if is_short() { 0 } else { (limit.saturating_sub(FEW_NUMBERS) / 4).max(0) as u32 }
+    if is_short() { 0 } else { share(limit) }
+}
+
+fn share(limit: i32) -> u32 {
+    (limit.saturating_sub(FEW_NUMBERS) / 4).max(0) as u32
 }
 
 /// Until when none of a program's numbers is to be ours: it was short of them.

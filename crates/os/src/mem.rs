@@ -1,8 +1,10 @@
 //! Memory: sealed memfds and mappings.
-//! Owns: the promise that a mapping made here cannot be cut short by another process (`F_SEAL_SHRINK`).
+//! Owns: the promise that a mapping made here cannot be cut short by another process (`F_SEAL_SHRINK`), and
+//! that what was said once for all is not said anew (`F_SEAL_WRITE`).
 
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
+use core::ffi::CStr;
 use sync::AtomicU64;
 
 const F_ADD_SEALS: u32 = 1033;
@@ -10,25 +12,63 @@ const F_GET_SEALS: u32 = 1034;
 const F_SEAL_SEAL: usize = 1;
 const F_SEAL_SHRINK: usize = 2;
 const F_SEAL_GROW: usize = 4;
+const F_SEAL_WRITE: usize = 8;
+/// Which nobody adds to any more.
+const SEALED: usize = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 const MADV_DONTDUMP: u32 = 16;
 
 /// Makes a memfd of `len` bytes, sealed against shrinking and growing, at a high descriptor number.
-pub fn sealed_memfd(name: &core::ffi::CStr, len: u64) -> Result<i32> {
+pub fn sealed_memfd(name: &CStr, len: u64) -> Result<i32> {
+    memfd(name, crate::fd::raise, |fd| resize(fd, len).and_then(|()| seal(fd, SEALED)))
+}
+
+/// Makes a memfd of `len` bytes that holds what `say` has written, and that nobody ever writes to again: a
+/// word to the program that this one becomes. At a high descriptor number.
+pub fn said_once(name: &CStr, len: usize, say: impl FnOnce(&[AtomicU64])) -> Result<i32> {
+    memfd(name, crate::fd::raise_for_once, |fd| {
+        resize(fd, len as u64)?;
+        look(fd, len, say)?;
+        seal(fd, SEALED | F_SEAL_WRITE)
+    })
+}
+
+/// Whether `fd` is sealed as [`said_once`] does. (What a peer has made, and this process has mapped to write,
+/// is not: nobody seals it later.)
+pub(crate) fn was_said_once(fd: i32) -> bool {
+    seals(fd) == Ok(SEALED | F_SEAL_WRITE)
+}
+
+/// Looks at what was said, and leaves nothing mapped.
+pub fn hear<R>(fd: i32, what: impl FnOnce(&[AtomicU64]) -> R) -> Result<R> {
+    let memory = map_shared_ro(fd, file_len(fd)? as usize)?;
+    let result = what(memory);
+    // (`what` could keep no part of it.)
+    unmap(memory);
+    Ok(result)
+}
+
+fn memfd(
+    name: &CStr,
+    raise: impl FnOnce(i32) -> Result<i32>,
+    prepare: impl FnOnce(i32) -> Result<()>,
+) -> Result<i32> {
     const MFD_CLOEXEC: u32 = 1;
     const MFD_ALLOW_SEALING: u32 = 2;
     // SAFETY: `name` is NUL terminated.
     let low =
         check(unsafe { syscall!(nr::__NR_memfd_create, name.as_ptr(), MFD_CLOEXEC | MFD_ALLOW_SEALING) })?;
-    let fd = crate::fd::raise(low as i32)?;
-    let sealed = resize(fd, len).and_then(|()| {
-        // SAFETY: adding seals touches no memory.
-        check(unsafe { syscall!(nr::__NR_fcntl, fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) })
-    });
-    if let Err(errno) = sealed {
-        crate::fd::close(fd);
-        return Err(errno);
-    }
-    Ok(fd)
+    let fd = raise(low as i32)?;
+    prepare(fd).inspect_err(|_| crate::fd::close(fd)).map(|()| fd)
+}
+
+fn seal(fd: i32, seals: usize) -> Result<()> {
+    // SAFETY: adding seals touches no memory.
+    check(unsafe { syscall!(nr::__NR_fcntl, fd, F_ADD_SEALS, seals) }).map(drop)
+}
+
+fn seals(fd: i32) -> Result<usize> {
+    // SAFETY: asking for seals touches no memory.
+    check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GET_SEALS) })
 }
 
 /// Memory as memfd_create makes it (`linux/magic.h`). Another kind may seal as well and still fault when it
@@ -41,19 +81,18 @@ pub(crate) fn is_plain_memory(fd: i32) -> bool {
         && crate::file::file_system(fd) == Ok(TMPFS_MAGIC)
 }
 
-/// Fails with EPERM unless `fd` is a memfd of ordinary pages that can no longer shrink.
+/// Fails with EPERM unless `fd` is a memfd of ordinary pages that can no longer shrink, nor be sealed in
+/// another way.
 pub fn require_unshrinkable(fd: i32) -> Result<()> {
     // (Asked first: nothing but memory has seals, and other files may be slow to tell what they are.)
-    // SAFETY: asking for seals touches no memory.
-    let seals = check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GET_SEALS) }).map_err(|_| Errno::EPERM)?;
-    if seals & F_SEAL_SHRINK != 0 && is_plain_memory(fd) { Ok(()) } else { Err(Errno::EPERM) }
+    let needed = F_SEAL_SHRINK | F_SEAL_SEAL;
+    let seals = seals(fd).map_err(|_| Errno::EPERM)?;
+    if seals & needed == needed && is_plain_memory(fd) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// Whether it is sealed as [`sealed_memfd`] does.
 pub(crate) fn is_sealed(fd: i32) -> bool {
-    // SAFETY: asking for seals touches no memory.
-    let seals = check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GET_SEALS) });
-    seals == Ok(F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+    seals(fd) == Ok(SEALED)
 }
 
 /// ftruncate(2). EMSGSIZE if RLIMIT_FSIZE forbids the length: the kernel would kill the program with SIGXFSZ.
@@ -133,6 +172,13 @@ pub fn map_shared_ro(fd: i32, len: usize) -> Result<Shared> {
 /// Maps `len` zeroed private bytes that cost nothing until touched.
 pub fn map_private(len: usize) -> Result<Shared> {
     map(0, len, RW, nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE, -1)
+}
+
+/// Maps `len` zeroed bytes that this process's children have in common with it, and nobody else.
+pub fn map_in_common(len: usize) -> Result<Shared> {
+    let memory = map(0, len, RW, nr::MAP_SHARED | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE, -1)?;
+    leave_out_of_dumps(memory);
+    Ok(memory)
 }
 
 /// As [`map_private`], for tables that grow: `None` where there is no memory.

@@ -82,6 +82,25 @@ pub struct Endpoint {
     pub addr: [u8; 16],
 }
 
+impl Endpoint {
+    /// As three words, for memory that has nothing else.
+    pub fn to_words(self) -> [u64; 3] {
+        let addr = u128::from_le_bytes(self.addr);
+        let head = u64::from(self.family) << 48 | u64::from(self.port) << 32 | u64::from(self.scope);
+        [head, addr as u64, (addr >> 64) as u64]
+    }
+
+    /// The other way.
+    pub fn from_words([head, low, high]: [u64; 3]) -> Self {
+        Endpoint {
+            family: (head >> 48) as u16,
+            port: (head >> 32) as u16,
+            scope: head as u32,
+            addr: (u128::from(high) << 64 | u128::from(low)).to_le_bytes(),
+        }
+    }
+}
+
 /// `struct sockaddr_in6`, which also holds a `sockaddr_in`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]

@@ -35,6 +35,7 @@ mod raw_syscall;
 mod real;
 mod sandbox;
 mod scarce;
+mod spawn;
 mod start;
 mod stdio;
 mod symbols;

@@ -1,5 +1,5 @@
 //! Functions that libc builds on its own execve, clone and write without asking the dynamic linker: the exec
-//! lists, posix_spawn, system, popen, quick_exit, dprintf, perror. We only prepare what they will do to our
+//! lists, system, popen, quick_exit, dprintf, perror. We only prepare what they will do to our
 //! sockets; and dlopen, before which modules are seen to.
 //! Owns: that their arguments, of which often only the program knows how many there are, reach libc's
 //! function as they came: registers and stack stand as they stood when it is jumped to.
@@ -179,8 +179,6 @@ pass_on! {
     execl, EXECL, before_execl, () execs();
     execlp, EXECLP, before_execlp, () execs();
     execle, EXECLE, before_execle, () execs();
-    posix_spawn, POSIX_SPAWN, before_posix_spawn, () spawns();
-    posix_spawnp, POSIX_SPAWNP, before_posix_spawnp, () spawns();
     quick_exit, QUICK_EXIT, before_quick_exit, () ends();
     posix_spawn_file_actions_adddup2, ADDDUP2, before_adddup2, (_actions, fd) lends(fd);
     system, SYSTEM, before_system, () spawns();

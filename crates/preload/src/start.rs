@@ -23,6 +23,7 @@ extern "C" fn constructor() {
     process::resolve();
     crate::cancel::resolve();
     crate::passed_on::resolve();
+    crate::spawn::resolve();
     crate::credentials::resolve();
     if config::is_disabled() {
         if config::is_debug() {
@@ -70,16 +71,15 @@ fn adopt_inherited() {
     let mut found = 0;
     for entry in fds[..most].iter().filter(|entry| entry.revents & bits::NVAL == 0) {
         found += 1;
-        socket::server::adopt(entry.fd);
+        socket::server::adopt_inherited(entry.fd);
     }
     if os::file::own_descriptors().is_none_or(|all| all > found) {
         let _ = os::file::each_own_descriptor(|fd| {
             if fd as usize >= most {
-                socket::server::adopt(fd);
+                socket::server::adopt_inherited(fd);
             }
         });
     }
-    socket::exec::take_over_what_was_kept();
 }
 
 extern "C" fn destructor() {

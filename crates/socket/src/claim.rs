@@ -5,9 +5,10 @@ use crate::conn::Conn;
 use crate::conn::link::Tie;
 use crate::end::End;
 use crate::flag::{self, Flags};
+use crate::held::{Held, connections};
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
-use crate::{answer, detour, far, handshake, ready, records, watch};
+use crate::{answer, detour, far, handover, handshake, ready, records, watch};
 use fabric::Reason;
 use fabric::door::{Directory as _, Life as _};
 use fabric::fallback::What;
@@ -32,17 +33,20 @@ pub(crate) fn refuse_accepted(conn: &Conn, fd: i32) {
             return;
         }
         far::refuse(fd);
+        let is_to_be_heard = handover::was_said_of(fd);
         let plain = Verdict::Plain(Reason::OPTUNSUPP);
         // (What came over exec, or was passed, may be anybody's end.)
         let stands =
             find(fd, !is_unshared(conn)).map(|found| fabric().rows().decide(found.row, found.side, plain));
-        if let Ok(Verdict::Plain(reason)) | Err(reason) = stands {
+        if let Ok(Verdict::Plain(reason)) | Err(reason) = stands
+            && !is_to_be_heard
+        {
             conn.transition(Event::Refused);
             note_plain(conn, fd, reason);
             return;
         }
     }
-    // Another process that shares the socket has said SMC: this one follows.
+    // Another process that shares the socket has said SMC, or has left bytes: this one follows.
     decide(conn, fd);
 }
 
@@ -130,6 +134,11 @@ fn contradicted(row: RowId, side: Side, view: &SlotView) -> Reason {
 
 /// PEERNOSMC: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
+    if os::inherited::are_any()
+        && let Some(said) = handover::hear(fd)
+    {
+        return said.and_then(|said| take_up_said(conn, fd, &said));
+    }
     if let Some(host) = fabric().tier().host()
         && let Some(arrived) = host.take_arrived(fd)
     {
@@ -171,6 +180,32 @@ fn claim_carried(conn: &Conn, fd: i32, carried: &Carried) -> Result<Event, Reaso
     }
     let found = Found { row, cookie: carried.cookie, side: Side::Server, at, is_open: false };
     take_up(conn, fd, &found, (index, view))
+}
+
+/// The same of every socket that the program before this one has left a word of.
+pub(crate) fn take_up_all_said() {
+    if os::inherited::are_any() {
+        let is_undecided = |held: &Held| held.phase() == Phase::Accepted;
+        for (fd, held) in connections().filter(|(_, held)| is_undecided(held)) {
+            if handover::was_said_of(fd) {
+                decide(&held, fd);
+            }
+        }
+    }
+}
+
+/// What is left of a connection that is back on TCP, by the word of the program before this one.
+#[cold]
+fn take_up_said(conn: &Conn, fd: i32, said: &handover::Said) -> Result<Event, Reason> {
+    let row = fabric().rows().in_slot(said.index, said.view);
+    let [local, peer] = said.ends;
+    let at = Addresses::of(fd).unwrap_or(Addresses { local, peer });
+    let found = Found { row, cookie: said.client_cookie, side: said.side, at, is_open: false };
+    let taken_up = take_up(conn, fd, &found, (said.index, said.view))?;
+    if !said.is_others {
+        conn.unmark(flag::UNCOUNTED);
+    }
+    Ok(taken_up)
 }
 
 /// The client's memory and doorbells are here: what is answered.

@@ -5,19 +5,12 @@ use crate::end::End;
 use crate::epoll;
 use crate::held::connections;
 use crate::here::fabric;
-use crate::lend::{before_spawn, leave_a_copy, take_copy_back, take_home};
+use crate::lend::{before_spawn, leave_a_copy, take_copy_back};
 use crate::phase::Phase;
 use crate::release::{copied_of, is_copy, leave_to_others, own_cookie};
 use crate::table::{self, Entry};
-use crate::{answer, closing, far, flag, settle};
-use fabric::door::Memory as _;
+use crate::{answer, flag, handover, settle};
 use os::net;
-
-/// At the start of a program, once the sockets are known that it inherits: memory and doorbells that were
-/// kept open for them are ours before it can close them.
-pub fn take_over_what_was_kept() {
-    fabric().tier().take_over_inherited();
-}
 
 /// In a child that borrows this process's memory (vfork), before it execs: the same, and whichever socket it
 /// has made its standard input or output, though the number is not in the table, which is its parent's.
@@ -26,9 +19,17 @@ pub fn before_borrower_execs() {
         held.unmark(flag::LENT_NOW);
     }
     before_spawn();
+    // (In a table of descriptors of its own. Its parent may end before the next program looks.)
+    for (fd, held) in connections() {
+        if !os::fd::is_cloexec(fd) {
+            handover::keep_memory_over_exec(&held, true);
+        }
+    }
     for cookie in (0..=2).filter(|fd| net::is_tcp(*fd)).filter_map(|fd| net::cookie(fd).ok()) {
         for (_, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
             leave_a_copy(&held);
+            handover::lend_word(&held);
+            handover::keep_memory_over_exec(&held, true);
         }
     }
 }
@@ -41,19 +42,23 @@ pub fn after_borrower_failed_to_exec() {
 }
 
 /// Before exec: a connection of which a descriptor goes on into the next program must be found there,
-/// whichever number it has then; one whose descriptors all end here is left to others. Intents are given up;
-/// memory that is ours stays open. (What the server's side needs is the client's to keep.)
+/// whichever number it has then, or goes home, with a word about what is left; one whose descriptors all end
+/// here is left to others. Intents are given up; memory that is ours stays open. (What the server's side
+/// needs is the client's to keep.)
 pub fn before_exec() {
     settle::settle_everything();
+    // (Of an exec before this one whose failure nobody told us.)
+    connections().for_each(|(_, held)| handover::take_word_back(&held));
     mark_what_goes_on();
     for (fd, held) in connections() {
         if held.phase() == Phase::Intent && !is_copy(&held) {
             answer::retract(&held, fd, fabric::Reason::PEERDECL);
         }
-        if held.has(flag::GOES_ON) {
-            take_home(&held, fd, false);
+        let is_unfindable = handover::is_unfindable(&held);
+        if held.has(flag::GOES_ON) && is_unfindable {
+            handover::leave_word(&held, fd);
         }
-        if !held.has(flag::GOES_ON) || far::is_far(&held) {
+        if !held.has(flag::GOES_ON) || is_unfindable {
             leave_to_others(&held);
             // The next program is the same process by name, but has no part in this connection.
             if let Some(end) = End::still_of(&held) {
@@ -62,7 +67,7 @@ pub fn before_exec() {
         } else {
             epoll::hand_on(&held);
             give_up_count(&held);
-            keep_memory_over_exec(&held, true);
+            handover::keep_memory_over_exec(&held, true);
         }
     }
 }
@@ -82,7 +87,8 @@ fn give_up_count(conn: &Conn) {
 pub fn after_failed_exec() {
     for (_, held) in connections() {
         if held.has(flag::GOES_ON) {
-            keep_memory_over_exec(&held, false);
+            handover::keep_memory_over_exec(&held, false);
+            handover::take_word_back(&held);
         }
         let Some(end) = End::still_of(&held) else { continue };
         // (`epoll::hand_on` may have let it go on.)
@@ -114,18 +120,5 @@ fn mark_what_goes_on() {
         for (_, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
             held.mark(flag::GOES_ON);
         }
-    }
-}
-
-/// Lets the memory of a shared connection survive exec, or not any more: whoever has it may be gone when it
-/// is wanted.
-fn keep_memory_over_exec(conn: &Conn, on: bool) {
-    let Some(view) = conn.view().filter(|_| matches!(conn.phase(), Phase::Smc | Phase::Intent)) else {
-        return;
-    };
-    if closing::is_own_memory(conn.side(), conn.flags()) {
-        fabric().keep_offered_over_exec(view, on);
-    } else {
-        fabric().keep_attached_over_exec(view, on);
     }
 }

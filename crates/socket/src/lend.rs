@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{connections, hold};
 use crate::phase::Phase;
-use crate::{decide, far, flag, home, ready, release, settle, watch};
+use crate::{decide, far, flag, handover, home, ready, settle, watch};
 use fabric::Reason;
 use sync::Ordering;
 use sync::Ordering as Shared;
@@ -17,7 +17,7 @@ pub fn before_passing(fd: i32) {
     crate::epoll::release_fresh(fd);
     if let Some(held) = hold(fd) {
         held.unmark(flag::LENT_NOW);
-        take_home(&held, fd, true);
+        take_home(&held, fd);
         if held.phase() == Phase::Smc {
             // (It may come back to this process: as one more number of the same connection.)
             let inode = os::fd::identity(fd).map_or(0, |(_, inode)| inode);
@@ -56,17 +56,27 @@ pub fn before_lending(fd: i32) {
 /// looked at his, the connection goes on. (One too many, if nobody takes it, is found when the slot is wanted
 /// again: the kernel is asked then.)
 pub(crate) fn leave_a_copy(conn: &Conn) {
+    handover::take_home_if_cut_off(conn);
     conn.note_shared();
     watch::note_shared();
     if far::is_far(conn) {
         return;
     }
-    if conn.phase() == Phase::Smc
+    if matches!(conn.phase(), Phase::Smc | Phase::Intent)
         && !conn.has(flag::LENT)
         && let Some(end) = End::still_of(conn)
     {
         conn.mark(flag::LENT | flag::LENT_NOW);
         end.mine().holders.fetch_add(1, Shared::AcqRel);
+    }
+}
+
+/// The memory of what was lent goes along with a program that starts (`on`), or not any more.
+pub fn keep_for_spawned(on: bool) {
+    for (_, held) in connections() {
+        if held.has(flag::LENT) {
+            handover::keep_memory_over_exec(&held, on);
+        }
     }
 }
 
@@ -79,18 +89,17 @@ pub fn before_spawn() {
     }
 }
 
-/// A copy of the socket is about to leave for a program that cannot find the connection's memory, and is to
-/// find it on TCP. Bytes that lie in the ring unread go nowhere else: whoever is alone with the socket, or
-/// passes it to somebody who `is_to_use` it, resets the connection rather than let a program read a stream
-/// with a gap.
+/// The socket is about to be passed to a program that cannot find the connection's memory, and is to find it
+/// on TCP. Bytes that lie in the ring unread go nowhere else: the connection is reset rather than that a
+/// program reads a stream with a gap.
 #[cold]
-pub(crate) fn take_home(conn: &Conn, fd: i32, is_to_use: bool) {
+fn take_home(conn: &Conn, fd: i32) {
     if !far::is_far(conn) {
         return;
     }
     let Some(end) = End::still_of(conn).filter(|_| conn.phase() == Phase::Smc) else { return };
     home::send(conn, &end, Reason::OPTUNSUPP);
-    if !end.is_drained() && (is_to_use || !release::has_other_holders(conn, &end)) {
+    if !end.is_drained() {
         ready::break_off(conn, &end, fd);
     }
 }

@@ -35,6 +35,7 @@ pub mod exit;
 mod far;
 mod flag;
 pub mod fork;
+mod handover;
 mod handshake;
 mod held;
 mod here;

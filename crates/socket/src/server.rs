@@ -1,10 +1,10 @@
 //! The accepting side: listeners, and sockets that come from one or from another process. Owns: what an
 //! announced listener remembers for the program.
 
-use crate::claim;
 use crate::enter::enter;
 use crate::here::{Part as _, fabric};
 use crate::phase::{Event, Phase};
+use crate::{claim, handover};
 use fabric::Reason;
 use fabric::door::{Directory as _, Memory as _, Rendezvous as _};
 use fabric::fallback::What;
@@ -224,13 +224,37 @@ pub fn adopt_passed(fd: i32) {
     }
 }
 
-/// A socket that came from another process (exec, SCM_RIGHTS): decided at its first use, whichever end it is.
-/// Duplicates are one connection: who closes one of them goes on with the other.
-pub fn adopt(fd: i32) {
-    if !net::is_tcp(fd) || net::is_listening(fd) || fabric().tier().existing().is_err() {
+/// At the start of a program, of each number that is open. With the first socket of TCP, what was kept open
+/// for such becomes ours before the program can close it.
+pub fn adopt_inherited(fd: i32) {
+    if !is_conversation(fd) {
         return;
     }
-    if net::peer(fd).is_err() && !claim::has_ended(fd) {
+    if !os::inherited::were_looked_for() {
+        fabric().tier().note_adopted();
+        fabric().tier().take_over_inherited();
+    }
+    // (A word needs no directory: who left it may have been another user.)
+    let was_said = handover::was_said_of(fd);
+    if was_said || fabric().tier().existing().is_ok() {
+        adopt_known(fd, was_said);
+    }
+}
+
+/// A socket that came from another process: decided at its first use, whichever end it is.
+pub fn adopt(fd: i32) {
+    if is_conversation(fd) && fabric().tier().existing().is_ok() {
+        adopt_known(fd, false);
+    }
+}
+
+fn is_conversation(fd: i32) -> bool {
+    net::is_tcp(fd) && !net::is_listening(fd)
+}
+
+/// Duplicates are one connection: who closes one of them goes on with the other.
+fn adopt_known(fd: i32, was_said: bool) {
+    if net::peer(fd).is_err() && !was_said && !claim::has_ended(fd) {
         claim::leave_out_overflow(fd);
         return;
     }

@@ -3,6 +3,7 @@
 
 mod below;
 mod calls;
+mod handed;
 
 use std::fmt;
 use std::path::Path;
@@ -79,7 +80,7 @@ const fn edit(file: &'static str, old: &'static str, new: &'static str) -> Edit 
 
 /// All of them.
 pub(super) fn mends() -> impl Iterator<Item = &'static Mend> {
-    calls::MENDS.iter().chain(below::MENDS)
+    calls::MENDS.iter().chain(handed::MENDS).chain(below::MENDS)
 }
 
 #[cfg(test)]

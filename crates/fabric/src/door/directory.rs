@@ -54,6 +54,9 @@ pub trait Directory {
     /// The user whose rows this process has mapped.
     fn owner(&self) -> Option<u32>;
 
+    /// Whether the next program of this process would find the same rows.
+    fn is_to_be_found(&self) -> bool;
+
     /// Whether the memory that the rows were mapped in was another process's, of which this one has got a
     /// copy.
     fn is_a_copy(&self) -> bool;

@@ -74,12 +74,14 @@ fn await_end(pid: u32) {
 /// these: a pid may be another's by now, and numbers that a peer wrote must not lead to descriptors of this
 /// program.
 pub(super) fn holder_of(identity: (u64, u64), owner_pid: u32, memfd: i32) -> os::Result<u32> {
+    let mut why_not = Errno::ENOENT;
     for pid in [owner_pid, os::process::cached_pid()] {
         match pipe::identity_of(pid, memfd) {
             Ok(found) if found == identity => return Ok(pid),
             Err(errno) if errno.is_shortage() => return Err(errno),
+            Err(errno @ (Errno::EACCES | Errno::EPERM)) if pid == owner_pid => why_not = errno,
             _ => {}
         }
     }
-    Err(Errno::ENOENT)
+    Err(why_not)
 }

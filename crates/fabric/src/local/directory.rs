@@ -67,6 +67,10 @@ impl Directory for Local {
         self.registry.owner()
     }
 
+    fn is_to_be_found(&self) -> bool {
+        self.registry.is_to_be_found()
+    }
+
     fn is_a_copy(&self) -> bool {
         self.registry.is_a_copy()
     }

@@ -176,9 +176,9 @@ impl Registry {
         }
     }
 
-    /// In a fork child: the memory is its own now.
+    /// In a fork child: the memory is its own now. (Also of a process that has left the registry.)
     pub(crate) fn after_fork(&self) {
-        if self.map.get().is_some() {
+        if self.map.get().is_some() || self.not_inherited.get().is_some() {
             self.mark_memory();
         }
     }
@@ -240,6 +240,13 @@ impl Registry {
         }
         fd::close(file);
         None
+    }
+
+    /// Whether a program that this process becomes finds the same file: it has the same user, and the name
+    /// leads there (another root or mount may be in force by now).
+    pub(crate) fn is_to_be_found(&self) -> bool {
+        let file = self.owner().filter(|owner| user() == Ok(*owner)).and_then(|_| self.reopen());
+        file.inspect(|file| fd::close(*file)).is_some()
     }
 
     /// Where there is no registry: why none can be made, or PEERNOSMC if one could be, for then nobody
@@ -362,4 +369,22 @@ fn check_and_map(file: i32) -> Result<&'static RegistryMap, Reason> {
         return Err(Reason::VERSMISMAT);
     }
     Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that has left its registry has the word still, and so does a child of it, empty.
+    #[test]
+    fn a_child_of_one_that_has_left_counts_itself_once() {
+        let registry = Registry::new();
+        registry.mark_memory();
+        assert!(!registry.is_a_copy() && registry.map.get().is_none());
+        // (As the kernel does it in a child.)
+        registry.not_inherited.get().expect("a page")[0].store(0, Relaxed);
+        assert!(registry.is_a_copy());
+        registry.after_fork();
+        assert!(!registry.is_a_copy(), "it has counted itself");
+    }
 }

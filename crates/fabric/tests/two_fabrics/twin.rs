@@ -141,6 +141,10 @@ impl Directory for Twin {
         None
     }
 
+    fn is_to_be_found(&self) -> bool {
+        true
+    }
+
     fn is_a_copy(&self) -> bool {
         false
     }

@@ -158,6 +158,10 @@ impl Directory for Joined {
         None
     }
 
+    fn is_to_be_found(&self) -> bool {
+        true
+    }
+
     fn is_a_copy(&self) -> bool {
         false
     }

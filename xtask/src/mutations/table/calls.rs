@@ -99,7 +99,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "memory-over-exec",
         without: "what a killed client had written is lost to the program that its server becomes",
         edits: &[edit(
-            EXEC,
+            "crates/socket/src/handover.rs",
             "fabric().keep_attached_over_exec(view, on);",
             "fabric().keep_attached_over_exec(view, on && false);",
         )],
@@ -471,7 +471,7 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a program after exec loses what was sent before both ends had ended",
         edits: &[edit(
             "crates/socket/src/server.rs",
-            "net::peer(fd).is_err() && !claim::has_ended(fd)",
+            "net::peer(fd).is_err() && !was_said && !claim::has_ended(fd)",
             "net::peer(fd).is_err()",
         )],
         test: Test::Unit("sim", "a_program_after_exec_reads_what_was_sent_though_both_ends_have_ended"),

@@ -1,0 +1,77 @@
+//! Mends of what goes on elsewhere: in the next program, in a child, in a call that is interrupted. Owns: the
+//! entries, in the order in which they were found wanting.
+
+use super::{Mend, Test, edit};
+
+const EXEC: &str = "crates/socket/src/exec.rs";
+
+pub(super) const MENDS: &[Mend] = &[
+    Mend {
+        name: "no-word-over-exec",
+        without: "what was unread is lost to the program that a process becomes which has changed its user",
+        edits: &[edit(
+            EXEC,
+            "if held.has(flag::GOES_ON) && is_unfindable {",
+            "if held.has(flag::GOES_ON) && is_unfindable && held.phase() == Phase::Free {",
+        )],
+        test: Test::Parity("handed.by_another_user_alone"),
+    },
+    Mend {
+        name: "word-heard-by-both",
+        without: "a program that forks before it has read reads what was left to it twice",
+        edits: &[edit("crates/socket/src/fork.rs", "    claim::take_up_all_said();\n", "")],
+        test: Test::Parity("handed.and_forked"),
+    },
+    Mend {
+        name: "no-numbers-over-exec",
+        without: "a program that may have few descriptors is handed a connection that it cannot take up",
+        edits: &[edit(
+            "crates/socket/src/handover.rs",
+            "            || !os::limits::has_room_for(NEEDED)\n",
+            "",
+        )],
+        test: Test::Parity("handed.with_few_numbers"),
+    },
+    Mend {
+        name: "another-registry",
+        without: "a program that sees another /dev/shm than the one before it hangs with its connection",
+        edits: &[edit(
+            "crates/socket/src/handover.rs",
+            "            || !fabric().tier().is_to_be_found()\n",
+            "",
+        )],
+        test: Test::Parity("handed.into_another_mount"),
+    },
+    Mend {
+        name: "spawned-with-memory",
+        without: "programs that both ends start, and whose starters end, find no memory",
+        edits: &[edit("crates/preload/src/spawn.rs", "        socket::lend::keep_for_spawned(true);\n", "")],
+        test: Test::Parity("handed.by_both_by_spawn"),
+    },
+    Mend {
+        name: "unused-and-lent",
+        without: "a connection that nobody has used yet is reset when its maker closes it beside a program it started",
+        edits: &[edit(
+            "crates/socket/src/lend.rs",
+            "matches!(conn.phase(), Phase::Smc | Phase::Intent)",
+            "matches!(conn.phase(), Phase::Smc)",
+        )],
+        test: Test::Parity("fork.vfork_unused_then_close"),
+    },
+    Mend {
+        name: "signals-between-sleeps",
+        without: "a signal that comes while a rung reader looks after its number ends nothing",
+        edits: &[edit("crates/os/src/held_back.rs", "if crate::poll::has_masks() {", "if false {")],
+        test: Test::Parity("signal.after_a_dup_over_a_read"),
+    },
+    Mend {
+        name: "left-and-forked",
+        without: "a child of a process that has left the registry counts itself anew with every call",
+        edits: &[edit(
+            "crates/fabric/src/local/registry.rs",
+            "if self.map.get().is_some() || self.not_inherited.get().is_some() {",
+            "if self.map.get().is_some() {",
+        )],
+        test: Test::Unit("fabric", "a_child_of_one_that_has_left_counts_itself_once"),
+    },
+];
