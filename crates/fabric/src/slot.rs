@@ -52,6 +52,7 @@ impl Views {
             hung: AtomicU32::new(0),
             settled_at: AtomicU64::new(Cycles::now().word()),
             word: AtomicI32::new(-1),
+            moved: AtomicU32::new(0),
             header,
             rings,
         })
@@ -114,6 +115,8 @@ pub struct SlotView {
     settled_at: AtomicU64,
     /// What was said of its connection to the program that this one is about to become; -1 for nothing.
     word: AtomicI32,
+    /// Bytes that went with it, and are to come back if there is no next program.
+    moved: AtomicU32,
     header: &'static SlotHeader,
     rings: [Ring; 2],
 }
@@ -194,15 +197,22 @@ impl SlotView {
         self.bells.number(side as usize)
     }
 
-    /// What was said of its connection to the next program is `number`, -1 for nothing; returns what was
-    /// before.
-    pub fn swap_word(&self, number: i32) -> i32 {
-        self.word.swap(number, Ordering::Relaxed)
+    /// What is said of its connection to the next program stands under `number`, and so many bytes are only
+    /// there by now.
+    pub fn note_word(&self, number: i32, moved: usize) {
+        self.moved.store(moved as u32, Ordering::Relaxed);
+        self.word.store(number, Ordering::Relaxed);
     }
 
-    /// Whether something was said of it.
-    pub fn has_word(&self) -> bool {
-        self.word.load(Ordering::Relaxed) >= 0
+    /// Nothing is said any more; returns what was.
+    pub fn take_word(&self) -> Option<(i32, usize)> {
+        let number = self.word.swap(-1, Ordering::Relaxed);
+        (number >= 0).then(|| (number, self.moved.swap(0, Ordering::Relaxed) as usize))
+    }
+
+    /// The number under which something is said of it; -1 for nothing.
+    pub fn word(&self) -> i32 {
+        self.word.load(Ordering::Relaxed)
     }
 
     /// Remembers the two addresses of the slot's connection, for the day the slot is wanted again.

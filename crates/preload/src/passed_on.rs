@@ -22,7 +22,7 @@ fn known(function: &AtomicPtr<c_void>, name: &CStr) -> *const c_void {
 
 /// This process becomes another program.
 fn execs() {
-    crate::process::before_exec();
+    crate::process::before_exec(false);
 }
 
 /// quick_exit ends in libc's own _exit.

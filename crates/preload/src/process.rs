@@ -264,7 +264,7 @@ crate::hook::hooks! {
 /// Connections that go on into the next program are made ready for it; should there be none, all is as it
 /// was.
 fn trying_to_exec(exec: impl FnOnce() -> c_int) -> Outcome {
-    before_exec();
+    before_exec(true);
     exec();
     let errno = crate::hook::last();
     after_failed_exec();
@@ -272,12 +272,12 @@ fn trying_to_exec(exec: impl FnOnce() -> c_int) -> Outcome {
 }
 
 /// Before this process, or a child that borrows its memory, becomes another program.
-pub(crate) fn before_exec() {
+pub(crate) fn before_exec(is_failure_told: bool) {
     if socket::confine::stays_out() {
         return;
     }
     if crate::lifecycle::is_active() && !is_borrowed() {
-        exec::before_exec();
+        exec::before_exec(is_failure_told);
     } else if crate::lifecycle::is_active() {
         exec::before_borrower_execs();
     }

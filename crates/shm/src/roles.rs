@@ -299,6 +299,13 @@ impl<'t, F: Far> Consumer<'t, F> {
         Ok(count)
     }
 
+    /// The `count` bytes that this role discarded last are to be read after all. Only where the producer has
+    /// ended, for their room is its own again, and nobody has read since.
+    pub fn restore(&mut self, count: usize) {
+        self.at = self.at.wrapping_sub(count as u64);
+        self.ring.words().consumer.0.cons.store(self.at, Ordering::Release);
+    }
+
     /// Bytes ready right now.
     #[inline(always)]
     pub fn available_now(&mut self) -> Result<usize, PeerMisbehaved> {

@@ -480,7 +480,7 @@ impl Program {
     pub(crate) fn exec(&self, is_enabled: bool, body: impl FnOnce(Program)) {
         self.note("exec");
         if self.is_enabled {
-            socket::exec::before_exec();
+            socket::exec::before_exec(true);
         }
         let image = new_image(self.here.machine);
         {

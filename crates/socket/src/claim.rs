@@ -137,6 +137,7 @@ fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
     if os::inherited::are_any()
         && let Some(said) = handover::hear(fd)
     {
+        dissolve_known(fd);
         return said.and_then(|said| take_up_said(conn, fd, &said));
     }
     if let Some(host) = fabric().tier().host()
@@ -180,6 +181,15 @@ fn claim_carried(conn: &Conn, fd: i32, carried: &Carried) -> Result<Event, Reaso
     }
     let found = Found { row, cookie: carried.cookie, side: Side::Server, at, is_open: false };
     take_up(conn, fd, &found, (index, view))
+}
+
+/// What was in memory for `fd` was said, and is nowhere else: its row, which the program before this one may
+/// not have had any more, leads nobody there.
+#[cold]
+fn dissolve_known(fd: i32) {
+    if let Some((row, cookie, side)) = net::cookie(fd).ok().and_then(find_by_own) {
+        fabric().rows().dissolve_side(row, cookie, side);
+    }
 }
 
 /// The same of every socket that the program before this one has left a word of.
@@ -414,6 +424,12 @@ fn find_own(cookie: u64) -> Option<RowId> {
     rows.find(cookie).filter(|row| !rows.is_dissolved(*row, Side::Client))
 }
 
+/// Row, client's cookie and side of the connection of which the socket with the cookie `own` is an end.
+fn find_by_own(own: u64) -> Option<(RowId, u64, Side)> {
+    let served = || fabric().rows().find_served(own).map(|(row, cookie)| (row, cookie, Side::Server));
+    find_own(own).map(|row| (row, own, Side::Client)).or_else(served)
+}
+
 /// The same by the server's own socket, with which the program that had it before has signed the row. The
 /// kernel knows no such client: there is none, or it has closed, and is not found for the moment in which
 /// its socket goes to TIME_WAIT (seen once in 200 000 times on Linux 6.18).
@@ -428,10 +444,8 @@ fn find_served(fd: i32, at: Addresses) -> Result<Found, Reason> {
 /// socket in its table. What was sent before is to be read still.
 #[cold]
 fn find_ended(fd: i32) -> Option<Found> {
-    let (own, rows) = (net::cookie(fd).ok()?, fabric().rows());
-    let client = find_own(own).map(|row| (row, own, Side::Client));
-    let (row, cookie, side) =
-        client.or_else(|| rows.find_served(own).map(|(row, cookie)| (row, cookie, Side::Server)))?;
+    let (row, cookie, side) = find_by_own(net::cookie(fd).ok()?)?;
+    let rows = fabric().rows();
     let [local, peer] = [side, side.peer()].map(|side| rows.ends(row).map(|ends| ends[side as usize]));
     Some(Found { row, cookie, side, at: Addresses { local: local?, peer: peer? }, is_open: false })
 }

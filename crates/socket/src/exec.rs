@@ -19,6 +19,7 @@ pub fn before_borrower_execs() {
         held.unmark(flag::LENT_NOW);
     }
     before_spawn();
+    connections().for_each(|(_, held)| handover::silence(&held));
     // (In a table of descriptors of its own. Its parent may end before the next program looks.)
     for (fd, held) in connections() {
         if !os::fd::is_cloexec(fd) {
@@ -44,8 +45,8 @@ pub fn after_borrower_failed_to_exec() {
 /// Before exec: a connection of which a descriptor goes on into the next program must be found there,
 /// whichever number it has then, or goes home, with a word about what is left; one whose descriptors all end
 /// here is left to others. Intents are given up; memory that is ours stays open. (What the server's side
-/// needs is the client's to keep.)
-pub fn before_exec() {
+/// needs is the client's to keep.) Whether somebody [tells](after_failed_exec) if it fails.
+pub fn before_exec(is_failure_told: bool) {
     settle::settle_everything();
     // (Of an exec before this one whose failure nobody told us.)
     connections().for_each(|(_, held)| handover::take_word_back(&held));
@@ -56,7 +57,7 @@ pub fn before_exec() {
         }
         let is_unfindable = handover::is_unfindable(&held);
         if held.has(flag::GOES_ON) && is_unfindable {
-            handover::leave_word(&held, fd);
+            handover::leave_word(&held, fd, is_failure_told);
         }
         if !held.has(flag::GOES_ON) || is_unfindable {
             leave_to_others(&held);

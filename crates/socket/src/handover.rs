@@ -19,7 +19,7 @@ use shm::lock::YIELDS;
 use shm::ring::{PeerMisbehaved, Reader};
 use shm::slab::Index;
 use shm::user::{Sink, Source};
-use shm::{Receiving, Sending, Side, TxCache};
+use shm::{Sending, Side, TxCache};
 use sync::AtomicU64;
 use sync::Ordering::Relaxed;
 
@@ -153,16 +153,22 @@ fn take_home(conn: &Conn) {
 
 /// Before exec, of such a connection, of which `fd` goes on. Where others hold it as well, they read what is
 /// in memory, unless the next program has the socket as one of its standard files, and is meant to.
+///
+/// The bytes are moved: who has the socket as well, and closes it, leaves nothing unread, and the peer's ring
+/// is read. Unless nobody would tell that the exec failed (`comes_back`): then they are copied.
 #[cold]
-pub(crate) fn leave_word(conn: &Conn, fd: i32) {
+pub(crate) fn leave_word(conn: &Conn, fd: i32, comes_back: bool) {
     take_home(conn);
-    let Some(end) = End::still_of(conn).filter(|end| !end.view.has_word()) else { return };
+    let Some(end) = End::still_of(conn).filter(|end| end.view.word() < 0) else { return };
     let is_left = !end.is_drained();
     if is_left && !is_standard(conn) && release::has_other_holders(conn, &end) {
         return;
     }
     match says(conn, &end, false) {
-        Some(word) => _ = end.view.swap_word(word),
+        Some((word, unread)) => {
+            let moved = if comes_back { move_out(conn, &end, unread) } else { 0 };
+            end.view.note_word(word, moved);
+        }
         // (A stream with a gap is worse than none.)
         None if is_left => _ = ready::break_off(conn, &end, fd),
         None => {}
@@ -178,7 +184,7 @@ pub(crate) fn lend_word(conn: &Conn) {
     }
     take_home(conn);
     if let Some(end) = End::still_of(conn)
-        && let Some(word) = says(conn, &end, true)
+        && let Some((word, _)) = says(conn, &end, true)
     {
         os::fd::disown(word);
     }
@@ -189,9 +195,9 @@ fn is_standard(conn: &Conn) -> bool {
     (0..=2).any(|fd| net::is_tcp(fd) && net::cookie(fd).ok() == own)
 }
 
-/// The number under which the next program finds what is left of a connection that is back on TCP. If it
-/// `is_lent`, this process may go on with the socket as well.
-fn says(conn: &Conn, end: &End, is_lent: bool) -> Option<i32> {
+/// The number under which the next program finds what is left of a connection that is back on TCP, and how
+/// much that is. If it `is_lent`, this process may go on with the socket as well.
+fn says(conn: &Conn, end: &End, is_lent: bool) -> Option<(i32, usize)> {
     let is_home = [end.incoming, end.outgoing].iter().all(|ring| ring.has_ended_for_good());
     let unread = end.incoming.used().ok().filter(|_| is_home)?;
     let (header, ends) = (end.view.header(), end.view.addresses());
@@ -216,14 +222,20 @@ fn says(conn: &Conn, end: &End, is_lent: bool) -> Option<i32> {
         os::fd::close(word);
         return None;
     }
-    Some(word)
+    Some((word, unread))
 }
 
-/// Copies what is unread, and leaves it there: the exec may fail.
+/// What was said is read here; how much that is.
+fn move_out(conn: &Conn, end: &End, unread: usize) -> usize {
+    let Ok(mut turn) = end.receive_turn(conn, true) else { return 0 };
+    turn.consumer(end.incoming, &conn.stream.rx_cache).discard(unread).unwrap_or(0)
+}
+
+/// Copies what is unread, and leaves it there.
 fn copy_out(conn: &Conn, end: &End, into: &[AtomicU64]) -> Result<usize, PeerMisbehaved> {
     let mut count = 0;
     let Ok(mut turn) = end.receive_turn(conn, true) else { return Ok(0) };
-    let mut consumer = Receiving::consumer(&mut turn, end.incoming, &conn.stream.rx_cache);
+    let mut consumer = turn.consumer(end.incoming, &conn.stream.rx_cache);
     for words in into.chunks(PIECE / 8) {
         let mut bytes = [0; PIECE];
         let seen = consumer.peek(count, Sink::from(&mut bytes[..words.len() * 8]))?;
@@ -234,11 +246,24 @@ fn copy_out(conn: &Conn, end: &End, into: &[AtomicU64]) -> Result<usize, PeerMis
     Ok(count)
 }
 
-/// After an exec that failed.
+/// After an exec that failed: nobody heard it.
 pub(crate) fn take_word_back(conn: &Conn) {
-    let word = conn.view().map_or(-1, |view| view.swap_word(-1));
+    let Some((word, moved)) = conn.view().and_then(SlotView::take_word) else { return };
+    os::fd::close(word);
+    if moved > 0
+        && let Some(end) = End::still_of(conn)
+        && let Ok(mut turn) = end.receive_turn(conn, true)
+    {
+        turn.consumer(end.incoming, &conn.stream.rx_cache).restore(moved);
+    }
+}
+
+/// In a child that borrows its parent's memory: what the parent said once, and nobody heard, is not for the
+/// child's next program.
+pub(crate) fn silence(conn: &Conn) {
+    let word = conn.view().map_or(-1, SlotView::word);
     if word >= 0 {
-        os::fd::close(word);
+        let _ = os::fd::set_cloexec(word, true);
     }
 }
 

@@ -20,6 +20,15 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "handed.to_an_edge_short", shm: true, run: |cx| handed(cx, "short edge", Peer::Lives) },
     Case { name: "handed.to_a_level_alone", shm: true, run: |cx| handed(cx, "user level", Peer::Ends) },
     Case { name: "handed.and_forked", shm: true, run: |cx| handed(cx, "group fork", Peer::Lives) },
+    Case { name: "handed.with_nothing_left", shm: true, run: |cx| handed(cx, "group drained", Peer::Lives) },
+    Case {
+        name: "handed.with_nothing_left_alone",
+        shm: true,
+        run: |cx| handed(cx, "group drained", Peer::Ends),
+    },
+    Case { name: "handed.beside_its_parent", shm: true, run: |cx| handed(cx, "user held", Peer::Lives) },
+    Case { name: "handed.to_a_shell", shm: true, run: |cx| handed(cx, "user shell", Peer::Lives) },
+    Case { name: "handed.to_a_shell_short", shm: true, run: |cx| handed(cx, "short shell", Peer::Lives) },
     Case { name: "handed.and_closed_unread", shm: true, run: |cx| handed(cx, "user close", Peer::Lives) },
     Case { name: "handed.by_another_user", shm: true, run: |cx| handed(cx, "user", Peer::Lives) },
     Case { name: "handed.by_another_user_alone", shm: true, run: |cx| handed(cx, "user", Peer::Ends) },
@@ -65,7 +74,9 @@ fn handed(cx: &mut Cx, how: &str, peer: Peer) {
         become_another(after, p.fd, wanted)
     });
     let _ = sys::close(childs);
-    say!("close -> {}", show(sys::close(p.fd)));
+    if after != "held" {
+        say!("close -> {}", show(sys::close(p.fd)));
+    }
     let _ = (sys::write(own, b"g"), sys::read(own, &mut [0; 1]));
     match peer {
         Peer::Lives => _ = cx.peer(&format!("later 80 sendn 0 {LATER}")),
@@ -75,6 +86,10 @@ fn handed(cx: &mut Cx, how: &str, peer: Peer) {
     let _ = sys::write(own, b"g");
     if peer == Peer::Lives {
         cx.peer("recvn 0 4");
+        if after == "held" {
+            settle();
+            say!("close -> {}", show(sys::close(p.fd)));
+        }
         cx.peer("recv 0 9");
     }
     say!("child {}", sys::wait(pid));
@@ -95,6 +110,23 @@ fn become_another(after: &str, fd: Fd, wanted: usize) -> u8 {
         });
         let _ = sys::close(fd);
         return u8::from(sys::wait(pid) != "exit 0");
+    }
+    let mut wanted = wanted;
+    if after == "drained" {
+        let mut all = vec![0; LEFT];
+        if sys::recv(fd, &mut all, libc::MSG_WAITALL) != Ok(LEFT) {
+            return 7;
+        }
+        wanted = if wanted == usize::MAX { wanted } else { wanted - LEFT };
+    }
+    if matches!(after, "held" | "shell") {
+        let _ = sys::dup2(fd, 0);
+        // (A shell that goes on behind the program, or becomes it.)
+        let then = if after == "shell" { "; true" } else { "" };
+        let own = std::env::current_exe().expect("a path");
+        let script = format!("{} --handed '' 0 {wanted}{then}", own.display());
+        sys::exec(Exec::Execve, "/bin/sh", &["sh", "-c", &script]);
+        return 9;
     }
     let _ = sys::fcntl(fd, libc::F_SETFD, 0);
     if after == "again" {

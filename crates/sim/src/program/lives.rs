@@ -65,7 +65,7 @@ impl Program {
     pub(crate) fn exec_in_vain(&self) {
         self.note("exec");
         if self.is_enabled {
-            socket::exec::before_exec();
+            socket::exec::before_exec(true);
             drop(self.here.enter());
             socket::exec::after_failed_exec();
         }
