@@ -53,6 +53,7 @@ impl Views {
             settled_at: AtomicU64::new(Cycles::now().word()),
             word: AtomicI32::new(-1),
             moved: AtomicU32::new(0),
+            word_of: AtomicU32::new(0),
             header,
             rings,
         })
@@ -117,6 +118,8 @@ pub struct SlotView {
     word: AtomicI32,
     /// Bytes that went with it, and are to come back if there is no next program.
     moved: AtomicU32,
+    /// The process in whose table it stands.
+    word_of: AtomicU32,
     header: &'static SlotHeader,
     rings: [Ring; 2],
 }
@@ -197,22 +200,35 @@ impl SlotView {
         self.bells.number(side as usize)
     }
 
-    /// What is said of its connection to the next program stands under `number`, and so many bytes are only
-    /// there by now.
+    /// What is said of its connection to the next program stands under `number` of the calling process, and
+    /// so many bytes are only there by now.
     pub fn note_word(&self, number: i32, moved: usize) {
         self.moved.store(moved as u32, Ordering::Relaxed);
+        self.word_of.store(os::process::pid(), Ordering::Relaxed);
         self.word.store(number, Ordering::Relaxed);
     }
 
-    /// Nothing is said any more; returns what was.
+    /// Nothing is said any more; returns what was, by the calling process.
     pub fn take_word(&self) -> Option<(i32, usize)> {
-        let number = self.word.swap(-1, Ordering::Relaxed);
-        (number >= 0).then(|| (number, self.moved.swap(0, Ordering::Relaxed) as usize))
+        if !self.has_word() {
+            return None;
+        }
+        let (number, maker) = (self.word.swap(-1, Ordering::Relaxed), self.word_of.load(Ordering::Relaxed));
+        let moved = self.moved.swap(0, Ordering::Relaxed) as usize;
+        (maker == os::process::pid()).then_some((number, moved))
     }
 
-    /// The number under which something is said of it; -1 for nothing.
-    pub fn word(&self) -> i32 {
-        self.word.load(Ordering::Relaxed)
+    /// Whether something is said of it.
+    #[inline]
+    pub fn has_word(&self) -> bool {
+        self.word.load(Ordering::Relaxed) >= 0
+    }
+
+    /// Its number, if the calling process has said it, or its parent, whose memory it borrows.
+    pub fn word(&self) -> Option<i32> {
+        let (number, maker) = (self.word.load(Ordering::Relaxed), self.word_of.load(Ordering::Relaxed));
+        let is_known = maker == os::process::pid() || maker == os::process::cached_pid();
+        (number >= 0 && is_known).then_some(number)
     }
 
     /// Remembers the two addresses of the slot's connection, for the day the slot is wanted again.

@@ -4,14 +4,14 @@
 use crate::part::Part as _;
 use crate::{Errno, Result, fd, file, mem, pipe};
 use core::ffi::CStr;
-use sync::{AtomicBool, Ordering};
+use sync::{AtomicBool, AtomicU32, Ordering};
 
-/// Whether there are any, and whether they were looked for.
-pub(crate) struct Inherited(AtomicBool, AtomicBool);
+/// Whether there are any, whether they were looked for, and how many words nobody has heard.
+pub(crate) struct Inherited(AtomicBool, AtomicBool, AtomicU32);
 
 impl Inherited {
     pub(crate) const fn new() -> Self {
-        Inherited(AtomicBool::new(false), AtomicBool::new(false))
+        Inherited(AtomicBool::new(false), AtomicBool::new(false), AtomicU32::new(0))
     }
 }
 
@@ -26,10 +26,14 @@ pub const WORD: &CStr = c"isthmus-word";
 pub fn take_over(name: &CStr) {
     Inherited::here().1.store(true, Ordering::Relaxed);
     let _ = file::each_own_descriptor(|number| {
-        if !fd::is_internal(number)
-            && !fd::is_cloexec(number)
-            && (pipe::is_doorbell(number) || is_memory(number, name) || is_word(number))
-        {
+        if fd::is_internal(number) || fd::is_cloexec(number) {
+            return;
+        }
+        let is_word = is_word(number);
+        if is_word {
+            Inherited::here().2.fetch_add(1, Ordering::Relaxed);
+        }
+        if is_word || pipe::is_doorbell(number) || is_memory(number, name) {
             fd::mark_internal(number);
             Inherited::here().0.store(true, Ordering::Relaxed);
         }
@@ -55,8 +59,14 @@ pub fn open_memory(number: i32) -> Result<i32> {
     pipe::open_link(b"self", number).and_then(fd::raise)
 }
 
-/// What the program before this one has said is brought before `is_it`, one word after the other, until it
-/// is; returns its number as well, which is the caller's.
+/// Whether the program before this one has said something that nobody has heard.
+#[inline]
+pub fn has_words() -> bool {
+    Inherited::here().2.load(Ordering::Relaxed) != 0
+}
+
+/// What it has said is brought before `is_it`, one word after the other, until it is; returns its number as
+/// well.
 pub fn find_word<R>(mut is_it: impl FnMut(&[sync::AtomicU64]) -> Option<R>) -> Option<(i32, R)> {
     let mut found = None;
     let _ = file::each_own_descriptor(|number| {
@@ -65,6 +75,12 @@ pub fn find_word<R>(mut is_it: impl FnMut(&[sync::AtomicU64]) -> Option<R>) -> O
         }
     });
     found
+}
+
+/// The word of this number was heard.
+pub fn forget_word(number: i32) {
+    Inherited::here().2.fetch_sub(1, Ordering::Relaxed);
+    fd::close(number);
 }
 
 /// Whether this program has taken over what there is.

@@ -66,9 +66,11 @@ fn seal(fd: i32, seals: usize) -> Result<()> {
     check(unsafe { syscall!(nr::__NR_fcntl, fd, F_ADD_SEALS, seals) }).map(drop)
 }
 
+/// (But for that which the kernel adds to each where memory is not to be executed, vm.memfd_noexec.)
 fn seals(fd: i32) -> Result<usize> {
+    const F_SEAL_EXEC: usize = 32;
     // SAFETY: asking for seals touches no memory.
-    check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GET_SEALS) })
+    check(unsafe { syscall!(nr::__NR_fcntl, fd, F_GET_SEALS) }).map(|seals| seals & !F_SEAL_EXEC)
 }
 
 /// Memory as memfd_create makes it (`linux/magic.h`). Another kind may seal as well and still fault when it

@@ -295,8 +295,12 @@ fn after_failed_exec() {
 }
 
 fn prepare_to_leave() {
-    if socket::has_been_any() && !is_borrowed() {
-        exit::at_exit();
+    if !socket::has_been_any() {
+        return;
+    }
+    match is_borrowed() {
+        true => exec::borrower_leaves(),
+        false => exit::at_exit(),
     }
 }
 

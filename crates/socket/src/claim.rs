@@ -5,7 +5,6 @@ use crate::conn::Conn;
 use crate::conn::link::Tie;
 use crate::end::End;
 use crate::flag::{self, Flags};
-use crate::held::{Held, connections};
 use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::{answer, detour, far, handover, handshake, ready, records, watch};
@@ -134,7 +133,7 @@ fn contradicted(row: RowId, side: Side, view: &SlotView) -> Reason {
 
 /// PEERNOSMC: nobody ever offered anything for this connection.
 fn claim(conn: &Conn, fd: i32) -> Result<Event, Reason> {
-    if os::inherited::are_any()
+    if os::inherited::has_words()
         && let Some(said) = handover::hear(fd)
     {
         dissolve_known(fd);
@@ -189,18 +188,6 @@ fn claim_carried(conn: &Conn, fd: i32, carried: &Carried) -> Result<Event, Reaso
 fn dissolve_known(fd: i32) {
     if let Some((row, cookie, side)) = net::cookie(fd).ok().and_then(find_by_own) {
         fabric().rows().dissolve_side(row, cookie, side);
-    }
-}
-
-/// The same of every socket that the program before this one has left a word of.
-pub(crate) fn take_up_all_said() {
-    if os::inherited::are_any() {
-        let is_undecided = |held: &Held| held.phase() == Phase::Accepted;
-        for (fd, held) in connections().filter(|(_, held)| is_undecided(held)) {
-            if handover::was_said_of(fd) {
-                decide(&held, fd);
-            }
-        }
     }
 }
 

@@ -27,9 +27,11 @@ pub fn before_borrower_execs() {
         }
     }
     for cookie in (0..=2).filter(|fd| net::is_tcp(*fd)).filter_map(|fd| net::cookie(fd).ok()) {
-        for (_, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
+        for (fd, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
             leave_a_copy(&held);
-            handover::lend_word(&held);
+            if net::cookie(fd) == Ok(cookie) {
+                handover::lend_word(&held, fd);
+            }
             handover::keep_memory_over_exec(&held, true);
         }
     }
@@ -39,24 +41,31 @@ pub fn before_borrower_execs() {
 pub fn after_borrower_failed_to_exec() {
     for (_, held) in connections() {
         take_copy_back(&held);
+        handover::take_word_back(&held);
     }
+}
+
+/// Such a child ends. (Of an exec list that failed nobody has told.)
+pub fn borrower_leaves() {
+    connections().for_each(|(_, held)| _ = handover::take_word_back(&held));
 }
 
 /// Before exec: a connection of which a descriptor goes on into the next program must be found there,
 /// whichever number it has then, or goes home, with a word about what is left; one whose descriptors all end
 /// here is left to others. Intents are given up; memory that is ours stays open. (What the server's side
-/// needs is the client's to keep.) Whether somebody [tells](after_failed_exec) if it fails.
+/// needs is the client's to keep.)
+/// Whether somebody [tells](after_failed_exec) of it if it fails.
 pub fn before_exec(is_failure_told: bool) {
     settle::settle_everything();
     // (Of an exec before this one whose failure nobody told us.)
-    connections().for_each(|(_, held)| handover::take_word_back(&held));
+    connections().for_each(|(_, held)| _ = handover::take_word_back(&held));
     mark_what_goes_on();
     for (fd, held) in connections() {
         if held.phase() == Phase::Intent && !is_copy(&held) {
             answer::retract(&held, fd, fabric::Reason::PEERDECL);
         }
-        let is_unfindable = handover::is_unfindable(&held);
-        if held.has(flag::GOES_ON) && is_unfindable {
+        let is_unfindable = held.has(flag::GOES_ON) && handover::is_unfindable(&held);
+        if is_unfindable {
             handover::leave_word(&held, fd, is_failure_told);
         }
         if !held.has(flag::GOES_ON) || is_unfindable {

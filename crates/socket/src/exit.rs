@@ -7,7 +7,7 @@ use crate::here::fabric;
 use crate::phase::Phase;
 use crate::release::{is_copy, leave_to_others, others};
 use crate::table::{self, Entry};
-use crate::{answer, closing, flag, push};
+use crate::{answer, closing, flag, handover, push};
 use os::net;
 use os::time::Cycles;
 use sync::Ordering as Shared;
@@ -18,6 +18,8 @@ pub fn at_exit() {
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };
         let Some(held) = hold_index(index) else { continue };
+        // (Of an exec that failed: others may read it.)
+        handover::take_word_back(&held);
         match held.phase() {
             Phase::Intent if !is_copy(&held) => {
                 answer::retract(&held, fd, fabric::Reason::PEERDECL);

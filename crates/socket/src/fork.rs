@@ -2,7 +2,7 @@
 
 use crate::conn::Conn;
 use crate::table::{self, Entry};
-use crate::{claim, era, held, inherited, records, release, settle, watch};
+use crate::{era, held, inherited, records, release, settle, watch};
 
 fn conns() -> impl Iterator<Item = &'static Conn> + Clone {
     held::all().map(|(_, conn)| conn)
@@ -19,8 +19,6 @@ pub fn before_fork() {
     inherited::note_threads();
     watch::note_shared();
     settle::settle_everything();
-    // (Each of the two would hear it, and read the same bytes.)
-    claim::take_up_all_said();
     let era = era::now();
     for conn in tied().filter(|conn| conn.tied_era() != era) {
         release::copied(conn, 1);

@@ -102,7 +102,7 @@ pub(crate) fn keep_memory_over_exec(conn: &Conn, on: bool) {
 
 /// Whether whoever gets the socket finds neither row nor memory of the connection.
 pub(crate) fn is_cut_off(conn: &Conn) -> bool {
-    shared_view(conn).is_some_and(|view| is_without_a_row(conn, view))
+    shared_view(conn).is_some() && is_without_a_row(conn)
 }
 
 /// The same of the next program of this process, which may also find another registry, may not look at the
@@ -112,7 +112,8 @@ pub(crate) fn is_unfindable(conn: &Conn) -> bool {
     /// on the way.
     const NEEDED: u32 = 8;
     shared_view(conn).is_some_and(|view| {
-        is_without_a_row(conn, view)
+        is_without_a_row(conn)
+            || !fabric().has_number(view, is_own_memory(conn))
             || !os::limits::has_room_for(NEEDED)
             || !fabric().tier().is_to_be_found()
             || !is_own_memory(conn) && fabric().is_denied(conn.row(), view)
@@ -128,12 +129,9 @@ fn is_own_memory(conn: &Conn) -> bool {
     closing::is_own_memory(conn.side(), conn.flags())
 }
 
-fn is_without_a_row(conn: &Conn, view: &SlotView) -> bool {
+fn is_without_a_row(conn: &Conn) -> bool {
     let is_known = || fabric().rows().find(conn.cookie()) == Some(conn.row());
-    far::is_far(conn)
-        || fabric().tier().mapped().is_none()
-        || !is_known()
-        || !fabric().has_number(view, is_own_memory(conn))
+    far::is_far(conn) || fabric().tier().mapped().is_none() || !is_known()
 }
 
 /// Such a connection is on TCP before a program gets a copy of the socket.
@@ -155,54 +153,64 @@ fn take_home(conn: &Conn) {
 /// in memory, unless the next program has the socket as one of its standard files, and is meant to.
 ///
 /// The bytes are moved: who has the socket as well, and closes it, leaves nothing unread, and the peer's ring
-/// is read. Unless nobody would tell that the exec failed (`comes_back`): then they are copied.
+/// is read. If the exec fails they come back. Where nobody would tell that (not `is_failure_told`), and
+/// nobody else has the socket, they are copied: this process may go on as if nothing had been.
 #[cold]
-pub(crate) fn leave_word(conn: &Conn, fd: i32, comes_back: bool) {
+pub(crate) fn leave_word(conn: &Conn, fd: i32, is_failure_told: bool) {
     take_home(conn);
-    let Some(end) = End::still_of(conn).filter(|end| end.view.word() < 0) else { return };
-    let is_left = !end.is_drained();
-    if is_left && !is_standard(conn) && release::has_other_holders(conn, &end) {
+    let Some(end) = End::still_of(conn).filter(|end| !end.view.has_word()) else { return };
+    let (is_home, is_left) = (is_home(&end), !end.is_drained());
+    let is_others = release::has_other_holders(conn, &end);
+    if is_left && is_others && !is_standard(fd) {
         return;
     }
-    match says(conn, &end, false) {
+    match says(conn, &end, fd, false) {
         Some((word, unread)) => {
-            let moved = if comes_back { move_out(conn, &end, unread) } else { 0 };
-            end.view.note_word(word, moved);
+            let moves = is_failure_told || is_others;
+            end.view.note_word(word, if moves { move_out(conn, &end, unread) } else { 0 });
         }
-        // (A stream with a gap is worse than none.)
-        None if is_left => _ = ready::break_off(conn, &end, fd),
+        // (A stream with a gap is worse than none, and so is a peer that writes where nobody reads.)
+        None if is_left || !is_home => _ = ready::break_off(conn, &end, fd),
         None => {}
     }
+}
+
+fn is_home(end: &End) -> bool {
+    [end.incoming, end.outgoing].iter().all(|ring| ring.has_ended_for_good())
 }
 
 /// The same in a child that borrows its parent's memory, and has the socket as one of its standard files:
 /// the parent may go on with all that it has, if the exec fails.
 #[cold]
-pub(crate) fn lend_word(conn: &Conn) {
+pub(crate) fn lend_word(conn: &Conn, fd: i32) {
     if !is_unfindable(conn) {
         return;
     }
     take_home(conn);
     if let Some(end) = End::still_of(conn)
-        && let Some((word, _)) = says(conn, &end, true)
+        && let Some((word, unread)) = says(conn, &end, fd, true)
     {
         os::fd::disown(word);
+        end.view.note_word(word, move_out(conn, &end, unread));
     }
 }
 
-fn is_standard(conn: &Conn) -> bool {
-    let own = release::own_cookie(conn);
-    (0..=2).any(|fd| net::is_tcp(fd) && net::cookie(fd).ok() == own)
+/// Whether the socket of `fd` is one of the standard files.
+fn is_standard(fd: i32) -> bool {
+    let own = net::cookie(fd);
+    (0..=2).any(|standard| net::is_tcp(standard) && net::cookie(standard) == own)
 }
 
 /// The number under which the next program finds what is left of a connection that is back on TCP, and how
 /// much that is. If it `is_lent`, this process may go on with the socket as well.
-fn says(conn: &Conn, end: &End, is_lent: bool) -> Option<(i32, usize)> {
-    let is_home = [end.incoming, end.outgoing].iter().all(|ring| ring.has_ended_for_good());
-    let unread = end.incoming.used().ok().filter(|_| is_home)?;
+fn says(conn: &Conn, end: &End, fd: i32, is_lent: bool) -> Option<(i32, usize)> {
+    let unread = end.incoming.used().ok().filter(|_| is_home(end))?;
     let (header, ends) = (end.view.header(), end.view.addresses());
+    // (By the kernel's word: what the peer has written leads nobody to another connection.)
+    let own = net::cookie(fd).ok()?;
+    let server = if end.side == Side::Server { own } else { header.server_cookie.load(Relaxed) };
     let head = Head {
-        cookies: [conn.cookie(), header.server_cookie.load(Relaxed)],
+        cookies: [if end.side == Side::Client { own } else { conn.cookie() }, server],
         side: end.side,
         is_others: is_lent || release::has_other_holders(conn, end),
         closed: header.sides.each_ref().map(|side| side.closed.load(Relaxed)),
@@ -246,23 +254,22 @@ fn copy_out(conn: &Conn, end: &End, into: &[AtomicU64]) -> Result<usize, PeerMis
     Ok(count)
 }
 
-/// After an exec that failed: nobody heard it.
-pub(crate) fn take_word_back(conn: &Conn) {
-    let Some((word, moved)) = conn.view().and_then(SlotView::take_word) else { return };
-    os::fd::close(word);
-    if moved > 0
-        && let Some(end) = End::still_of(conn)
-        && let Ok(mut turn) = end.receive_turn(conn, true)
-    {
-        turn.consumer(end.incoming, &conn.stream.rx_cache).restore(moved);
+/// After an exec that failed: nobody heard it. Whether something is to be read here again.
+pub(crate) fn take_word_back(conn: &Conn) -> bool {
+    let Some((word, moved)) = conn.view().and_then(SlotView::take_word) else { return false };
+    if os::fd::is_internal(word) || crate::borrower::is_one() {
+        os::fd::close(word);
     }
+    let Some(end) = End::still_of(conn).filter(|_| moved > 0) else { return false };
+    let Ok(mut turn) = end.receive_turn(conn, true) else { return false };
+    turn.consumer(end.incoming, &conn.stream.rx_cache).restore(moved);
+    true
 }
 
 /// In a child that borrows its parent's memory: what the parent said once, and nobody heard, is not for the
 /// child's next program.
 pub(crate) fn silence(conn: &Conn) {
-    let word = conn.view().map_or(-1, SlotView::word);
-    if word >= 0 {
+    if let Some(word) = conn.view().and_then(SlotView::word) {
         let _ = os::fd::set_cloexec(word, true);
     }
 }
@@ -281,7 +288,7 @@ pub(crate) struct Said {
 /// Whether something was said of `fd`, and not heard yet.
 #[inline]
 pub(crate) fn was_said_of(fd: i32) -> bool {
-    inherited::are_any() && is_named(fd)
+    inherited::has_words() && is_named(fd)
 }
 
 #[cold]
@@ -293,7 +300,7 @@ fn is_named(fd: i32) -> bool {
 }
 
 /// What was said of `fd`, brought into memory of this process; `None` if nothing was. Reasons: PEERNOSMC
-/// where nothing was left, MEM.
+/// where nothing was left; MEM, and then the connection is reset, for what comes by TCP lacks its beginning.
 #[cold]
 pub(crate) fn hear(fd: i32) -> Option<Result<Said, Reason>> {
     let own = net::cookie(fd).ok()?;
@@ -301,9 +308,9 @@ pub(crate) fn hear(fd: i32) -> Option<Result<Said, Reason>> {
         let (head, bytes) = Head::parse(words).filter(|(head, _)| head.own_cookie() == own)?;
         Some(bring(&head, bytes))
     })?;
-    // (What found no memory here may find it later.)
-    if heard.as_ref().err() != Some(&Reason::MEM) {
-        os::fd::close(number);
+    inherited::forget_word(number);
+    if heard.as_ref().is_err_and(|reason| *reason != Reason::PEERNOSMC) {
+        net::abort(fd);
     }
     Some(heard)
 }

@@ -47,6 +47,7 @@ pub(crate) fn take_copy_back(conn: &Conn) {
 /// Before a program that starts gets a duplicate of `fd`.
 pub fn before_lending(fd: i32) {
     if let Some(held) = hold(fd) {
+        handover::take_home_if_cut_off(&held);
         leave_a_copy(&held);
         settle::settle_all_of(&held);
     }
@@ -56,7 +57,6 @@ pub fn before_lending(fd: i32) {
 /// looked at his, the connection goes on. (One too many, if nobody takes it, is found when the slot is wanted
 /// again: the kernel is asked then.)
 pub(crate) fn leave_a_copy(conn: &Conn) {
-    handover::take_home_if_cut_off(conn);
     conn.note_shared();
     watch::note_shared();
     if far::is_far(conn) {
@@ -82,6 +82,9 @@ pub fn keep_for_spawned(on: bool) {
 
 /// Before posix_spawn, system and the like: the new program gets the sockets that are not closed on exec.
 pub fn before_spawn() {
+    if !crate::borrower::is_one() {
+        connections().for_each(|(_, held)| _ = handover::take_word_back(&held));
+    }
     for (fd, held) in connections() {
         if !os::fd::is_cloexec(fd) {
             leave_a_copy(&held);

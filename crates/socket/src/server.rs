@@ -239,6 +239,10 @@ pub fn adopt_inherited(fd: i32) {
     if was_said || fabric().tier().existing().is_ok() {
         adopt_known(fd, was_said);
     }
+    // (At once: another program that this one starts is not to hear it.)
+    if was_said {
+        let _ = crate::decide::in_use(fd);
+    }
 }
 
 /// A socket that came from another process: decided at its first use, whichever end it is.

@@ -35,7 +35,7 @@ use crate::phase::Phase;
 use crate::ready;
 use crate::rest::Rest;
 use crate::wait::{self, Blocking, Limit, Wish};
-use crate::{Outcome, afterwards, answer, flag, kept, push, straight, told};
+use crate::{Outcome, afterwards, answer, flag, handover, kept, push, straight, told};
 use os::net::{self, TcpInput, msg, opt};
 use os::time::Cycles;
 use os::{Errno, process};
@@ -297,6 +297,9 @@ impl Receive<'_> {
         let is_undecided = self.conn.phase() == Phase::Intent;
         let phase = if is_undecided { answer::refresh(self.conn, self.fd) } else { self.conn.phase() };
         let is_outside = self.end.incoming.is_at_end();
+        if self.end.view.has_word() && handover::take_word_back(self.conn) {
+            return Step::Retry;
+        }
         if phase == Phase::Plain || self.end.is_read_by_libc() {
             // (A stretch that was opened after the look may close again, unless it is told of a reader.)
             if phase == Phase::Plain && self.is_kept_by_tcp() {

@@ -15,6 +15,12 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "handed.to_a_vfork_child", shm: true, run: |cx| handed(cx, "user vfork", Peer::Lives) },
     Case { name: "handed.to_a_vfork_child_alone", shm: true, run: |cx| handed(cx, "user vfork", Peer::Ends) },
     Case { name: "handed.after_a_failed_exec", shm: true, run: |cx| handed(cx, "user again", Peer::Lives) },
+    Case { name: "handed.after_a_failed_execl", shm: true, run: |cx| handed(cx, "user list", Peer::Lives) },
+    Case {
+        name: "handed.by_execl_beside_its_parent",
+        shm: true,
+        run: |cx| handed(cx, "user held list", Peer::Lives),
+    },
     Case { name: "handed.twice", shm: true, run: |cx| handed(cx, "user twice", Peer::Ends) },
     Case { name: "handed.to_an_edge", shm: true, run: |cx| handed(cx, "user edge", Peer::Lives) },
     Case { name: "handed.to_an_edge_short", shm: true, run: |cx| handed(cx, "short edge", Peer::Lives) },
@@ -74,7 +80,7 @@ fn handed(cx: &mut Cx, how: &str, peer: Peer) {
         become_another(after, p.fd, wanted)
     });
     let _ = sys::close(childs);
-    if after != "held" {
+    if !after.starts_with("held") {
         say!("close -> {}", show(sys::close(p.fd)));
     }
     let _ = (sys::write(own, b"g"), sys::read(own, &mut [0; 1]));
@@ -86,7 +92,7 @@ fn handed(cx: &mut Cx, how: &str, peer: Peer) {
     let _ = sys::write(own, b"g");
     if peer == Peer::Lives {
         cx.peer("recvn 0 4");
-        if after == "held" {
+        if after.starts_with("held") {
             settle();
             say!("close -> {}", show(sys::close(p.fd)));
         }
@@ -119,16 +125,28 @@ fn become_another(after: &str, fd: Fd, wanted: usize) -> u8 {
         }
         wanted = if wanted == usize::MAX { wanted } else { wanted - LEFT };
     }
-    if matches!(after, "held" | "shell") {
+    if matches!(after, "held" | "held list" | "shell") {
         let _ = sys::dup2(fd, 0);
         // (A shell that goes on behind the program, or becomes it.)
         let then = if after == "shell" { "; true" } else { "" };
         let own = std::env::current_exe().expect("a path");
         let script = format!("{} --handed '' 0 {wanted}{then}", own.display());
+        if after == "held list" {
+            by_a_list(c"/bin/sh", &script);
+        }
         sys::exec(Exec::Execve, "/bin/sh", &["sh", "-c", &script]);
         return 9;
     }
     let _ = sys::fcntl(fd, libc::F_SETFD, 0);
+    if after == "list" {
+        // (Nobody is told of the failure, and all is read here.)
+        by_a_list(c"/nowhere/at/all", "none");
+        let mut all = vec![0; LEFT];
+        if sys::recv(fd, &mut all, libc::MSG_WAITALL) != Ok(LEFT) || all != pattern(LEFT) {
+            return 7;
+        }
+        wanted -= LEFT;
+    }
     if after == "again" {
         // A part is read here, and is not to be read again.
         let _ = sys::exec(Exec::Execve, "/nowhere/at/all", &["none"]);
@@ -143,6 +161,13 @@ fn become_another(after: &str, fd: Fd, wanted: usize) -> u8 {
         &["parity-case", "--handed", after, &fd.to_string(), &wanted.to_string()],
     );
     9
+}
+
+/// A shell, by execl.
+fn by_a_list(path: &std::ffi::CStr, script: &str) {
+    let script = std::ffi::CString::new(script).expect("a script");
+    let [a, b, c, d, e, f, g] = [c"a", c"b", c"c", c"d", c"e", c"f", c"g"];
+    sys::execl(path, [c"sh", c"-c", &script, a, b, c, d, e, f, g]);
 }
 
 /// What takes a process out of all that it shares.

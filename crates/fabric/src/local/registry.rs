@@ -245,8 +245,16 @@ impl Registry {
     /// Whether a program that this process becomes finds the same file: it has the same user, and the name
     /// leads there (another root or mount may be in force by now).
     pub(crate) fn is_to_be_found(&self) -> bool {
-        let file = self.owner().filter(|owner| user() == Ok(*owner)).and_then(|_| self.reopen());
-        file.inspect(|file| fd::close(*file)).is_some()
+        let Some(owner) = self.owner().filter(|owner| user() == Ok(*owner)) else { return false };
+        match place::open(&self.folder, owner, How::READ) {
+            Ok(file) => {
+                let is_it = fd::identity(file) == fd::identity(self.asking_fd());
+                fd::close(file);
+                is_it
+            }
+            // (For want of a number: the next program has more.)
+            Err(reason) => reason == Reason::MEM,
+        }
     }
 
     /// Where there is no registry: why none can be made, or PEERNOSMC if one could be, for then nobody

@@ -11,16 +11,30 @@ pub(super) const MENDS: &[Mend] = &[
         without: "what was unread is lost to the program that a process becomes which has changed its user",
         edits: &[edit(
             EXEC,
-            "if held.has(flag::GOES_ON) && is_unfindable {",
-            "if held.has(flag::GOES_ON) && is_unfindable && held.phase() == Phase::Free {",
+            "        if is_unfindable {\n            handover::leave_word",
+            "        if is_unfindable && held.phase() == Phase::Free {\n            handover::leave_word",
         )],
         test: Test::Parity("handed.by_another_user_alone"),
     },
     Mend {
         name: "word-heard-by-both",
         without: "a program that forks before it has read reads what was left to it twice",
-        edits: &[edit("crates/socket/src/fork.rs", "    claim::take_up_all_said();\n", "")],
+        edits: &[edit(
+            "crates/socket/src/server.rs",
+            "    if was_said {\n        let _ = crate::decide::in_use(fd);\n    }\n",
+            "",
+        )],
         test: Test::Parity("handed.and_forked"),
+    },
+    Mend {
+        name: "word-is-moved",
+        without: "who had the socket beside the next program resets the connection as it ends",
+        edits: &[edit(
+            "crates/socket/src/handover.rs",
+            "    turn.consumer(end.incoming, &conn.stream.rx_cache).discard(unread).unwrap_or(0)",
+            "    turn.consumer(end.incoming, &conn.stream.rx_cache).discard(unread.min(0)).unwrap_or(0)",
+        )],
+        test: Test::Parity("handed.to_a_shell"),
     },
     Mend {
         name: "no-numbers-over-exec",
