@@ -145,7 +145,7 @@ fn take_home(conn: &Conn) {
     if conn.phase() == Phase::Smc
         && let Some(end) = End::still_of(conn)
     {
-        home::send(conn, &end, Reason::OPTUNSUPP);
+        home::send_in_time(conn, &end, Reason::OPTUNSUPP);
     }
 }
 
