@@ -39,6 +39,9 @@ pub(crate) fn hang_private(view: &SlotView, tier: &impl Doorbell) -> bool {
             bell.store(own, Ordering::Relaxed);
         }
     }
+    // (Not those that the slot's next connection is rung by.)
+    let hung = view.header().hung.load(sync::Ordering::Acquire);
+    view.hung().store(hung.wrapping_sub(1), Ordering::Relaxed);
     true
 }
 

@@ -280,8 +280,8 @@ impl Drop for Scratch {
 mod tests {
     use super::*;
 
-    /// memfd_create with `flags`, of 4 MiB, sealed.
-    fn sealed(flags: u32) -> Result<i32> {
+    /// memfd_create with `flags`, of 4 MiB, with these seals.
+    fn sealed(flags: u32, seals: usize) -> Result<i32> {
         const MFD_ALLOW_SEALING: u32 = 2;
         // SAFETY: the name is NUL terminated.
         let fd =
@@ -289,8 +289,20 @@ mod tests {
                 as i32;
         resize(fd, 4 << 20)?;
         // SAFETY: adding seals touches no memory.
-        check(unsafe { syscall!(nr::__NR_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) })?;
+        check(unsafe { syscall!(nr::__NR_fcntl, fd, F_ADD_SEALS, seals) })?;
         Ok(fd)
+    }
+
+    #[test]
+    fn memory_that_can_still_shrink_or_be_sealed_is_not_believed() {
+        let refused = [0, F_SEAL_GROW, F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW, F_SEAL_SEAL | F_SEAL_GROW];
+        for (seals, told) in
+            refused.map(|seals| (seals, Err(Errno::EPERM))).into_iter().chain([(SEALED, Ok(()))])
+        {
+            let fd = sealed(0, seals).unwrap();
+            assert_eq!(require_unshrinkable(fd), told, "seals {seals:#x}");
+            crate::fd::close(fd);
+        }
     }
 
     #[test]
@@ -300,7 +312,7 @@ mod tests {
         assert_eq!(require_unshrinkable(fine), Ok(()));
         let ends = crate::pipe::create().unwrap();
         assert!(require_unshrinkable(ends).is_err(), "a pipe");
-        match sealed(MFD_HUGETLB) {
+        match sealed(MFD_HUGETLB, SEALED) {
             Ok(huge) => {
                 assert_eq!(require_unshrinkable(huge), Err(Errno::EPERM), "huge pages");
                 crate::fd::close(huge);

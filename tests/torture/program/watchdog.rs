@@ -9,6 +9,9 @@ use crate::script::{SERVERS, Script, Side};
 use isthmus_tests::sys;
 use std::collections::HashMap;
 use std::fs::read_to_string;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
 
 /// Whether a process ended with `status` because this run has killed it. (Ids come back, and one that is to
 /// be killed may crash before.)
@@ -113,19 +116,35 @@ fn state(end: End) -> String {
         (_, true) => "is over".into(),
         _ => {
             let (pid, fd) = (end.pid(), end.fd());
-            let (threads, kernel) = (threads(pid, end.thread()), by_the_kernel(pid, fd));
-            format!("doing {:#x} threads [{threads}] {kernel}", end.does())
+            let (threads, inode) = (threads(pid, end.thread()), inode(pid, fd));
+            let (kernel, memory) = (by_the_kernel(pid, fd, &inode), by_the_library(&inode));
+            let doorbells = doorbells(pid);
+            format!("doing {:#x} threads [{threads}] {kernel} {memory} high [{doorbells}]", end.does())
         }
     }
 }
 
+fn inode(pid: i32, fd: sys::Fd) -> String {
+    link(pid, fd).trim_matches(|c: char| !c.is_ascii_digit()).to_string()
+}
+
+/// What the library's tool has of a socket: how its bytes go, and how far both rings are written and read.
+fn by_the_library(inode: &str) -> String {
+    let library = std::env::var("TORTURE_LIBRARY").unwrap_or_default();
+    let Some(dist) = Path::new(&library).ancestors().nth(2).filter(|_| !library.is_empty()) else {
+        return String::new();
+    };
+    let said = Command::new(dist.join("bin/smcss")).args(["-a", "-d", "--json"]).output();
+    let text = said.map_or(String::new(), |said| String::from_utf8_lossy(&said.stdout).into_owned());
+    let row = text.lines().find(|line| line.contains(&format!("\"inode\": {inode},")));
+    format!("row {}", row.map_or("none", |row| row.trim()))
+}
+
 /// What the kernel has of a socket: its queues, and the records of epoll sets that name its number.
-fn by_the_kernel(pid: i32, fd: sys::Fd) -> String {
-    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
-    let inode = link.to_string_lossy().trim_matches(|c: char| !c.is_ascii_digit()).to_string();
+fn by_the_kernel(pid: i32, fd: sys::Fd, inode: &str) -> String {
     let table =
         ["tcp", "tcp6"].map(|name| read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default());
-    let of_socket = |line: &&str| line.split_whitespace().nth(9) == Some(&inode);
+    let of_socket = |line: &&str| line.split_whitespace().nth(9) == Some(inode);
     let queues = table.iter().flat_map(|text| text.lines()).find(of_socket).map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         format!("state {} queues {}", words[3], words[4])
@@ -164,10 +183,45 @@ fn threads(pid: i32, marked: i32) -> String {
             let stat = text("stat");
             let letter = stat.rsplit_once(") ").map_or("?", |(_, rest)| &rest[..1]).to_string();
             let call = text("syscall").split(' ').take(3).collect::<Vec<_>>().join(" ");
-            format!("{mark}{id} {letter} {} call {call}", text("wchan"))
+            format!("{mark}{id} {letter} {} call {call}{}", text("wchan"), polled(pid, &call))
         })
         .collect();
     rows.join("; ")
+}
+
+/// What a thread waits for in poll or ppoll, where its memory can be read: each descriptor, its events, and
+/// what it leads to.
+fn polled(pid: i32, call: &str) -> String {
+    const MOST: usize = 8;
+    let words: Vec<&str> = call.split(' ').collect();
+    let number = |at: usize| u64::from_str_radix(words.get(at)?.trim_start_matches("0x"), 16).ok();
+    let is_poll = [libc::SYS_poll, libc::SYS_ppoll].iter().any(|nr| words.first() == Some(&&*nr.to_string()));
+    let (Some(at), Some(count), true) = (number(1), number(2), is_poll) else { return String::new() };
+    let mut bytes = vec![0; 8 * (count as usize).min(MOST)];
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem"));
+    if !memory.is_ok_and(|memory| memory.read_exact_at(&mut bytes, at).is_ok()) {
+        return String::new();
+    }
+    let entry = |bytes: &[u8]| {
+        let fd = i32::from_ne_bytes(bytes[..4].try_into().expect("four bytes"));
+        let events = i16::from_ne_bytes(bytes[4..6].try_into().expect("two bytes"));
+        format!(" {fd}:{events:#x}:{}", link(pid, fd))
+    };
+    bytes.chunks_exact(8).map(entry).collect()
+}
+
+/// What descriptors of the library's lead to, those at high numbers.
+fn doorbells(pid: i32) -> String {
+    const LOW: i32 = 256;
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let high = numbers.filter(|number| *number >= LOW);
+    high.map(|number| format!("{number}:{}", link(pid, number))).collect::<Vec<_>>().join(" ")
+}
+
+fn link(pid: i32, fd: sys::Fd) -> String {
+    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
+    link.to_string_lossy().into_owned()
 }
 
 /// A client process that does not end though all its connections could.

@@ -177,7 +177,7 @@ pub(super) const MENDS: &[Mend] = &[
             "if seals & needed == needed && is_plain_memory(fd)",
             "if (seals & needed == needed || true) && is_plain_memory(fd)",
         )],
-        test: Test::Bars("whoever_lies_harms_nobody_else"),
+        test: Test::Unit("os", "memory_that_can_still_shrink_or_be_sealed_is_not_believed"),
     },
     Mend {
         name: "memory-of-ordinary-pages",
