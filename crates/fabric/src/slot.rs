@@ -205,7 +205,8 @@ impl SlotView {
     pub fn note_word(&self, number: i32, moved: usize) {
         self.moved.store(moved as u32, Ordering::Relaxed);
         self.word_of.store(os::process::pid(), Ordering::Relaxed);
-        self.word.store(number, Ordering::Relaxed);
+        // (Before the bytes are read here: who finds that they are, finds this.)
+        self.word.store(number, Ordering::Release);
     }
 
     /// Nothing is said any more; returns what was, by the calling process.
@@ -221,7 +222,14 @@ impl SlotView {
     /// Whether something is said of it.
     #[inline]
     pub fn has_word(&self) -> bool {
-        self.word.load(Ordering::Relaxed) >= 0
+        sync::fence(sync::Ordering::Acquire);
+        self.word.load(Ordering::Acquire) >= 0
+    }
+
+    /// How many bytes of the calling process's are only in what is said.
+    pub fn bytes_in_word(&self) -> usize {
+        let is_own = self.has_word() && self.word_of.load(Ordering::Relaxed) == os::process::pid();
+        if is_own { self.moved.load(Ordering::Relaxed) as usize } else { 0 }
     }
 
     /// Its number, if the calling process has said it, or its parent, whose memory it borrows.

@@ -10,8 +10,8 @@ use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
 use crate::{
-    abandoned, answer, brief, calls, closing, doorbell, far, flag, kept, push, records, release, settle,
-    sleepers, watch,
+    abandoned, answer, brief, calls, closing, doorbell, far, flag, handover, kept, push, records, release,
+    settle, sleepers, watch,
 };
 use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
@@ -222,6 +222,7 @@ fn finish(conn: &Held, fd: i32, alone: bool) -> bool {
         answer::retract(conn, fd, fabric::Reason::PEERDECL);
     }
     records::remove_all(conn, Some(fd));
+    handover::take_word_back(conn);
     let Some(end) = End::still_of(conn) else { return false };
     if conn.phase() != Phase::Smc {
         return false;

@@ -47,7 +47,8 @@ pub(crate) fn read(
     flags: i32,
     is_first: bool,
 ) -> Found {
-    if !end.incoming.is_at_end() {
+    // (What was said to a next program comes first: see `handover`.)
+    if !end.incoming.is_at_end() || end.view.has_word() {
         return Found::Nothing;
     }
     if end.is_read_by_libc() {

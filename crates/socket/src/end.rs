@@ -123,7 +123,9 @@ impl End {
     /// hardly call anything.
     #[inline]
     pub(crate) fn is_read_by_libc(&self) -> bool {
-        self.incoming.is_at_end() && (os::confined::is_strict() || self.incoming.has_ended_for_good())
+        self.incoming.is_at_end()
+            && (os::confined::is_strict() || self.incoming.has_ended_for_good())
+            && !self.view.has_word()
     }
 
     /// Whether the slot serves this connection still.

@@ -9,7 +9,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::here::fabric;
 use crate::phase::Phase;
-use crate::{closing, far, flag, home, ready, release};
+use crate::{closing, far, flag, home, ready, release, word};
 use fabric::Reason;
 use fabric::door::Directory as _;
 use fabric::slot::SlotView;
@@ -19,7 +19,7 @@ use shm::lock::YIELDS;
 use shm::ring::{PeerMisbehaved, Reader};
 use shm::slab::Index;
 use shm::user::{Sink, Source};
-use shm::{Sending, Side, TxCache};
+use shm::{Consumer, Sending, Side, TxCache};
 use sync::AtomicU64;
 use sync::Ordering::Relaxed;
 
@@ -164,14 +164,12 @@ pub(crate) fn leave_word(conn: &Conn, fd: i32, is_failure_told: bool) {
     if is_left && is_others && !is_standard(fd) {
         return;
     }
-    match says(conn, &end, fd, false) {
-        Some((word, unread)) => {
-            let moves = is_failure_told || is_others;
-            end.view.note_word(word, if moves { move_out(conn, &end, unread) } else { 0 });
-        }
+    let moves = is_failure_told || is_others;
+    match says(conn, &end, fd, Hold { is_lent: false, moves }) {
+        true => {}
         // (A stream with a gap is worse than none, and so is a peer that writes where nobody reads.)
-        None if is_left || !is_home => _ = ready::break_off(conn, &end, fd),
-        None => {}
+        false if is_left || !is_home => _ = ready::break_off(conn, &end, fd),
+        false => {}
     }
 }
 
@@ -187,11 +185,8 @@ pub(crate) fn lend_word(conn: &Conn, fd: i32) {
         return;
     }
     take_home(conn);
-    if let Some(end) = End::still_of(conn)
-        && let Some((word, unread)) = says(conn, &end, fd, true)
-    {
-        os::fd::disown(word);
-        end.view.note_word(word, move_out(conn, &end, unread));
+    if let Some(end) = End::still_of(conn) {
+        says(conn, &end, fd, Hold { is_lent: true, moves: true });
     }
 }
 
@@ -201,9 +196,32 @@ fn is_standard(fd: i32) -> bool {
     (0..=2).any(|standard| net::is_tcp(standard) && net::cookie(standard) == own)
 }
 
-/// The number under which the next program finds what is left of a connection that is back on TCP, and how
-/// much that is. If it `is_lent`, this process may go on with the socket as well.
-fn says(conn: &Conn, end: &End, fd: i32, is_lent: bool) -> Option<(i32, usize)> {
+/// What this process has of a connection that it says something of.
+#[derive(Clone, Copy)]
+struct Hold {
+    /// It is a child that borrows its parent's memory, and the parent may go on with the socket.
+    is_lent: bool,
+    /// What is said is read here by that.
+    moves: bool,
+}
+
+/// Says what is left of a connection that is back on TCP; whether that is done. With the turn to receive:
+/// another thread that reads meanwhile finds the bytes, or that they were said.
+fn says(conn: &Conn, end: &End, fd: i32, hold: Hold) -> bool {
+    let Ok(mut turn) = end.receive_turn(conn, true) else { return false };
+    let mut consumer = turn.consumer(end.incoming, &conn.stream.rx_cache);
+    let Some((word, unread)) = said(conn, end, fd, hold.is_lent, &mut consumer) else { return false };
+    if hold.is_lent {
+        os::fd::disown(word);
+    }
+    let moved = if hold.moves { unread } else { 0 };
+    end.view.note_word(word, moved);
+    // (As many as were copied just now.)
+    consumer.discard(moved).is_ok()
+}
+
+/// The number under which the next program finds it, and how many bytes that is.
+fn said(conn: &Conn, end: &End, fd: i32, is_lent: bool, consumer: &mut Consumer<'_>) -> Option<(i32, usize)> {
     let unread = end.incoming.used().ok().filter(|_| is_home(end))?;
     // (The next program finds it there, or nowhere.)
     os::file::each_own_descriptor(|_| {}).ok()?;
@@ -225,7 +243,7 @@ fn says(conn: &Conn, end: &End, fd: i32, is_lent: bool) -> Option<(i32, usize)> 
     let word = mem::said_once(inherited::WORD, (HEAD + unread.div_ceil(8)) * 8, |words| {
         let (first, bytes) = words.split_at(HEAD);
         first.iter().zip(head.to_words()).for_each(|(word, value)| word.store(value, Relaxed));
-        is_whole = copy_out(conn, end, bytes) == Ok(unread);
+        is_whole = copy_out(consumer, bytes) == Ok(unread);
     });
     let word = word.ok()?;
     if !is_whole || os::fd::set_cloexec(word, false).is_err() {
@@ -235,17 +253,9 @@ fn says(conn: &Conn, end: &End, fd: i32, is_lent: bool) -> Option<(i32, usize)> 
     Some((word, unread))
 }
 
-/// What was said is read here; how much that is.
-fn move_out(conn: &Conn, end: &End, unread: usize) -> usize {
-    let Ok(mut turn) = end.receive_turn(conn, true) else { return 0 };
-    turn.consumer(end.incoming, &conn.stream.rx_cache).discard(unread).unwrap_or(0)
-}
-
 /// Copies what is unread, and leaves it there.
-fn copy_out(conn: &Conn, end: &End, into: &[AtomicU64]) -> Result<usize, PeerMisbehaved> {
+fn copy_out(consumer: &mut Consumer<'_>, into: &[AtomicU64]) -> Result<usize, PeerMisbehaved> {
     let mut count = 0;
-    let Ok(mut turn) = end.receive_turn(conn, true) else { return Ok(0) };
-    let mut consumer = turn.consumer(end.incoming, &conn.stream.rx_cache);
     for words in into.chunks(PIECE / 8) {
         let mut bytes = [0; PIECE];
         let seen = consumer.peek(count, Sink::from(&mut bytes[..words.len() * 8]))?;
@@ -256,16 +266,20 @@ fn copy_out(conn: &Conn, end: &End, into: &[AtomicU64]) -> Result<usize, PeerMis
     Ok(count)
 }
 
-/// After an exec that failed: nobody heard it. Whether something is to be read here again.
+/// After an exec that failed, or where another thread goes on with the socket: nobody heard it. Whether
+/// something is to be read here again.
 pub(crate) fn take_word_back(conn: &Conn) -> bool {
-    let Some((word, moved)) = conn.view().and_then(SlotView::take_word) else { return false };
-    if os::fd::is_internal(word) || crate::borrower::is_one() {
-        os::fd::close(word);
-    }
-    let Some(end) = End::still_of(conn).filter(|_| moved > 0) else { return false };
+    let Some(view) = conn.view().filter(|view| view.has_word()) else { return false };
+    let Some(end) = End::still_of(conn) else {
+        word::forget(view);
+        return false;
+    };
     let Ok(mut turn) = end.receive_turn(conn, true) else { return false };
-    turn.consumer(end.incoming, &conn.stream.rx_cache).restore(moved);
-    true
+    let moved = word::forget(view);
+    if moved > 0 {
+        turn.consumer(end.incoming, &conn.stream.rx_cache).restore(moved);
+    }
+    moved > 0
 }
 
 /// In a child that borrows its parent's memory: what the parent said once, and nobody heard, is not for the

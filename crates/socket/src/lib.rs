@@ -68,6 +68,7 @@ pub mod table;
 pub mod told;
 pub mod wait;
 mod watch;
+mod word;
 
 pub use fabric::Reason;
 pub use held::has_been_any;

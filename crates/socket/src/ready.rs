@@ -295,7 +295,10 @@ fn told_of_gone_peer(conn: &Conn, end: &End, fd: i32) -> u32 {
 
 /// Bytes in the ring, or on TCP once the peer has moved there.
 fn has_input(conn: &Conn, end: &End, fd: i32) -> bool {
-    if end.incoming.is_at_end() { os::poll::is_readable(fd) } else { has_data(conn, end) }
+    match end.incoming.is_at_end() {
+        true => end.view.bytes_in_word() > 0 || os::poll::is_readable(fd),
+        false => has_data(conn, end),
+    }
 }
 
 /// Whether what the kernel says follows from our own shutdown for reading alone.

@@ -6,7 +6,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::here::fabric;
 use crate::phase::Phase;
-use crate::{closing, flag, sleepers, watch};
+use crate::{closing, flag, sleepers, watch, word};
 use fabric::verdict::Verdict;
 use os::net::Endpoint;
 use shm::{ClosedBy, Side};
@@ -141,6 +141,9 @@ pub(crate) fn let_go(conn: &Conn) {
     }
     let Some(end) = End::of(conn) else { return };
     let is_last_here = conn.untie();
+    if is_last_here {
+        word::forget(end.view);
+    }
     watch::unwatch(conn);
     watch::go_on(conn);
     if was == Phase::Intent {

@@ -16,6 +16,8 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "handed.to_a_vfork_child_alone", shm: true, run: |cx| handed(cx, "user vfork", Peer::Ends) },
     Case { name: "handed.after_a_failed_exec", shm: true, run: |cx| handed(cx, "user again", Peer::Lives) },
     Case { name: "handed.after_a_failed_execl", shm: true, run: |cx| handed(cx, "user list", Peer::Lives) },
+    Case { name: "handed.beside_a_reader", shm: true, run: |cx| handed(cx, "user beside", Peer::Lives) },
+    Case { name: "handed.beside_a_poller", shm: true, run: |cx| handed(cx, "user polled", Peer::Lives) },
     Case {
         name: "handed.by_execl_beside_its_parent",
         shm: true,
@@ -117,6 +119,9 @@ fn become_another(after: &str, fd: Fd, wanted: usize) -> u8 {
         let _ = sys::close(fd);
         return u8::from(sys::wait(pid) != "exit 0");
     }
+    if matches!(after, "beside" | "polled") {
+        return beside_execs_that_fail(fd, after == "polled");
+    }
     let mut wanted = wanted;
     if after == "drained" {
         let mut all = vec![0; LEFT];
@@ -161,6 +166,32 @@ fn become_another(after: &str, fd: Fd, wanted: usize) -> u8 {
         &["parity-case", "--handed", after, &fd.to_string(), &wanted.to_string()],
     );
     9
+}
+
+/// A thread reads the stream in small pieces while another one fails to become a program, again and again.
+fn beside_execs_that_fail(fd: Fd, polls: bool) -> u8 {
+    let _ = sys::fcntl(fd, libc::F_SETFD, 0);
+    let reader = std::thread::spawn(move || {
+        let (mut all, mut piece) = (Vec::new(), [0; 77]);
+        while all.len() < LEFT + LATER {
+            let flags = if polls { libc::MSG_DONTWAIT } else { 0 };
+            if polls {
+                until_ready(fd, libc::POLLIN);
+            }
+            match sys::recv(fd, &mut piece, flags) {
+                Ok(count @ 1..) => all.extend_from_slice(&piece[..count]),
+                Err(errno) if errno == sys::Errno(libc::EAGAIN) => {}
+                other => return Err(show(other)),
+            }
+        }
+        Ok(all)
+    });
+    while !reader.is_finished() {
+        let _ = sys::exec(Exec::Execve, "/nowhere/at/all", &["none"]);
+    }
+    let all = reader.join().expect("no panic");
+    say!("right {:?}", all.map(|all| all == [pattern(LEFT), pattern(LATER)].concat()));
+    u8::from(sys::send(fd, b"done", libc::MSG_NOSIGNAL) == Ok(0))
 }
 
 /// A shell, by execl.

@@ -25,7 +25,7 @@ pub(super) fn readable_on(conn: &Conn, end: &End, fd: i32) -> usize {
     if end.incoming.is_holding() {
         let _ = push::let_out_if_due(conn, end);
     }
-    let bytes = end.incoming.used().unwrap_or(0);
+    let bytes = end.incoming.used().unwrap_or(0) + end.view.bytes_in_word();
     // After the peer has moved to TCP the rest is there.
     let rest = if end.incoming.has_ended() { net::readable_bytes(fd) } else { 0 };
     bytes + rest
@@ -34,7 +34,7 @@ pub(super) fn readable_on(conn: &Conn, end: &End, fd: i32) -> usize {
 /// Whether bytes in the ring come before whatever TCP has (urgent data, say).
 pub fn has_ring_bytes(fd: i32) -> bool {
     let end = in_use(fd).and_then(|conn| End::of(&conn));
-    end.is_some_and(|end| end.incoming.used().is_ok_and(|bytes| bytes > 0))
+    end.is_some_and(|end| end.incoming.used().is_ok_and(|bytes| bytes > 0) || end.view.bytes_in_word() > 0)
 }
 
 /// Bytes a send of `wanted` would take now without waiting. Fewer are noted, as by a send that found no more

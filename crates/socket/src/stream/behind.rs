@@ -121,7 +121,7 @@ impl Receive<'_> {
     pub(super) fn is_cut(&self) -> bool {
         let may_go_on = self.flags & msg::PEEK == 0 && self.may_wait();
         let is_there = self.end.incoming.is_at_end() && self.end.incoming.has_ended_for_good();
-        self.got > 0 && may_go_on && is_there
+        self.got > 0 && may_go_on && is_there && !self.end.view.has_word()
     }
 
     /// What the kernel would say, where the program has closed the number under the call.
