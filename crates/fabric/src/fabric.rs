@@ -8,6 +8,7 @@ use crate::door::Tier;
 use crate::foreign::Attachments;
 use crate::groups::Offers;
 use crate::slot::{Kept, SlotView, Views};
+use crate::turn::Turn;
 use shm::slab::Index;
 
 /// The fabric as one process has it. Zero while nothing was asked of it; all of its memory comes later, and
@@ -20,6 +21,7 @@ pub struct Fabric<T: Tier> {
     pub(crate) offers: Offers,
     pub(crate) attached: Attachments,
     pub(crate) kept: Kept,
+    pub(crate) leaving: Turn,
     pub(crate) budget: Budget,
 }
 
@@ -33,6 +35,7 @@ impl<T: Tier> Fabric<T> {
             offers: Offers::new(),
             attached: Attachments::new(),
             kept: Kept::new(),
+            leaving: Turn::new(),
             budget: Budget::new(),
         }
     }

@@ -1,26 +1,34 @@
 //! A process gives its user up: what it shares beyond its own connections is let go, before the kernel makes
 //! the change.
 //!
-//! Owns: what stays. Slots of connections that this process has, or has passed on, stay mapped, with their
-//! doorbells; of the segments around them, of the registry, and of the descriptors to any of these nothing
-//! remains. The addresses stay valid and read as zero.
+//! Owns: what stays. Slots that somebody in this process uses, or that it has passed on, stay mapped, with
+//! their doorbells; of the segments around them, of the registry, and of the descriptors to any of these
+//! nothing remains. The addresses stay valid and read as zero. One thread leaves at a time, and nobody takes
+//! a slot up meanwhile: it would be taken from under him.
 
 use crate::bells;
 use crate::door::Tier;
 use crate::fabric::Fabric;
+use crate::slot::SlotView;
 use shm::segment::{SLOTS_MAX, Segment};
 use shm::slab::Index;
 
 impl<T: Tier> Fabric<T> {
-    /// The slot with this number carries a connection of this process.
-    pub fn keep(&self, index: Index) {
+    /// The slot with this number stays, though nobody here uses it.
+    pub(crate) fn keep(&self, index: Index) {
         self.kept.add(index);
     }
 
-    /// Lets everything go but what was [kept](Self::keep).
+    fn stays(&self, index: Index, view: &SlotView) -> bool {
+        view.is_used() || self.kept.has(index)
+    }
+
+    /// Lets everything go but slots that are used, or were passed on.
     pub fn leave(&self) {
+        // (Whoever interrupts one of these in his own thread leaves all the same.)
+        let _turns = (self.leaving.take(), self.attached.turn.take());
         self.keep_passed_on();
-        for (_, view) in self.views.all().filter(|(index, _)| !self.kept.has(*index)) {
+        for (_, view) in self.views.all().filter(|(index, view)| !self.stays(*index, view)) {
             bells::drop_all(view, &self.tier);
         }
         self.leave_offers();
@@ -31,8 +39,7 @@ impl<T: Tier> Fabric<T> {
 
     /// Slots of a segment that stay, a bit each.
     pub(crate) fn slots_kept(&self, segment: &Segment) -> u64 {
-        let is_kept =
-            |index, view: &crate::slot::SlotView| self.kept.has(index) && view.segment().is(segment);
+        let is_kept = |index, view: &SlotView| self.stays(index, view) && view.segment().is(segment);
         let views = self.views.all().filter(|(index, view)| is_kept(*index, view));
         views.fold(0, |slots, (_, view)| slots | 1 << view.number())
     }
@@ -57,5 +64,31 @@ impl<T: Tier> Fabric<T> {
         if let Some(memory) = segment.memory_of(slot, slot + 1) {
             self.tier.retire(memory);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::Local;
+    use os::net::Endpoint;
+    use sync::Ordering::Relaxed;
+
+    static FABRIC: Fabric<Local> = Fabric::new(Local::new());
+
+    /// One that has left clears what stays for itself, while another one is about to let the rest go.
+    #[test]
+    fn what_is_used_stays_however_many_leave_at_once() {
+        let at = |port| Endpoint { family: 2, port, ..Endpoint::default() };
+        let (_, view) = FABRIC.private_slot(65536, [11, 12], [at(1), at(2)]).expect("a slot");
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..200).for_each(|_| FABRIC.leave()));
+            }
+        });
+        assert!(view.has_bells());
+        assert_eq!(view.header().client_cookie.load(Relaxed), 11, "its memory is there");
+        FABRIC.detach(view);
+        assert!(!view.has_any_bell());
     }
 }

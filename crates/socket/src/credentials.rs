@@ -42,7 +42,6 @@ fn leave() {
     for (index, _) in all() {
         let Some(held) = hold_index(index) else { continue };
         if held.phase().is_tied() && held.view().is_some() {
-            fabric().keep(held.view_index());
             // (It may go back to TCP, and its memory be given up, when nothing can be said of it any more.)
             fabric().rows().note_homeward(held.row(), held.cookie());
             fabric().rows().leave_side(held.row(), held.cookie(), held.side());

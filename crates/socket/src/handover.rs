@@ -9,7 +9,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::here::fabric;
 use crate::phase::Phase;
-use crate::{closing, far, flag, home, ready, release, word};
+use crate::{closing, doorbell, far, flag, home, ready, release, word};
 use fabric::Reason;
 use fabric::door::Directory as _;
 use fabric::slot::SlotView;
@@ -275,9 +275,15 @@ pub(crate) fn take_word_back(conn: &Conn) -> bool {
         return false;
     };
     let Ok(mut turn) = end.receive_turn(conn, true) else { return false };
-    let moved = word::forget(view);
+    // (In this order: who finds no word any more finds the bytes.)
+    let moved = view.bytes_in_word();
     if moved > 0 {
         turn.consumer(end.incoming, &conn.stream.rx_cache).restore(moved);
+    }
+    word::forget(view);
+    drop(turn);
+    if moved > 0 {
+        doorbell::kick(conn, &end);
     }
     moved > 0
 }

@@ -1,7 +1,7 @@
 //! A program that may have no more descriptors than it has, for good: every call that makes one finds those
 //! numbers that shared memory does not need, and they come back when it does.
 
-use crate::context::{Case, Cx, read_all, say};
+use crate::context::{Case, Cx, read_all, say, until_queued};
 use isthmus_tests::sys::{self, Fd, InHandler, int_by_name, show};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "scarce.shared_connections", shm: false, run: shared_connections },
     Case { name: "scarce.shared_with_a_handler", shm: false, run: shared_with_a_handler },
     Case { name: "scarce.dup_onto_shared", shm: false, run: dup_onto_shared },
+    Case { name: "scarce.several_take_shared", shm: false, run: several_take_shared },
     Case { name: "scarce.few", shm: false, run: few },
     Case { name: "scarce.to_itself", shm: false, run: to_itself },
     Case { name: "scarce.connect_under_way", shm: false, run: connect_under_way },
@@ -263,6 +264,31 @@ fn dup_onto_shared(cx: &mut Cx) {
         cx.ask(&format!("send {} hello", p.id));
         let mut bytes = [0; 5];
         say!("{} read -> {}", p.id, show(sys::recv(p.fd, &mut bytes, libc::MSG_WAITALL)));
+        say!("write -> {}", show(sys::write(p.fd, b"after")));
+        cx.peer(&format!("recvn {} 5", p.id));
+    }
+}
+
+/// Several threads at once put their own onto every number, of connections with bytes that nobody has read.
+fn several_take_shared(cx: &mut Cx) {
+    sys::limit_fds_for_good(256);
+    let pairs: Vec<_> = (0..12).map(|_| cx.warm()).collect();
+    for p in &pairs {
+        cx.ask(&format!("send {} early", p.id));
+        until_queued(p.fd, 5);
+    }
+    let begin = std::sync::Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                begin.wait();
+                (100..256).for_each(|number| _ = sys::dup2(0, number));
+            });
+        }
+    });
+    for p in pairs {
+        cx.ask(&format!("send {} late", p.id));
+        say!("{} read {}", p.id, read_all(p.fd, 9));
         say!("write -> {}", show(sys::write(p.fd, b"after")));
         cx.peer(&format!("recvn {} 5", p.id));
     }

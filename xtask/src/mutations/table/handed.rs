@@ -31,8 +31,8 @@ pub(super) const MENDS: &[Mend] = &[
         without: "who had the socket beside the next program resets the connection as it ends",
         edits: &[edit(
             "crates/socket/src/handover.rs",
-            "    turn.consumer(end.incoming, &conn.stream.rx_cache).discard(unread).unwrap_or(0)",
-            "    turn.consumer(end.incoming, &conn.stream.rx_cache).discard(unread.min(0)).unwrap_or(0)",
+            "    let moved = if hold.moves { unread } else { 0 };",
+            "    let moved = if hold.moves { unread.min(0) } else { 0 };",
         )],
         test: Test::Parity("handed.to_a_shell"),
     },
@@ -87,5 +87,28 @@ pub(super) const MENDS: &[Mend] = &[
             "if self.map.get().is_some() {",
         )],
         test: Test::Unit("fabric", "a_child_of_one_that_has_left_counts_itself_once"),
+    },
+    Mend {
+        name: "word-read-past",
+        without: "a thread that reads while another one fails to become a program loses what was unread",
+        edits: &[
+            edit(
+                "crates/socket/src/detour.rs",
+                "if !end.incoming.is_at_end() || end.view.has_word() {",
+                "if !end.incoming.is_at_end() {",
+            ),
+            edit("crates/socket/src/end.rs", "            && !self.view.has_word()\n", ""),
+        ],
+        test: Test::Parity("handed.beside_a_reader"),
+    },
+    Mend {
+        name: "leaves-what-is-used",
+        without: "of two threads that take the library's last numbers at once, one lets the other's memory go",
+        edits: &[edit(
+            "crates/fabric/src/leaving.rs",
+            "view.is_used() || self.kept.has(index)",
+            "self.kept.has(index)",
+        )],
+        test: Test::Unit("fabric", "what_is_used_stays_however_many_leave_at_once"),
     },
 ];
