@@ -15,19 +15,22 @@ static WAS_ASKED: AtomicBool = AtomicBool::new(false);
 static CANCEL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 static TEST: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 static SET_STATE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+static SET_TYPE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
 type Cancel = unsafe extern "C-unwind" fn(usize) -> c_int;
 type Test = unsafe extern "C-unwind" fn();
-type SetState = unsafe extern "C-unwind" fn(c_int, *mut c_int) -> c_int;
+type Set = unsafe extern "C-unwind" fn(c_int, *mut c_int) -> c_int;
 
-/// Of pthread_setcancelstate, in glibc and musl.
+/// Of pthread_setcancelstate and pthread_setcanceltype, in glibc and musl.
 const DISABLE: c_int = 1;
+const DEFERRED: c_int = 0;
 
 /// Finds libc's functions. The hook stands for its own even where the library is switched off.
 pub(crate) fn resolve() {
     CANCEL.store(next(c"pthread_cancel"), Ordering::Release);
     TEST.store(next(c"pthread_testcancel"), Ordering::Release);
     SET_STATE.store(next(c"pthread_setcancelstate"), Ordering::Release);
+    SET_TYPE.store(next(c"pthread_setcanceltype"), Ordering::Release);
 }
 
 /// The beginning of a call at which a thread may be cancelled: it may not return. Who calls holds nothing.
@@ -49,26 +52,37 @@ fn act() {
     }
 }
 
-/// Makes `call`, at which no thread is cancelled that was asked to end before.
+/// Makes `call`, at which no thread is cancelled, wherever it sleeps: with libc it is no such point. (Who may
+/// be cancelled at any time may be cancelled here.)
 #[inline]
 pub(crate) fn without_points<T>(call: impl FnOnce() -> T) -> T {
-    if !WAS_ASKED.load(Ordering::Relaxed) {
+    if !WAS_ASKED.load(Ordering::Relaxed) && !os::process::may_have_threads() || is_cancelled_anywhere() {
         return call();
     }
-    let before = set_state(DISABLE);
+    let before = set(&SET_STATE, DISABLE);
     let result = call();
-    before.map(set_state);
+    before.map(|before| set(&SET_STATE, before));
     result
 }
 
-/// The state before.
 #[cold]
-fn set_state(state: c_int) -> Option<c_int> {
-    let set = SET_STATE.load(Ordering::Acquire);
+fn is_cancelled_anywhere() -> bool {
+    let before = set(&SET_TYPE, DEFERRED);
+    let is_so = before.is_some_and(|before| before != DEFERRED);
+    if is_so {
+        before.map(|before| set(&SET_TYPE, before));
+    }
+    is_so
+}
+
+/// What stood before.
+#[cold]
+fn set(by: &AtomicPtr<c_void>, to: c_int) -> Option<c_int> {
+    let function = by.load(Ordering::Acquire);
     let mut before = 0;
-    // SAFETY: dlsym returned the function of this name, which has this type, and the place is there.
-    let is_set = !set.is_null()
-        && unsafe { core::mem::transmute::<*mut c_void, SetState>(set)(state, &raw mut before) } == 0;
+    // SAFETY: dlsym returned one of the two functions, which have this type, and the place is there.
+    let is_set = !function.is_null()
+        && unsafe { core::mem::transmute::<*mut c_void, Set>(function)(to, &raw mut before) } == 0;
     is_set.then_some(before)
 }
 

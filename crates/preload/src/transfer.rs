@@ -125,10 +125,6 @@ fn seek(file: c_int, to: i64, whence: usize) -> Result<i64, Errno> {
 }
 
 fn send_file(out: c_int, file: c_int, offset: *mut i64, count: usize) -> Outcome {
-    // (Of nothing the kernel sends nothing, and asks the socket for nothing.)
-    if count == 0 || !stream::is_shared(out) {
-        return Outcome::Forward;
-    }
     if !offset.is_null()
         && let Err(errno) = crate::pointers::writable(offset, size_of::<i64>())
     {
@@ -369,9 +365,12 @@ hooks! {
         if count > isize::MAX as usize {
             Outcome::Forward
         } else if offset.is_null() && count > 0 && stream::is_shared(from) {
-            send_to_pipe(out, from, count)
+            crate::cancel::without_points(|| send_to_pipe(out, from, count))
+        } else if count == 0 || !stream::is_shared(out) {
+            // (Of nothing the kernel sends nothing, and asks the socket for nothing.)
+            Outcome::Forward
         } else {
-            send_file(out, from, offset, count)
+            crate::cancel::without_points(|| send_file(out, from, offset, count))
         }
     }
     fn splice [] (from: c_int, from_at: *mut i64, to: c_int, to_at: *mut i64, len: usize, flags: u32) -> isize {

@@ -2,12 +2,31 @@
 //! ready is there before the call, and what it moved is looked at behind it.
 
 use crate::context::{Case, Cx, say, settle, until_queued};
-use isthmus_tests::sys::{self, Point, show};
+use isthmus_tests::sys::{self, Point, Sleep, show};
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "cancel.before_a_call", shm: true, run: |cx| before_a_call(cx, false) },
     Case { name: "cancel.off_before_a_call", shm: true, run: |cx| before_a_call(cx, true) },
+    Case { name: "cancel.while_it_sleeps", shm: false, run: while_it_sleeps },
 ];
+
+/// A thread is asked to end while it sleeps in a call: one at which threads end, and some at which they go
+/// on until it returns.
+fn while_it_sleeps(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    for call in [Sleep::RecvByNumber, Sleep::Sendfile, Sleep::Recv] {
+        let sleeper = sys::sleep_in(call, fd);
+        settle();
+        sleeper.cancel();
+        settle();
+        match call {
+            Sleep::Sendfile => _ = cx.peer(&format!("recvn 0 {}", sys::FILE)),
+            _ => _ = cx.ask("send 0 abc"),
+        }
+        say!("{call:?} {}", sleeper.join());
+    }
+    say!("left {}", sys::queued(fd));
+}
 
 /// Each call with bytes to read and room to write; the rest of the connection stays as it was.
 fn before_a_call(cx: &mut Cx, is_off: bool) {

@@ -170,3 +170,74 @@ pub fn cancelled_before(point: Point, fd: Fd, port: u16, is_off: bool) -> &'stat
         join_within(thread, 5)
     }
 }
+
+/// A call that a thread sleeps in.
+#[allow(missing_docs, reason = "each is the call of its name")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleep {
+    Recv,
+    RecvByNumber,
+    Sendfile,
+}
+
+/// Bytes that a sleeper in sendfile sends: more than TCP and a ring take without a reader.
+pub const FILE: usize = 24 << 20;
+
+/// A thread that sleeps in a call.
+pub struct Sleeper {
+    thread: libc::pthread_t,
+    file: Fd,
+    /// (The thread reads it.)
+    _wanted: Box<(Sleep, Fd, Fd)>,
+}
+
+/// Starts a thread that sleeps in `call` on `fd`.
+pub fn sleep_in(call: Sleep, fd: Fd) -> Sleeper {
+    let file = super::memfile(if call == Sleep::Sendfile { &[7; FILE] } else { &[] });
+    let mut wanted = Box::new((call, fd, file));
+    // SAFETY: "C" and "C-unwind" functions share one calling convention; the argument lives as long as the
+    // thread, or the case has failed.
+    unsafe {
+        let run: extern "C-unwind" fn(*mut c_void) -> *mut c_void = sleep;
+        let run: extern "C" fn(*mut c_void) -> *mut c_void = std::mem::transmute(run);
+        let mut thread: libc::pthread_t = zeroed();
+        libc::pthread_create(&raw mut thread, null(), run, from_mut(&mut *wanted).cast());
+        Sleeper { thread, file, _wanted: wanted }
+    }
+}
+
+extern "C-unwind" fn sleep(wanted: *mut c_void) -> *mut c_void {
+    // SAFETY: the caller's, which outlives this thread.
+    let (call, fd, file) = unsafe { *wanted.cast::<(Sleep, Fd, Fd)>() };
+    let (mut bytes, mut state) = ([0u8; 3], 0);
+    let at = from_mut(&mut bytes).cast::<c_void>();
+    // SAFETY: every pointer is to a live local of the length that goes with it.
+    unsafe {
+        match call {
+            Sleep::Recv => _ = libc::recv(fd, at, 3, 0),
+            Sleep::RecvByNumber => _ = libc::syscall(libc::SYS_recvfrom, fd, at, 3usize, 0, 0usize, 0usize),
+            Sleep::Sendfile => {
+                let mut offset = 0;
+                libc::sendfile(fd, file, &raw mut offset, FILE);
+            }
+        }
+        pthread_setcancelstate(DISABLE, &raw mut state);
+    }
+    null_mut()
+}
+
+impl Sleeper {
+    /// Asks the thread to end.
+    pub fn cancel(&self) {
+        // SAFETY: the thread has not been joined.
+        unsafe { libc::pthread_cancel(self.thread) };
+    }
+
+    /// Whether it has ended in its call ("cancelled"), or the call has returned.
+    pub fn join(self) -> &'static str {
+        // SAFETY: it is joined once.
+        let end = unsafe { join_within(self.thread, 5) };
+        let _ = super::close(self.file);
+        end
+    }
+}

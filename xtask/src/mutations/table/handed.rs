@@ -111,4 +111,14 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Unit("fabric", "what_is_used_stays_however_many_leave_at_once"),
     },
+    Mend {
+        name: "sleeps-at-a-point",
+        without: "a thread is cancelled in a call that is no cancellation point",
+        edits: &[edit(
+            "crates/preload/src/cancel.rs",
+            "    let before = set(&SET_STATE, DISABLE);",
+            "    let before = set(&SET_STATE, 0);",
+        )],
+        test: Test::Parity("cancel.while_it_sleeps"),
+    },
 ];
