@@ -9,24 +9,57 @@ use os::poll::{PollFd, bits};
 use socket::poll::Sleep;
 use socket::{Errno, Outcome, poll as ours};
 
-/// Sleeps in libc's ppoll with the program's signal mask.
+/// The program's call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    /// poll(2), of which a time that the process is stopped for is a part: the kernel goes on until a point in
+    /// time, and with the others for what was left.
+    Poll,
+    /// ppoll(2).
+    Ppoll,
+    /// select(2) and pselect(2), which are not refused if the set exceeds the descriptor limit.
+    Select,
+}
+
+/// Sleeps in libc's ppoll with the program's signal mask, or in its poll.
 pub(crate) struct LibcSleep {
     mask: Mask,
-    /// For poll(2), which is refused if the program's own set exceeds the descriptor limit; select(2) is not.
-    is_limited: bool,
+    call: Call,
+}
+
+impl LibcSleep {
+    fn is_limited(&self) -> bool {
+        self.call != Call::Select
+    }
+
+    fn libc(&self, fds: &mut [PollFd], timeout_ns: Option<u64>) -> c_int {
+        let time = timeout_ns.map(|ns| [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64]);
+        let (at, count) = (fds.as_mut_ptr(), fds.len() as u64);
+        // SAFETY: array, time and the program's mask are valid for the call.
+        unsafe {
+            match self.call {
+                Call::Poll => forward::poll(at, count, to_ms(timeout_ns)),
+                Call::Ppoll | Call::Select => {
+                    let time = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+                    forward::ppoll(at, count, time, self.mask)
+                }
+            }
+        }
+    }
+}
+
+/// As poll(2) has it, rounded up.
+fn to_ms(timeout_ns: Option<u64>) -> c_int {
+    timeout_ns.map_or(-1, |ns| c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX))
 }
 
 impl Sleep for LibcSleep {
     fn sleep(&mut self, fds: &mut [PollFd], timeout_ns: Option<u64>) -> Result<usize, Errno> {
-        let time = timeout_ns.map(|ns| [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64]);
-        let time_ptr = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-        // SAFETY: array, time and the program's mask are valid for the call.
-        let ready = unsafe { forward::ppoll(fds.as_mut_ptr(), fds.len() as u64, time_ptr, self.mask) };
-        match usize::try_from(ready).map_err(|_| crate::hook::last()) {
+        match usize::try_from(self.libc(fds, timeout_ns)).map_err(|_| crate::hook::last()) {
             // The first half stands for the program's own entries.
             Err(Errno::EINVAL) => {
                 let own = fds.len() / 2;
-                if self.is_limited && os::poll::is_refused(&mut fds[..own]) {
+                if self.is_limited() && os::poll::is_refused(&mut fds[..own]) {
                     return Err(Errno::EINVAL);
                 }
                 os::select::wait(fds, timeout_ns, self.mask)
@@ -48,11 +81,11 @@ impl Sleep for LibcSleep {
     }
 
     fn may_be_refused(&self) -> bool {
-        self.is_limited && os::poll::may_be_refused()
+        self.is_limited() && os::poll::may_be_refused()
     }
 
     fn is_closing_ready(&self) -> bool {
-        !self.is_limited
+        !self.is_limited()
     }
 }
 
@@ -75,13 +108,13 @@ fn is_nothing_ours() -> bool {
     socket::confine::stays_out() || !(socket::has_been_any() || socket::has_been_any_set())
 }
 
-fn poll_all(fds: *mut PollFd, count: u64, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
+fn poll_all(call: Call, fds: *mut PollFd, count: u64, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
     if is_nothing_ours() {
         return Outcome::Forward;
     }
     match entries(fds, count) {
         Some(fds) if ours::concerns_us(fds) => {
-            ours::poll(fds, timeout_ns, &mut LibcSleep { mask, is_limited: true }).into()
+            ours::poll(fds, timeout_ns, &mut LibcSleep { mask, call }).into()
         }
         _ => Outcome::Forward,
     }
@@ -103,13 +136,14 @@ fn poll_within(fds: *mut PollFd, count: u64, timeout: Time, mask: Mask) -> Outco
     if is_nothing_ours() {
         return Outcome::Forward;
     }
-    limits(timeout, mask).map_or_else(Outcome::Fail, |timeout_ns| poll_all(fds, count, timeout_ns, mask))
+    limits(timeout, mask)
+        .map_or_else(Outcome::Fail, |timeout_ns| poll_all(Call::Ppoll, fds, count, timeout_ns, mask))
 }
 
 /// poll(2) of one descriptor inside another call.
 pub(crate) fn poll_one(fd: c_int, events: i16, timeout: c_int) -> c_int {
     let mut entry = PollFd { fd, events, revents: 0 };
-    let outcome = poll_all(&raw mut entry, 1, from_ms(timeout), core::ptr::null());
+    let outcome = poll_all(Call::Poll, &raw mut entry, 1, from_ms(timeout), core::ptr::null());
     match crate::hook::finish(outcome) {
         Some(told) => told as c_int,
         // SAFETY: one entry.
@@ -120,11 +154,11 @@ pub(crate) fn poll_one(fd: c_int, events: i16, timeout: c_int) -> c_int {
 hooks! {
     fn poll [__poll] (fds: *mut PollFd, count: u64, timeout: c_int) -> c_int {
         cancel::point();
-        poll_all(fds, count, from_ms(timeout), core::ptr::null())
+        poll_all(Call::Poll, fds, count, from_ms(timeout), core::ptr::null())
     }
     fn __poll_chk [] (fds: *mut PollFd, count: u64, timeout: c_int, room: usize) -> c_int {
         cancel::point();
-        if (room as u64) / 8 < count { Outcome::Forward } else { poll_all(fds, count, from_ms(timeout), core::ptr::null()) }
+        if (room as u64) / 8 < count { Outcome::Forward } else { poll_all(Call::Poll, fds, count, from_ms(timeout), core::ptr::null()) }
     }
     fn ppoll [] (fds: *mut PollFd, count: u64, timeout: Time, mask: Mask) -> c_int {
         cancel::point();
@@ -205,7 +239,7 @@ pub(crate) mod by_number {
     pub(crate) fn ppoll(args: &[usize; 6]) -> Outcome {
         let [fds, count, timeout, mask, len, _] = *args;
         within(timeout, mask_of_len(mask as Mask, len), |given, mask| {
-            poll_all(fds as *mut PollFd, count as u64, given, mask)
+            poll_all(Call::Ppoll, fds as *mut PollFd, count as u64, given, mask)
         })
     }
 
@@ -316,7 +350,7 @@ impl Sets {
         let limit = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
         loop {
             let left = limit.map(|end| end.saturating_sub(os::time::monotonic_ns()));
-            let ready = match ours::poll(fds, left, &mut LibcSleep { mask, is_limited: false }) {
+            let ready = match ours::poll(fds, left, &mut LibcSleep { mask, call: Call::Select }) {
                 Err(errno) => return Outcome::Fail(errno),
                 Ok(ready) => ready,
             };

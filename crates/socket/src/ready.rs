@@ -261,8 +261,9 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
     }
     if closed & ClosedBy::READ != 0 || conn.has(flag::TCP_ENDED) {
         level |= bits::IN | bits::RDNORM | bits::RDHUP;
-        // The end of both directions. (TCP's report of it may be spent, or was for another question.)
-        level |= if closed & ClosedBy::WRITE != 0 { bits::HUP } else { 0 };
+        // The end of both directions. (TCP's report of it may be spent, or was for another question; what the
+        // peer sends then is answered by a reset, of which the kernel knows.)
+        level |= if closed & ClosedBy::WRITE != 0 { bits::HUP | told_by_kernel(fd) } else { 0 };
     } else if has_input(conn, end, fd) {
         level |= bits::IN | bits::RDNORM;
     }
@@ -274,6 +275,12 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
         level |= bits::HUP | if conn.has(flag::RESET_TOLD) { 0 } else { bits::ERR };
     }
     level
+}
+
+/// What it tells of a socket to whoever asks for nothing: an error, and that all is over.
+#[cold]
+fn told_by_kernel(fd: i32) -> u32 {
+    u32::from(os::poll::peek(fd, 0) as u16)
 }
 
 /// Whether what is written goes to TCP, and that has room.
@@ -290,7 +297,7 @@ fn told_of_gone_peer(conn: &Conn, end: &End, fd: i32) -> u32 {
     if is_peer_closed(conn, end.theirs().closed.load(Shared::SeqCst)) {
         provoke_reset(conn, end, fd);
     }
-    u32::from(os::poll::peek(fd, 0) as u16)
+    told_by_kernel(fd)
 }
 
 /// Bytes in the ring, or on TCP once the peer has moved there.

@@ -16,6 +16,7 @@ const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
 
 pub(crate) const CASES: &[Case] = &[
     case("poll.idle_and_data", idle_and_data),
+    any("poll.limit_over_a_stop", limit_over_a_stop),
     case("poll.peer_half_closed", peer_half_closed),
     case("poll.own_half_closed", own_half_closed),
     any("poll.both_closed", both_closed),
@@ -515,4 +516,30 @@ fn what_a_failed_call_leaves(cx: &mut Cx) {
     sys::limit_fds(16);
     say!("too many {:?}", sys::poll_over(fd, 17, 0x5555, 20));
     say!("as many {:?}", sys::poll_over(fd, 16, 0x5555, 20));
+}
+
+/// A process is stopped in a poll for longer than that is to last: it is over when the process goes on.
+fn limit_over_a_stop(cx: &mut Cx) {
+    const LIMIT: std::time::Duration = std::time::Duration::from_millis(1500);
+    let (own, childs) = sys::socketpair();
+    let me = std::process::id() as i32;
+    // (It is made before the connection, and has no part in that.)
+    let child = sys::fork(|| {
+        let _ = (sys::close(own), sys::read(childs, &mut [0; 1]));
+        std::thread::sleep(LIMIT / 10);
+        sys::kill(me, libc::SIGSTOP).expect("the parent");
+        std::thread::sleep(LIMIT);
+        sys::kill(me, libc::SIGCONT).expect("the parent");
+        0
+    });
+    let _ = sys::close(childs);
+    let fd = cx.warm().fd;
+    let _ = sys::write(own, b"g");
+    let begin = std::time::Instant::now();
+    let told = sys::poll(&[(fd, POLLIN)], LIMIT.as_millis() as i32).0;
+    let is_soon = begin.elapsed() < LIMIT + LIMIT / 2;
+    say!("poll -> {}, soon {is_soon}", show(told));
+    say!("child {}", sys::wait(child));
+    cx.ask("send 0 abc");
+    say!("then {}", poll1(fd, POLLIN, 3000));
 }

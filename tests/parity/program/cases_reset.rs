@@ -18,6 +18,11 @@ pub(crate) const CASES: &[Case] = &[
     case("reset.none_by_a_peer_killed_while_idle", |cx| killed_while_idle(cx, false)),
     case("reset.once_by_a_peer_killed_while_idle_that_lingers_not", |cx| killed_while_idle(cx, true)),
     case("reset.none_by_shutting_both_ways", none_by_shutting_both_ways),
+    Case {
+        name: "reset.told_by_a_set_after_shutting_both_ways",
+        shm: false,
+        run: told_by_a_set_after_shutting_both_ways,
+    },
     case("reset.last_close_after_a_child_was_killed", last_close_after_a_child_was_killed),
 ];
 
@@ -44,6 +49,27 @@ fn take(fd: Fd) {
     let mut buf = [0; 9];
     let r = sys::recv(fd, &mut buf, MSG_DONTWAIT);
     say!("recv -> {}", got(r, &buf));
+}
+
+/// What the peer sends behind our end is answered by a reset, and the error is told with the first look.
+fn told_by_a_set_after_shutting_both_ways(_: &mut Cx) {
+    let (listener, port) = sys::listener();
+    let peer = sys::tcp(libc::SOCK_CLOEXEC);
+    say!("connect -> {}", show(sys::connect(peer, port)));
+    let fd = sys::accept(listener).expect("a connection") as Fd;
+    for _ in 0..6 {
+        for (from, to) in [(peer, fd), (fd, peer)] {
+            let wrote = sys::write(from, b"ping");
+            say!("{} then {}", show(wrote), show(sys::recv(to, &mut [0; 4], libc::MSG_WAITALL)));
+        }
+    }
+    let ep = sys::epoll();
+    sys::ep_add(ep, fd, libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP, 1).expect("add");
+    say!("shut -> {}", show(sys::shutdown(fd, libc::SHUT_RDWR)));
+    say!("send -> {}", show(sys::send(peer, b"0123456789", MSG_NOSIGNAL)));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    say!("set {} then {}", sys::ep_show(ep, 50), sys::ep_show(ep, 50));
+    state(fd);
 }
 
 fn told_by_so_error(cx: &mut Cx) {
