@@ -12,8 +12,8 @@ use socket::{Errno, Outcome, poll as ours};
 /// The program's call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Call {
-    /// poll(2), of which a time that the process is stopped for is a part: the kernel goes on until a point in
-    /// time, and with the others for what was left.
+    /// poll(2): the time for which the process is stopped is a part of its limit. (The kernel goes on until a
+    /// point in time, and in the others for what was left.)
     Poll,
     /// ppoll(2).
     Ppoll,
