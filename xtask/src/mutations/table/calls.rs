@@ -514,7 +514,7 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a set that asks once is not told EPOLLHUP by who has shut both ways himself",
         edits: &[edit(
             READY,
-            "level |= if closed & ClosedBy::WRITE != 0 { bits::HUP } else { 0 };",
+            "level |= if closed & ClosedBy::WRITE != 0 { bits::HUP | told_by_kernel(fd) } else { 0 };",
             "level |= 0;",
         )],
         test: Test::Calls("1..200"),
