@@ -25,8 +25,9 @@ impl<T: Tier> Fabric<T> {
 
     /// Lets everything go but slots that are used, or were passed on.
     pub fn leave(&self) {
-        // (Whoever interrupts one of these in his own thread leaves all the same.)
-        let _turns = (self.leaving.take(), self.attached.turn.take());
+        // (Whoever interrupts one of these in his own thread leaves all the same: in this order, he waits for
+        // nobody who waits for what he has interrupted.)
+        let _turns = (self.attached.turn.take(), self.leaving.take());
         self.keep_passed_on();
         for (_, view) in self.views.all().filter(|(index, view)| !self.stays(*index, view)) {
             bells::drop_all(view, &self.tier);

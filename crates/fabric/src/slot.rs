@@ -214,7 +214,7 @@ impl SlotView {
         if !self.has_word() {
             return None;
         }
-        let (number, maker) = (self.word.swap(-1, Ordering::Relaxed), self.word_of.load(Ordering::Relaxed));
+        let (number, maker) = (self.word.swap(-1, Ordering::AcqRel), self.word_of.load(Ordering::Relaxed));
         let moved = self.moved.swap(0, Ordering::Relaxed) as usize;
         (maker == os::process::pid()).then_some((number, moved))
     }

@@ -2,7 +2,8 @@
 //! pending as it begins, before it holds, takes or gives anything, as libc's own function does, also where it
 //! then makes no system call.
 //!
-//! Where no thread was ever cancelled, that is one look at a word.
+//! Where no thread was ever cancelled, that is one look at a word. A call that is no such point, and sleeps
+//! as those do, switches cancellation off for itself.
 
 use crate::real::next;
 use core::ffi::{c_int, c_void};
@@ -63,6 +64,12 @@ pub(crate) fn without_points<T>(call: impl FnOnce() -> T) -> T {
     let result = call();
     before.map(|before| set(&SET_STATE, before));
     result
+}
+
+/// The same for a call that does not sleep: who was not asked before it is not cancelled in it.
+#[inline]
+pub(crate) fn without_points_if_asked<T>(call: impl FnOnce() -> T) -> T {
+    if WAS_ASKED.load(Ordering::Relaxed) { without_points(call) } else { call() }
 }
 
 #[cold]

@@ -36,8 +36,30 @@ pub unsafe extern "C-unwind" fn syscall(
         | nr::__NR_waitid
         | nr::__NR_rt_sigsuspend
         | nr::__NR_rt_sigtimedwait => call(),
-        // By number no thread is cancelled.
-        _ => cancel::without_points(call),
+        // By number no thread is cancelled, asleep or not.
+        nr::__NR_read
+        | nr::__NR_write
+        | nr::__NR_readv
+        | nr::__NR_writev
+        | nr::__NR_preadv2
+        | nr::__NR_pwritev2
+        | nr::__NR_recvfrom
+        | nr::__NR_sendto
+        | nr::__NR_recvmsg
+        | nr::__NR_sendmsg
+        | nr::__NR_recvmmsg
+        | nr::__NR_sendmmsg
+        | nr::__NR_sendfile
+        | nr::__NR_splice
+        | nr::__NR_ppoll
+        | nr::__NR_pselect6
+        | nr::__NR_epoll_pwait
+        | EPOLL_PWAIT2
+        | nr::__NR_accept
+        | nr::__NR_accept4
+        | nr::__NR_connect
+        | nr::__NR_close => cancel::without_points(call),
+        _ => cancel::without_points_if_asked(call),
     }
 }
 
@@ -144,9 +166,13 @@ unsafe fn other(number: u32, args: [usize; 6]) -> isize {
     unsafe {
         match number {
             nr::__NR_dup2 => lifecycle::dup2(a as c_int, b as c_int) as isize,
-            nr::__NR_select => finish(poll::by_number::select(&args), number, &args),
-            nr::__NR_poll => poll::poll(a as _, b as u64, c as c_int) as isize,
-            nr::__NR_epoll_wait => epoll::epoll_wait(a as c_int, b as _, c as c_int, d as c_int) as isize,
+            nr::__NR_select => {
+                cancel::without_points(|| finish(poll::by_number::select(&args), number, &args))
+            }
+            nr::__NR_poll => cancel::without_points(|| poll::poll(a as _, b as u64, c as c_int) as isize),
+            nr::__NR_epoll_wait => cancel::without_points(|| {
+                epoll::epoll_wait(a as c_int, b as _, c as c_int, d as c_int) as isize
+            }),
             nr::__NR_fork => process::fork_by_number(0),
             nr::__NR_vfork => process::fork_by_number(nr::CLONE_VFORK),
             _ => hook::from_raw(os::raw::call(number, &args)),

@@ -119,13 +119,19 @@ impl End {
         self.incoming.used() == Ok(0)
     }
 
+    /// Whether nothing is left before what is on TCP: not in what was said to a next program, either. (Asked
+    /// twice, for that may come back between two looks.)
+    #[inline]
+    pub(crate) fn is_all_read(&self) -> bool {
+        let is_so = || self.incoming.is_at_end() && !self.view.has_word();
+        is_so() && is_so()
+    }
+
     /// Whether what comes next is on TCP and read by libc alone: nobody counts any more, or this process may
     /// hardly call anything.
     #[inline]
     pub(crate) fn is_read_by_libc(&self) -> bool {
-        self.incoming.is_at_end()
-            && (os::confined::is_strict() || self.incoming.has_ended_for_good())
-            && !self.view.has_word()
+        (os::confined::is_strict() || self.incoming.has_ended_for_good()) && self.is_all_read()
     }
 
     /// Whether the slot serves this connection still.

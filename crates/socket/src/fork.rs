@@ -2,7 +2,7 @@
 
 use crate::conn::Conn;
 use crate::table::{self, Entry};
-use crate::{era, held, inherited, records, release, settle, watch};
+use crate::{era, handover, held, inherited, records, release, settle, watch};
 
 fn conns() -> impl Iterator<Item = &'static Conn> + Clone {
     held::all().map(|(_, conn)| conn)
@@ -15,6 +15,8 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
 /// Before fork(): the child's copies are counted first, so that neither side ever takes itself for the last
 /// by mistake. What another thread ties from here on carries the new era, and is counted by the child.
 pub fn before_fork() {
+    // (Of an exec that failed, and nobody told of it: what is in a child's memory, too, comes back twice.)
+    tied().for_each(|conn| _ = handover::take_word_back(conn));
     era::advance();
     inherited::note_threads();
     watch::note_shared();

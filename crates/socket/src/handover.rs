@@ -210,14 +210,18 @@ struct Hold {
 fn says(conn: &Conn, end: &End, fd: i32, hold: Hold) -> bool {
     let Ok(mut turn) = end.receive_turn(conn, true) else { return false };
     let mut consumer = turn.consumer(end.incoming, &conn.stream.rx_cache);
-    let Some((word, unread)) = said(conn, end, fd, hold.is_lent, &mut consumer) else { return false };
+    let Some((number, unread)) = said(conn, end, fd, hold.is_lent, &mut consumer) else { return false };
     if hold.is_lent {
-        os::fd::disown(word);
+        os::fd::disown(number);
     }
     let moved = if hold.moves { unread } else { 0 };
-    end.view.note_word(word, moved);
-    // (As many as were copied just now.)
-    consumer.discard(moved).is_ok()
+    end.view.note_word(number, moved);
+    // (As many as were copied just now, unless the ring lies.)
+    let is_said = consumer.discard(moved) == Ok(moved);
+    if !is_said {
+        word::forget(end.view);
+    }
+    is_said
 }
 
 /// The number under which the next program finds it, and how many bytes that is.

@@ -100,7 +100,7 @@ pub(crate) fn notice(conn: &Conn, end: &End) -> bool {
 fn may_leave(conn: &Conn, end: &End) -> bool {
     let is_ours = !conn.is_stale() && !conn.has(UNTOLD) && !os::confined::is_confined();
     // (What is said to a next program may come back.)
-    let is_read = end.incoming.is_at_end() && end.incoming.has_ended_for_good() && !end.view.has_word();
+    let is_read = end.incoming.has_ended_for_good() && end.is_all_read();
     // (Who has closed will not read what lies there: we are to hear of it.)
     let is_heard = end.theirs().closed.load(Shared::Acquire) == 0 || end.outgoing.used() == Ok(0);
     is_ours && is_read && is_heard

@@ -28,7 +28,7 @@ pub(crate) fn has_bytes(end: &End, wanted: usize) -> bool {
 #[inline]
 fn has_bytes_or(end: &End, wanted: usize, of_held: impl FnOnce() -> bool) -> bool {
     let are_there = match end.incoming.used() {
-        Ok(0) => end.is_read_by_libc(),
+        Ok(0) => end.is_read_by_libc() || end.view.bytes_in_word() > 0,
         Ok(bytes) => bytes >= wanted.min(end.incoming.size() / 2) || end.incoming.has_ended(),
         Err(PeerMisbehaved) => true,
     };
@@ -263,7 +263,7 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
         level |= bits::IN | bits::RDNORM | bits::RDHUP;
         // The end of both directions. (TCP's report of it may be spent, or was for another question; what the
         // peer sends then is answered by a reset, of which the kernel knows.)
-        level |= if closed & ClosedBy::WRITE != 0 { bits::HUP | told_by_kernel(fd) } else { 0 };
+        level |= if closed & ClosedBy::WRITE != 0 { bits::HUP | told_by_kernel(conn, fd) } else { 0 };
     } else if has_input(conn, end, fd) {
         level |= bits::IN | bits::RDNORM;
     }
@@ -279,8 +279,9 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
 
 /// What it tells of a socket to whoever asks for nothing: an error, and that all is over.
 #[cold]
-fn told_by_kernel(fd: i32) -> u32 {
-    u32::from(os::poll::peek(fd, 0) as u16)
+fn told_by_kernel(conn: &Conn, fd: i32) -> u32 {
+    let told = u32::from(os::poll::peek(fd, 0) as u16) & (bits::ERR | bits::HUP);
+    if told != 0 && is_its_own(conn, fd) { told } else { 0 }
 }
 
 /// Whether what is written goes to TCP, and that has room.
@@ -297,7 +298,7 @@ fn told_of_gone_peer(conn: &Conn, end: &End, fd: i32) -> u32 {
     if is_peer_closed(conn, end.theirs().closed.load(Shared::SeqCst)) {
         provoke_reset(conn, end, fd);
     }
-    told_by_kernel(fd)
+    told_by_kernel(conn, fd)
 }
 
 /// Bytes in the ring, or on TCP once the peer has moved there.

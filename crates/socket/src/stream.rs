@@ -297,8 +297,12 @@ impl Receive<'_> {
         let is_undecided = self.conn.phase() == Phase::Intent;
         let phase = if is_undecided { answer::refresh(self.conn, self.fd) } else { self.conn.phase() };
         let is_outside = self.end.incoming.is_at_end();
-        if self.end.view.has_word() && handover::take_word_back(self.conn) {
-            return Step::Retry;
+        if self.end.view.has_word() {
+            handover::take_word_back(self.conn);
+            // (By this thread or another one.)
+            if !self.end.view.has_word() {
+                return Step::Retry;
+            }
         }
         if phase == Phase::Plain || self.end.is_read_by_libc() {
             // (A stretch that was opened after the look may close again, unless it is told of a reader.)

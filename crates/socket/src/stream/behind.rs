@@ -120,8 +120,7 @@ impl Receive<'_> {
     /// Whether a blocking call has some bytes of those it waits for, and the rest is libc's to read.
     pub(super) fn is_cut(&self) -> bool {
         let may_go_on = self.flags & msg::PEEK == 0 && self.may_wait();
-        let is_there = self.end.incoming.is_at_end() && self.end.incoming.has_ended_for_good();
-        self.got > 0 && may_go_on && is_there && !self.end.view.has_word()
+        self.got > 0 && may_go_on && self.end.incoming.has_ended_for_good() && self.end.is_all_read()
     }
 
     /// What the kernel would say, where the program has closed the number under the call.

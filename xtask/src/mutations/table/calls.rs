@@ -514,7 +514,7 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a set that asks once is not told EPOLLHUP by who has shut both ways himself",
         edits: &[edit(
             READY,
-            "level |= if closed & ClosedBy::WRITE != 0 { bits::HUP | told_by_kernel(fd) } else { 0 };",
+            "level |= if closed & ClosedBy::WRITE != 0 { bits::HUP | told_by_kernel(conn, fd) } else { 0 };",
             "level |= 0;",
         )],
         test: Test::Calls("1..200"),
@@ -642,8 +642,8 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a thread that was asked to end goes on with calls that need not wait",
         edits: &[edit(
             "crates/preload/src/cancel.rs",
-            "    if WAS_ASKED.load(Ordering::Relaxed) {",
-            "    if false {",
+            "    if WAS_ASKED.load(Ordering::Relaxed) {\n        act();",
+            "    if false {\n        act();",
         )],
         test: Test::Parity("cancel.before_a_call"),
     },

@@ -97,7 +97,11 @@ pub(super) const MENDS: &[Mend] = &[
                 "if !end.incoming.is_at_end() || end.view.has_word() {",
                 "if !end.incoming.is_at_end() {",
             ),
-            edit("crates/socket/src/end.rs", "            && !self.view.has_word()\n", ""),
+            edit(
+                "crates/socket/src/end.rs",
+                "let is_so = || self.incoming.is_at_end() && !self.view.has_word();",
+                "let is_so = || self.incoming.is_at_end();",
+            ),
         ],
         test: Test::Parity("handed.beside_a_reader"),
     },
