@@ -3,8 +3,9 @@
 //!
 //! Owns: what stays. Slots that somebody in this process uses, or that it has passed on, stay mapped, with
 //! their doorbells; of the segments around them, of the registry, and of the descriptors to any of these
-//! nothing remains. The addresses stay valid and read as zero. One thread leaves at a time, and nobody takes
-//! a slot up meanwhile: it would be taken from under him.
+//! nothing remains. The addresses stay valid and read as zero. One thread leaves at a time, and nobody
+//! attaches a slot meanwhile: it would be taken from under him. (Who would offer one uses the registry, and
+//! is waited for before.)
 
 use crate::bells;
 use crate::door::Tier;
