@@ -189,11 +189,22 @@ pub fn free_port() -> u16 {
     for _ in 0..span {
         let spread = std::process::id().wrapping_mul(131).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
         let port = u16::try_from(FIRST + spread % span).expect("a port");
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        if is_free(port) {
             return port;
         }
     }
     panic!("every port from {FIRST} on is taken");
+}
+
+/// Whether a server could listen there. It is only bound to, with SO_REUSEADDR: a child that another test
+/// forks just now has a copy until its exec, and a copy that listens would keep the server from its port, and
+/// be taken for it.
+fn is_free(port: u16) -> bool {
+    let socket = sys::socket(libc::AF_INET, libc::SOCK_CLOEXEC);
+    let bound = sys::setopt(socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)
+        .and_then(|_| sys::bind_v4(socket, [127, 0, 0, 1], port));
+    let _ = sys::close(socket);
+    bound.is_ok()
 }
 
 fn first_client_port() -> u32 {

@@ -68,7 +68,8 @@ impl Address {
     }
 }
 
-fn socket(domain: c_int, flags: c_int) -> Fd {
+/// `socket(domain, SOCK_STREAM | flags, 0)`.
+pub fn socket(domain: c_int, flags: c_int) -> Fd {
     // SAFETY: no pointers.
     unsafe { libc::socket(domain, libc::SOCK_STREAM | flags, 0) }
 }
