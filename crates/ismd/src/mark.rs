@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use tracing::{info, warn};
+use tracing::info;
 use wire::Reason;
 
 /// Inode of the first process namespace (`linux/proc_ns.h`), in which BPF counts processes.
@@ -154,7 +154,7 @@ fn link_name(cgroup: &fs::File) -> anyhow::Result<String> {
 #[cfg(have_mark)]
 fn open_tap(folder: &Path) -> Option<Tap> {
     let opened = pinned(folder, "tracing").and_then(|switch| Tap::open(folder, switch));
-    opened.inspect_err(|error| warn!(error = format!("{error:#}"), "nobody can trace")).ok()
+    opened.inspect_err(|error| tracing::warn!(error = format!("{error:#}"), "nobody can trace")).ok()
 }
 
 #[cfg(not(have_mark))]
