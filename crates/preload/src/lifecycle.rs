@@ -116,7 +116,7 @@ fn accepted(listener: c_int, fd: c_int, is_nonblocking: bool) {
     match server::why_refused(listener) {
         Some(reason) => server::refuse_unseen(listener, fd, reason),
         None if table::get(listener) == Entry::Foreign => {}
-        None => server::after_accept(fd, is_nonblocking),
+        None => server::accepted(listener, fd, is_nonblocking),
     }
 }
 

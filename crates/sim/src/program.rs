@@ -205,7 +205,7 @@ impl Program {
             match server::why_refused(listener) {
                 Some(reason) => server::refuse_unseen(listener, fd, reason),
                 None if table::get(listener) == Entry::Foreign => {}
-                None => server::after_accept(fd, is_nonblocking),
+                None => server::accepted(listener, fd, is_nonblocking),
             }
         }
         self.note("accepted");
@@ -355,6 +355,9 @@ impl Program {
         timeout_ns: Option<u64>,
     ) -> Result<usize> {
         self.note("epoll_wait");
+        if self.is_enabled {
+            socket::unseen::note_wait();
+        }
         let outcome = match self.is_enabled && sets::is_ours(set) {
             true => sets::wait(set, events, timeout_ns, &mut LibcSet(self.here, set)),
             false => Outcome::Forward,
@@ -371,6 +374,7 @@ impl Program {
         events: &mut [os::epoll::Event],
         meanwhile: impl FnMut(),
     ) -> Outcome {
+        socket::unseen::note_wait();
         sets::wait(set, events, Some(0), &mut Slow(LibcSet(self.here, set), meanwhile))
     }
 

@@ -11,7 +11,7 @@ use crate::table::{self, Entry};
 use crate::wait::spin_until;
 use crate::{
     abandoned, answer, brief, calls, closing, doorbell, far, flag, handover, kept, push, records, release,
-    settle, sleepers, watch,
+    settle, sleepers, unseen, watch,
 };
 use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
@@ -121,6 +121,10 @@ pub fn before_close_among(fd: i32, alone: bool) -> AfterClose {
 }
 
 fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
+    if held.fds() > 1 {
+        // (What the kernel says of this number is said for ever, if a duplicate lives on.)
+        unseen::take_up(&held);
+    }
     // Two threads may close two duplicates, or the same number: who takes the entry out counts, and who
     // counts last ends it.
     if table::clear(fd) != Entry::Conn(held.index()) {

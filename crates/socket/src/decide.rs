@@ -4,8 +4,9 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{Held, hold, hold_in_place};
+use crate::interest::registration::of_conn;
 use crate::phase::{Event, Phase};
-use crate::{answer, claim, records, watch};
+use crate::{answer, claim, flag, home, records, unseen, watch};
 use fabric::Reason;
 
 /// The connection behind `fd` if it is (or may become) shared memory; decides an undecided one.
@@ -13,7 +14,15 @@ use fabric::Reason;
 pub(crate) fn in_use(fd: i32) -> Option<Held> {
     match settled(fd)? {
         Ok((held, _)) => Some(held),
-        Err(held) => decide(held, fd),
+        Err(held) => decide(held, fd, false),
+    }
+}
+
+/// The same for a call to which only a wait can have led, if connect() did not block.
+pub(crate) fn in_use_after_a_wait(fd: i32) -> Option<Held> {
+    match settled(fd)? {
+        Ok((held, _)) => Some(held),
+        Err(held) => decide(held, fd, true),
     }
 }
 
@@ -23,7 +32,7 @@ pub(crate) fn tied(fd: i32) -> Option<(Held, End)> {
     match settled(fd)? {
         Ok(tied) => Some(tied),
         Err(held) => {
-            let held = decide(held, fd)?;
+            let held = decide(held, fd, true)?;
             End::of(&held).map(|end| (held, end))
         }
     }
@@ -40,8 +49,13 @@ fn settled(fd: i32) -> Option<Result<(Held, End), Held>> {
 }
 
 #[cold]
-fn decide(held: Held, fd: i32) -> Option<Held> {
-    match course(pay(&held, fd), || held.is_stale()) {
+fn decide(held: Held, fd: i32, is_after_a_wait: bool) -> Option<Held> {
+    let phase = match is_begun_unseen(&held) {
+        true if is_after_a_wait => refuse_unseen(&held, fd),
+        true => Phase::Intent,
+        false => pay(&held, fd),
+    };
+    match course(phase, || held.is_stale()) {
         Course::Ours => Some(held),
         Course::Libc => None,
         Course::Forsaken => {
@@ -49,6 +63,11 @@ fn decide(held: Held, fd: i32) -> Option<Held> {
             None
         }
     }
+}
+
+/// Whether a connect() that did not block has begun it, and no wait was seen that could tell how that ended.
+pub(crate) fn is_begun_unseen(conn: &Conn) -> bool {
+    conn.is(Phase::Intent) && conn.has(flag::NONBLOCKING) && unseen::is_unseen()
 }
 
 /// Does what is due; the phase from now on.
@@ -128,6 +147,25 @@ pub fn refuse(fd: i32) {
     if conn.phase() == Phase::Intent {
         answer::retract(&conn, fd, Reason::OPTUNSUPP);
     }
+}
+
+/// This program waits where nobody sees it (`unseen`): what is not decided stays on TCP, and what is shared
+/// goes back there. Of what is left in the ring its sets are told by the doorbell.
+#[cold]
+pub(crate) fn refuse_unseen(conn: &Conn, fd: i32) -> Phase {
+    if conn.is(Phase::Intent) {
+        answer::retract(conn, fd, Reason::OPTUNSUPP);
+    }
+    let Some(end) = End::of(conn).filter(|_| conn.is(Phase::Smc)) else { return conn.phase() };
+    home::send_in_time(conn, &end, Reason::OPTUNSUPP);
+    if !home::notice(conn, &end)
+        && let Some(_turn) = conn.interest.turn.take()
+    {
+        for (index, registration) in of_conn(conn).filter(|(_, registration)| registration.is_unseen()) {
+            records::make_outright(conn, index, registration);
+        }
+    }
+    conn.phase()
 }
 
 #[cfg(test)]

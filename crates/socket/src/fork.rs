@@ -2,7 +2,7 @@
 
 use crate::conn::Conn;
 use crate::table::{self, Entry};
-use crate::{era, handover, held, inherited, records, release, settle, watch};
+use crate::{era, handover, held, inherited, records, release, settle, unseen, watch};
 
 fn conns() -> impl Iterator<Item = &'static Conn> + Clone {
     held::all().map(|(_, conn)| conn)
@@ -17,6 +17,7 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
 pub fn before_fork() {
     // (Of an exec that failed, and nobody told of it: what is in a child's memory, too, comes back twice.)
     tied().for_each(|conn| _ = handover::take_word_back(conn));
+    unseen::take_up_early();
     era::advance();
     inherited::note_threads();
     watch::note_shared();

@@ -66,6 +66,7 @@ mod straight;
 pub mod stream;
 pub mod table;
 pub mod told;
+pub mod unseen;
 pub mod wait;
 mod watch;
 mod word;

@@ -12,7 +12,7 @@ use crate::end::End;
 use crate::held::Held;
 use crate::phase::Phase;
 use crate::wait::{self, Patience};
-use crate::{answer, detour, doorbell, epoll, flag, ready, records, sleepers, watch};
+use crate::{answer, detour, doorbell, epoll, flag, ready, records, sleepers, unseen, watch};
 use os::Errno;
 use os::held_back::Interrupted;
 use os::mem::Scratch;
@@ -52,6 +52,7 @@ pub trait Sleep {
 
 /// Whether any entry is a socket of ours; `false` sends the call to libc as it is.
 pub fn concerns_us(fds: &[PollFd]) -> bool {
+    unseen::note_wait_for(fds.iter().map(|entry| entry.fd));
     fds.iter().any(|entry| entry.fd >= 0 && (in_use(entry.fd).is_some() || epoll::is_ours(entry.fd)))
 }
 

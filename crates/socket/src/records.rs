@@ -72,7 +72,7 @@ fn bell_events(events: u32) -> u32 {
 
 /// Puts the doorbell into the set and rings it if there is something to report already.
 pub(crate) fn attach_bell(conn: &Conn, index: Index, registration: &Registration) {
-    let Some(end) = End::of(conn) else { return };
+    let Some(end) = End::of(conn).filter(|_| !registration.is_unseen()) else { return };
     if registration.is_outright() {
         return attach_rest(conn, &end, index, registration);
     }
@@ -210,7 +210,7 @@ fn leave_to_others(conn: &Conn, index: Index, registration: &'static Registratio
     if !is_home && (registration.is_outright() || !is_on_its_way()) {
         return;
     }
-    let fd = registration.record().filter(|_| !registration.is_outright());
+    let fd = registration.record().filter(|_| !registration.tells_own_data());
     let cookie = registration.cookie(index, Source::Tcp);
     let epfd = registration.epfd();
     if let Some(fd) = fd
@@ -406,7 +406,7 @@ pub(crate) fn remove_all(conn: &Conn, fd: Option<i32>) {
 fn leave_to_kernel(conn: &Conn, gone: &'static Registration, fd: i32) {
     let may_be_shared = set_of(gone).is_some_and(Set::may_be_shared);
     let asked = gone.interest.seen();
-    if gone.fd() == fd && !gone.is_outright() && !asked.is_fired() {
+    if gone.fd() == fd && !gone.tells_own_data() && !asked.is_fired() {
         // (To be asked anew is an edge: none for room that was told of. And the other process, if it has the
         // set, has its room in the ring.)
         let is_told = asked.events() & bits::ET != 0 && !gone.is_newly_asked();
@@ -444,7 +444,7 @@ pub(crate) fn tell_outside(conn: &Conn) {
         let before = registration.kernel_events.load(Ordering::Relaxed);
         let is_known = before == events || is_changed_elsewhere(conn, registration);
         let Some(fd) = registration.record() else { continue };
-        if is_known || registration.is_parked() || registration.is_fired() {
+        if is_known || registration.is_parked() || registration.is_fired() || registration.is_unseen() {
             continue;
         }
         let epfd = registration.epfd();
@@ -493,6 +493,11 @@ pub(crate) fn convert(conn: &Conn) {
         } else if is_left_to_its_maker(registration) {
             // (It finds out by itself; what the kernel tells here nevertheless is TCP's word.)
             continue;
+        } else if registration.is_unseen() {
+            // (The kernel's record is TCP's word as it is.)
+            if !is_shared {
+                drop_registration(conn, registration, true);
+            }
         } else if is_shared {
             let Some(fd) = registration.record() else { continue };
             let (epfd, events) = (registration.epfd(), registration.events());
@@ -520,6 +525,18 @@ pub(crate) fn convert(conn: &Conn) {
     if !is_shared {
         silence_rest(conn);
     }
+}
+
+/// The kernel's record of a registration has said the program's own word until now: it says ours, and the
+/// doorbell stands beside it. Nobody was told of anything yet. (The caller has the turn.)
+pub(crate) fn take_up(conn: &Conn, index: Index, registration: &'static Registration) {
+    registration.end_unseen();
+    if let Some(fd) = registration.record() {
+        let events = tcp_events(conn, registration.events());
+        registration.kernel_events.store(events, Ordering::Relaxed);
+        put_anew(registration.epfd(), fd, events, registration.cookie(index, Source::Tcp));
+    }
+    attach_bell(conn, index, registration);
 }
 
 /// Whether the kernel's record says this by now. (To be asked again would be an edge.)

@@ -204,9 +204,18 @@ pub fn refuse_unseen(listener: i32, fd: i32, reason: Reason) {
     fabric().stays_on_tcp(fd, What::Connection(Side::Server), reason);
 }
 
+/// A connection that an announced listener has accepted.
+pub fn accepted(listener: i32, fd: i32, is_nonblocking: bool) {
+    after_accept(fd, is_nonblocking);
+    // (Only a wait tells such a listener when to accept.)
+    if crate::unseen::is_unseen() && os::fd::is_nonblocking(listener) {
+        crate::decide::refuse(fd);
+    }
+}
+
 /// After accept(): the new socket is looked at when it is first used, by whoever uses it.
 /// (An accepted socket does not inherit O_NONBLOCK: accept4 says whether it has it.)
-pub fn after_accept(fd: i32, is_nonblocking: bool) {
+fn after_accept(fd: i32, is_nonblocking: bool) {
     crate::abandoned::end_what_is_over();
     if let Some(held) = enter(fd, Event::Accepted) {
         held.see_nonblocking(is_nonblocking);

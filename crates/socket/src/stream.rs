@@ -9,6 +9,7 @@ mod asked;
 mod begin;
 mod behind;
 mod demotion;
+mod nothing;
 mod outside;
 mod overflow;
 mod pour;
@@ -96,6 +97,7 @@ fn receive_on<'a>(
         peeked: 0,
         has_let_out: false,
         has_gone_on: false,
+        is_refused: false,
         stay: Stay::default(),
     };
     if end.mine().low_water.load(Ordering::Relaxed) & PEEKS_FROM_OFFSET != 0 {
@@ -133,6 +135,8 @@ struct Receive<'c> {
     has_let_out: bool,
     /// It has found itself at a stretch that libc is to read.
     has_gone_on: bool,
+    /// It has sent the connection back to TCP.
+    is_refused: bool,
     stay: Stay,
 }
 
@@ -333,7 +337,7 @@ impl Receive<'_> {
             return if self.has_more(is_outside) { Step::Retry } else { self.leave(self.ended()) };
         }
         if !may_wait {
-            return self.leave(Outcome::Fail(Errno::EAGAIN));
+            return self.not_now();
         }
         let wish =
             if self.flags & msg::PEEK != 0 { Wish::Peek(self.wanted()) } else { Wish::Data(self.wanted()) };
@@ -351,7 +355,7 @@ impl Receive<'_> {
         }
         let fd = self.fd;
         if !self.blocking.is_true(self.conn, fd) {
-            return self.leave(Outcome::Fail(Errno::EAGAIN));
+            return self.not_now();
         }
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
@@ -407,16 +411,6 @@ impl Receive<'_> {
         }
         ready::note_end(self.conn, &self.end);
         true
-    }
-
-    fn ended(&self) -> Outcome {
-        if self.conn.has(flag::RESET) {
-            if self.got > 0 || self.conn.has(flag::RESET_TOLD) {
-                return Outcome::Done(0);
-            }
-            return told::tell_reset(self.conn, self.fd);
-        }
-        Outcome::Forward
     }
 
     fn leave(&self, outcome: Outcome) -> Step {

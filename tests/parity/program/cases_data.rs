@@ -138,6 +138,7 @@ fn waitall_eof(cx: &mut Cx) {
 
 fn dontwait(cx: &mut Cx) {
     let p = cx.pair();
+    sys::wait_once();
     let mut buf = [0u8; 16];
     let r = sys::recv(p.fd, &mut buf, MSG_DONTWAIT);
     say!("recv dontwait -> {}", got(r, &buf));
@@ -478,6 +479,7 @@ fn nothing_first(cx: &mut Cx) {
 /// O_NONBLOCK is for calls that begin after it was set.
 fn nonblocking_meanwhile(cx: &mut Cx) {
     let p = cx.warm();
+    sys::wait_once();
     let read = std::thread::spawn(move || {
         let mut buf = [0; 12];
         let read = sys::recv(p.fd, &mut buf, MSG_WAITALL);

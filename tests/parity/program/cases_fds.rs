@@ -107,6 +107,7 @@ fn dup_keeps_open(cx: &mut Cx) {
 
 fn nonblock_is_shared(cx: &mut Cx) {
     let p = cx.pair();
+    sys::wait_once();
     let d = sys::dup(p.fd).expect("dup") as Fd;
     let flags = |fd| sys::fcntl(fd, F_GETFL, 0).map(|f| f & O_NONBLOCK as usize != 0);
     say!("nonblocking {:?} {:?}", flags(p.fd), flags(d));

@@ -217,6 +217,7 @@ fn splice_in_moves_all(cx: &mut Cx) {
 
 fn splice_in(cx: &mut Cx) {
     let p = cx.warm();
+    sys::wait_once();
     let (r, w) = sys::pipe(0);
     cx.peer("send 0 abcdefgh");
     until_queued(p.fd, 8);

@@ -17,6 +17,7 @@ mod cases_data;
 mod cases_differs;
 mod cases_dissolve;
 mod cases_early;
+mod cases_elsewhere;
 mod cases_end;
 mod cases_ends;
 mod cases_epoll;
@@ -122,6 +123,7 @@ fn all() -> Vec<Case> {
         cases_peek::CASES,
         cases_reset::CASES,
         cases_unseen::CASES,
+        cases_elsewhere::CASES,
         cases_sets_fork::CASES,
         cases_stale::CASES,
         cases_control::CASES,

@@ -22,6 +22,7 @@ mod stack;
 mod stdio;
 mod torture;
 mod transfer;
+mod unseen;
 mod vfork;
 
 pub use aliens::*;
@@ -43,6 +44,7 @@ pub use stack::*;
 pub use stdio::*;
 pub use torture::*;
 pub use transfer::*;
+pub use unseen::*;
 pub use vfork::*;
 
 /// A file descriptor number, as the program under test sees it.

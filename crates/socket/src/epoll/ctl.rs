@@ -10,7 +10,7 @@ use crate::interest::set::Set;
 use crate::phase::{Event, Phase};
 use crate::records::{self, attach_bell, convert, count, drop_registration, recount, tcp_events};
 use crate::table::{self, Entry};
-use crate::{Outcome, answer, claim, decide, flag, home, ready};
+use crate::{Outcome, answer, claim, decide, flag, home, ready, unseen};
 use fabric::Reason;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
@@ -59,7 +59,8 @@ fn ctl_now(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Outcome
     let Some(conn) = hold(fd) else { return Some(Outcome::Forward) };
     let phase = match conn.phase() {
         Phase::Accepted => claim::decide(&conn, fd),
-        Phase::Intent => answer::refresh(&conn, fd),
+        Phase::Intent if !unseen::is_unseen() => answer::refresh(&conn, fd),
+        Phase::Intent if gives_room_up(&conn, epfd, op, fd, events) => decide::refuse_unseen(&conn, fd),
         phase => phase,
     };
     if phase == Phase::Accepted && !table::is_of(fd, conn.index()) {
@@ -85,6 +86,13 @@ fn ctl_now(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Outcome
         return Some(libcs(&conn));
     }
     Some(asked.unwrap_or_else(Outcome::Fail))
+}
+
+/// Before any wait was seen: whether the set told of room that connect() has made, somewhere else.
+#[cold]
+fn gives_room_up(conn: &Conn, epfd: i32, op: Op, fd: i32, events: u32) -> bool {
+    let had_room = || find(conn, epfd, fd).is_some_and(|(_, found)| found.events() & bits::OUT != 0);
+    op != Op::Add && events & bits::OUT == 0 && decide::is_begun_unseen(conn) && had_room()
 }
 
 /// The records are the kernel's own, or become it just now, by what was asked until then: another thread that
@@ -166,6 +174,9 @@ pub(crate) fn hand_on(conn: &Held) {
     let goes_on =
         |registration: &Registration| registration.is_own() && !os::fd::is_cloexec(registration.epfd());
     let is_any = of_conn(conn).any(|(_, registration)| goes_on(registration));
+    if is_any {
+        unseen::take_up(conn);
+    }
     if !is_any || conn.phase() != Phase::Smc || is_home(conn, Reason::OPTUNSUPP) {
         return;
     }
@@ -222,11 +233,14 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     if is_leaving(conn, set) {
         registration.make_outright();
         set.note_outright();
+    } else {
+        unseen::begin(registration);
     }
     registration.ask(events, data);
     let cookie = registration.cookie(index, Source::Tcp);
     let kernel_events = match registration.is_outright() && events & bits::ONESHOT != 0 {
         true => bits::ONESHOT,
+        false if registration.is_unseen() => events,
         false => tcp_events(conn, events),
     };
     registration.kernel_events.store(kernel_events, Ordering::Relaxed);
@@ -257,6 +271,7 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
         // Whether it is connected the kernel says, and nobody else.
         set.owes_kernel.store(1, Ordering::Relaxed);
     }
+    unseen::look_again(conn, index, registration);
     if table::get(fd) != Entry::Conn(conn_index) {
         // Another thread has closed the number meanwhile: what the kernel has put into the set may be
         // another socket, and nobody would take this record out any more.
@@ -349,8 +364,8 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
         return Ok(Outcome::Done(0));
     }
     // (Of one whose records carry it.)
-    let cookie = if registration.is_outright() { data } else { registration.cookie(index, Source::Tcp) };
-    let kernel_events = tcp_events(conn, events);
+    let cookie = if registration.tells_own_data() { data } else { registration.cookie(index, Source::Tcp) };
+    let kernel_events = if registration.is_unseen() { events } else { tcp_events(conn, events) };
     let stood = registration.kernel_events.swap(kernel_events, Ordering::Relaxed);
     registration.begin_asking();
     kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie).inspect_err(|_| {

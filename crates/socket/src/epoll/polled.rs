@@ -8,7 +8,7 @@ use crate::interest::registration::Registration;
 use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::ready::levels;
-use crate::{answer, doorbell, settle};
+use crate::{answer, doorbell, settle, unseen};
 use os::epoll::bits;
 use sync::Ordering as Shared;
 
@@ -16,6 +16,7 @@ use sync::Ordering as Shared;
 /// it readable.
 pub fn prepare_to_be_polled(epfd: i32) {
     let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
+    unseen::take_up_early();
     set.note_watched();
     set.arm_all(|registration| {
         if arm(registration, 0) {

@@ -26,6 +26,12 @@ const MAKER_AT: u32 = 19;
 const MAKER: u32 = (1 << 13) - 1;
 const _: () = assert!(REGISTRATIONS <= 1 << (MAKER_AT - 1));
 
+/// What a registration's records in the kernel carry: our cookie; for the rest of its life the program's own
+/// data; that until a wait of this process is seen.
+const BY_COOKIE: u32 = 0;
+const OUTRIGHT: u32 = 1;
+const UNSEEN: u32 = 2;
+
 /// The registrations of a process.
 pub(crate) struct Registrations(Slab<Registration, { REGISTRATIONS / LEAF }>);
 
@@ -64,9 +70,8 @@ pub(crate) struct Registration {
     pub(crate) kernel_events: AtomicU32,
     /// Taken back by the program; its records are still in the kernel (`lazy`).
     pub(crate) is_parked: AtomicU32,
-    /// Its set is another process's, which knows no cookie of ours: the kernel's records carry the program's
-    /// own data, and no wait looks at the rings for it.
-    is_outright: AtomicU32,
+    /// Whether the kernel's records carry the program's own data, and no wait looks at the rings for it.
+    told_as: AtomicU32,
     /// The wait call that delivered it last, and where in its answer.
     pub(crate) batch: AtomicU64,
     pub(crate) place: AtomicU32,
@@ -141,7 +146,7 @@ impl Registration {
             era: AtomicU64::new(0),
             kernel_events: AtomicU32::new(0),
             is_parked: AtomicU32::new(0),
-            is_outright: AtomicU32::new(0),
+            told_as: AtomicU32::new(BY_COOKIE),
             batch: AtomicU64::new(0),
             place: AtomicU32::new(0),
             position: AtomicU32::new(0),
@@ -163,7 +168,7 @@ impl Registration {
         self.pid.store(os::process::cached_pid(), Ordering::Relaxed);
         self.era.store(crate::era::now(), Ordering::Relaxed);
         self.is_parked.store(0, Ordering::Relaxed);
-        self.is_outright.store(0, Ordering::Relaxed);
+        self.told_as.store(BY_COOKIE, Ordering::Relaxed);
         self.end_asking();
         self.unlist();
         self.take_turn(Cycles::now());
@@ -345,9 +350,20 @@ impl Registration {
         self.interest.seen().is_fired()
     }
 
-    /// Whether its records carry the program's own data.
+    /// Whether its records carry the program's own data, for its set is another process's by now.
     pub(crate) fn is_outright(&self) -> bool {
-        self.is_outright.load(Ordering::Relaxed) != 0
+        self.told_as.load(Ordering::Relaxed) == OUTRIGHT
+    }
+
+    /// Whether its record does so for now, for no wait of this process was seen (`unseen`). It has no
+    /// doorbell.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.told_as.load(Ordering::Relaxed) == UNSEEN
+    }
+
+    /// Whether its records carry the program's own data.
+    pub(crate) fn tells_own_data(&self) -> bool {
+        self.told_as.load(Ordering::Relaxed) != BY_COOKIE
     }
 
     /// Whether this process has made it, and not one that this was forked from.
@@ -357,11 +373,21 @@ impl Registration {
 
     /// From now on they do.
     pub(crate) fn make_outright(&self) {
-        self.is_outright.store(1, Ordering::Relaxed);
+        self.told_as.store(OUTRIGHT, Ordering::Relaxed);
+    }
+
+    /// Its record is made before any wait was seen.
+    pub(crate) fn begin_unseen(&self) {
+        self.told_as.store(UNSEEN, Ordering::Relaxed);
+    }
+
+    /// There is one now: the record is to carry our cookie.
+    pub(crate) fn end_unseen(&self) {
+        self.told_as.store(BY_COOKIE, Ordering::Relaxed);
     }
 
     pub(crate) fn cookie(&self, index: Index, source: Source) -> u64 {
-        if self.is_outright() {
+        if self.tells_own_data() {
             return self.data.load(Ordering::Relaxed);
         }
         let generation = u64::from(self.generation.load(Ordering::Relaxed) & 0xffff);
@@ -383,7 +409,7 @@ impl Registration {
     #[inline]
     pub(crate) fn is_pending(&self, conn: &Conn, end: &End) -> bool {
         let seen = self.interest.seen();
-        if seen.is_fired() || self.is_outright() {
+        if seen.is_fired() || self.tells_own_data() {
             return false;
         }
         if !conn.is(Phase::Smc) {

@@ -125,4 +125,57 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("cancel.while_it_sleeps"),
     },
+    Mend {
+        name: "cookie-before-a-wait",
+        without: "a program that waits by the system call instruction is told our cookies",
+        edits: &[edit(
+            "crates/socket/src/epoll/ctl.rs",
+            "    } else {\n        unseen::begin(registration);\n    }\n",
+            "    }\n",
+        )],
+        test: Test::Parity("elsewhere.client_level"),
+    },
+    Mend {
+        name: "waits-elsewhere-client",
+        without: "such a program's own connection goes through memory, and it stands still",
+        edits: &[edit(
+            "crates/socket/src/decide.rs",
+            "        true if is_after_a_wait => refuse_unseen(&held, fd),\n        true => Phase::Intent,\n",
+            "        true if !is_after_a_wait => Phase::Intent,\n        true => pay(&held, fd),\n",
+        )],
+        test: Test::Parity("elsewhere.client"),
+    },
+    Mend {
+        name: "waits-elsewhere-server",
+        without: "what such a program accepts goes through memory, and it stands still",
+        edits: &[
+            edit(
+                "crates/socket/src/server.rs",
+                "crate::unseen::is_unseen() && os::fd::is_nonblocking(listener)",
+                "false && os::fd::is_nonblocking(listener)",
+            ),
+            edit("crates/socket/src/stream/nothing.rs", "if !is_told && unseen::is_unseen() {", "if false {"),
+        ],
+        test: Test::Parity("elsewhere.server"),
+    },
+    Mend {
+        name: "waits-elsewhere-afterwards",
+        without: "a program that connects in a blocking call, and then waits so, stands still",
+        edits: &[edit(
+            "crates/socket/src/stream/nothing.rs",
+            "if !is_told && unseen::is_unseen() {",
+            "if !is_told && unseen::is_unseen() && self.total == 0 {",
+        )],
+        test: Test::Parity("elsewhere.after_a_blocking_connect"),
+    },
+    Mend {
+        name: "first-wait-takes-up",
+        without: "what was asked of a set before the first wait is not told of what comes through memory",
+        edits: &[edit(
+            "crates/socket/src/unseen.rs",
+            "        if take_up_all() {\n",
+            "        if waits.has_begun.load(SeqCst) {\n",
+        )],
+        test: Test::Parity("elsewhere.first_wait"),
+    },
 ];

@@ -1,0 +1,51 @@
+//! Sets by the system call instruction itself, as some runtimes have them: no hook sees it. (On other
+//! processors than x86-64 by libc's functions: there these tests show nothing.)
+
+use super::{Fd, Ret, ready};
+use libc::{c_int, epoll_event};
+
+/// `epoll_create1(2)`.
+pub fn epoll_unseen() -> Fd {
+    #[cfg(target_arch = "x86_64")]
+    return call(libc::SYS_epoll_create1, [libc::EPOLL_CLOEXEC as usize, 0, 0, 0]).expect("a set") as Fd;
+    #[cfg(not(target_arch = "x86_64"))]
+    ready::epoll()
+}
+
+/// EPOLL_CTL_ADD.
+pub fn ep_add_unseen(ep: Fd, fd: Fd, events: i32, data: u64) -> Ret {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut event = epoll_event { events: events as u32, u64: data };
+        let event = (&raw mut event).expose_provenance();
+        call(libc::SYS_epoll_ctl, [ep as usize, libc::EPOLL_CTL_ADD as usize, fd as usize, event])
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    ready::ep_add(ep, fd, events, data)
+}
+
+/// `epoll_wait(2)` printed.
+pub fn ep_show_unseen(ep: Fd, ms: c_int) -> String {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut told = [epoll_event { events: 0, u64: 0 }; 64];
+        let room = [ep as usize, told.as_mut_ptr().expose_provenance(), told.len(), ms as usize];
+        let got = call(libc::SYS_epoll_wait, room);
+        let mut told = got.map(|got| told[..got].iter().map(|e| (e.u64, e.events)).collect::<Vec<_>>());
+        told.iter_mut().for_each(|told| told.sort_unstable());
+        ready::show_events(told)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    ready::ep_show(ep, ms)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn call(number: i64, [first, second, third, fourth]: [usize; 4]) -> Ret {
+    let result: i64;
+    // SAFETY: the callers' buffers outlive the call; the kernel writes nothing else.
+    unsafe {
+        std::arch::asm!("syscall", inlateout("rax") number => result, in("rdi") first, in("rsi") second,
+            in("rdx") third, in("r10") fourth, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    usize::try_from(result).map_err(|_| super::Errno(-result as i32))
+}
