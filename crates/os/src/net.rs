@@ -1,5 +1,6 @@
 //! Socket questions and plain transfers that bypass libc. Owns: the address form used across the project.
 
+use crate::passing::{Head, Piece};
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
 use core::cell::Cell;
@@ -510,6 +511,30 @@ fn read(fd: i32, room: &[Cell<MaybeUninit<u8>>]) -> Result<usize> {
 pub fn transmit(fd: i32, bytes: &[Cell<MaybeUninit<u8>>], flags: i32) -> Result<usize> {
     // SAFETY: a slice is there for its length; the kernel alone reads it.
     unsafe { send(fd, bytes.as_ptr().cast(), bytes.len(), flags) }
+}
+
+/// So many pieces [`peek`] fills at most: beyond that a look shows less than there is, as it may.
+pub const PEEKED_PIECES: usize = 16;
+
+/// recvmsg(2) with MSG_PEEK, which does not wait: what is there fills one piece after the other.
+pub fn peek<'a>(fd: i32, rooms: impl Iterator<Item = &'a [Cell<MaybeUninit<u8>>]>) -> Result<usize> {
+    let mut pieces = [const { Piece { at: core::ptr::null_mut(), len: 0 } }; PEEKED_PIECES];
+    let mut count = 0;
+    for (piece, room) in pieces.iter_mut().zip(rooms) {
+        *piece = Piece { at: room.as_ptr().cast_mut().cast(), len: room.len() };
+        count += 1;
+    }
+    let mut head = Head {
+        name: core::ptr::null(),
+        name_len: 0,
+        pieces: pieces.as_mut_ptr(),
+        pieces_len: count,
+        control: core::ptr::null_mut(),
+        control_len: 0,
+        flags: 0,
+    };
+    // SAFETY: cells may be written to through a shared reference, and each slice tells how many there are.
+    check(unsafe { syscall!(nr::__NR_recvmsg, fd, &raw mut head, msg::PEEK | msg::DONTWAIT) })
 }
 
 /// Takes up to `len` bytes off the stream unseen, or counts them (MSG_PEEK).

@@ -27,21 +27,21 @@ struct Address {
 
 /// `struct iovec`.
 #[repr(C)]
-struct Piece {
-    at: *mut u8,
-    len: usize,
+pub(crate) struct Piece {
+    pub(crate) at: *mut u8,
+    pub(crate) len: usize,
 }
 
 /// `struct msghdr`.
 #[repr(C)]
-struct Head {
-    name: *const u8,
-    name_len: u32,
-    pieces: *mut Piece,
-    pieces_len: usize,
-    control: *mut u8,
-    control_len: usize,
-    flags: u32,
+pub(crate) struct Head {
+    pub(crate) name: *const u8,
+    pub(crate) name_len: u32,
+    pub(crate) pieces: *mut Piece,
+    pub(crate) pieces_len: usize,
+    pub(crate) control: *mut u8,
+    pub(crate) control_len: usize,
+    pub(crate) flags: u32,
 }
 
 /// A `struct cmsghdr` with room for one descriptor, padded as CMSG_SPACE does.

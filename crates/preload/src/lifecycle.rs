@@ -9,7 +9,7 @@ use core::ffi::c_int;
 use os::net::Endpoint;
 use socket::confine::stays_out;
 use socket::table::{self, Entry};
-use socket::{Errno, Outcome, client, close as closing, server, spare};
+use socket::{Errno, Outcome, Reason, client, close as closing, server, spare};
 use sync::{AtomicBool, Ordering};
 
 /// Of accept4.
@@ -149,6 +149,9 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
         return if result == 0 { Outcome::Done(0) } else { Outcome::Fail(errno) };
     }
     let is_new = table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd);
+    if is_active() && !is_new && !is_borrowed() {
+        return connecting_again(fd, addr, addr_len);
+    }
     // (Of one that was refused before, connect() tells why.)
     if !may_upgrade() || !(is_new || table::refusal(fd).is_some()) || is_borrowed() {
         return Outcome::Forward;
@@ -179,6 +182,46 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
         Ok(()) => Outcome::Done(0),
         Err(errno) => Outcome::Fail(errno),
     }
+}
+
+/// connect() of a socket that was connected. Where nobody has asked yet how a connect() ended that did not
+/// block, and the connection is over by now, the kernel says so, and has a fresh socket
+/// (`__inet_stream_connect` of net/ipv4/af_inet.c).
+fn connecting_again(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
+    // SAFETY: the program's own arguments.
+    if unsafe { forward::connect(fd, addr, addr_len) } == 0 {
+        return Outcome::Done(0);
+    }
+    let errno = hook::last();
+    let says_nothing = [Errno::EISCONN, Errno::EALREADY, Errno::EINPROGRESS, Errno::EINTR, Errno::EBADF];
+    if !says_nothing.contains(&errno) && os::net::is_unconnected_tcp(fd) {
+        closing::before_dissolving(fd).run();
+    }
+    Outcome::Fail(errno)
+}
+
+/// A shutdown that the kernel refuses for there is no connection, and keeps for the next one: that one is
+/// TCP's.
+fn shut_early(fd: c_int, errno: Errno) {
+    if errno == Errno::ENOTCONN && may_upgrade() && !is_borrowed() && os::net::is_unconnected_tcp(fd) {
+        leave_fresh(fd);
+        table::refuse(fd, Reason::OPTUNSUPP);
+    }
+}
+
+fn shutting(fd: c_int, how: c_int) -> Outcome {
+    let is_known = (0..=2).contains(&how) && table::get(fd) != Entry::Empty;
+    let is_ours = is_known && !is_borrowed() && agreed::to_shutdown(how);
+    let after = is_ours.then(|| closing::before_shutdown(fd, how));
+    // SAFETY: the program's own arguments.
+    if unsafe { forward::shutdown(fd, how) } == 0 {
+        after.into_iter().for_each(closing::AfterClose::run);
+        return Outcome::Done(0);
+    }
+    let errno = hook::last();
+    after.into_iter().for_each(closing::AfterClose::run);
+    shut_early(fd, errno);
+    Outcome::Fail(errno)
 }
 
 /// sendto() and sendmsg() with MSG_FASTOPEN connect as well.
@@ -376,17 +419,7 @@ hooks! {
         connecting(fd, addr, addr_len)
     }
     fn shutdown [] (fd: c_int, how: c_int) -> c_int {
-        let is_known = (0..=2).contains(&how) && table::get(fd) != Entry::Empty;
-        if !is_known || is_borrowed() || !agreed::to_shutdown(how) {
-            // SAFETY: the program's own arguments.
-            return unsafe { forward::shutdown(fd, how) };
-        }
-        let after = closing::before_shutdown(fd, how);
-        // SAFETY: the program's own arguments.
-        let result = unsafe { forward::shutdown(fd, how) };
-        let errno = hook::last();
-        after.run();
-        if result == 0 { Outcome::Done(0) } else { Outcome::Fail(errno) }
+        shutting(fd, how)
     }
     fn close [__close] (fd: c_int) -> c_int {
         cancel::point();

@@ -278,7 +278,9 @@ fn receive_messages(fd: c_int, msgs: Buf, count: u32, flags: c_int, time: Buf) -
         Ok(limit) => limit,
         Err(errno) => return Outcome::Fail(errno),
     };
-    if let Some(errno) = socket::told::take_error(fd) {
+    if flags & os::net::msg::ERRQUEUE == 0
+        && let Some(errno) = socket::told::take_error(fd)
+    {
         return Outcome::Fail(errno);
     }
     let end = limit.map(|time| os::time::monotonic_ns().saturating_add(crate::poll::nanoseconds(time, 1)));

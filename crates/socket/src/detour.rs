@@ -97,6 +97,18 @@ pub(crate) fn glance(fd: i32, sink: Sink<'_>, flags: i32) -> usize {
     .unwrap_or(0)
 }
 
+/// The same with room in several pieces.
+pub(crate) fn glance_into<'a>(fd: i32, sinks: impl Iterator<Item = Sink<'a>>, flags: i32) -> usize {
+    let mut all = [const { None }; net::PEEKED_PIECES];
+    all.iter_mut().zip(sinks).for_each(|(place, sink)| *place = Some(sink));
+    let sinks = || all.iter().flatten();
+    match flags & msg::TRUNC {
+        0 => net::peek(fd, sinks().map(Sink::cells)),
+        _ => net::discard(fd, sinks().map(Sink::len).sum(), msg::PEEK | msg::DONTWAIT),
+    }
+    .unwrap_or(0)
+}
+
 /// The stream has ended behind the bytes on TCP.
 pub(crate) fn note_end(conn: &Conn, end: &End, fd: i32) {
     if end.mine().closed.load(Shared::Relaxed) & ClosedBy::READ == 0 {

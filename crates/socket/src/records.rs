@@ -46,6 +46,11 @@ pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
     if events & WRITE_SIDE != 0 { told | room_outside(conn, events) } else { told }
 }
 
+/// The same of a record that tells the program outright: nothing that it did not ask for.
+pub(crate) fn outright_events(conn: &Conn, events: u32) -> u32 {
+    tcp_events(conn, events) & (events | FLAGS)
+}
+
 #[cold]
 fn has_shut_reading(conn: &Conn) -> bool {
     End::of(conn).is_some_and(|end| end.mine().closed.load(Shared::Relaxed) & ClosedBy::READ != 0)

@@ -265,13 +265,13 @@ impl Receive<'_> {
         left
     }
 
-    fn peek<'a>(&mut self, sinks: impl Iterator<Item = Sink<'a>>) -> Result<(), Outcome> {
+    fn peek<'a>(&mut self, mut sinks: impl Iterator<Item = Sink<'a>>) -> Result<(), Outcome> {
         let mut turn = self
             .end
             .receive_turn(self.conn, self.may_wait())
             .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
         let mut consumer = turn.consumer(self.end.incoming, &self.conn.stream.rx_cache);
-        for sink in sinks {
+        while let Some(sink) = sinks.next() {
             let from = self.peeked + self.got;
             let seen = if self.flags & msg::TRUNC != 0 {
                 consumer.available_now().map(|bytes| bytes.saturating_sub(from))
@@ -287,9 +287,8 @@ impl Receive<'_> {
                 && let Ok(in_ring) = self.end.incoming.used()
                 && (in_ring == 0 || in_ring == from + seen)
             {
-                // TCP shows its first bytes only, so they go into one buffer. (From SO_PEEK_OFF on, which is
-                // the kernel's to count where the ring has nothing.)
-                return self.peek_outside(&mut consumer, sink.after(seen), in_ring);
+                // (From SO_PEEK_OFF on, which is the kernel's to count where the ring has nothing.)
+                return self.peek_outside(&mut consumer, sink.after(seen), sinks, in_ring);
             }
         }
         Ok(())
@@ -454,6 +453,8 @@ fn transmit_on<S: Supply>(
     let outcome = call.run(rest, total);
     let outcome = still_ours(conn, &end, fd, outcome, || call.broken_without_a_number());
     call.stay.end(conn, fd);
+    // (The kernel's sendfile writes once more after a part, and hears of it there.)
+    call.is_pipe_broken |= !S::IS_WHOLE && call.is_broken && call.flags & msg::NOSIGNAL == 0;
     outcome
 }
 
@@ -479,6 +480,8 @@ struct Transmit<'c> {
     holds: bool,
     /// SIGPIPE is due.
     is_pipe_broken: bool,
+    /// EPIPE has ended it, perhaps after a part.
+    is_broken: bool,
     /// It sends what handlers have left.
     is_afterwards: bool,
     /// It has interrupted such a call, or one that had the turn.
@@ -506,6 +509,7 @@ impl<'c> Transmit<'c> {
             blocking: Blocking::of(&end),
             limit: None,
             is_pipe_broken: false,
+            is_broken: false,
             is_afterwards: false,
             is_within: false,
             overflows: false,
@@ -615,6 +619,7 @@ impl<'c> Transmit<'c> {
                 return Outcome::Forward;
             }
         }
+        self.is_broken = true;
         self.is_pipe_broken = self.flags & msg::NOSIGNAL == 0 && self.sent == 0;
         Outcome::Fail(Errno::EPIPE)
     }

@@ -39,6 +39,7 @@ mod cases_messages;
 mod cases_move;
 mod cases_names;
 mod cases_nap;
+mod cases_odd;
 mod cases_operator;
 mod cases_options;
 mod cases_order;
@@ -124,6 +125,7 @@ fn all() -> Vec<Case> {
         cases_reset::CASES,
         cases_unseen::CASES,
         cases_elsewhere::CASES,
+        cases_odd::CASES,
         cases_sets_fork::CASES,
         cases_stale::CASES,
         cases_control::CASES,

@@ -8,7 +8,9 @@ use crate::held::{Held, hold};
 use crate::interest::registration::{self, Registration, Source, Told, decode, of_conn};
 use crate::interest::set::Set;
 use crate::phase::{Event, Phase};
-use crate::records::{self, attach_bell, convert, count, drop_registration, recount, tcp_events};
+use crate::records::{
+    self, attach_bell, convert, count, drop_registration, outright_events, recount, tcp_events,
+};
 use crate::table::{self, Entry};
 use crate::{Outcome, answer, claim, decide, flag, home, ready, unseen};
 use fabric::Reason;
@@ -241,6 +243,7 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     let kernel_events = match registration.is_outright() && events & bits::ONESHOT != 0 {
         true => bits::ONESHOT,
         false if registration.is_unseen() => events,
+        false if registration.is_outright() => outright_events(conn, events),
         false => tcp_events(conn, events),
     };
     registration.kernel_events.store(kernel_events, Ordering::Relaxed);
@@ -348,6 +351,10 @@ fn modify_bare(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Resul
 }
 
 fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Outcome, Errno> {
+    if events & bits::EXCLUSIVE != 0 {
+        // (It can only be asked for with EPOLL_CTL_ADD, the kernel says.)
+        return Ok(Outcome::Forward);
+    }
     let Some((index, registration)) = find(conn, epfd, fd) else {
         return modify_bare(conn, epfd, fd, events, data);
     };
@@ -359,13 +366,17 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
     }
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
     if set.is_some_and(|set| !registration.is_outright() && is_leaving(conn, set)) {
-        kernel_ctl(epfd, Op::Mod, fd, tcp_events(conn, events), data)?;
+        kernel_ctl(epfd, Op::Mod, fd, outright_events(conn, events), data)?;
         ask_outright(conn, index, registration, (events, data));
         return Ok(Outcome::Done(0));
     }
     // (Of one whose records carry it.)
     let cookie = if registration.tells_own_data() { data } else { registration.cookie(index, Source::Tcp) };
-    let kernel_events = if registration.is_unseen() { events } else { tcp_events(conn, events) };
+    let kernel_events = match registration.tells_own_data() {
+        true if registration.is_unseen() => events,
+        true => outright_events(conn, events),
+        false => tcp_events(conn, events),
+    };
     let stood = registration.kernel_events.swap(kernel_events, Ordering::Relaxed);
     registration.begin_asking();
     kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie).inspect_err(|_| {
@@ -383,7 +394,7 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
 
 /// What is asked is asked by a record that carries the program's own data.
 fn ask_outright(conn: &Conn, index: Index, registration: &'static Registration, (events, data): (u32, u64)) {
-    registration.kernel_events.store(tcp_events(conn, events), Ordering::Relaxed);
+    registration.kernel_events.store(outright_events(conn, events), Ordering::Relaxed);
     recount(conn, registration.ask(events, data), events);
     records::make_outright(conn, index, registration);
 }

@@ -1,6 +1,7 @@
 //! Sets that somebody waits for by other means than a wait of ours: poll, select, a set around it. Owns: that
 //! such a set is readable for what it has to tell, and for nothing else where poll asks.
 
+use super::ends::hear_tcp;
 use super::telling::hush;
 use super::wait::{arm, kick};
 use crate::end::End;
@@ -8,7 +9,7 @@ use crate::interest::registration::Registration;
 use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::ready::levels;
-use crate::{answer, doorbell, settle, unseen};
+use crate::{answer, doorbell, flag, settle, unseen};
 use os::epoll::bits;
 use sync::Ordering as Shared;
 
@@ -70,6 +71,14 @@ fn has_news(registration: &Registration) -> bool {
 
 fn silence(registration: &'static Registration) {
     let Some(conn) = registration.hold() else { return };
+    if let fd @ 0.. = registration.number()
+        && conn.is(Phase::Smc)
+        && !conn.has(flag::TCP_ENDED)
+    {
+        // (It may be an end, of which the record tells those, too, who did not ask for it.)
+        let told = os::poll::peek(fd, os::poll::bits::RDHUP);
+        hear_tcp(&conn, fd, u32::from(told as u16), registration.events());
+    }
     settle::settle(&conn, registration);
     if let Some(end) = End::of(&conn).filter(|end| conn.interest.bell.may_have_rung(end.words())) {
         hush(&conn, &end, registration, 0);

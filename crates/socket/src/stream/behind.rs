@@ -28,8 +28,16 @@ impl Transmit<'_> {
     pub(super) fn is_cut(&self, outcome: Outcome) -> bool {
         outcome == Outcome::Forward
             && self.may_wait()
-            && (self.end.outgoing.has_ended_for_good() || self.conn.phase() == Phase::Plain)
+            && (self.end.outgoing.has_ended_for_good()
+                || self.conn.phase() == Phase::Plain
+                || self.is_left_to_reset())
             && (self.sent > 0 || is_kept(self.conn, self.fd))
+    }
+
+    /// Whether the peer reads no more and has not closed: TCP waits for room, and is reset where it finds
+    /// some.
+    fn is_left_to_reset(&self) -> bool {
+        ready::has_shut_both_ways(self.end.theirs().closed.load(Ordering::SeqCst))
     }
 
     /// What the kernel would say, where the program has closed the number under the call.

@@ -114,9 +114,30 @@ impl Receive<'_> {
         }
     }
 
-    /// Looks at what is on TCP behind what the ring holds, of which `in_ring` bytes were passed.
+    /// Looks at what is on TCP behind what the ring holds, of which `in_ring` bytes were passed. A look
+    /// always begins with TCP's first bytes: where they go into several buffers, it fills all of them.
     #[cold]
-    pub(super) fn peek_outside(
+    pub(super) fn peek_outside<'a>(
+        &mut self,
+        consumer: &mut Consumer<'_>,
+        sink: Sink<'a>,
+        others: impl Iterator<Item = Sink<'a>>,
+        in_ring: usize,
+    ) -> Result<(), Outcome> {
+        let had = self.got;
+        self.peek_outside_into(consumer, sink, in_ring)?;
+        if self.got == had + sink.len() && !os::confined::is_confined() && !self.conn.has(flag::PEEK_OFFSET) {
+            // (The turn is ours: nobody has read any of it meanwhile.)
+            let seen = detour::glance_into(self.fd, core::iter::once(sink).chain(others), self.flags);
+            // (As below, where bytes came between in the ring.)
+            if in_ring == 0 || self.end.incoming.used() == Ok(in_ring) {
+                self.got = self.got.max(had + seen);
+            }
+        }
+        Ok(())
+    }
+
+    fn peek_outside_into(
         &mut self,
         consumer: &mut Consumer<'_>,
         sink: Sink<'_>,

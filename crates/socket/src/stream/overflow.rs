@@ -133,6 +133,7 @@ impl Transmit<'_> {
     /// TCP refuses. An error that comes after bytes were taken is the next call's to tell.
     pub(super) fn failed_outside(&mut self, errno: Errno) -> Outcome {
         self.note_refused(errno);
+        self.is_broken = errno == Errno::EPIPE;
         match errno {
             Errno::EPIPE => self.is_pipe_broken = self.flags & msg::NOSIGNAL == 0 && self.sent == 0,
             _ if self.sent > 0 => self.conn.mark(flag::RESET | flag::TCP_ENDED | flag::TCP_GONE),
