@@ -15,6 +15,7 @@ pub mod epoll;
 pub mod fd;
 pub mod file;
 pub mod futex;
+mod header;
 pub mod held_back;
 pub mod inherited;
 pub mod limits;

@@ -1,6 +1,6 @@
 //! Socket questions and plain transfers that bypass libc. Owns: the address form used across the project.
 
-use crate::passing::{Head, Piece};
+use crate::header::{Head, Piece};
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
 use core::cell::Cell;

@@ -1,6 +1,7 @@
 //! Packets with a descriptor, over a unix socket (SOCK_SEQPACKET, SCM_RIGHTS). Owns: nothing waits, nothing
 //! signals, and every descriptor that arrives is either returned or closed.
 
+use crate::header::{Head, Piece};
 use crate::raw::{Errno, nr, syscall};
 use crate::{Result, check};
 
@@ -23,25 +24,6 @@ pub const PATH_MAX: usize = 108;
 struct Address {
     family: u16,
     path: [u8; PATH_MAX],
-}
-
-/// `struct iovec`.
-#[repr(C)]
-pub(crate) struct Piece {
-    pub(crate) at: *mut u8,
-    pub(crate) len: usize,
-}
-
-/// `struct msghdr`.
-#[repr(C)]
-pub(crate) struct Head {
-    pub(crate) name: *const u8,
-    pub(crate) name_len: u32,
-    pub(crate) pieces: *mut Piece,
-    pub(crate) pieces_len: usize,
-    pub(crate) control: *mut u8,
-    pub(crate) control_len: usize,
-    pub(crate) flags: u32,
 }
 
 /// A `struct cmsghdr` with room for one descriptor, padded as CMSG_SPACE does.

@@ -9,7 +9,7 @@ use core::ffi::c_int;
 use os::net::opt;
 use socket::confine::stays_out;
 use socket::table::{self, Entry};
-use socket::{Errno, Outcome, Reason, decide, push, queue, server, stream};
+use socket::{Errno, Outcome, Reason, decide, home, push, queue, server, stream};
 
 const F_DUPFD: c_int = 0;
 const F_SETFL: c_int = 4;
@@ -28,6 +28,8 @@ const FIONBIO: u64 = 0x5421;
 const FIOASYNC: u64 = 0x5452;
 const FIOSETOWN: u64 = 0x8901;
 const SIOCSPGRP: u64 = 0x8902;
+/// Of linux/nbd.h: its argument is a socket.
+const NBD_SET_SOCK: u64 = 0xAB00;
 
 fn control(fd: c_int, cmd: c_int, arg: usize, libc_fcntl: impl Fn() -> c_int) -> Outcome {
     let makes_one = matches!(cmd, F_DUPFD | F_DUPFD_CLOEXEC);
@@ -61,6 +63,9 @@ fn owner_set(fd: c_int, result: c_int) -> Outcome {
 }
 
 fn request(fd: c_int, request: u64, arg: usize) -> Outcome {
+    if request == NBD_SET_SOCK {
+        give_to_kernel(arg as c_int);
+    }
     if table::get(fd) == Entry::Empty {
         return Outcome::Forward;
     }
@@ -82,6 +87,12 @@ fn request(fd: c_int, request: u64, arg: usize) -> Outcome {
     // SAFETY: these requests take a pointer to int, and it is there.
     unsafe { place.write_unaligned(c_int::try_from(count).unwrap_or(c_int::MAX)) };
     Outcome::Done(0)
+}
+
+/// From now on the kernel itself moves the connection's bytes.
+fn give_to_kernel(socket: c_int) {
+    decide::refuse(socket);
+    home::take(socket, Reason::OPTUNSUPP);
 }
 
 fn switch_nonblocking(fd: c_int, request: u64, arg: usize) -> Outcome {

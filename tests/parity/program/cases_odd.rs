@@ -1,6 +1,7 @@
 //! Calls that come at odd moments of a connection's life: before it, over its end, after it. Invariant: what
 //! the kernel keeps of them, and what it forgets, holds for the next connection of the socket.
 
+use crate::cases_operator::is_on_tcp;
 use crate::context::{Case, Cx, got, say, settle};
 use isthmus_tests::sys::{self, ep_add, ep_del, ep_mod, ep_show, poll1, show};
 use libc::{
@@ -26,6 +27,7 @@ pub(crate) const CASES: &[Case] = &[
     case("odd.end_that_nobody_asked_for", end_nobody_asked_for),
     case("odd.file_cut_by_its_own_shutdown", cut_file),
     case("odd.exclusive_asked_anew", exclusive_anew),
+    case("odd.given_to_the_kernel", given_to_the_kernel),
 ];
 
 const ALL: i16 = POLLIN | POLLOUT | POLLRDHUP;
@@ -187,4 +189,13 @@ fn exclusive_anew(cx: &mut Cx) {
     say!("there {}", anew());
     say!("del -> {}", show(ep_del(ep, p.fd)));
     say!("gone {}", anew());
+}
+
+/// A block device of the network's takes a socket that its client has shaken hands with: nobody but the
+/// kernel reads it from then on. (Here no device does.)
+fn given_to_the_kernel(cx: &mut Cx) {
+    const NBD_SET_SOCK: u64 = 0xab00;
+    let (p, none) = (cx.warm(), sys::memfile(b""));
+    say!("given {}", show(sys::ioctl_number(none, NBD_SET_SOCK, p.fd as usize)));
+    is_on_tcp(cx, p);
 }

@@ -62,7 +62,7 @@ fn me() -> i32 {
 }
 
 /// Both directions work, and are TCP's.
-fn is_on_tcp(cx: &mut Cx, p: Pair) {
+pub(crate) fn is_on_tcp(cx: &mut Cx, p: Pair) {
     const COUNT: usize = 3000;
     let (received, acked) = sys::tcp_bytes(p.fd).expect("TCP_INFO");
     cx.tell(&format!("recvn {} {COUNT}", p.id));

@@ -188,6 +188,12 @@ pub fn ioctl_int(fd: Fd, request: u64, value: i32) -> (Ret, i32) {
     (r, arg)
 }
 
+/// `ioctl(2)` with a number for an argument.
+pub fn ioctl_number(fd: Fd, request: u64, value: usize) -> Ret {
+    // SAFETY: the request used here takes no pointer.
+    ret32(unsafe { libc::ioctl(fd, request as _, value) })
+}
+
 /// `sockatmark(3)`.
 pub fn at_mark(fd: Fd) -> Ret {
     unsafe extern "C" {

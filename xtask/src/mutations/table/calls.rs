@@ -737,8 +737,8 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a shutdown that the program's own filter refuses ends the stream",
         edits: &[edit(
             "crates/preload/src/lifecycle.rs",
-            "!is_known || is_borrowed() || !agreed::to_shutdown(how)",
-            "!is_known || is_borrowed()",
+            "is_known && !is_borrowed() && agreed::to_shutdown(how)",
+            "is_known && !is_borrowed()",
         )],
         test: Test::Parity("agreed.filter_of_its_own"),
     },
