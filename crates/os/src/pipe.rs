@@ -119,6 +119,19 @@ pub(crate) fn is_doorbell(fd: i32) -> bool {
 
 /// Whether the link of `fd` leads to memory that memfd_create made under this name.
 pub(crate) fn is_memory_named(fd: i32, name: &CStr) -> bool {
+    leads_to(fd, |target| {
+        let name_on = target.strip_prefix(b"/memfd:").unwrap_or_default();
+        name_on.strip_prefix(name.to_bytes()) == Some(b" (deleted)")
+    })
+}
+
+/// Whether `fd` is a set of epoll's, or a ring of io_uring's: something that others wait on.
+pub fn is_waited_on(fd: i32) -> bool {
+    leads_to(fd, |target| matches!(target, b"anon_inode:[eventpoll]" | b"anon_inode:[io_uring]"))
+}
+
+/// Whether the link of `fd` leads to what `is_it` knows by its first 64 bytes.
+fn leads_to(fd: i32, is_it: impl FnOnce(&[u8]) -> bool) -> bool {
     let mut path = [0u8; PATH_LEN];
     let mut target = [0u8; 64];
     let Ok(link) = link(b"self", fd, &mut path) else { return false };
@@ -126,10 +139,7 @@ pub(crate) fn is_memory_named(fd: i32, name: &CStr) -> bool {
     let len = check(unsafe {
         syscall!(nr::__NR_readlinkat, nr::AT_FDCWD, link.as_ptr(), target.as_mut_ptr(), target.len())
     });
-    len.is_ok_and(|len| {
-        let name_on = target[..len].strip_prefix(b"/memfd:").unwrap_or_default();
-        name_on.strip_prefix(name.to_bytes()) == Some(b" (deleted)")
-    })
+    len.is_ok_and(|len| is_it(&target[..len]))
 }
 
 pub(crate) fn open_link(pid: &[u8], fd: i32) -> Result<i32> {

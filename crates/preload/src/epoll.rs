@@ -109,11 +109,7 @@ fn wait(
     /// EP_MAX_EVENTS of fs/eventpoll.c.
     const MOST: usize = i32::MAX as usize / size_of::<Event>();
     let Ok(room @ 1..=MOST) = usize::try_from(max) else { return Outcome::Forward };
-    if stays_out() {
-        return Outcome::Forward;
-    }
-    socket::unseen::note_wait();
-    if !ours::is_ours(epfd) {
+    if stays_out() || !ours::is_ours(epfd) {
         return Outcome::Forward;
     }
     let mut kernel = LibcWait { epfd, wait: libc_wait, has_mask: !mask.is_null() };

@@ -96,7 +96,13 @@ fn listening(fd: c_int, backlog: c_int) -> Outcome {
 }
 
 fn accepted(listener: c_int, fd: c_int, is_nonblocking: bool) {
-    if fd < 0 || !may_upgrade() {
+    if fd < 0 {
+        if hook::last() == Errno::EAGAIN {
+            socket::unseen::note_no_client(listener);
+        }
+        return;
+    }
+    if !may_upgrade() {
         return;
     }
     if is_borrowed() {
@@ -149,7 +155,7 @@ fn connecting(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
         return if result == 0 { Outcome::Done(0) } else { Outcome::Fail(errno) };
     }
     let is_new = table::get(fd) == Entry::Empty || socket::epoll::is_fresh(fd);
-    if is_active() && !is_new && !is_borrowed() {
+    if is_active() && !is_new && !is_borrowed() && matches!(table::get(fd), Entry::Conn(_)) {
         return connecting_again(fd, addr, addr_len);
     }
     // (Of one that was refused before, connect() tells why.)
@@ -195,7 +201,7 @@ fn connecting_again(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
     let errno = hook::last();
     let says_nothing = [Errno::EISCONN, Errno::EALREADY, Errno::EINPROGRESS, Errno::EINTR, Errno::EBADF];
     if !says_nothing.contains(&errno) && os::net::is_unconnected_tcp(fd) {
-        closing::before_dissolving(fd).run();
+        client::was_dissolved(fd).run();
     }
     Outcome::Fail(errno)
 }
@@ -203,9 +209,14 @@ fn connecting_again(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
 /// A shutdown that the kernel refuses for there is no connection, and keeps for the next one: that one is
 /// TCP's.
 fn shut_early(fd: c_int, errno: Errno) {
-    if errno == Errno::ENOTCONN && may_upgrade() && !is_borrowed() && os::net::is_unconnected_tcp(fd) {
+    let may_be_new = errno == Errno::ENOTCONN && may_upgrade() && !is_borrowed();
+    if may_be_new && os::net::is_unconnected_tcp(fd) {
+        // (Of a connection that is over the kernel says the same.)
+        let is_watched = socket::epoll::is_fresh(fd);
         leave_fresh(fd);
-        table::refuse(fd, Reason::OPTUNSUPP);
+        if is_watched || table::get(fd) == Entry::Empty {
+            table::refuse(fd, Reason::OPTUNSUPP);
+        }
     }
 }
 

@@ -112,6 +112,13 @@ fn poll_all(call: Call, fds: *mut PollFd, count: u64, timeout_ns: Option<u64>, m
     if is_nothing_ours() {
         return Outcome::Forward;
     }
+    if let Some(fds) = entries(fds, count) {
+        ours::note_wait(fds.iter().map(|entry| entry.fd));
+    }
+    poll_unnoted(call, fds, count, timeout_ns, mask)
+}
+
+fn poll_unnoted(call: Call, fds: *mut PollFd, count: u64, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
     match entries(fds, count) {
         Some(fds) if ours::concerns_us(fds) => {
             ours::poll(fds, timeout_ns, &mut LibcSleep { mask, call }).into()
@@ -143,7 +150,11 @@ fn poll_within(fds: *mut PollFd, count: u64, timeout: Time, mask: Mask) -> Outco
 /// poll(2) of one descriptor inside another call.
 pub(crate) fn poll_one(fd: c_int, events: i16, timeout: c_int) -> c_int {
     let mut entry = PollFd { fd, events, revents: 0 };
-    let outcome = poll_all(Call::Poll, &raw mut entry, 1, from_ms(timeout), core::ptr::null());
+    let outcome = match is_nothing_ours() {
+        true => Outcome::Forward,
+        // (It is no wait of the program's for what it has put into a set.)
+        false => poll_unnoted(Call::Poll, &raw mut entry, 1, from_ms(timeout), core::ptr::null()),
+    };
     match crate::hook::finish(outcome) {
         Some(told) => told as c_int,
         // SAFETY: one entry.
@@ -320,6 +331,7 @@ impl Sets {
             return Outcome::Forward;
         }
         let named = || (0..count).filter(|fd| self.asked(*fd) != 0);
+        ours::note_wait(named().map(|fd| fd as i32));
         if !named().any(|fd| ours::concerns_us(&[PollFd { fd: fd as i32, events: 0, revents: 0 }])) {
             return Outcome::Forward;
         }

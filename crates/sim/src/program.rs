@@ -305,6 +305,9 @@ impl Program {
 
     pub(crate) fn poll(&self, fds: &mut [PollFd], timeout_ns: Option<u64>) -> Result<usize> {
         self.note("poll");
+        if self.is_enabled {
+            socket::poll::note_wait(fds.iter().map(|entry| entry.fd));
+        }
         let ready = if self.is_enabled && socket::poll::concerns_us(fds) {
             socket::poll::poll(fds, timeout_ns, &mut Libc(self.here))
         } else {
@@ -355,9 +358,6 @@ impl Program {
         timeout_ns: Option<u64>,
     ) -> Result<usize> {
         self.note("epoll_wait");
-        if self.is_enabled {
-            socket::unseen::note_wait();
-        }
         let outcome = match self.is_enabled && sets::is_ours(set) {
             true => sets::wait(set, events, timeout_ns, &mut LibcSet(self.here, set)),
             false => Outcome::Forward,
@@ -374,7 +374,6 @@ impl Program {
         events: &mut [os::epoll::Event],
         meanwhile: impl FnMut(),
     ) -> Outcome {
-        socket::unseen::note_wait();
         sets::wait(set, events, Some(0), &mut Slow(LibcSet(self.here, set), meanwhile))
     }
 

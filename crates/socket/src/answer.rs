@@ -27,7 +27,7 @@ const FAR_PATIENCE: Cycles = Cycles::from_ms(3_000);
 const SECOND_PATIENCE: Cycles = Cycles::from_ms(500);
 /// How often somebody who waits for the answer has looked for it by then: one who hardly got to run in that
 /// time knows that the server did not either (500 processes that start at once on two CPUs).
-const PATIENCE_LOOKS: u16 = 30;
+const PATIENCE_LOOKS: u8 = 30;
 
 /// The intent stands; from now on the answer is waited for.
 pub(crate) fn expect_answer(conn: &Conn) {

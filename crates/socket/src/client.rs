@@ -2,6 +2,7 @@
 //! and leaves nothing behind where it cannot.
 
 use crate::abandoned::{Call, address};
+use crate::close::AfterClose;
 use crate::conn::link::Tie;
 use crate::end::End;
 use crate::enter::enter_over;
@@ -148,6 +149,18 @@ pub fn connecting<T>(held: &Held, connect: impl FnOnce() -> T) -> T {
     let result = connect();
     call.end_on(held);
     result
+}
+
+/// A connect() that found the last connection over has left a fresh socket: what is still to be done about
+/// that connection.
+pub fn was_dissolved(fd: i32) -> AfterClose {
+    match crate::held::hold(fd) {
+        Some(held) if held.is(Phase::Intent) => {
+            answer::retract_unmade(&held, fd);
+            AfterClose::Nothing
+        }
+        _ => crate::close::before_dissolving(fd),
+    }
 }
 
 /// After connect() with an offer.

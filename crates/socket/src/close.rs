@@ -123,7 +123,7 @@ pub fn before_close_among(fd: i32, alone: bool) -> AfterClose {
 fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
     if held.fds() > 1 {
         // (What the kernel says of this number is said for ever, if a duplicate lives on.)
-        unseen::take_up(&held);
+        unseen::take_up_all_of(&held);
     }
     // Two threads may close two duplicates, or the same number: who takes the entry out counts, and who
     // counts last ends it.

@@ -67,7 +67,10 @@ fn decide(held: Held, fd: i32, is_after_a_wait: bool) -> Option<Held> {
 
 /// Whether a connect() that did not block has begun it, and no wait was seen that could tell how that ended.
 pub(crate) fn is_begun_unseen(conn: &Conn) -> bool {
-    conn.is(Phase::Intent) && conn.has(flag::NONBLOCKING) && unseen::is_unseen()
+    conn.is(Phase::Intent)
+        && conn.has(flag::NONBLOCKING)
+        && !conn.has(flag::ESTABLISHED)
+        && !unseen::is_waited_for(conn)
 }
 
 /// Does what is due; the phase from now on.
@@ -153,16 +156,25 @@ pub fn refuse(fd: i32) {
 /// goes back there. Of what is left in the ring its sets are told by the doorbell.
 #[cold]
 pub(crate) fn refuse_unseen(conn: &Conn, fd: i32) -> Phase {
-    if conn.is(Phase::Intent) {
-        answer::retract(conn, fd, Reason::OPTUNSUPP);
+    match conn.phase() {
+        Phase::Intent => _ = answer::retract(conn, fd, Reason::OPTUNSUPP),
+        Phase::Fresh => {
+            if let Some(_turn) = conn.interest.turn.take()
+                && conn.is(Phase::Fresh)
+            {
+                conn.transition(Event::Refused);
+                records::convert(conn);
+            }
+        }
+        _ => {}
     }
     let Some(end) = End::of(conn).filter(|_| conn.is(Phase::Smc)) else { return conn.phase() };
-    home::send_in_time(conn, &end, Reason::OPTUNSUPP);
+    home::send(conn, &end, Reason::OPTUNSUPP);
     if !home::notice(conn, &end)
         && let Some(_turn) = conn.interest.turn.take()
     {
         for (index, registration) in of_conn(conn).filter(|(_, registration)| registration.is_unseen()) {
-            records::make_outright(conn, index, registration);
+            records::tell_rest(conn, index, registration);
         }
     }
     conn.phase()

@@ -17,7 +17,7 @@ fn tied() -> impl Iterator<Item = &'static Conn> {
 pub fn before_fork() {
     // (Of an exec that failed, and nobody told of it: what is in a child's memory, too, comes back twice.)
     tied().for_each(|conn| _ = handover::take_word_back(conn));
-    unseen::take_up_early();
+    unseen::take_up_all();
     era::advance();
     inherited::note_threads();
     watch::note_shared();

@@ -68,6 +68,7 @@ pub mod table;
 pub mod told;
 pub mod unseen;
 pub mod wait;
+mod waiters;
 mod watch;
 mod word;
 

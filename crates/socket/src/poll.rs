@@ -50,9 +50,14 @@ pub trait Sleep {
     fn is_closing_ready(&self) -> bool;
 }
 
+/// Before [`poll`] for a call of the program's: it waits for these.
+#[inline]
+pub fn note_wait(fds: impl Iterator<Item = i32>) {
+    fds.filter(|fd| *fd >= 0).for_each(unseen::note_polled);
+}
+
 /// Whether any entry is a socket of ours; `false` sends the call to libc as it is.
 pub fn concerns_us(fds: &[PollFd]) -> bool {
-    unseen::note_wait_for(fds.iter().map(|entry| entry.fd));
     fds.iter().any(|entry| entry.fd >= 0 && (in_use(entry.fd).is_some() || epoll::is_ours(entry.fd)))
 }
 

@@ -19,7 +19,6 @@ use crate::options::Options;
 use crate::policy::Habits;
 use crate::server::Deferral;
 use crate::table::Table;
-use crate::unseen::Waits;
 use crate::watch::Watches;
 use fabric::Fabric;
 use fabric::tiers::Tiers;
@@ -67,7 +66,6 @@ parts! {
     calls: Calls = Calls::new(),
     kept: Kept = Kept::new(),
     addresses: Addresses = Addresses::new(),
-    waits: Waits = Waits::new(),
 }
 
 impl Default for Process {

@@ -46,7 +46,17 @@ pub(crate) fn tcp_events(conn: &Conn, events: u32) -> u32 {
     if events & WRITE_SIDE != 0 { told | room_outside(conn, events) } else { told }
 }
 
-/// The same of a record that tells the program outright: nothing that it did not ask for.
+/// The same of the record of `registration`. One that carries the program's own data asks for nothing that
+/// the program did not; before any wait was seen, for just that.
+pub(crate) fn record_events(conn: &Conn, registration: &Registration, events: u32) -> u32 {
+    match registration.tells_own_data() {
+        false => tcp_events(conn, events),
+        true if registration.is_unseen() => events,
+        true => outright_events(conn, events),
+    }
+}
+
+/// Of one that tells the program outright.
 pub(crate) fn outright_events(conn: &Conn, events: u32) -> u32 {
     tcp_events(conn, events) & (events | FLAGS)
 }
@@ -233,6 +243,20 @@ fn leave_to_others(conn: &Conn, index: Index, registration: &'static Registratio
     forget_record(conn, registration);
 }
 
+/// Nobody sees the program's waits, and the ring has more to tell of: the doorbell does, with the program's
+/// own data. Of a one-shot record it does so alone.
+pub(crate) fn tell_rest(conn: &Conn, index: Index, registration: &'static Registration) {
+    let events = registration.events();
+    if events & bits::ONESHOT != 0
+        && let Some(fd) = registration.record()
+    {
+        let data = registration.data.load(Ordering::Relaxed);
+        registration.kernel_events.store(bits::ONESHOT, Ordering::Relaxed);
+        put_anew(registration.epfd(), fd, bits::ONESHOT, data);
+    }
+    make_outright(conn, index, registration);
+}
+
 /// The kernel's record of a registration carries the program's own data from now on.
 pub(crate) fn make_outright(conn: &Conn, index: Index, registration: &'static Registration) {
     detach_bell(conn, registration, true);
@@ -340,7 +364,7 @@ pub(crate) fn reload(conn: &Conn, registration: &Registration, source: Source) {
     registration.interest.reload(|seen| {
         match (source, registration.interest.bell(), registration.record()) {
             (Source::Tcp, _, Some(fd)) => {
-                let events = tcp_events(conn, seen.events());
+                let events = record_events(conn, registration, seen.events());
                 registration.kernel_events.store(events, Ordering::Relaxed);
                 put(fd, events);
             }
@@ -445,11 +469,11 @@ pub(crate) fn tell_outside(conn: &Conn) {
     }
     let Some(_turn) = conn.interest.turn.take() else { return };
     for (index, registration) in of_conn(conn) {
-        let events = tcp_events(conn, registration.events());
+        let events = record_events(conn, registration, registration.events());
         let before = registration.kernel_events.load(Ordering::Relaxed);
         let is_known = before == events || is_changed_elsewhere(conn, registration);
         let Some(fd) = registration.record() else { continue };
-        if is_known || registration.is_parked() || registration.is_fired() || registration.is_unseen() {
+        if is_known || registration.is_parked() || registration.is_fired() {
             continue;
         }
         let epfd = registration.epfd();
@@ -511,7 +535,7 @@ pub(crate) fn convert(conn: &Conn) {
             let is_ours_to_tell = End::of(conn).is_some_and(|end| !ready::is_on_tcp_for_good(&end));
             let is_told = is_ours_to_tell && registration.has_told_of_room(conn);
             let told = if is_told { WRITE_SIDE } else { 0 };
-            let kernel_events = tcp_events(conn, events) & !told;
+            let kernel_events = record_events(conn, registration, events) & !told;
             // (To ask for room again is an edge of it, which who was refused is owed.)
             let is_edge_of_room = kernel_events & bits::ET != 0 && kernel_events & WRITE_SIDE != 0;
             let is_owed = !is_ours_to_tell && is_edge_of_room && !registration.has_told_of_room(conn);
@@ -535,11 +559,17 @@ pub(crate) fn convert(conn: &Conn) {
 /// The kernel's record of a registration has said the program's own word until now: it says ours, and the
 /// doorbell stands beside it. Nobody was told of anything yet. (The caller has the turn.)
 pub(crate) fn take_up(conn: &Conn, index: Index, registration: &'static Registration) {
-    registration.end_unseen();
     if let Some(fd) = registration.record() {
         let events = tcp_events(conn, registration.events());
         registration.kernel_events.store(events, Ordering::Relaxed);
-        put_anew(registration.epfd(), fd, events, registration.cookie(index, Source::Tcp));
+        put_anew(registration.epfd(), fd, events, registration.own_cookie(index, Source::Tcp));
+    }
+    // (After that: who closes a number of it until then waits for the turn.)
+    registration.end_unseen();
+    if conn.is(Phase::Intent)
+        && let Some(set) = set_of(registration)
+    {
+        set.owes_kernel.store(1, Ordering::Relaxed);
     }
     attach_bell(conn, index, registration);
 }

@@ -207,8 +207,7 @@ pub fn refuse_unseen(listener: i32, fd: i32, reason: Reason) {
 /// A connection that an announced listener has accepted.
 pub fn accepted(listener: i32, fd: i32, is_nonblocking: bool) {
     after_accept(fd, is_nonblocking);
-    // (Only a wait tells such a listener when to accept.)
-    if crate::unseen::is_unseen() && os::fd::is_nonblocking(listener) {
+    if crate::unseen::has_accepted_unseen(listener) {
         crate::decide::refuse(fd);
     }
 }

@@ -6,7 +6,7 @@ use crate::flag;
 use crate::held::all;
 use crate::interest::events::FLAGS;
 use crate::interest::registration::{Registration, Source, of_conn, registrations};
-use crate::records::{drop_registration, tcp_events};
+use crate::records::{drop_registration, record_events};
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use shm::slab::Index;
 use sync::Ordering;
@@ -32,7 +32,7 @@ fn settle_one(conn: &Conn, registration: &'static Registration) {
         drop_registration(conn, registration, true);
         return;
     }
-    let wanted = tcp_events(conn, registration.events());
+    let wanted = record_events(conn, registration, registration.events());
     // An exclusive record tells of the end of the stream by EPOLLIN, without end, and cannot be modified.
     let is_exclusive = registration.events() & FLAGS == bits::EXCLUSIVE;
     let is_lazy = registration.events() & FLAGS == 0 || is_exclusive;

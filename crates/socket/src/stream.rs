@@ -482,6 +482,8 @@ struct Transmit<'c> {
     is_pipe_broken: bool,
     /// EPIPE has ended it, perhaps after a part.
     is_broken: bool,
+    /// It has sent the connection back to TCP.
+    is_refused_room: bool,
     /// It sends what handlers have left.
     is_afterwards: bool,
     /// It has interrupted such a call, or one that had the turn.
@@ -510,6 +512,7 @@ impl<'c> Transmit<'c> {
             limit: None,
             is_pipe_broken: false,
             is_broken: false,
+            is_refused_room: false,
             is_afterwards: false,
             is_within: false,
             overflows: false,
@@ -752,11 +755,11 @@ impl<'c> Transmit<'c> {
         let stalls = &self.end.mine().tx.0.stalls;
         stalls.store(stalls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if !may_wait {
-            return self.would_block();
+            return self.not_now();
         }
         let fd = self.fd;
         if !self.blocking.is_true(self.conn, fd) {
-            return self.would_block();
+            return self.not_now();
         }
         let limit =
             *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));

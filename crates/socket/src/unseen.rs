@@ -1,110 +1,185 @@
 //! Programs that wait for sockets of libc's functions by the `syscall` instruction itself (Bun; Rust's
 //! `polling`, `smol` and `rustix`), where no hook sees it: what comes through memory would wake nobody, and
-//! our cookies would be the program's data. Owns: what holds as long as no wait of this process was seen.
+//! our cookies would be the program's data. Owns: what is known of who waits for a socket, and what holds
+//! as long as nobody was seen to.
 //!
-//! Until the first one, a set's records of our sockets are the program's own word, with its own data, and
-//! have no doorbell beside them; it takes them all up, before it looks. A call that only a wait can have led
-//! to, and that comes before any, says that this program waits elsewhere: that connection is TCP's. Such are
-//! accept() by a listener that does not block; of a connection whose connect() did not block the first bytes,
-//! a question for its error, and that room is waited for no longer; and a receive that does not block and
-//! finds nothing.
+//! Until a function of libc waits on a set, its records of our sockets are the program's own word, with its
+//! own data, and have no doorbell beside them; the first wait takes them all up, before it looks. A call that
+//! only a wait can have led to, on a socket that no set was waited on for, and no poll or select has named,
+//! says that this program waits elsewhere: the connection is TCP's (`decide::refuse_unseen`). Such are
+//! - accept() by a listener that does not block, if it is in a set, or had nothing to accept;
+//! - of a connection whose connect() did not block, the first bytes, a question for its error, and that room
+//!   is waited for no longer;
+//! - a call that does not block and finds no bytes, or no room, if the connection is in a set.
+//!
+//! In place of a set that we know, one will do that no function of libc has made, if there is any.
 
 use crate::conn::Conn;
-use crate::here::Part;
+use crate::flag;
+use crate::held::{all, hold, hold_index, peek_index};
 use crate::interest::registration::{Registration, of_conn};
-use crate::{held, records, table};
-use fabric::turn::Turn;
+use crate::interest::set::Set;
+use crate::phase::Phase;
+use crate::records;
+use crate::table::{self, Entry};
+use crate::waiters::{ELSEWHERE, IN_A_SET, LOOKED, NO_CLIENT, SEEN};
 use shm::slab::Index;
-use sync::AtomicBool;
-use sync::Ordering::{Acquire, SeqCst};
+use sync::Ordering::SeqCst;
 
-/// Whether this process has waited by a function of libc, for anything that may be a socket.
-pub(crate) struct Waits {
-    /// The first of them takes up what was asked until then: what is asked from here on is ours.
-    has_begun: AtomicBool,
-    /// It has done so.
-    is_seen: AtomicBool,
-    turn: Turn,
-}
-
-impl Waits {
-    pub(crate) const fn new() -> Self {
-        Waits { has_begun: AtomicBool::new(false), is_seen: AtomicBool::new(false), turn: Turn::new() }
+/// Before a wait on `set`, by a function of libc.
+#[inline]
+pub(crate) fn note_wait(set: &Set) {
+    if !set.waited.is_finished() {
+        note_first_wait(set);
     }
 }
 
-/// Whether no wait was seen yet.
-#[inline]
-pub(crate) fn is_unseen() -> bool {
-    !Waits::here().has_begun.load(SeqCst)
-}
-
-/// Before a wait on a set, by a function of libc.
-#[inline]
-pub fn note_wait() {
-    if !Waits::here().is_seen.load(Acquire) {
-        begin_to_see();
-    }
-}
-
-/// The same of poll and select, if they look at a socket of ours, or a set.
-#[inline]
-pub(crate) fn note_wait_for(mut fds: impl Iterator<Item = i32>) {
-    if !Waits::here().is_seen.load(Acquire) && fds.any(|fd| !table::is_empty(fd)) {
-        begin_to_see();
-    }
-}
-
-/// Other threads' waits stand behind this one, until every record is ours.
+/// Whoever else begins to wait does the same, and has every record ours by then.
 #[cold]
-fn begin_to_see() {
-    let waits = Waits::here();
-    // (A handler that has interrupted the same leaves it at that.)
-    let Some(_turn) = waits.turn.take() else { return };
-    if !waits.is_seen.load(Acquire) {
-        waits.has_begun.store(true, SeqCst);
-        if take_up_all() {
-            waits.is_seen.store(true, SeqCst);
-        }
+fn note_first_wait(set: &Set) {
+    set.waited.begin();
+    sync::fence(SeqCst);
+    if set.waited.has_listeners() {
+        let listeners = all().map(|(_, conn)| conn).filter(|conn| conn.is(Phase::Listening));
+        listeners
+            .filter(|conn| conn.role.waiters.has(IN_A_SET))
+            .for_each(|conn| conn.role.waiters.mark(SEEN));
+    }
+    let mut is_all = true;
+    for (_, registration) in set.members().filter(|(_, registration)| registration.is_unseen()) {
+        // (A handler that has interrupted who asks just now leaves it to the next wait.)
+        is_all &= registration.hold().is_none_or(|conn| take_up(&conn, registration));
+    }
+    if is_all {
+        set.waited.finish();
     }
 }
 
-/// Every record is ours before a fork, whose child would not know what stands in its copy, and before a set
-/// goes into another one, which is told of it by doorbells.
-pub(crate) fn take_up_early() {
-    if is_unseen() {
-        take_up_all();
-    }
-}
-
-/// Whether none is left.
-fn take_up_all() -> bool {
-    held::all().fold(true, |is_all, (_, conn)| take_up(conn) && is_all)
-}
-
-/// The same of one connection.
-pub(crate) fn take_up(conn: &Conn) -> bool {
-    let unseen = || of_conn(conn).filter(|(_, registration)| registration.is_unseen());
-    if unseen().next().is_none() {
-        return true;
-    }
+/// Whether it is no longer to be done.
+fn take_up(conn: &Conn, wanted: &Registration) -> bool {
     let Some(_turn) = conn.interest.turn.take() else { return false };
-    for (index, registration) in unseen() {
+    let found = of_conn(conn).find(|(_, registration)| core::ptr::eq(*registration, wanted));
+    if let Some((index, registration)) = found.filter(|(_, found)| found.is_unseen() && found.is_own()) {
         records::take_up(conn, index, registration);
     }
     true
 }
 
-/// A record is about to be made. (The caller has the turn.)
-pub(crate) fn begin(registration: &Registration) {
-    if is_unseen() {
+/// Before a fork, whose child would not know what stands in its copy.
+pub(crate) fn take_up_all() {
+    all()
+        .filter(|(_, conn)| has_any(conn))
+        .filter_map(|(index, _)| hold_index(index))
+        .for_each(|conn| take_up_all_of(&conn));
+}
+
+/// Whichever set it is in.
+pub(crate) fn take_up_all_of(conn: &Conn) {
+    if has_any(conn)
+        && let Some(_turn) = conn.interest.turn.take()
+    {
+        for (index, registration) in of_conn(conn).filter(|(_, found)| found.is_unseen() && found.is_own()) {
+            records::take_up(conn, index, registration);
+        }
+    }
+}
+
+/// poll or select names `fd`.
+#[inline]
+pub(crate) fn note_polled(fd: i32) {
+    match table::get(fd) {
+        Entry::Conn(index) => {
+            if let Some(conn) = peek_index(index) {
+                conn.role.waiters.mark(SEEN);
+            }
+        }
+        Entry::Epoll(index) => {
+            if let Some(set) = Set::get(index) {
+                note_wait(set);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A record is about to be made in `set`. (The caller has the turn. Who waits on a set of several processes
+/// another one may know.)
+pub(crate) fn begin(set: &Set, registration: &Registration) {
+    if !set.waited.has_begun() && !set.may_be_shared() {
         registration.begin_unseen();
     }
 }
 
 /// It stands. (The caller has the turn. Whoever has begun to wait meanwhile may not have found it.)
-pub(crate) fn look_again(conn: &Conn, index: Index, registration: &'static Registration) {
-    if registration.is_unseen() && !is_unseen() {
-        records::take_up(conn, index, registration);
+pub(crate) fn look_again(conn: &Conn, set: &Set, index: Index, registration: &'static Registration) {
+    if registration.is_unseen() {
+        sync::fence(SeqCst);
+        if set.waited.has_begun() {
+            records::take_up(conn, index, registration);
+        }
     }
+}
+
+/// Whether a set tells of it by the program's own word.
+pub(crate) fn has_any(conn: &Conn) -> bool {
+    of_conn(conn).any(|(_, registration)| registration.is_unseen() && registration.is_own())
+}
+
+/// Whether somebody was seen to wait for it.
+pub(crate) fn is_waited_for(conn: &Conn) -> bool {
+    conn.role.waiters.has(SEEN) || of_conn(conn).any(|(_, registration)| !registration.is_unseen())
+}
+
+/// A listener goes into a set.
+#[cold]
+pub(crate) fn note_listener(conn: &Conn, epfd: i32) {
+    conn.role.waiters.mark(IN_A_SET);
+    if let Some(set) = Set::index_of(epfd).and_then(Set::get) {
+        set.waited.note_listener();
+        sync::fence(SeqCst);
+        if set.waited.has_begun() {
+            conn.role.waiters.mark(SEEN);
+        }
+    }
+}
+
+/// A listener that does not block had nothing to accept.
+pub fn note_no_client(listener: i32) {
+    if let Some(conn) = hold(listener) {
+        conn.role.waiters.mark(NO_CLIENT);
+    }
+}
+
+/// Whether only a wait that nobody saw can have told a listener that does not block when to accept.
+pub(crate) fn has_accepted_unseen(listener: i32) -> bool {
+    let Some(conn) = hold(listener).filter(|conn| conn.is(Phase::Listening)) else { return false };
+    let waiters = &conn.role.waiters;
+    if waiters.has(SEEN) || !waiters.has(IN_A_SET | NO_CLIENT) || !os::fd::is_nonblocking(listener) {
+        return false;
+    }
+    waiters.has(IN_A_SET) || has_sets_elsewhere(&conn)
+}
+
+/// Whether a call on `conn` that does not block, and finds nothing, is followed by a wait that nobody sees.
+#[cold]
+pub(crate) fn waits_elsewhere(conn: &Conn) -> bool {
+    if is_waited_for(conn) || conn.has(flag::SIGNAL_DRIVEN) {
+        return false;
+    }
+    has_any(conn) || has_sets_elsewhere(conn)
+}
+
+/// Whether this process has a set, or a ring, that no function of libc has made. Asked once of a socket: some
+/// programs do nothing but look.
+fn has_sets_elsewhere(conn: &Conn) -> bool {
+    let waiters = &conn.role.waiters;
+    if !waiters.has(LOOKED) && !os::confined::is_confined() {
+        let _ = os::file::each_own_descriptor(|fd| {
+            if !matches!(table::get(fd), Entry::Epoll(_)) && os::pipe::is_waited_on(fd) {
+                waiters.mark(ELSEWHERE);
+            }
+        });
+        waiters.mark(LOOKED);
+    }
+    waiters.has(ELSEWHERE)
 }

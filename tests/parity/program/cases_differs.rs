@@ -216,6 +216,7 @@ fn bytes_for_who_gets_it_back(cx: &mut Cx) {
 
 fn edge_around_a_level(cx: &mut Cx) {
     let p = cx.warm();
+    say!("poll {}", sys::poll1(p.fd, POLLIN, 0));
     let (inner, outer) = (sys::epoll(), sys::epoll());
     say!("add -> {}", show(ep_add(inner, p.fd, EPOLLIN, 1)));
     say!("nest -> {}", show(ep_add(outer, inner, EPOLLIN | EPOLLET, 2)));

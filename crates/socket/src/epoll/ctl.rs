@@ -9,7 +9,7 @@ use crate::interest::registration::{self, Registration, Source, Told, decode, of
 use crate::interest::set::Set;
 use crate::phase::{Event, Phase};
 use crate::records::{
-    self, attach_bell, convert, count, drop_registration, outright_events, recount, tcp_events,
+    self, attach_bell, convert, count, drop_registration, outright_events, record_events, recount, tcp_events,
 };
 use crate::table::{self, Entry};
 use crate::{Outcome, answer, claim, decide, flag, home, ready, unseen};
@@ -61,12 +61,15 @@ fn ctl_now(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Outcome
     let Some(conn) = hold(fd) else { return Some(Outcome::Forward) };
     let phase = match conn.phase() {
         Phase::Accepted => claim::decide(&conn, fd),
-        Phase::Intent if !unseen::is_unseen() => answer::refresh(&conn, fd),
+        Phase::Intent if !decide::is_begun_unseen(&conn) => answer::refresh(&conn, fd),
         Phase::Intent if gives_room_up(&conn, epfd, op, fd, events) => decide::refuse_unseen(&conn, fd),
         phase => phase,
     };
     if phase == Phase::Accepted && !table::is_of(fd, conn.index()) {
         return None;
+    }
+    if phase == Phase::Listening && op == Op::Add {
+        unseen::note_listener(&conn, epfd);
     }
     if !is_watched_in(phase) {
         return Some(libcs(&conn));
@@ -94,7 +97,7 @@ fn ctl_now(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Outcome
 #[cold]
 fn gives_room_up(conn: &Conn, epfd: i32, op: Op, fd: i32, events: u32) -> bool {
     let had_room = || find(conn, epfd, fd).is_some_and(|(_, found)| found.events() & bits::OUT != 0);
-    op != Op::Add && events & bits::OUT == 0 && decide::is_begun_unseen(conn) && had_room()
+    op != Op::Add && events & bits::OUT == 0 && had_room()
 }
 
 /// The records are the kernel's own, or become it just now, by what was asked until then: another thread that
@@ -176,9 +179,6 @@ pub(crate) fn hand_on(conn: &Held) {
     let goes_on =
         |registration: &Registration| registration.is_own() && !os::fd::is_cloexec(registration.epfd());
     let is_any = of_conn(conn).any(|(_, registration)| goes_on(registration));
-    if is_any {
-        unseen::take_up(conn);
-    }
     if !is_any || conn.phase() != Phase::Smc || is_home(conn, Reason::OPTUNSUPP) {
         return;
     }
@@ -236,15 +236,13 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
         registration.make_outright();
         set.note_outright();
     } else {
-        unseen::begin(registration);
+        unseen::begin(set, registration);
     }
     registration.ask(events, data);
     let cookie = registration.cookie(index, Source::Tcp);
     let kernel_events = match registration.is_outright() && events & bits::ONESHOT != 0 {
         true => bits::ONESHOT,
-        false if registration.is_unseen() => events,
-        false if registration.is_outright() => outright_events(conn, events),
-        false => tcp_events(conn, events),
+        false => record_events(conn, registration, events),
     };
     registration.kernel_events.store(kernel_events, Ordering::Relaxed);
     let added = if set.add(index) {
@@ -274,7 +272,7 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
         // Whether it is connected the kernel says, and nobody else.
         set.owes_kernel.store(1, Ordering::Relaxed);
     }
-    unseen::look_again(conn, index, registration);
+    unseen::look_again(conn, set, index, registration);
     if table::get(fd) != Entry::Conn(conn_index) {
         // Another thread has closed the number meanwhile: what the kernel has put into the set may be
         // another socket, and nobody would take this record out any more.
@@ -372,11 +370,7 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
     }
     // (Of one whose records carry it.)
     let cookie = if registration.tells_own_data() { data } else { registration.cookie(index, Source::Tcp) };
-    let kernel_events = match registration.tells_own_data() {
-        true if registration.is_unseen() => events,
-        true => outright_events(conn, events),
-        false => tcp_events(conn, events),
-    };
+    let kernel_events = record_events(conn, registration, events);
     let stood = registration.kernel_events.swap(kernel_events, Ordering::Relaxed);
     registration.begin_asking();
     kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie).inspect_err(|_| {
@@ -389,6 +383,9 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
         registration.list_asked_after(conn, &end, before, &set.looked_at);
     }
     attach_bell(conn, index, registration);
+    if let Some(set) = set {
+        unseen::look_again(conn, set, index, registration);
+    }
     Ok(Outcome::Done(0))
 }
 

@@ -101,8 +101,10 @@ fn what_the_kernel_tells_of_a_question_waits_until_it_is_written_down() {
     let (socket, _listener) = connected();
     let kernels = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
     let (set, number) = (kernels.as_raw_fd(), socket.as_raw_fd());
-    crate::unseen::note_wait();
     note_created(set);
+    crate::unseen::note_wait(
+        crate::interest::set::Set::get(crate::interest::set::Set::index_of(set).unwrap()).unwrap(),
+    );
     let held = enter(number, phase::Event::Watched).unwrap();
     assert_eq!(ctl(set, Op::Add, number, bits::ET, 1), Outcome::Done(0));
     let (index, registration) = of_conn(&held).next().unwrap();

@@ -5,6 +5,7 @@ use super::ends::hear_tcp;
 use super::telling::hush;
 use super::wait::{arm, kick};
 use crate::end::End;
+use crate::interest::events::READ_SIDE;
 use crate::interest::registration::Registration;
 use crate::interest::set::Set;
 use crate::phase::Phase;
@@ -17,7 +18,7 @@ use sync::Ordering as Shared;
 /// it readable.
 pub fn prepare_to_be_polled(epfd: i32) {
     let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
-    unseen::take_up_early();
+    unseen::note_wait(set);
     set.note_watched();
     set.arm_all(|registration| {
         if arm(registration, 0) {
@@ -72,6 +73,7 @@ fn has_news(registration: &Registration) -> bool {
 fn silence(registration: &'static Registration) {
     let Some(conn) = registration.hold() else { return };
     if let fd @ 0.. = registration.number()
+        && registration.events() & READ_SIDE == 0
         && conn.is(Phase::Smc)
         && !conn.has(flag::TCP_ENDED)
     {

@@ -15,7 +15,7 @@ use crate::interest::registration::{self, Registration, Source, Told};
 use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::wait::{Patience, hand_over, spin_on_set};
-use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, records, watch};
+use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, records, unseen, watch};
 use os::Errno;
 use os::epoll::{Event, bits};
 use os::held_back::Interrupted;
@@ -139,6 +139,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     if Set::index_of(epfd) != Some(index) {
         return Outcome::Forward;
     }
+    unseen::note_wait(set);
     if set.is_newly_inherited() {
         for (_, registration) in set.members() {
             with_end(registration, |_, end| end.mine().set_sharers.fetch_add(1, Shared::AcqRel));

@@ -8,3 +8,4 @@ pub(crate) mod registration;
 pub(crate) mod set;
 #[cfg(test)]
 mod set_tests;
+pub(crate) mod waited;

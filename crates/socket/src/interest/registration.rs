@@ -390,6 +390,11 @@ impl Registration {
         if self.tells_own_data() {
             return self.data.load(Ordering::Relaxed);
         }
+        self.own_cookie(index, source)
+    }
+
+    /// The same, whatever its records carry now.
+    pub(crate) fn own_cookie(&self, index: Index, source: Source) -> u64 {
         let generation = u64::from(self.generation.load(Ordering::Relaxed) & 0xffff);
         let maker = u64::from(self.pid.load(Ordering::Relaxed) & MAKER);
         MAGIC | generation << 32 | maker << MAKER_AT | u64::from(index.0) << 1 | source as u64

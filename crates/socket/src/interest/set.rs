@@ -4,6 +4,7 @@
 use super::arrival::{self, Standing};
 use super::laps::Laps;
 use super::registration::{Registration, of_conn, registrations};
+use super::waited::Waited;
 use crate::conn::Conn;
 use crate::end::End;
 use crate::here::Part as _;
@@ -82,6 +83,8 @@ pub(crate) struct Set {
     /// Whether a registration is outright that its process made.
     has_outright: AtomicU32,
     is_inherited: AtomicU32,
+    /// Whether a function of libc has waited on it.
+    pub(crate) waited: Waited,
     /// Rounds to spin before sleeping.
     pub(crate) spin: Window,
     /// When the kernel was last asked, in cycles.
@@ -118,6 +121,7 @@ impl Set {
             era: AtomicU64::new(0),
             has_outright: AtomicU32::new(0),
             is_inherited: AtomicU32::new(0),
+            waited: Waited::new(),
             spin: Window::new(0),
             asked_kernel: AtomicU64::new(0),
             ticked: AtomicU64::new(0),
@@ -165,6 +169,7 @@ impl Set {
         self.laps.end();
         self.looked_at.store(0, Ordering::Relaxed);
         let zeros = [&self.len, &self.recent, &self.start, &self.sleepers];
+        self.waited.reset();
         for zero in zeros.into_iter().chain([&self.is_nested, &self.is_inherited, &self.has_outright]) {
             zero.store(0, Ordering::Relaxed);
         }

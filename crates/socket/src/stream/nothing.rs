@@ -1,15 +1,14 @@
-//! A receive that has found nothing, and does not wait. Owns: what it is told.
+//! A call that has found nothing to do, and does not wait. Owns: what it is told; and that a program which
+//! waits where nobody sees it (`unseen`) goes on with TCP, for the ring would not wake it.
 
-use super::{Receive, Step};
+use super::{Receive, Step, Transmit};
 use crate::{Outcome, decide, flag, told, unseen};
 use os::Errno;
 
 impl Receive<'_> {
-    /// There may be something later. A program that waits where nobody sees it (`unseen`) would not be woken
-    /// by the ring: it goes on with TCP, and looks once more for what has come meanwhile.
+    /// There may be bytes later. (Who goes on with TCP looks once more for what has come meanwhile.)
     pub(super) fn not_now(&mut self) -> Step {
-        let is_told = self.blocking.is_said || self.conn.has(flag::SIGNAL_DRIVEN) || self.is_refused;
-        if !is_told && unseen::is_unseen() {
+        if !self.blocking.is_said && !self.is_refused && unseen::waits_elsewhere(self.conn) {
             self.is_refused = true;
             decide::refuse_unseen(self.conn, self.fd);
             return Step::Retry;
@@ -26,5 +25,17 @@ impl Receive<'_> {
             return told::tell_reset(self.conn, self.fd);
         }
         Outcome::Forward
+    }
+}
+
+impl Transmit<'_> {
+    /// There may be room later.
+    pub(super) fn not_now(&mut self) -> Step {
+        if !self.blocking.is_said && !self.is_refused_room && unseen::waits_elsewhere(self.conn) {
+            self.is_refused_room = true;
+            decide::refuse_unseen(self.conn, self.fd);
+            return Step::Retry;
+        }
+        self.would_block()
     }
 }

@@ -130,7 +130,7 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a program that waits by the system call instruction is told our cookies",
         edits: &[edit(
             "crates/socket/src/epoll/ctl.rs",
-            "    } else {\n        unseen::begin(registration);\n    }\n",
+            "    } else {\n        unseen::begin(set, registration);\n    }\n",
             "    }\n",
         )],
         test: Test::Parity("elsewhere.client_level"),
@@ -151,10 +151,14 @@ pub(super) const MENDS: &[Mend] = &[
         edits: &[
             edit(
                 "crates/socket/src/server.rs",
-                "crate::unseen::is_unseen() && os::fd::is_nonblocking(listener)",
-                "false && os::fd::is_nonblocking(listener)",
+                "if crate::unseen::has_accepted_unseen(listener) {",
+                "if crate::unseen::has_accepted_unseen(listener) && is_nonblocking && fd < 0 {",
             ),
-            edit("crates/socket/src/stream/nothing.rs", "if !is_told && unseen::is_unseen() {", "if false {"),
+            edit(
+                "crates/socket/src/unseen.rs",
+                "    has_any(conn) || has_sets_elsewhere(conn)\n",
+                "    has_any(conn) && has_sets_elsewhere(conn)\n",
+            ),
         ],
         test: Test::Parity("elsewhere.server"),
     },
@@ -162,9 +166,9 @@ pub(super) const MENDS: &[Mend] = &[
         name: "waits-elsewhere-afterwards",
         without: "a program that connects in a blocking call, and then waits so, stands still",
         edits: &[edit(
-            "crates/socket/src/stream/nothing.rs",
-            "if !is_told && unseen::is_unseen() {",
-            "if !is_told && unseen::is_unseen() && self.total == 0 {",
+            "crates/socket/src/unseen.rs",
+            "    has_any(conn) || has_sets_elsewhere(conn)\n",
+            "    has_any(conn) && has_sets_elsewhere(conn)\n",
         )],
         test: Test::Parity("elsewhere.after_a_blocking_connect"),
     },
@@ -172,9 +176,9 @@ pub(super) const MENDS: &[Mend] = &[
         name: "first-wait-takes-up",
         without: "what was asked of a set before the first wait is not told of what comes through memory",
         edits: &[edit(
-            "crates/socket/src/unseen.rs",
-            "        if take_up_all() {\n",
-            "        if waits.has_begun.load(SeqCst) {\n",
+            "crates/socket/src/epoll/wait.rs",
+            "    unseen::note_wait(set);\n",
+            "    let _ = unseen::note_wait;\n",
         )],
         test: Test::Parity("elsewhere.first_wait"),
     },
