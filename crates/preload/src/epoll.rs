@@ -16,7 +16,7 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
         return Outcome::Forward;
     }
     if op == 1 {
-        ours::prepare_to_be_polled(fd);
+        ours::prepare_to_be_nested(fd, epfd);
     }
     if table::get(fd) == table::Entry::Empty && op == 1 && crate::lifecycle::is_active() {
         ours::note_early(fd);

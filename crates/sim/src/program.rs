@@ -337,7 +337,7 @@ impl Program {
         let mut outcome = Outcome::Forward;
         if self.is_enabled {
             if op == os::epoll::Op::Add {
-                sets::prepare_to_be_polled(fd);
+                sets::prepare_to_be_nested(fd, set);
                 if table::get(fd) == Entry::Empty {
                     sets::note_early(fd);
                 }

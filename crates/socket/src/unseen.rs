@@ -34,9 +34,17 @@ pub(crate) fn note_wait(set: &Set) {
     }
 }
 
-/// Whoever else begins to wait does the same, and has every record ours by then.
 #[cold]
 fn note_first_wait(set: &Set) {
+    take_up_set(set);
+    if set.waited.has_sets() {
+        // (In whichever of them.)
+        Set::all().filter(|inner| inner.waited.is_told_by_another()).for_each(take_up_set);
+    }
+}
+
+/// Whoever else begins to wait does the same, and has every record ours by then.
+fn take_up_set(set: &Set) {
     set.waited.begin();
     sync::fence(SeqCst);
     if set.waited.has_listeners() {
@@ -52,6 +60,18 @@ fn note_first_wait(set: &Set) {
     }
     if is_all {
         set.waited.finish();
+    }
+}
+
+/// The set `inner` goes into the set `outer`: who waits there waits for both.
+pub(crate) fn note_nested(inner: i32, outer: i32) {
+    let set = |epfd| Set::index_of(epfd).and_then(Set::get);
+    if let (Some(inner), Some(outer)) = (set(inner), set(outer)) {
+        inner.waited.note_nested(&outer.waited);
+        sync::fence(SeqCst);
+        if outer.waited.has_begun() {
+            note_first_wait(inner);
+        }
     }
 }
 

@@ -216,9 +216,9 @@ fn bytes_for_who_gets_it_back(cx: &mut Cx) {
 
 fn edge_around_a_level(cx: &mut Cx) {
     let p = cx.warm();
-    say!("poll {}", sys::poll1(p.fd, POLLIN, 0));
     let (inner, outer) = (sys::epoll(), sys::epoll());
     say!("add -> {}", show(ep_add(inner, p.fd, EPOLLIN, 1)));
+    say!("none {}", ep_show(inner, 0));
     say!("nest -> {}", show(ep_add(outer, inner, EPOLLIN | EPOLLET, 2)));
     cx.peer("send 0 a");
     say!("first {}", ep_show(outer, 3000));

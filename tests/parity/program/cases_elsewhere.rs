@@ -36,6 +36,8 @@ pub(crate) const CASES: &[Case] = &[
         connected(cx, (epoll_unseen(), ep_add_unseen))
     }),
     any("elsewhere.in_a_child", in_a_child),
+    any("elsewhere.around_a_set", around_a_set),
+    any("elsewhere.beside_a_wait_for_others", beside_others),
     case("elsewhere.first_wait", |cx| first_wait(cx, |ep, _| ep_show(ep, 3000))),
     case("elsewhere.first_wait_is_a_poll", |cx| {
         first_wait(cx, |ep, fd| {
@@ -223,4 +225,30 @@ fn first_wait_after_a_duplicate(cx: &mut Cx) {
     say!("told {}", ep_show(ep, 3000));
     cx.peer("accept 0");
     goes_on(cx, ep, other);
+}
+
+/// By a set around the set.
+fn around_a_set(cx: &mut Cx) {
+    let (inner, outer) = (sys::epoll(), sys::epoll());
+    say!("nest {}", show(ep_add(outer, inner, EPOLLIN, 8)));
+    let fd = begun(cx);
+    say!("add {}", show(ep_add(inner, fd, EPOLLIN | EPOLLOUT | EPOLLET, 7)));
+    say!("told {} {}", ep_show_unseen(outer, 3000), ep_show_unseen(inner, 0));
+    cx.peer("accept 0");
+    exchange(cx, (inner, fd), 0);
+}
+
+/// Another part of the program waits by functions of libc, for something else.
+fn beside_others(cx: &mut Cx) {
+    let other = cx.warm();
+    say!("poll {}", poll1(other.fd, POLLOUT, 3000));
+    let (empty, loud) = (sys::epoll(), sys::epoll());
+    say!("add {}", show(ep_add(loud, other.fd, EPOLLOUT, 5)));
+    say!("waits {} {}", ep_show(empty, 0), ep_show(loud, 3000));
+    let (fd, ep) = (begun(cx), sys::epoll());
+    say!("add {}", show(ep_add(ep, fd, EPOLLIN | EPOLLOUT | EPOLLET, 7)));
+    say!("told {}", ep_show_unseen(ep, 3000));
+    cx.peer("accept 9");
+    exchange(cx, (ep, fd), 9);
+    say!("still {}", ep_show(loud, 3000));
 }

@@ -14,11 +14,18 @@ use crate::{answer, doorbell, flag, settle, unseen};
 use os::epoll::bits;
 use sync::Ordering as Shared;
 
+/// Before a set goes into another one, `outer`.
+pub fn prepare_to_be_nested(epfd: i32, outer: i32) {
+    if Set::index_of(epfd).is_some() {
+        unseen::note_nested(epfd, outer);
+        prepare_to_be_polled(epfd);
+    }
+}
+
 /// Before somebody sleeps on the set by other means: its members are armed, and what is there already makes
 /// it readable.
-pub fn prepare_to_be_polled(epfd: i32) {
+pub(crate) fn prepare_to_be_polled(epfd: i32) {
     let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
-    unseen::note_wait(set);
     set.note_watched();
     set.arm_all(|registration| {
         if arm(registration, 0) {

@@ -136,6 +136,11 @@ impl Set {
         sets().get(index)
     }
 
+    /// Every set ever made, in use or not.
+    pub(crate) fn all() -> impl Iterator<Item = &'static Set> {
+        (0..sets().made()).filter_map(|index| sets().get(Index(index)))
+    }
+
     /// Number of the set behind `epfd`.
     #[inline]
     pub(crate) fn index_of(epfd: i32) -> Option<Index> {

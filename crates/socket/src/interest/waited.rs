@@ -8,6 +8,8 @@ use sync::Ordering::{Acquire, Relaxed, SeqCst};
 pub(crate) struct Waited {
     by: AtomicU32,
     has_listeners: AtomicU32,
+    has_sets: AtomicU32,
+    is_in_a_set: AtomicU32,
 }
 
 /// A first wait has begun; and has taken up what was asked before it.
@@ -16,13 +18,14 @@ const TAKEN_UP: u32 = 2;
 
 impl Waited {
     pub(super) fn new() -> Self {
-        Waited { by: AtomicU32::new(0), has_listeners: AtomicU32::new(0) }
+        let [by, has_listeners, has_sets, is_in_a_set] = [0; 4].map(AtomicU32::new);
+        Waited { by, has_listeners, has_sets, is_in_a_set }
     }
 
     /// For another set.
     pub(super) fn reset(&self) {
-        self.by.store(0, Relaxed);
-        self.has_listeners.store(0, Relaxed);
+        let Waited { by, has_listeners, has_sets, is_in_a_set } = self;
+        [by, has_listeners, has_sets, is_in_a_set].iter().for_each(|word| word.store(0, Relaxed));
     }
 
     /// A function of libc is about to wait on it for the first time.
@@ -54,5 +57,21 @@ impl Waited {
     /// Whether one is, or was.
     pub(crate) fn has_listeners(&self) -> bool {
         self.has_listeners.load(SeqCst) != 0
+    }
+
+    /// This one goes into `outer`.
+    pub(crate) fn note_nested(&self, outer: &Waited) {
+        self.is_in_a_set.store(1, SeqCst);
+        outer.has_sets.store(1, SeqCst);
+    }
+
+    /// Whether sets are in it, or were.
+    pub(crate) fn has_sets(&self) -> bool {
+        self.has_sets.load(SeqCst) != 0
+    }
+
+    /// Whether it is in a set, and not waited on yet.
+    pub(crate) fn is_told_by_another(&self) -> bool {
+        self.is_in_a_set.load(SeqCst) != 0 && !self.is_finished()
     }
 }
