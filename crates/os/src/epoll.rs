@@ -49,9 +49,18 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Result<()> {
 /// Whether a record of the set `epfd` is for the number `fd` and has `data`: what the kernel shows in
 /// /proc/thread-self/fdinfo (`tfd:`, Documentation/filesystems/proc.rst). `None` where it cannot be asked:
 /// without a /proc, without a free descriptor, behind a filter of calls.
+pub fn has_record(epfd: i32, fd: i32, data: u64) -> Option<bool> {
+    has_line(epfd, Lines::new(fd, Some(data)))
+}
+
+/// The same with whatever data.
+pub fn has_number(epfd: i32, fd: i32) -> Option<bool> {
+    has_line(epfd, Lines::new(fd, None))
+}
+
 #[cold]
 #[inline(never)]
-pub fn has_record(epfd: i32, fd: i32, data: u64) -> Option<bool> {
+fn has_line(epfd: i32, mut lines: Lines) -> Option<bool> {
     const FOLDER: &[u8] = b"/proc/thread-self/fdinfo/";
     if crate::confined::is_confined() {
         return None;
@@ -61,7 +70,6 @@ pub fn has_record(epfd: i32, fd: i32, data: u64) -> Option<bool> {
     path[..FOLDER.len()].copy_from_slice(FOLDER);
     path[FOLDER.len()..][..number.len()].copy_from_slice(number);
     let text = file::open(CStr::from_bytes_until_nul(&path).ok()?, How::READ).ok()?;
-    let mut lines = Lines::new(fd, data);
     let mut part = [0u8; 512];
     let all = loop {
         // SAFETY: `part` is writable for its length.
@@ -78,13 +86,13 @@ pub fn has_record(epfd: i32, fd: i32, data: u64) -> Option<bool> {
 
 /// A record is looked for in the lines of such a text, which comes in parts.
 struct Lines {
-    wanted: (u64, u64),
+    wanted: (u64, Option<u64>),
     line: [u8; 64],
     len: usize,
 }
 
 impl Lines {
-    fn new(fd: i32, data: u64) -> Self {
+    fn new(fd: i32, data: Option<u64>) -> Self {
         Lines { wanted: (u64::from(fd.unsigned_abs()), data), line: [0; 64], len: 0 }
     }
 
@@ -98,7 +106,9 @@ impl Lines {
                 }
                 return false;
             }
-            let found = record(&self.line[..self.len]) == Some(self.wanted);
+            let (fd, data) = self.wanted;
+            let is_it = |(number, has)| number == fd && data.is_none_or(|data| data == has);
+            let found = record(&self.line[..self.len]).is_some_and(is_it);
             self.len = 0;
             found
         })
@@ -128,7 +138,7 @@ mod tests {
     #[test]
     fn a_record_is_found_by_number_and_data_however_the_text_comes() {
         let is_in = |fd, data, size| {
-            let mut lines = Lines::new(fd, data);
+            let mut lines = Lines::new(fd, Some(data));
             TEXT.as_bytes().chunks(size).any(|part| lines.find(part))
         };
         for size in [1, 7, 64, 512] {

@@ -125,9 +125,9 @@ pub(crate) fn is_memory_named(fd: i32, name: &CStr) -> bool {
     })
 }
 
-/// Whether `fd` is a set of epoll's, or a ring of io_uring's: something that others wait on.
-pub fn is_waited_on(fd: i32) -> bool {
-    leads_to(fd, |target| matches!(target, b"anon_inode:[eventpoll]" | b"anon_inode:[io_uring]"))
+/// Whether `fd` is a set of epoll's.
+pub fn is_a_set(fd: i32) -> bool {
+    leads_to(fd, |target| target == b"anon_inode:[eventpoll]")
 }
 
 /// Whether the link of `fd` leads to what `is_it` knows by its first 64 bytes.

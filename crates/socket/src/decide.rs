@@ -169,8 +169,9 @@ pub(crate) fn refuse_unseen(conn: &Conn, fd: i32) -> Phase {
         _ => {}
     }
     let Some(end) = End::of(conn).filter(|_| conn.is(Phase::Smc)) else { return conn.phase() };
-    home::send(conn, &end, Reason::OPTUNSUPP);
+    home::send_soon(conn, &end, Reason::OPTUNSUPP);
     if !home::notice(conn, &end)
+        && end.incoming.has_ended_for_good()
         && let Some(_turn) = conn.interest.turn.take()
     {
         for (index, registration) in of_conn(conn).filter(|(_, registration)| registration.is_unseen()) {

@@ -54,10 +54,19 @@ pub(crate) fn send(conn: &Conn, end: &End, reason: Reason) -> bool {
 /// The same where nothing else would do: who is in the middle of a copy, and has no core for the moment, is
 /// waited for. (Seen at the exec of one client of 2 590, on a busy machine.)
 pub(crate) fn send_in_time(conn: &Conn, end: &End, reason: Reason) {
-    const MOMENTS: u32 = 1000;
+    send_within(conn, end, reason, 1000);
+}
+
+/// The same for a call that is not to wait: a copy takes a tenth of a millisecond.
+pub(crate) fn send_soon(conn: &Conn, end: &End, reason: Reason) {
+    send_within(conn, end, reason, 5);
+}
+
+/// In so many milliseconds.
+fn send_within(conn: &Conn, end: &End, reason: Reason, moments: u32) {
     const MOMENT_NS: u32 = 1_000_000;
     let is_over = || conn.phase() != Phase::Smc || conn.has(UNTOLD);
-    let _ = (0..MOMENTS).any(|_| {
+    let _ = (0..moments).any(|_| {
         let is_sent = send(conn, end, reason);
         if !is_sent && !is_over() {
             os::poll::pause_ns(MOMENT_NS);

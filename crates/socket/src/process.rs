@@ -19,6 +19,7 @@ use crate::options::Options;
 use crate::policy::Habits;
 use crate::server::Deferral;
 use crate::table::Table;
+use crate::unseen::Searches;
 use crate::watch::Watches;
 use fabric::Fabric;
 use fabric::tiers::Tiers;
@@ -66,6 +67,7 @@ parts! {
     calls: Calls = Calls::new(),
     kept: Kept = Kept::new(),
     addresses: Addresses = Addresses::new(),
+    searches: Searches = Searches::new(),
 }
 
 impl Default for Process {

@@ -7,16 +7,17 @@
 //! own data, and have no doorbell beside them; the first wait takes them all up, before it looks. A call that
 //! only a wait can have led to, on a socket that no set was waited on for, and no poll or select has named,
 //! says that this program waits elsewhere: the connection is TCP's (`decide::refuse_unseen`). Such are
-//! - accept() by a listener that does not block, if it is in a set, or had nothing to accept;
+//! - accept() by a listener that does not block, if it is in a set;
 //! - of a connection whose connect() did not block, the first bytes, a question for its error, and that room
 //!   is waited for no longer;
-//! - a call that does not block and finds no bytes, or no room, if the connection is in a set.
-//!
-//! In place of a set that we know, one will do that no function of libc has made, if there is any.
+//! - a call that does not block and finds no bytes, or no room, if the connection is in a set that no
+//!   function of libc has made. (One that libc has made says nothing: many programs put a socket into it, try
+//!   first, and wait then.)
 
 use crate::conn::Conn;
 use crate::flag;
 use crate::held::{all, hold, hold_index, peek_index};
+use crate::here::Part as _;
 use crate::interest::registration::{Registration, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
@@ -24,6 +25,7 @@ use crate::records;
 use crate::table::{self, Entry};
 use crate::waiters::{ELSEWHERE, IN_A_SET, LOOKED, NO_CLIENT, SEEN};
 use shm::slab::Index;
+use sync::AtomicU32;
 use sync::Ordering::SeqCst;
 
 /// Before a wait on `set`, by a function of libc.
@@ -36,16 +38,23 @@ pub(crate) fn note_wait(set: &Set) {
 
 #[cold]
 fn note_first_wait(set: &Set) {
-    take_up_set(set);
+    set.waited.begin();
+    let mut is_all = true;
     if set.waited.has_sets() {
         // (In whichever of them.)
-        Set::all().filter(|inner| inner.waited.is_told_by_another()).for_each(take_up_set);
+        for inner in Set::all().filter(|inner| inner.waited.is_told_by_another()) {
+            inner.waited.begin();
+            is_all &= is_taken_up(inner);
+        }
+    }
+    is_all &= is_taken_up(set);
+    if is_all {
+        set.waited.finish();
     }
 }
 
 /// Whoever else begins to wait does the same, and has every record ours by then.
-fn take_up_set(set: &Set) {
-    set.waited.begin();
+fn is_taken_up(set: &Set) -> bool {
     sync::fence(SeqCst);
     if set.waited.has_listeners() {
         let listeners = all().map(|(_, conn)| conn).filter(|conn| conn.is(Phase::Listening));
@@ -53,14 +62,17 @@ fn take_up_set(set: &Set) {
             .filter(|conn| conn.role.waiters.has(IN_A_SET))
             .for_each(|conn| conn.role.waiters.mark(SEEN));
     }
-    let mut is_all = true;
-    for (_, registration) in set.members().filter(|(_, registration)| registration.is_unseen()) {
-        // (A handler that has interrupted who asks just now leaves it to the next wait.)
-        is_all &= registration.hold().is_none_or(|conn| take_up(&conn, registration));
+    let (mut is_all, mut in_vain) = (true, 0);
+    // (Who takes a member out puts another one in its place, perhaps behind this look: twice none is none.)
+    while is_all && in_vain < 2 {
+        in_vain += 1;
+        for (_, registration) in set.members().filter(|(_, found)| found.is_unseen() && found.is_own()) {
+            // (A handler that has interrupted who asks just now leaves it to the next wait.)
+            is_all &= registration.hold().is_none_or(|conn| take_up(&conn, registration));
+            in_vain = 0;
+        }
     }
-    if is_all {
-        set.waited.finish();
-    }
+    is_all
 }
 
 /// The set `inner` goes into the set `outer`: who waits there waits for both.
@@ -130,6 +142,17 @@ pub(crate) fn begin(set: &Set, registration: &Registration) {
     }
 }
 
+/// It is a member by now, and the kernel is to be asked. (Whoever has begun to wait meanwhile may not have
+/// found it; who finds it from here on waits for the turn.)
+pub(crate) fn look_before(set: &Set, registration: &Registration) {
+    if registration.is_unseen() {
+        sync::fence(SeqCst);
+        if set.waited.has_begun() {
+            registration.end_unseen();
+        }
+    }
+}
+
 /// It stands. (The caller has the turn. Whoever has begun to wait meanwhile may not have found it.)
 pub(crate) fn look_again(conn: &Conn, set: &Set, index: Index, registration: &'static Registration) {
     if registration.is_unseen() {
@@ -147,14 +170,14 @@ pub(crate) fn has_any(conn: &Conn) -> bool {
 
 /// Whether somebody was seen to wait for it.
 pub(crate) fn is_waited_for(conn: &Conn) -> bool {
-    conn.role.waiters.has(SEEN) || of_conn(conn).any(|(_, registration)| !registration.is_unseen())
+    conn.role.waiters.has(SEEN) || of_conn(conn).any(|(_, registration)| !registration.tells_own_data())
 }
 
 /// A listener goes into a set.
 #[cold]
 pub(crate) fn note_listener(conn: &Conn, epfd: i32) {
-    conn.role.waiters.mark(IN_A_SET);
     if let Some(set) = Set::index_of(epfd).and_then(Set::get) {
+        conn.role.waiters.mark(IN_A_SET);
         set.waited.note_listener();
         sync::fence(SeqCst);
         if set.waited.has_begun() {
@@ -177,29 +200,57 @@ pub(crate) fn has_accepted_unseen(listener: i32) -> bool {
     if waiters.has(SEEN) || !waiters.has(IN_A_SET | NO_CLIENT) || !os::fd::is_nonblocking(listener) {
         return false;
     }
-    waiters.has(IN_A_SET) || has_sets_elsewhere(&conn)
+    waiters.has(IN_A_SET) || is_in_a_set_elsewhere(&conn, listener)
 }
 
 /// Whether a call on `conn` that does not block, and finds nothing, is followed by a wait that nobody sees.
 #[cold]
-pub(crate) fn waits_elsewhere(conn: &Conn) -> bool {
-    if is_waited_for(conn) || conn.has(flag::SIGNAL_DRIVEN) {
-        return false;
-    }
-    has_any(conn) || has_sets_elsewhere(conn)
+pub(crate) fn waits_elsewhere(conn: &Conn, fd: i32) -> bool {
+    let is_known = is_waited_for(conn) || has_any(conn) || conn.has(flag::SIGNAL_DRIVEN);
+    !is_known && is_in_a_set_elsewhere(conn, fd)
 }
 
-/// Whether this process has a set, or a ring, that no function of libc has made. Asked once of a socket: some
-/// programs do nothing but look.
-fn has_sets_elsewhere(conn: &Conn) -> bool {
+/// Whether the socket is in a set that no function of libc has made. Asked once of a socket, and of few in a
+/// process that has no such sets: some programs do nothing but look.
+fn is_in_a_set_elsewhere(conn: &Conn, fd: i32) -> bool {
     let waiters = &conn.role.waiters;
     if !waiters.has(LOOKED) && !os::confined::is_confined() {
-        let _ = os::file::each_own_descriptor(|fd| {
-            if !matches!(table::get(fd), Entry::Epoll(_)) && os::pipe::is_waited_on(fd) {
-                waiters.mark(ELSEWHERE);
-            }
-        });
         waiters.mark(LOOKED);
+        if Searches::here().are_due() && is_found(fd) {
+            Searches::here().0.store(FOUND, SeqCst);
+            waiters.mark(ELSEWHERE);
+        }
     }
     waiters.has(ELSEWHERE)
+}
+
+fn is_found(fd: i32) -> bool {
+    let mut is_any = false;
+    let _ = os::file::each_own_descriptor(|number| {
+        let may_be = !is_any && table::is_empty(number) && os::pipe::is_a_set(number);
+        is_any |= may_be && os::epoll::has_number(number, fd) == Some(true);
+    });
+    is_any
+}
+
+/// How often this process has looked for such sets in vain; or [`FOUND`].
+pub(crate) struct Searches(AtomicU32);
+
+const FOUND: u32 = u32::MAX;
+
+impl Searches {
+    pub(crate) const fn new() -> Self {
+        Searches(AtomicU32::new(0))
+    }
+
+    /// Each of the first few sockets, then ever fewer; each of them once one was found.
+    fn are_due(&self) -> bool {
+        const FEW: u32 = 16;
+        let before = self.0.load(SeqCst);
+        if before == FOUND {
+            return true;
+        }
+        self.0.store((before + 1).min(FOUND - 1), SeqCst);
+        before < FEW || before.is_power_of_two()
+    }
 }

@@ -13,7 +13,7 @@ pub(crate) const SEEN: u8 = 1;
 pub(crate) const IN_A_SET: u8 = 2;
 /// A listener that had nothing to accept.
 pub(crate) const NO_CLIENT: u8 = 4;
-/// Sets that no function of libc has made were looked for; and there were some.
+/// Sets that no function of libc has made were looked for; and one has it.
 pub(crate) const LOOKED: u8 = 8;
 pub(crate) const ELSEWHERE: u8 = 16;
 

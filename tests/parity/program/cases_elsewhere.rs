@@ -31,10 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
     any("elsewhere.server", |cx| server(cx, (sys::epoll(), ep_add))),
     any("elsewhere.server_of_its_own_set", |cx| server(cx, (epoll_unseen(), ep_add_unseen))),
-    any("elsewhere.after_a_blocking_connect", |cx| connected(cx, (sys::epoll(), ep_add))),
-    any("elsewhere.after_a_blocking_connect_in_its_own_set", |cx| {
-        connected(cx, (epoll_unseen(), ep_add_unseen))
-    }),
+    any("elsewhere.after_a_blocking_connect", |cx| connected(cx, (epoll_unseen(), ep_add_unseen))),
     any("elsewhere.in_a_child", in_a_child),
     any("elsewhere.around_a_set", around_a_set),
     any("elsewhere.beside_a_wait_for_others", beside_others),
@@ -53,6 +50,7 @@ pub(crate) const CASES: &[Case] = &[
             ep_show(ep, 3000)
         })
     }),
+    case("elsewhere.tried_before_the_first_wait", tried_first),
     case("elsewhere.asked_anew_before_the_first_wait", asked_anew),
     case("elsewhere.first_wait_of_two", first_wait_of_two),
     any("elsewhere.first_wait_after_a_fork", first_wait_after_a_fork),
@@ -147,8 +145,8 @@ fn in_a_child(cx: &mut Cx) {
     let (go, step) = sys::pipe(0);
     let pid = sys::fork(|| {
         sys::nonblocking(fd, true);
-        let (ep, mut buf) = (sys::epoll(), [0; 9]);
-        let is_added = ep_add(ep, fd, EPOLLIN, 7).is_ok();
+        let (ep, mut buf) = (epoll_unseen(), [0; 9]);
+        let is_added = ep_add_unseen(ep, fd, EPOLLIN, 7).is_ok();
         let is_empty = sys::recv(fd, &mut buf, 0) == Err(sys::Errno(libc::EAGAIN));
         let _ = sys::write(step, b"x");
         let is_told = ep_show_unseen(ep, 5000) == "[7:IN]";
@@ -251,4 +249,18 @@ fn beside_others(cx: &mut Cx) {
     cx.peer("accept 9");
     exchange(cx, (ep, fd), 9);
     say!("still {}", ep_show(loud, 3000));
+}
+
+/// As PostgreSQL does it: into a set, a try, and a wait only then.
+fn tried_first(cx: &mut Cx) {
+    let (p, ep) = (cx.warm(), sys::epoll());
+    sys::nonblocking(p.fd, true);
+    say!("add {}", show(ep_add(ep, p.fd, EPOLLIN, 7)));
+    say!("nothing yet {}", read(p.fd));
+    for word in ["one", "two"] {
+        cx.peer(&format!("send 0 {word}"));
+        settle();
+        say!("told {}", ep_show(ep, 3000));
+        say!("read {} {}", read(p.fd), read(p.fd));
+    }
 }

@@ -239,17 +239,16 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
         unseen::begin(set, registration);
     }
     registration.ask(events, data);
+    let is_listed = set.add(index);
+    unseen::look_before(set, registration);
     let cookie = registration.cookie(index, Source::Tcp);
     let kernel_events = match registration.is_outright() && events & bits::ONESHOT != 0 {
         true => bits::ONESHOT,
         false => record_events(conn, registration, events),
     };
     registration.kernel_events.store(kernel_events, Ordering::Relaxed);
-    let added = if set.add(index) {
-        kernel_ctl(epfd, Op::Add, fd, kernel_events, cookie)
-    } else {
-        Err(Errno::ENOMEM)
-    };
+    let added =
+        if is_listed { kernel_ctl(epfd, Op::Add, fd, kernel_events, cookie) } else { Err(Errno::ENOMEM) };
     if let Err(errno) = added {
         set.remove(registration);
         registration.interest.withdraw();

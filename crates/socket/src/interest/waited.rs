@@ -40,7 +40,7 @@ impl Waited {
 
     /// What was asked of it before is taken up.
     pub(crate) fn finish(&self) {
-        self.by.store(TAKEN_UP, SeqCst);
+        let _ = self.by.compare_exchange(BEGUN, TAKEN_UP, SeqCst, SeqCst);
     }
 
     /// Whether that is so.

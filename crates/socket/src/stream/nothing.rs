@@ -8,7 +8,7 @@ use os::Errno;
 impl Receive<'_> {
     /// There may be bytes later. (Who goes on with TCP looks once more for what has come meanwhile.)
     pub(super) fn not_now(&mut self) -> Step {
-        if !self.blocking.is_said && !self.is_refused && unseen::waits_elsewhere(self.conn) {
+        if !self.blocking.is_said && !self.is_refused && unseen::waits_elsewhere(self.conn, self.fd) {
             self.is_refused = true;
             decide::refuse_unseen(self.conn, self.fd);
             return Step::Retry;
@@ -31,7 +31,7 @@ impl Receive<'_> {
 impl Transmit<'_> {
     /// There may be room later.
     pub(super) fn not_now(&mut self) -> Step {
-        if !self.blocking.is_said && !self.is_refused_room && unseen::waits_elsewhere(self.conn) {
+        if !self.blocking.is_said && !self.is_refused_room && unseen::waits_elsewhere(self.conn, self.fd) {
             self.is_refused_room = true;
             decide::refuse_unseen(self.conn, self.fd);
             return Step::Retry;

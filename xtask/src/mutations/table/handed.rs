@@ -156,8 +156,8 @@ pub(super) const MENDS: &[Mend] = &[
             ),
             edit(
                 "crates/socket/src/unseen.rs",
-                "    has_any(conn) || has_sets_elsewhere(conn)\n",
-                "    has_any(conn) && has_sets_elsewhere(conn)\n",
+                "    !is_known && is_in_a_set_elsewhere(conn, fd)\n",
+                "    !is_known && is_in_a_set_elsewhere(conn, -1)\n",
             ),
         ],
         test: Test::Parity("elsewhere.server"),
@@ -167,8 +167,8 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a program that connects in a blocking call, and then waits so, stands still",
         edits: &[edit(
             "crates/socket/src/unseen.rs",
-            "    has_any(conn) || has_sets_elsewhere(conn)\n",
-            "    has_any(conn) && has_sets_elsewhere(conn)\n",
+            "    !is_known && is_in_a_set_elsewhere(conn, fd)\n",
+            "    !is_known && is_in_a_set_elsewhere(conn, -1)\n",
         )],
         test: Test::Parity("elsewhere.after_a_blocking_connect"),
     },
