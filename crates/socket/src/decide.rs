@@ -18,11 +18,15 @@ pub(crate) fn in_use(fd: i32) -> Option<Held> {
     }
 }
 
-/// The same for a call to which only a wait can have led, if connect() did not block.
-pub(crate) fn in_use_after_a_wait(fd: i32) -> Option<Held> {
+/// The same for a question how a connect() ended that did not block: from a set the program knows that it
+/// has. (Others ask at once, and wait then, as Ruby does.)
+pub(crate) fn in_use_after_connect(fd: i32) -> Option<Held> {
     match settled(fd)? {
         Ok((held, _)) => Some(held),
-        Err(held) => decide(held, fd, true),
+        Err(held) => {
+            let is_after_a_wait = is_begun_unseen(&held) && unseen::is_in_a_set(&held, fd);
+            decide(held, fd, is_after_a_wait)
+        }
     }
 }
 

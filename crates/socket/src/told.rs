@@ -3,7 +3,7 @@
 //! read.
 
 use crate::conn::Conn;
-use crate::decide::{in_use, in_use_after_a_wait};
+use crate::decide::{in_use, in_use_after_connect};
 use crate::end::End;
 use crate::phase::Phase;
 use crate::{Outcome, flag, ready};
@@ -29,7 +29,7 @@ pub fn take_error(fd: i32) -> Option<Errno> {
 
 /// ECONNRESET, if it is due and the kernel's socket does not know: it was the ring's bytes that nobody read.
 pub fn take_reset(fd: i32) -> Option<Errno> {
-    let conn = in_use_after_a_wait(fd).filter(|conn| conn.phase() == Phase::Smc)?;
+    let conn = in_use_after_connect(fd).filter(|conn| conn.phase() == Phase::Smc)?;
     let end = End::of(&conn)?;
     if !conn.has(flag::TCP_ENDED | flag::RESET) {
         let told = os::poll::peek(fd, os::poll::bits::RDHUP);

@@ -8,8 +8,8 @@
 //! only a wait can have led to, on a socket that no set was waited on for, and no poll or select has named,
 //! says that this program waits elsewhere: the connection is TCP's (`decide::refuse_unseen`). Such are
 //! - accept() by a listener that does not block, if it is in a set;
-//! - of a connection whose connect() did not block, the first bytes, a question for its error, and that room
-//!   is waited for no longer;
+//! - of a connection whose connect() did not block, the first bytes; a question for its error, if it is in a
+//!   set; and that room is waited for no longer;
 //! - a call that does not block and finds no bytes, or no room, if the connection is in a set that no
 //!   function of libc has made. (One that libc has made says nothing: many programs put a socket into it, try
 //!   first, and wait then.)
@@ -208,6 +208,11 @@ pub(crate) fn has_accepted_unseen(listener: i32) -> bool {
 pub(crate) fn waits_elsewhere(conn: &Conn, fd: i32) -> bool {
     let is_known = is_waited_for(conn) || has_any(conn) || conn.has(flag::SIGNAL_DRIVEN);
     !is_known && is_in_a_set_elsewhere(conn, fd)
+}
+
+/// Whether the socket is in a set on which nobody was seen to wait.
+pub(crate) fn is_in_a_set(conn: &Conn, fd: i32) -> bool {
+    has_any(conn) || is_in_a_set_elsewhere(conn, fd)
 }
 
 /// Whether the socket is in a set that no function of libc has made. Asked once of a socket, and of few in a
