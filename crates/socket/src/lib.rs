@@ -8,69 +8,31 @@
 #![cfg_attr(not(any(test, feature = "sim")), no_std)]
 #![forbid(unsafe_code)]
 
-mod abandoned;
-mod afterwards;
-mod answer;
-mod borrower;
-mod brief;
 mod calls;
-mod claim;
-pub mod client;
-pub mod close;
-mod closing;
-pub mod config;
-pub mod confine;
-mod conn;
-pub mod credentials;
-pub mod decide;
-mod detour;
-mod doorbell;
-mod doubt;
-mod end;
-pub mod enter;
-pub mod epoll;
-mod era;
-pub mod exec;
-pub mod exit;
-mod far;
-mod flag;
-pub mod fork;
-mod handover;
-mod handshake;
-mod held;
-mod here;
-pub mod home;
-mod inherited;
-mod interest;
-mod kept;
-pub mod lend;
-mod numbers;
-mod options;
-mod phase;
-mod policy;
-pub mod poll;
+mod connection;
+mod decisions;
+mod ground;
+mod occasions;
 pub mod process;
-pub mod push;
-pub mod queue;
-mod ready;
-mod records;
-mod release;
-mod rest;
-mod resting;
-pub mod server;
-mod settle;
-pub mod signals;
-mod sleepers;
-pub mod spare;
-mod straight;
-pub mod stream;
-pub mod table;
-pub mod told;
-pub mod unseen;
-pub mod wait;
-mod waiters;
-mod watch;
-mod word;
+mod sets;
+mod uses;
+
+// (A module has its name in the crate whichever floor it is on.)
+use calls::straight;
+pub use calls::{client, close, epoll, poll, queue, server, signals, stream, told};
+use connection::{afterwards, conn, end, far, kept, watch};
+use decisions::{answer, claim, detour, handover};
+pub use decisions::{decide, home, wait};
+use ground::{
+    borrower, callers, closing, doubt, era, flag, handshake, here, numbers, options, phase, policy, rest,
+    waiters, word,
+};
+pub use ground::{config, table};
+pub use occasions::{confine, credentials, exec, exit, fork, lend, spare};
+use sets::{doorbell, interest, records, settle};
+pub use sets::{enter, unseen};
+pub use uses::push;
+use uses::{abandoned, brief, held, inherited, ready, release, resting, sleepers};
 
 pub use fabric::Reason;
 pub use held::has_been_any;

@@ -4,7 +4,7 @@
 use crate::afterwards::Notes;
 use crate::borrower::Borrowed;
 use crate::brief::Addresses;
-use crate::calls::Calls;
+use crate::callers::Calls;
 use crate::doubt::Doubts;
 use crate::epoll::Batches;
 use crate::era::Forks;

@@ -23,7 +23,7 @@ pub(super) const MENDS: &[Mend] = &[
         true",
             ),
             edit(
-                "crates/socket/src/conn/mod.rs",
+                "crates/socket/src/connection/conn/mod.rs",
                 "self.view().is_some_and(|view| serves(view) != self.link.generation.load(Ordering::Relaxed))",
                 "self.view().is_some_and(|view| serves(view) != self.link.generation.load(Ordering::Relaxed) && false)",
             ),

@@ -3,15 +3,15 @@
 
 use super::{Mend, Test, edit};
 
-const READY: &str = "crates/socket/src/ready.rs";
-const EXEC: &str = "crates/socket/src/exec.rs";
+const READY: &str = "crates/socket/src/uses/ready.rs";
+const EXEC: &str = "crates/socket/src/occasions/exec.rs";
 
 pub(super) const MENDS: &[Mend] = &[
     Mend {
         name: "asked-while-let-go",
         without: "nobody asks to be rung for a member of a set that is asked for something new",
         edits: &[edit(
-            "crates/socket/src/interest/set.rs",
+            "crates/socket/src/sets/interest/set.rs",
             "        if registration.age.load(Ordering::Relaxed) == 0 {
             self.recent.store(recent, Ordering::Relaxed);
         }
@@ -24,7 +24,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "told-once-in-an-answer",
         without: "one answer of epoll_wait tells of a descriptor twice",
         edits: &[edit(
-            "crates/socket/src/epoll/wait.rs",
+            "crates/socket/src/calls/epoll/wait.rs",
             "if !is_owed && is_kernel_due(set) {",
             "if is_kernel_due(set) {",
         )],
@@ -50,7 +50,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "long-yields-add-up",
         without: "who yields beside a program of low priority goes on with it, at a fraction of TCP's rate",
         edits: &[edit(
-            "crates/socket/src/policy/habits.rs",
+            "crates/socket/src/ground/policy/habits.rs",
             "let kept = if is_enough {",
             "let kept = if sum > R::TOO_MANY - R::LONG_YIELD_WEIGHT {",
         )],
@@ -60,7 +60,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "what-a-borrower-has",
         without: "a child by vfork writes into its parent's connection where it has a file of its own",
         edits: &[edit(
-            "crates/socket/src/table.rs",
+            "crates/socket/src/ground/table.rs",
             "cell.fetch_or(ELSEWHERE, Ordering::AcqRel);",
             "cell.fetch_or(0, Ordering::AcqRel);",
         )],
@@ -70,7 +70,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "two-flags-at-once",
         without: "the second of two flags stays down where the first is up",
         edits: &[edit(
-            "crates/socket/src/conn/mod.rs",
+            "crates/socket/src/connection/conn/mod.rs",
             "if !self.flags().has_all(flags) {",
             "if !self.flags().has_any(flags) {",
         )],
@@ -99,7 +99,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "memory-over-exec",
         without: "what a killed client had written is lost to the program that its server becomes",
         edits: &[edit(
-            "crates/socket/src/handover.rs",
+            "crates/socket/src/decisions/handover.rs",
             "fabric().keep_attached_over_exec(view, on);",
             "fabric().keep_attached_over_exec(view, on && false);",
         )],
@@ -109,7 +109,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "told-while-asked",
         without: "what the kernel tells of a new question is told with the data of the old one",
         edits: &[edit(
-            "crates/socket/src/epoll/telling.rs",
+            "crates/socket/src/calls/epoll/telling.rs",
             "if told.source != Source::Rings && registration.is_being_asked() {",
             "if false {",
         )],
@@ -119,7 +119,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "which-set-was-changed",
         without: "who has a socket in two sets, one of which a child changes, is told of neither",
         edits: &[edit(
-            "crates/socket/src/records.rs",
+            "crates/socket/src/sets/records.rs",
             "os::epoll::has_record(epfd, fd, cookie) == Some(true)",
             "os::epoll::has_record(epfd, fd, cookie).is_none()",
         )],
@@ -129,7 +129,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "home-under-a-kept-call",
         without: "a blocked call whose number was closed fails when its connection goes back to TCP",
         edits: &[edit(
-            "crates/socket/src/stream/behind.rs",
+            "crates/socket/src/calls/stream/behind.rs",
             "            && (self.conn.phase() == Phase::Plain || self.end.is_read_by_libc())\n",
             "            && self.conn.phase() == Phase::Plain\n",
         )],
@@ -139,7 +139,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "room-on-tcp-told-in-vain",
         without: "a writer whose reader rests for the second time is never told of the room on TCP",
         edits: &[edit(
-            "crates/socket/src/epoll/telling.rs",
+            "crates/socket/src/calls/epoll/telling.rs",
             "            registration.lose_room_outside();\n",
             "",
         )],
@@ -149,7 +149,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "asked-by-a-gone-number",
         without: "who asks a set by a number that another thread closes takes its next socket's record over",
         edits: &[edit(
-            "crates/socket/src/epoll/ctl.rs",
+            "crates/socket/src/calls/epoll/ctl.rs",
             "if !table::is_of(fd, conn.index()) {\n        return None;",
             "if false {\n        return None;",
         )],
@@ -159,7 +159,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "gone-under-who-asks",
         without: "a number goes while somebody asks the kernel's set by it",
         edits: &[edit(
-            "crates/socket/src/close.rs",
+            "crates/socket/src/calls/close.rs",
             "        drop(held.interest.turn.take());\n    }\n    keep_for",
             "    }\n    keep_for",
         )],
@@ -169,7 +169,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "space-asked-for-again",
         without: "an edge-triggered writer sleeps beside an empty ring",
         edits: &[edit(
-            "crates/socket/src/interest/registration.rs",
+            "crates/socket/src/sets/interest/registration.rs",
             "        let seen = self.interest.seen();
         seen.events() & bits::ET != 0
             && seen.events() & WRITE_SIDE != 0",
@@ -182,7 +182,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "large-writes-wait-for-a-look",
         without: "all of a client's first large write goes over TCP, and the rest of it slowly",
         edits: &[edit(
-            "crates/socket/src/stream/begin.rs",
+            "crates/socket/src/calls/stream/begin.rs",
             "        self.is_to_pause = most < total - self.sent;
         most",
             "        let _ = most;
@@ -194,7 +194,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "one-call-is-one-write",
         without: "each piece of a call is a segment, and with small buffers they stop for seconds",
         edits: &[edit(
-            "crates/socket/src/stream/overflow.rs",
+            "crates/socket/src/calls/stream/overflow.rs",
             "if self.sent + piece.len() < until { msg::MORE } else { 0 }",
             "0",
         )],
@@ -204,7 +204,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "closed-within-one-write",
         without: "a write whose peer has closed is cut where TCP says so",
         edits: &[edit(
-            "crates/socket/src/stream.rs",
+            "crates/socket/src/calls/stream.rs",
             "        if self.is_refused {",
             "        if false && self.is_refused {",
         )],
@@ -214,7 +214,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "small-buffers-catch-up",
         without: "an upload that a small SO_SNDBUF bounds stays on TCP, where that stops for seconds",
         edits: &[edit(
-            "crates/socket/src/stream.rs",
+            "crates/socket/src/calls/stream.rs",
             "        if self.is_tcp_full
             && let Some",
             "        if false
@@ -226,7 +226,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "asked-of-a-set",
         without: "what is put into a set is not told while a connection there has bytes unread",
         edits: &[edit(
-            "crates/socket/src/epoll/ctl.rs",
+            "crates/socket/src/calls/epoll/ctl.rs",
             "        set.asked_kernel.store(0, Ordering::Relaxed);",
             "        let _ = set;",
         )],
@@ -236,7 +236,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "an-end-is-none-of-ours",
         without: "a blocking write is cut short when a server that speaks TCP shuts its own end down",
         edits: &[edit(
-            "crates/socket/src/stream.rs",
+            "crates/socket/src/calls/stream.rs",
             "        if is_early && self.conn.has(flag::TCP_ENDED) {",
             "        if false && self.conn.has(flag::TCP_ENDED) {",
         )],
@@ -246,7 +246,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "confined-readers-count",
         without: "a connection of which a confined process reads the first bytes stays on TCP",
         edits: &[edit(
-            "crates/socket/src/end.rs",
+            "crates/socket/src/connection/end.rs",
             "(os::confined::is_strict() || self.incoming.has_ended_for_good())",
             "(os::confined::is_confined() || self.incoming.has_ended_for_good())",
         )],
@@ -256,7 +256,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "queued-once",
         without: "SIOCOUTQ counts twice what is on TCP and not acknowledged",
         edits: &[edit(
-            "crates/socket/src/queue.rs",
+            "crates/socket/src/calls/queue.rs",
             "held + outside.max(begun.saturating_sub(taken))",
             "held + outside + begun.saturating_sub(taken)",
         )],
@@ -266,7 +266,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "connecting-is-decided",
         without: "what a server sends to a program that took its last descriptor while it connected is lost",
         edits: &[edit(
-            "crates/socket/src/credentials.rs",
+            "crates/socket/src/occasions/credentials.rs",
             "            Phase::Intent => {
                 answer::retract(&held, fd, Reason::MEM);",
             "            Phase::Intent if held.has(crate::flag::ESTABLISHED) => {
@@ -278,7 +278,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "held-back-is-sent-first",
         without: "a corked upload stays on TCP to its end",
         edits: &[edit(
-            "crates/socket/src/stream.rs",
+            "crates/socket/src/calls/stream.rs",
             "            detour::push(self.conn, self.fd);",
             "            let _ = detour::push;",
         )],
@@ -288,7 +288,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "small-buffers-go-on",
         without: "a client with a small SO_SNDBUF and a server with SO_RCVLOWAT wait for each other",
         edits: &[edit(
-            "crates/socket/src/stream/overflow.rs",
+            "crates/socket/src/calls/stream/overflow.rs",
             "            _ if is_there && self.conn.has(flag::LIMITED) => usize::MAX,\n",
             "",
         )],
@@ -298,7 +298,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "strict-processes-go-home",
         without: "a process that may only read and write never hears of the end of a stream",
         edits: &[edit(
-            "crates/socket/src/confine.rs",
+            "crates/socket/src/occasions/confine.rs",
             "                let _ = home::send(&held, &end, Reason::OPTUNSUPP);",
             "                let _ = (home::send, &end);",
         )],
@@ -308,7 +308,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "all-parts-of-a-list",
         without: "a read of several buffers stops after the first where a reset stands behind the bytes",
         edits: &[edit(
-            "crates/socket/src/detour.rs",
+            "crates/socket/src/decisions/detour.rs",
             "        false => net::readable_bytes(fd) > 0,",
             "        false => poll::peek(fd, poll::bits::IN) == poll::bits::IN,",
         )],
@@ -318,7 +318,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "poll-asks-the-kernel",
         without: "a poll in which some socket is always ready never hears of a killed peer",
         edits: &[edit(
-            "crates/socket/src/poll.rs",
+            "crates/socket/src/calls/poll.rs",
             "let is_due = since > ASKED_EVERY.1 || (since > ASKED_EVERY.0 && polls >= POLLS);",
             "let is_due = since > ASKED_EVERY.1 && polls > 2 * POLLS;",
         )],
@@ -328,7 +328,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "poll-asks-for-others",
         without: "a poll of a ready socket beside others forgets what the kernel has told of these",
         edits: &[edit(
-            "crates/socket/src/poll.rs",
+            "crates/socket/src/calls/poll.rs",
             "    entries.zip(asked).for_each(|((_, entry), told)| entry.revents = told.revents);",
             "    let _ = (entries, asked);",
         )],
@@ -338,7 +338,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "held-bytes-come-out",
         without: "a reader sleeps beside bytes that were sent with MSG_MORE and nothing behind them",
         edits: &[edit(
-            "crates/socket/src/push.rs",
+            "crates/socket/src/uses/push.rs",
             "    if end.incoming.is_holding() {
         watch::note_held();
     }",
@@ -349,14 +349,14 @@ pub(super) const MENDS: &[Mend] = &[
     Mend {
         name: "nothing-of-root-stays",
         without: "a worker that gave up its user keeps the registry of its former user",
-        edits: &[edit("crates/socket/src/credentials.rs", "    fabric().leave();\n", "")],
+        edits: &[edit("crates/socket/src/occasions/credentials.rs", "    fabric().leave();\n", "")],
         test: Test::Bars("whoever_gives_its_user_up_keeps_its_own_connections_only"),
     },
     Mend {
         name: "closed-client-missed",
         without: "a program after exec loses what is in the ring if the kernel does not find the closed client",
         edits: &[edit(
-            "crates/socket/src/claim.rs",
+            "crates/socket/src/decisions/claim.rs",
             "            return find_served(fd, at);\n",
             "            return Err(Reason::PEERNOSMC);\n",
         )],
@@ -369,7 +369,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "call-keeps-its-socket",
         without: "a call whose number another thread closes is told EBADF, or what another socket says",
         edits: &[edit(
-            "crates/socket/src/close.rs",
+            "crates/socket/src/calls/close.rs",
             "let is_to_be_kept = end.is_some() && is_in_a_call_by(held, fd);",
             "let is_to_be_kept = end.is_some() && is_in_a_call_by(held, fd) && false;",
         )],
@@ -380,12 +380,12 @@ pub(super) const MENDS: &[Mend] = &[
         without: "such a call is told so where it does not sleep just then",
         edits: &[
             edit(
-                "crates/socket/src/stream.rs",
+                "crates/socket/src/calls/stream.rs",
                 "let slept = wait::sleep(self.conn, &self.end, fd, wish, limit, call);",
                 "let slept = wait::sleep(self.conn, &self.end, fd, wish, limit, call);
         self.stay.end(self.conn, fd);",
             ),
-            edit("crates/socket/src/close.rs", "Cycles::from_us(2_000)", "Cycles::from_us(0)"),
+            edit("crates/socket/src/calls/close.rs", "Cycles::from_us(2_000)", "Cycles::from_us(0)"),
         ],
         test: Test::Parity("kept.reader_in_the_middle_of_a_copy"),
     },
@@ -403,7 +403,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "laps-of-full-answers",
         without: "an answer of epoll_wait that came out full does not go on behind it: the kernel's members starve",
         edits: &[edit(
-            "crates/socket/src/epoll/wait.rs",
+            "crates/socket/src/calls/epoll/wait.rs",
             "if set.laps.are_on() && turns::deal(",
             "if set.laps.are_on() && false && turns::deal(",
         )],
@@ -413,7 +413,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "marker-of-the-kernels-lap",
         without: "the kernel's lap ends nowhere, and what the rings have to tell waits for it",
         edits: &[edit(
-            "crates/socket/src/epoll/wait.rs",
+            "crates/socket/src/calls/epoll/wait.rs",
             "self.notes.has_passed_marker |= is_marker;",
             "self.notes.has_passed_marker |= is_marker && false;",
         )],
@@ -423,7 +423,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "full-answers-without-gaps",
         without: "what the kernel named for nothing leaves a gap in an answer",
         edits: &[edit(
-            "crates/socket/src/epoll/turns.rs",
+            "crates/socket/src/calls/epoll/turns.rs",
             "FILLS_MOST.min(answer.told() + 1)",
             "1.min(answer.told() + 1)",
         )],
@@ -460,7 +460,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "sharers-looked-after-in-epoll",
         without: "a sleeper is forgotten where a sharer was killed between a drained doorbell and the next question",
         edits: &[edit(
-            "crates/socket/src/epoll/rounds.rs",
+            "crates/socket/src/calls/epoll/rounds.rs",
             "-1 if self.0 => crate::wait::SHARED_SLICE_MS,",
             "-1 if self.0 && false => crate::wait::SHARED_SLICE_MS,",
         )],
@@ -470,7 +470,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "ended-before-exec",
         without: "a program after exec loses what was sent before both ends had ended",
         edits: &[edit(
-            "crates/socket/src/server.rs",
+            "crates/socket/src/calls/server.rs",
             "net::peer(fd).is_err() && !was_said && !claim::has_ended(fd)",
             "net::peer(fd).is_err()",
         )],
@@ -480,7 +480,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "dissolved-is-not-found",
         without: "a socket that was dissolved and connected again is reset by the next program after exec",
         edits: &[edit(
-            "crates/socket/src/close.rs",
+            "crates/socket/src/calls/close.rs",
             "        fabric().rows().dissolve_side(conn.row(), conn.cookie(), end.side);\n",
             "",
         )],
@@ -493,7 +493,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "latecomers-of-a-fork",
         without: "a child's new pipe reads bytes of a connection that its parent's other thread accepted",
         edits: &[edit(
-            "crates/socket/src/fork.rs",
+            "crates/socket/src/occasions/fork.rs",
             "inherited::may_have_latecomers() && !os::confined::is_confined()",
             "inherited::may_have_latecomers() && false",
         )],
@@ -523,7 +523,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "no-events-of-a-call-that-a-signal-ended",
         without: "poll leaves the program's old revents where a signal ends it, as if they were told",
         edits: &[edit(
-            "crates/socket/src/poll.rs",
+            "crates/socket/src/calls/poll.rs",
             "if slept == Err(Errno::EINTR) {",
             "if slept == Err(Errno::EINTR) && false {",
         )],
@@ -543,7 +543,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "all-notes-forgotten",
         without: "every fork child is given 64 pages in which no call is written down",
         edits: &[edit(
-            "crates/socket/src/calls.rs",
+            "crates/socket/src/ground/callers.rs",
             "filter(move |(block, _)| used & 1 << block != 0)",
             "filter(move |(block, _)| used & 1 << block != 0 || block.is_multiple_of(1))",
         )],
@@ -553,7 +553,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "a-set-asks-the-socket-and-not-its-old-number",
         without: "what a set tells of a socket whose number was closed is that of who has the number now",
         edits: &[edit(
-            "crates/socket/src/interest/registration.rs",
+            "crates/socket/src/sets/interest/registration.rs",
             "self.record().unwrap_or_else(|| other_number(self.entry()))",
             "if self.record().is_none() && other_number(self.entry()) == -2 { -1 } else { self.fd() }",
         )],
@@ -563,7 +563,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "what-no-number-reaches-keeps-its-meaning",
         without: "a set is told nothing of a socket whose number was closed before it went back to TCP",
         edits: &[edit(
-            "crates/socket/src/records.rs",
+            "crates/socket/src/sets/records.rs",
             "return detach_bell(conn, registration, true);",
             "return _ = drop_registration(conn, registration, true);",
         )],
@@ -572,14 +572,14 @@ pub(super) const MENDS: &[Mend] = &[
     Mend {
         name: "who-has-not-looked-closes-without-a-word",
         without: "a client is told EAGAIN for a while after its server has closed without a look",
-        edits: &[edit("crates/socket/src/stream.rs", "!= 0 || self.conn.is(Phase::Intent);", "!= 0;")],
+        edits: &[edit("crates/socket/src/calls/stream.rs", "!= 0 || self.conn.is(Phase::Intent);", "!= 0;")],
         test: Test::Parity("early.closed_without_a_look"),
     },
     Mend {
         name: "poll-says-of-a-set-what-it-has-to-tell",
         without: "poll calls a set readable whose bytes have been read",
         edits: &[edit(
-            "crates/socket/src/poll.rs",
+            "crates/socket/src/calls/poll.rs",
             "let is_vain = told & bits::IN != 0 && !epoll::has_something(fd);",
             "let is_vain = told & bits::IN != 0 && !epoll::has_something(fd) && false;",
         )],
@@ -589,7 +589,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "own-shutdown-is-an-edge",
         without: "an edge-triggered set is not told anew after the program's own shutdown(SHUT_WR)",
         edits: &[edit(
-            "crates/socket/src/close.rs",
+            "crates/socket/src/calls/close.rs",
             "if how == SHUT_WR && !conn.has(flag::TCP_ENDED) {",
             "if how == SHUT_WR && false {",
         )],
@@ -599,7 +599,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "low-water-is-an-edge",
         without: "an edge-triggered set is not told of unread bytes that a lower SO_RCVLOWAT makes enough",
         edits: &[edit(
-            "crates/socket/src/stream/asked.rs",
+            "crates/socket/src/calls/stream/asked.rs",
             "if conn.is(Phase::Smc) && ready::has_data(&conn, &end) {",
             "if false && ready::has_data(&conn, &end) {",
         )],
@@ -609,7 +609,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "who-closes-leaves-the-doorbell-to-a-child",
         without: "a child that waits on a set with edges hears nothing more once its parent has closed its copy",
         edits: &[edit(
-            "crates/socket/src/records.rs",
+            "crates/socket/src/sets/records.rs",
             "detach_bell(conn, gone, !may_be_shared && !gone.is_outright());",
             "detach_bell(conn, gone, !gone.is_outright());",
         )],
@@ -619,7 +619,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "asked-while-it-goes-home",
         without: "EPOLL_CTL_MOD is undone by a thread that takes the connection back to TCP",
         edits: &[edit(
-            "crates/socket/src/epoll/ctl.rs",
+            "crates/socket/src/calls/epoll/ctl.rs",
             "    drop(conn.interest.turn.take());
     Outcome::Forward",
             "    let _ = conn;
@@ -631,7 +631,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "a-childs-way-home",
         without: "a fork child that goes home undoes what its parent asks of their set",
         edits: &[edit(
-            "crates/socket/src/records.rs",
+            "crates/socket/src/sets/records.rs",
             "        } else if is_left_to_its_maker(registration) {",
             "        } else if false && is_left_to_its_maker(registration) {",
         )],
@@ -651,7 +651,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "why-it-was-reset",
         without: "a connection whose time limit for unread bytes is over tells ECONNRESET",
         edits: &[edit(
-            "crates/socket/src/told.rs",
+            "crates/socket/src/calls/told.rs",
             "    Outcome::Fail(kernels.filter(|errno| *errno != Errno::EPIPE).unwrap_or(Errno::ECONNRESET))",
             "    Outcome::Fail(kernels.filter(|_| false).unwrap_or(Errno::ECONNRESET))",
         )],
@@ -661,7 +661,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "an-edge-of-another-set",
         without: "a set that drains a doorbell takes the edge from another one",
         edits: &[edit(
-            "crates/socket/src/interest/set.rs",
+            "crates/socket/src/sets/interest/set.rs",
             "            set.promote_later(index, registration);
 ",
             "",
@@ -672,7 +672,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "unread-at-a-close-that-was-the-last",
         without: "who was thought to share a connection closes it with bytes unread, and the other end reads its end",
         edits: &[edit(
-            "crates/socket/src/release.rs",
+            "crates/socket/src/uses/release.rs",
             "        if closing::is_reset(end.is_drained(), conn.flags()) {
             end.mine().closed.fetch_or(closing::unread_unawares(said), Shared::Relaxed);",
             "        if false {
@@ -684,7 +684,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "passed-to-oneself",
         without: "a copy that comes back by a message is another connection, of which no set knows",
         edits: &[edit(
-            "crates/socket/src/lend.rs",
+            "crates/socket/src/occasions/lend.rs",
             "            held.role.inode.store(inode, Ordering::Relaxed);",
             "            let _ = inode;",
         )],
@@ -694,7 +694,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "urgent-mark-behind-the-ring",
         without: "a read that waits for all reads across an urgent mark right behind the ring",
         edits: &[edit(
-            "crates/socket/src/stream/behind.rs",
+            "crates/socket/src/calls/stream/behind.rs",
             "            if is_over || net::is_at_mark(self.fd) {",
             "            if is_over {",
         )],
@@ -704,7 +704,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "room-told-before-the-verdict",
         without: "an edge-triggered set is told of a client's room again behind its first answer",
         edits: &[edit(
-            "crates/socket/src/records.rs",
+            "crates/socket/src/sets/records.rs",
             "            let told = if is_told { WRITE_SIDE } else { 0 };
 ",
             "            let told = if is_told && false { WRITE_SIDE } else { 0 };
@@ -756,7 +756,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "filter-without-network",
         without: "a program without TCP is killed by its own filter for calls of ours",
         edits: &[edit(
-            "crates/socket/src/confine.rs",
+            "crates/socket/src/occasions/confine.rs",
             "confined::is_confined() && !crate::held::has_been_any()",
             "false",
         )],

@@ -3,7 +3,7 @@
 
 use super::{Mend, Test, edit};
 
-const EXEC: &str = "crates/socket/src/exec.rs";
+const EXEC: &str = "crates/socket/src/occasions/exec.rs";
 
 pub(super) const MENDS: &[Mend] = &[
     Mend {
@@ -20,7 +20,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "word-heard-by-both",
         without: "a program that forks before it has read reads what was left to it twice",
         edits: &[edit(
-            "crates/socket/src/server.rs",
+            "crates/socket/src/calls/server.rs",
             "    if was_said {\n        let _ = crate::decide::in_use(fd);\n    }\n",
             "",
         )],
@@ -30,7 +30,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "word-is-moved",
         without: "who had the socket beside the next program resets the connection as it ends",
         edits: &[edit(
-            "crates/socket/src/handover.rs",
+            "crates/socket/src/decisions/handover.rs",
             "    let moved = if hold.moves { unread } else { 0 };",
             "    let moved = if hold.moves { unread.min(0) } else { 0 };",
         )],
@@ -40,7 +40,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "no-numbers-over-exec",
         without: "a program that may have few descriptors is handed a connection that it cannot take up",
         edits: &[edit(
-            "crates/socket/src/handover.rs",
+            "crates/socket/src/decisions/handover.rs",
             "            || !os::limits::has_room_for(NEEDED)\n",
             "",
         )],
@@ -50,7 +50,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "another-registry",
         without: "a program that sees another /dev/shm than the one before it hangs with its connection",
         edits: &[edit(
-            "crates/socket/src/handover.rs",
+            "crates/socket/src/decisions/handover.rs",
             "            || !fabric().tier().is_to_be_found()\n",
             "",
         )],
@@ -66,7 +66,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "unused-and-lent",
         without: "a connection that nobody has used yet is reset when its maker closes it beside a program it started",
         edits: &[edit(
-            "crates/socket/src/lend.rs",
+            "crates/socket/src/occasions/lend.rs",
             "matches!(conn.phase(), Phase::Smc | Phase::Intent)",
             "matches!(conn.phase(), Phase::Smc)",
         )],
@@ -93,12 +93,12 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a thread that reads while another one fails to become a program loses what was unread",
         edits: &[
             edit(
-                "crates/socket/src/detour.rs",
+                "crates/socket/src/decisions/detour.rs",
                 "if !end.incoming.is_at_end() || end.view.has_word() {",
                 "if !end.incoming.is_at_end() {",
             ),
             edit(
-                "crates/socket/src/end.rs",
+                "crates/socket/src/connection/end.rs",
                 "let is_so = || self.incoming.is_at_end() && !self.view.has_word();",
                 "let is_so = || self.incoming.is_at_end();",
             ),
@@ -129,7 +129,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "cookie-before-a-wait",
         without: "a program that waits by the system call instruction is told our cookies",
         edits: &[edit(
-            "crates/socket/src/epoll/ctl.rs",
+            "crates/socket/src/calls/epoll/ctl.rs",
             "    } else {\n        unseen::begin(set, registration);\n    }\n",
             "    }\n",
         )],
@@ -139,7 +139,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "waits-elsewhere-client",
         without: "such a program's own connection goes through memory, and it stands still",
         edits: &[edit(
-            "crates/socket/src/decide.rs",
+            "crates/socket/src/decisions/decide.rs",
             "        true if is_after_a_wait => refuse_unseen(&held, fd),\n        true => Phase::Intent,\n",
             "        true if !is_after_a_wait => Phase::Intent,\n        true => pay(&held, fd),\n",
         )],
@@ -150,12 +150,12 @@ pub(super) const MENDS: &[Mend] = &[
         without: "what such a program accepts goes through memory, and it stands still",
         edits: &[
             edit(
-                "crates/socket/src/server.rs",
+                "crates/socket/src/calls/server.rs",
                 "if crate::unseen::has_accepted_unseen(listener) {",
                 "if crate::unseen::has_accepted_unseen(listener) && is_nonblocking && fd < 0 {",
             ),
             edit(
-                "crates/socket/src/unseen.rs",
+                "crates/socket/src/sets/unseen.rs",
                 "    !is_known && is_in_a_set_elsewhere(conn, fd)\n",
                 "    !is_known && is_in_a_set_elsewhere(conn, -1)\n",
             ),
@@ -166,7 +166,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "waits-elsewhere-afterwards",
         without: "a program that connects in a blocking call, and then waits so, stands still",
         edits: &[edit(
-            "crates/socket/src/unseen.rs",
+            "crates/socket/src/sets/unseen.rs",
             "    !is_known && is_in_a_set_elsewhere(conn, fd)\n",
             "    !is_known && is_in_a_set_elsewhere(conn, -1)\n",
         )],
@@ -176,7 +176,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "first-wait-takes-up",
         without: "what was asked of a set before the first wait is not told of what comes through memory",
         edits: &[edit(
-            "crates/socket/src/epoll/wait.rs",
+            "crates/socket/src/calls/epoll/wait.rs",
             "    unseen::note_wait(set);\n",
             "    let _ = unseen::note_wait;\n",
         )],

@@ -2,7 +2,7 @@
 //! connection in whose call a thread was cancelled, or which it left by siglongjmp, is no more in use than
 //! one in whose call nobody was.
 
-use crate::calls::{self, Hold, Written};
+use crate::callers::{self, Hold, Written};
 use crate::conn::Conn;
 use crate::end::End;
 use crate::held::Held;
@@ -23,7 +23,7 @@ impl Call {
     /// Before it looks; [`Self::may_sleep`] comes before a sleep.
     #[inline(never)]
     pub(crate) fn begin_awake(entry: usize) -> Self {
-        calls::drop_left_by_me(entry, give_up);
+        callers::drop_left_by_me(entry, give_up);
         Call(Written::begin())
     }
 
@@ -131,10 +131,10 @@ pub(crate) fn is_in_other_calls(conn: &Held) -> bool {
         return false;
     }
     let here = 0u8;
-    calls::drop_left(address(&here), Some(conn.index().0), give_up);
+    callers::drop_left(address(&here), Some(conn.index().0), give_up);
     let is_in_calls = conn.is_in_other_calls();
     if is_in_calls {
-        calls::await_end();
+        callers::await_end();
     }
     is_in_calls
 }
@@ -143,10 +143,10 @@ pub(crate) fn is_in_other_calls(conn: &Held) -> bool {
 /// meanwhile, end.
 #[inline]
 pub(crate) fn end_what_is_over() {
-    if calls::are_awaited() {
+    if callers::are_awaited() {
         let here = 0u8;
-        if calls::drop_left(address(&here), None, give_up) {
-            calls::await_end();
+        if callers::drop_left(address(&here), None, give_up) {
+            callers::await_end();
         }
     }
 }

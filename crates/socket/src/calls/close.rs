@@ -10,7 +10,7 @@ use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
 use crate::{
-    abandoned, answer, brief, calls, closing, doorbell, far, flag, handover, kept, push, records, release,
+    abandoned, answer, brief, callers, closing, doorbell, far, flag, handover, kept, push, records, release,
     settle, sleepers, unseen, watch,
 };
 use fabric::door::Rendezvous as _;
@@ -171,7 +171,7 @@ fn keep_for_other_calls(held: &Held, fd: i32) {
 /// connection when the poll is over and bytes have come meanwhile. (It is not woken: it goes on by the
 /// number, and finds that closed.)
 fn keep_for_polls(held: &Held, fd: i32) {
-    if !held.has(flag::HELD_OPEN) && calls::noted_on(held.index().0, fd).is_polled {
+    if !held.has(flag::HELD_OPEN) && callers::noted_on(held.index().0, fd).is_polled {
         kept::note_closed(held, held.index(), Some(fd));
     }
 }
@@ -185,7 +185,7 @@ fn is_in_a_call_by(held: &Held, fd: i32) -> bool {
     const LONGEST: Cycles = Cycles::from_us(2_000);
     let from = Cycles::now();
     loop {
-        let noted = calls::noted_on(held.index().0, fd);
+        let noted = callers::noted_on(held.index().0, fd);
         if noted.is_by_number {
             return true;
         }

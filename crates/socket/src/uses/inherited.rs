@@ -5,7 +5,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::here::{Part as _, fabric};
-use crate::{calls, era, kept, release, watch};
+use crate::{callers, era, kept, release, watch};
 use fabric::door::Directory as _;
 use fabric::turn::Turn;
 use sync::{AtomicBool, Ordering};
@@ -60,7 +60,7 @@ pub(crate) fn take_over(all: impl Iterator<Item = &'static Conn> + Clone, was_se
         fabric().members().join(end.mine());
     }
     watch::note_shared();
-    calls::forget();
+    callers::forget();
     kept::forget();
     for conn in all {
         conn.forget_other_threads();
