@@ -171,8 +171,8 @@ impl Rendezvous for Tiers {
 
     /// Whoever is not found here may be found by what travels with the SYN.
     #[inline(always)]
-    fn owner_of(&self, target: Endpoint) -> Result<ProcessId, Reason> {
-        let found = self.local.owner_of(target);
+    fn owner_of(&self, fd: i32, target: Endpoint) -> Result<ProcessId, Reason> {
+        let found = self.local.owner_of(fd, target);
         match found {
             Err(Reason::PEERNOSMC | Reason::NOSMCDDEV) => match self.host() {
                 Some(host) => host.owner_of(target, self.mapped()),

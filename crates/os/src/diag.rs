@@ -1,5 +1,6 @@
 //! sock_diag: which socket owns an address pair (`linux/inet_diag.h`, no privilege needed for an exact
-//! look-up). Owns: the netlink socket, one per process, lent to one caller at a time without a lock.
+//! look-up). Owns: the netlink socket, one per process, lent to one caller at a time without a lock; and that
+//! no socket is asked about in another network namespace than its own, where the same addresses are others'.
 
 use crate::net::{AF_INET6, Endpoint, LOOPBACK};
 use crate::part::Part as _;
@@ -75,17 +76,30 @@ pub struct Found {
     pub state: u8,
 }
 
-/// The cached netlink descriptor with the pid that opened it: `pid << 32 | fd + 1`; 0 while lent or absent.
-pub(crate) struct Cached(AtomicU64);
+/// What a process keeps between look-ups.
+pub(crate) struct Cached {
+    /// The netlink descriptor with the pid that opened it: `pid << 32 | fd + 1`; 0 while lent or absent.
+    socket: AtomicU64,
+    /// The namespace that is asked, which the first descriptor had; 0 before that, and where the kernel tells
+    /// none. A thread of another one (setns, unshare) asks nothing.
+    namespace: AtomicU64,
+}
 
 impl Cached {
     pub(crate) const fn new() -> Self {
-        Cached(AtomicU64::new(0))
+        Cached { socket: AtomicU64::new(0), namespace: AtomicU64::new(0) }
+    }
+
+    fn is_its(&self, namespace: u64) -> bool {
+        match self.namespace.compare_exchange(0, namespace, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(known) => known == namespace,
+        }
     }
 }
 
 fn borrow_socket() -> Result<i32> {
-    let cached = Cached::here().0.swap(0, Ordering::AcqRel);
+    let cached = Cached::here().socket.swap(0, Ordering::AcqRel);
     if cached != 0 {
         let fd = (cached as u32) as i32 - 1;
         // (A vfork child has the parent's memory and a copy of its descriptors: it asks while the parent
@@ -99,6 +113,10 @@ fn borrow_socket() -> Result<i32> {
     // SAFETY: socket(2) with integers.
     let fd =
         check(unsafe { syscall!(nr::__NR_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG) })?;
+    if !Cached::here().is_its(crate::net::namespace(fd as i32)) {
+        crate::fd::close(fd as i32);
+        return Err(Errno::EXDEV);
+    }
     // (Where no number of the program's is to be ours, it is for one question only.)
     Ok(crate::fd::raise_if_room(fd as i32).unwrap_or(fd as i32))
 }
@@ -108,14 +126,14 @@ fn return_socket(fd: i32) {
         return crate::fd::close(fd);
     }
     let word = u64::from(crate::process::cached_pid()) << 32 | (fd + 1) as u64;
-    if Cached::here().0.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    if Cached::here().socket.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         crate::fd::close(fd);
     }
 }
 
 /// Closes the descriptor kept between look-ups: a socket keeps some of the rights of whoever opened it.
 pub fn forget() {
-    let word = Cached::here().0.swap(0, Ordering::AcqRel) as u32;
+    let word = Cached::here().socket.swap(0, Ordering::AcqRel) as u32;
     if word != 0 {
         crate::fd::close(word as i32 - 1);
     }
@@ -123,17 +141,39 @@ pub fn forget() {
 
 /// The descriptor kept between look-ups, so that close loops can spare it.
 pub fn cached_fd() -> Option<i32> {
-    match Cached::here().0.load(Ordering::Relaxed) as u32 {
+    match Cached::here().socket.load(Ordering::Relaxed) as u32 {
         0 => None,
         word => Some(word as i32 - 1),
     }
 }
 
+/// Whether the socket `fd` is of the network namespace that this process asks about. (Before the first
+/// question none is known, and any may become it.)
+pub fn is_asked_about(fd: i32) -> bool {
+    let known = Cached::here().namespace.load(Ordering::Acquire);
+    known == 0 || known == crate::net::namespace(fd)
+}
+
+/// As [`lookup`], about the network namespace of the socket `fd`. EXDEV if that is not asked about here.
+pub fn lookup_beside(fd: i32, local: Endpoint, remote: Endpoint) -> Result<Found> {
+    let asked = borrow_socket()?;
+    match is_asked_about(fd) {
+        true => look_up_by(asked, local, remote),
+        false => {
+            return_socket(asked);
+            Err(Errno::EXDEV)
+        }
+    }
+}
+
 /// Finds the TCP socket whose local end is `local` and remote end is `remote`, or the listener that would
-/// take a connection from `remote` to `local` if there is none. ENOENT if neither exists in this network
-/// namespace.
+/// take a connection from `remote` to `local` if there is none, in the network namespace of this process's
+/// first question. ENOENT if neither exists there; EXDEV if this thread is in another one.
 pub fn lookup(local: Endpoint, remote: Endpoint) -> Result<Found> {
-    let fd = borrow_socket()?;
+    look_up_by(borrow_socket()?, local, remote)
+}
+
+fn look_up_by(fd: i32, local: Endpoint, remote: Endpoint) -> Result<Found> {
     let found = ask(fd, local, remote);
     match found {
         // A reply may still be on its way after any other error: the descriptor is not reused.

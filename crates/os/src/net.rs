@@ -34,6 +34,7 @@ pub mod opt {
     pub const SO_BINDTODEVICE: i32 = 25;
     pub const SO_ZEROCOPY: i32 = 60;
     pub const SO_BINDTOIFINDEX: i32 = 62;
+    pub const SO_NETNS_COOKIE: i32 = 71;
     /// Times of arrival with each message, in either layout of the time (asm-generic/socket.h).
     pub const SO_TIMESTAMPS: [i32; 6] = [29, 35, 37, 63, 64, 65];
     pub const IPPROTO_TCP: i32 = 6;
@@ -210,6 +211,13 @@ pub fn setsockopt<T: Copy>(fd: i32, level: i32, name: i32, value: &T) -> Result<
 pub fn cookie(fd: i32) -> Result<u64> {
     let mut value = 0u64;
     getsockopt(fd, opt::SOL_SOCKET, opt::SO_COOKIE, &mut value).map(|_| value)
+}
+
+/// The kernel-wide unique number of a socket's network namespace (`SO_NETNS_COOKIE`); 0 before Linux 5.14,
+/// which tells none.
+pub fn namespace(fd: i32) -> u64 {
+    let mut value = 0u64;
+    getsockopt(fd, opt::SOL_SOCKET, opt::SO_NETNS_COOKIE, &mut value).map_or(0, |_| value)
 }
 
 fn int_option(fd: i32, name: i32) -> i32 {

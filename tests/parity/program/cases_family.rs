@@ -1,6 +1,6 @@
 //! Families of processes: who forks, when, out of what, and who goes first.
 
-use crate::context::{Case, Cx, say, settle, until};
+use crate::context::{Case, Cx, got, say, settle, until};
 use isthmus_tests::sys::{self, Fd, show};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,6 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "family.vfork_child_at_work", shm: true, run: vfork_child_at_work },
     Case { name: "family.zombies_hold_nothing", shm: true, run: zombies },
     Case { name: "family.half_close_before_the_claim", shm: false, run: half_close_before_the_claim },
+    Case { name: "family.same_addresses_in_two_networks", shm: false, run: same_addresses_in_two_networks },
     Case { name: "family.server_of_workers", shm: false, run: server_of_workers },
 ];
 
@@ -389,4 +390,47 @@ fn server_of_workers(cx: &mut Cx) {
         say!("worker {end}");
         until_gone(worker);
     }
+}
+
+/// A process with sockets in two network namespaces: the same addresses and ports are two connections, and
+/// neither is the other's.
+fn same_addresses_in_two_networks(_: &mut Cx) {
+    let read_by = |fd: Fd| {
+        let mut buf = [0; 9];
+        let read = sys::read(fd, &mut buf);
+        got(read, &buf)
+    };
+    let here = sys::this_network().expect("a namespace");
+    let (listener, port) = sys::listener();
+    let at_home = sys::tcp(0);
+    sys::connect(at_home, port).expect("connect");
+    if sys::own_network().is_err() {
+        return say!("this user has no other network");
+    }
+    let away = sys::this_network().expect("a namespace");
+    let elsewhere = sys::tcp_listener(0);
+    sys::bind(elsewhere, port).expect("bind");
+    sys::listen(elsewhere, 9).expect("listen");
+    let far = sys::tcp(0);
+    sys::setopt(far, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1).expect("SO_REUSEADDR");
+    sys::bind_client(far, sys::port_of(at_home)).expect("bind");
+    sys::connect(far, port).expect("connect");
+    say!("same ports {}", sys::port_of(far) == sys::port_of(at_home));
+    for (client, text) in [(at_home, "at home"), (far, "far")] {
+        say!("write -> {}", show(sys::write(client, text.as_bytes())));
+    }
+    sys::enter_network(&here).expect("back");
+    let accepted = [elsewhere, listener].map(|listener| sys::accept(listener).expect("accept") as Fd);
+    accepted.iter().for_each(|fd| say!("read -> {}", read_by(*fd)));
+    for (fd, text) in accepted.iter().zip(["to far", "to home"]) {
+        say!("answer -> {}", show(sys::write(*fd, text.as_bytes())));
+    }
+    [far, at_home].iter().for_each(|fd| say!("answered {}", read_by(*fd)));
+    // (A question that is asked over there for the first time.)
+    sys::enter_network(&away).expect("there");
+    for fd in accepted {
+        say!("close -> {}", show(sys::close(fd)));
+    }
+    [far, at_home].iter().for_each(|fd| say!("end {}", read_by(*fd)));
+    sys::enter_network(&here).expect("back");
 }

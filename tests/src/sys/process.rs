@@ -410,6 +410,17 @@ pub fn own_network() -> Ret {
     }
 }
 
+/// The network namespace of the calling thread, to come back to.
+pub fn this_network() -> std::io::Result<std::fs::File> {
+    std::fs::File::open("/proc/thread-self/ns/net")
+}
+
+/// The calling thread goes into such a namespace. Fails with EPERM for an ordinary user.
+pub fn enter_network(network: &std::fs::File) -> Ret {
+    // SAFETY: affects only the calling thread.
+    ret32(unsafe { libc::setns(std::os::fd::AsRawFd::as_raw_fd(network), libc::CLONE_NEWNET) })
+}
+
 /// A file system in memory with hardly any room, seen by the calling thread and the processes it starts only.
 #[derive(Debug)]
 pub struct SmallFolder(std::ffi::CString);

@@ -33,7 +33,7 @@ pub trait Rendezvous {
     /// Withdraws the listener `fd`, which stays open.
     fn forget(&self, key: u64, fd: i32);
 
-    /// Who would get a connection to `target`. Reasons: PEERNOSMC (a plain listener, or none), or those of
-    /// the directory.
-    fn owner_of(&self, target: Endpoint) -> Result<ProcessId, Reason>;
+    /// Who would get a connection of the socket `fd` to `target`. Reasons: PEERNOSMC (a plain listener, or
+    /// none), or those of the directory.
+    fn owner_of(&self, fd: i32, target: Endpoint) -> Result<ProcessId, Reason>;
 }

@@ -17,8 +17,8 @@ impl Key for Local {
         Ok(())
     }
 
-    fn of_client(&self, _fd: i32, local: Endpoint, peer: Endpoint) -> Result<ClientSocket, Errno> {
-        let found = diag::lookup(peer, local)?;
+    fn of_client(&self, fd: i32, local: Endpoint, peer: Endpoint) -> Result<ClientSocket, Errno> {
+        let found = diag::lookup_beside(fd, peer, local)?;
         // (Of a socket without a descriptor older kernels tell no owner.)
         let uid = (found.inode != 0).then_some(found.uid);
         Ok(ClientSocket { key: found.cookie, uid })

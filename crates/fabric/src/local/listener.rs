@@ -42,7 +42,7 @@ impl Rendezvous for Local {
         // Whoever may not ask the kernel about peers (a sandbox without netlink) could never answer an
         // intent.
         let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
-        match diag::lookup(at, anyone) {
+        match diag::lookup_beside(fd, at, anyone) {
             Ok(_) | Err(Errno::ENOENT | Errno::EINVAL) => {}
             Err(errno) => return Err(unasked::reason(errno)),
         }
@@ -97,13 +97,14 @@ impl Rendezvous for Local {
 
     /// A port nobody announced costs a glance at one bucket; only a match asks the kernel who listens there.
     /// (PEERNOSMC also where there was one of both kinds lately.)
-    fn owner_of(&self, target: Endpoint) -> Result<ProcessId, Reason> {
+    fn owner_of(&self, fd: i32, target: Endpoint) -> Result<ProcessId, Reason> {
         let map = self.existing()?;
         let is_candidate = |row: &&ListenerRow| {
             let cookie = row.cookie.load(Acquire);
             cookie != 0 && cookie != BUSY && row.at.family_port.load(Relaxed) as u16 == target.port
         };
-        if !rows(map, target.port).any(|row| is_candidate(&row)) {
+        // (What is believed of an address is believed of one network namespace.)
+        if !rows(map, target.port).any(|row| is_candidate(&row)) || !diag::is_asked_about(fd) {
             return Err(Reason::PEERNOSMC);
         }
         let owner_with = |cookie: u64| {
@@ -116,7 +117,7 @@ impl Rendezvous for Local {
         let owner = match known {
             Some(owner) => owner,
             None => {
-                let cookie = ask_kernel(target)?;
+                let cookie = ask_kernel(fd, target)?;
                 let owner = owner_with(cookie).ok_or(Reason::PEERNOSMC)?;
                 self.asked.remember(target, cookie);
                 owner
@@ -144,10 +145,10 @@ impl Local {
     }
 }
 
-fn ask_kernel(target: Endpoint) -> Result<u64, Reason> {
+fn ask_kernel(fd: i32, target: Endpoint) -> Result<u64, Reason> {
     // Remote port 1 matches no connection, so the kernel answers with the listener.
     let anyone = Endpoint { port: 1, addr: [0; 16], scope: target.scope, ..target };
-    let found = diag::lookup(target, anyone);
+    let found = diag::lookup_beside(fd, target, anyone);
     let found = found.map_err(unasked::reason)?;
     if found.uid == os::process::euid() { Ok(found.cookie) } else { Err(Reason::PEERNOSMC) }
 }

@@ -72,7 +72,7 @@ impl<T: Tier> Pair<T> {
         // before the intent.)
         let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("listening");
         let (target, fd) = (at(listener.as_raw_fd()), socket.as_raw_fd());
-        let owner = client.tier().owner_of(target).expect("an announced listener");
+        let owner = client.tier().owner_of(fd, target).expect("an announced listener");
         let map = client.tier().existing().expect("a directory");
         let key = client.tier().own(fd).expect("a key");
         let offer = client.offer(owner, RING, key).expect("a slot");
@@ -181,7 +181,7 @@ impl<T: Tier + Rung> Pair<T> {
     fn exchange(&self) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let fd = listener.as_raw_fd();
-        assert!(self.client.tier().owner_of(at(fd)).is_err(), "nobody has announced it");
+        assert!(self.client.tier().owner_of(fd, at(fd)).is_err(), "nobody has announced it");
         let announced = self.server.tier().announce(fd).expect("announced");
         let connection = self.connect(&listener);
         assert!(!std::ptr::eq(connection.offer.view, connection.claimed.1), "each has a view of its own");
@@ -201,7 +201,7 @@ impl<T: Tier + Rung> Pair<T> {
         let totals = &self.server.tier().mapped().expect("a directory").totals;
         assert_eq!([&totals.slots_made, &totals.slots_reused].map(|count| count.load(Relaxed)), [1, 1]);
         self.server.tier().forget(announced, fd);
-        assert_eq!(self.client.tier().owner_of(at(fd)).err(), Some(Reason::PEERNOSMC));
+        assert_eq!(self.client.tier().owner_of(fd, at(fd)).err(), Some(Reason::PEERNOSMC));
     }
 }
 

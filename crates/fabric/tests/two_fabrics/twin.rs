@@ -175,7 +175,7 @@ impl Rendezvous for Twin {
         lock(&self.machine.listeners).retain(|_, (_, token)| *token != key);
     }
 
-    fn owner_of(&self, target: Endpoint) -> Result<ProcessId, Reason> {
+    fn owner_of(&self, _fd: i32, target: Endpoint) -> Result<ProcessId, Reason> {
         self.existing()?;
         let owner = lock(&self.machine.listeners).get(&target.port).map(|(owner, _)| *owner);
         owner.filter(|owner| self.machine.lives(owner.row)).ok_or(Reason::PEERNOSMC)

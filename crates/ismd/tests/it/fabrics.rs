@@ -210,7 +210,7 @@ impl Rendezvous for Joined {
 
     fn forget(&self, _key: u64, _fd: i32) {}
 
-    fn owner_of(&self, _target: Endpoint) -> Result<ProcessId, Reason> {
+    fn owner_of(&self, _fd: i32, _target: Endpoint) -> Result<ProcessId, Reason> {
         Err(Reason::PEERNOSMC)
     }
 }

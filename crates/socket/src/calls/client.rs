@@ -54,14 +54,14 @@ pub fn offer(fd: i32, target: Endpoint) -> Result<Held, Bare> {
 /// A socket connects to `target` in a way that only TCP has.
 pub fn connects_by_tcp(fd: i32, target: Endpoint) {
     if !fabric().tier().has_left() && net::is_unconnected_tcp(fd) {
-        let reason = fabric().tier().owner_of(target.connectable()).err().unwrap_or(Reason::OPTUNSUPP);
+        let reason = fabric().tier().owner_of(fd, target.connectable()).err().unwrap_or(Reason::OPTUNSUPP);
         fabric().stays_on_tcp(fd, What::Connection(Side::Client), reason);
     }
 }
 
 fn before_connect(fd: i32, target: Endpoint) -> Result<Held, Reason> {
     let target = target.connectable();
-    let owner = fabric().tier().owner_of(target)?;
+    let owner = fabric().tier().owner_of(fd, target)?;
     let brief_place = brief::place(target).ok_or(Reason::BRIEF)?;
     if let Some(reason) = crate::table::refusal(fd) {
         return Err(reason);

@@ -185,7 +185,7 @@ fn waits_to_be_accepted(fd: i32) -> bool {
     /// TCP_ESTABLISHED, TCP_SYN_RECV, TCP_CLOSE_WAIT, TCP_NEW_SYN_RECV of net/tcp_states.h.
     const OPEN: [u8; 4] = [1, 3, 8, 12];
     let (Ok(local), Ok(peer)) = (net::local(fd), net::peer(fd)) else { return false };
-    let found = diag::lookup(peer.unmapped(), local.unmapped());
+    let found = diag::lookup_beside(fd, peer.unmapped(), local.unmapped());
     found.is_ok_and(|socket| socket.inode == 0 && OPEN.contains(&socket.state))
 }
 

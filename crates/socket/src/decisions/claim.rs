@@ -380,11 +380,14 @@ fn find(fd: i32, may_be_anothers: bool) -> Result<Found, Reason> {
     {
         return Ok(Found { row, cookie, side: Side::Client, at, is_open: false });
     }
-    let client = match diag::lookup(at.peer, at.local) {
+    let client = match diag::lookup_beside(fd, at.peer, at.local) {
         // (Instead of none it names whoever listens at the client's port.)
         Err(Errno::ENOENT) | Ok(diag::Found { state: LISTEN, .. }) if may_be_anothers && at.are_here() => {
             return find_served(fd, at);
         }
+        // (In another network namespace the addresses of an offer mean somebody else.)
+        Err(Errno::EXDEV) if may_be_anothers => return find_served(fd, at),
+        Err(Errno::EXDEV) => return Err(Reason::PEERNOSMC),
         asked => asked.map_err(|errno| refuse_unasked(at, errno))?,
     };
     let row = fabric().rows().find(client.cookie).ok_or(Reason::PEERNOSMC)?;

@@ -106,5 +106,5 @@ pub fn after_refusal() {
 fn is_announced_here(fd: i32) -> bool {
     let me = fabric().tier().mapped().and_then(|map| fabric().tier().me(map));
     let Ok(at) = net::local(fd) else { return false };
-    me.is_some() && fabric().tier().owner_of(at.connectable()).ok() == me
+    me.is_some() && fabric().tier().owner_of(fd, at.connectable()).ok() == me
 }

@@ -413,7 +413,7 @@ pub(crate) fn peer_socket_is_gone(conn: &Conn, fd: i32) -> bool {
         Side::Server => &header.client_cookie,
     };
     let expected = cookie.load(Shared::Relaxed);
-    match diag::lookup(peer.unmapped(), local.unmapped()) {
+    match diag::lookup_beside(fd, peer.unmapped(), local.unmapped()) {
         // (A server signs a moment after its verdict is seen.)
         Ok(found) => (expected != 0 && found.cookie != expected) || found.inode == 0,
         // Not to be able to ask is no answer.
