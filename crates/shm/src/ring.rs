@@ -16,6 +16,10 @@ use sync::{AtomicU64, Ordering};
 pub const NO_END: u64 = u64::MAX;
 /// Most bytes moved per publication: the reader copies one piece while the writer copies the next.
 pub const CHUNK_MAX: usize = 32 * 1024;
+/// By so much the pieces of a longer write, and what fills the ring, are less than a power of two. A program
+/// that takes a read that fills its buffer for "there is more" is never told EAGAIN then, as it never is by
+/// TCP, whose segments over loopback have 65 483 bytes (Apache Thrift's server breaks off at that).
+pub const ODD: usize = 27;
 
 /// The shared words contradict each other: the peer (or a stray write) has broken the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,6 +188,12 @@ impl Ring {
     #[inline]
     pub fn chunk(&self) -> usize {
         CHUNK_MAX.min(self.size as usize / 4)
+    }
+
+    /// Most bytes of a longer write that are seen at once.
+    #[inline]
+    pub fn piece(&self) -> usize {
+        self.chunk() - ODD
     }
 
     /// Bytes that the consumer may read, as seen right now (both lines are read).

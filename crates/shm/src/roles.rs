@@ -9,7 +9,7 @@ use crate::far::{Far, Loaded};
 use crate::known::{REBASE_AFTER, RxCache, TxCache};
 use crate::layout::{SideBlock, Traffic};
 use crate::lock::{Denied, Guard, Owner, Patience};
-use crate::ring::{PeerMisbehaved, Reader, Ring};
+use crate::ring::{ODD, PeerMisbehaved, Reader, Ring};
 use crate::user::{Sink, Supply};
 use sync::Ordering;
 
@@ -152,7 +152,9 @@ impl<'t, F: Far> Producer<'t, F> {
         let wanted = src.len().min(most);
         let walks_on = reader != Reader::InTurn && src.len() > REBASE_UP_TO;
         let free = self.free_for(wanted)?;
-        let (_, count) = self.put(src, wanted.min(free), walks_on);
+        // (What does not fit does not fill it to the brim.)
+        let fitting = if free < wanted { free.saturating_sub(ODD) } else { wanted };
+        let (_, count) = self.put(src, fitting, walks_on);
         self.is_fresh = false;
         Ok(count)
     }

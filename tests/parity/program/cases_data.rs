@@ -37,6 +37,7 @@ pub(crate) const CASES: &[Case] = &[
     case("data.ping_pong", ping_pong),
     case("data.offset_calls", offset_calls),
     case("data.errno_kept", errno_kept),
+    case("data.long_messages_end_at_no_power_of_two", long_messages),
 ];
 
 fn short_read(cx: &mut Cx) {
@@ -460,6 +461,34 @@ fn errno_kept(cx: &mut Cx) {
         sys::connect(c, port).is_ok() && sys::accept(l).is_ok() && sys::write(c, b"x").is_ok()
     });
     kept("shutdown", &mut || sys::shutdown(p.fd, 1).is_ok());
+}
+
+/// A reader without patience that takes a full buffer for "there is more" (as Apache Thrift's server does) is
+/// not told EAGAIN in the middle of a message.
+fn long_messages(cx: &mut Cx) {
+    const BUFFER: usize = 8192;
+    for len in [70_001, 150_001] {
+        let p = cx.warm();
+        let (mut at_its_end, mut in_vain, mut buf) = (0, 0, [0; BUFFER]);
+        for _ in 0..10 {
+            cx.ask(&format!("later 0 sendn {} {len}", p.id));
+            let mut left = len;
+            while left > 0 {
+                let ready = sys::poll1(p.fd, libc::POLLIN, 5000);
+                assert!(ready.contains("IN"), "no bytes: {ready}");
+                let (mut got, mut all) = (BUFFER, 0);
+                while got == BUFFER {
+                    let read = sys::recv(p.fd, &mut buf, MSG_DONTWAIT);
+                    got = read.unwrap_or(0);
+                    in_vain += usize::from(read.is_err() && all == 0);
+                    at_its_end += usize::from(read.is_err() && all > 0);
+                    all += got;
+                }
+                left -= all;
+            }
+        }
+        say!("{len}: EAGAIN behind a full buffer {at_its_end} times, at once {in_vain}");
+    }
 }
 
 /// The first use of a connection waits for bytes, and takes none.

@@ -9,6 +9,7 @@ use crate::wait::{self, Limit, Wish};
 use crate::{Outcome, flag, kept};
 use os::net;
 use os::{Errno, process};
+use shm::ring::ODD;
 use sync::Ordering as Shared;
 
 /// So long, in milliseconds, a large write that has begun on TCP waits for its server to look, and to read
@@ -43,7 +44,7 @@ impl Transmit<'_> {
         if goes_on || is_over || os::confined::is_confined() {
             return usize::MAX;
         }
-        let most = match (size / 8).saturating_sub(size - left) {
+        let most = match (size / 8 - ODD).saturating_sub(size - left) {
             1.. if self.is_record(total) => usize::MAX,
             most => most,
         };

@@ -21,7 +21,7 @@ impl Transmit<'_> {
         total: usize,
         reader: Reader,
     ) -> Result<Poured, Outcome> {
-        let at_once = if total - self.sent <= AT_ONCE { AT_ONCE } else { self.end.outgoing.chunk() };
+        let at_once = if total - self.sent <= AT_ONCE { AT_ONCE } else { self.end.outgoing.piece() };
         let mut laid = 0;
         let poured = loop {
             let Some(source) = rest.next_part().filter(|_| self.sent < total) else { break Ok(Poured::All) };
