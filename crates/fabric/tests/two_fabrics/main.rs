@@ -260,7 +260,7 @@ fn are_lent_again(is_over: bool, is_dead: bool) -> bool {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let fd = listener.as_raw_fd();
     pair.server.tier().announce(fd).expect("announced");
-    let server = pair.client.tier().owner_of(at(fd)).expect("announced");
+    let server = pair.client.tier().owner_of(fd, at(fd)).expect("announced");
     // A first segment has two slots, so that the next one is a new segment's or one of these.
     let connections = [pair.connect(&listener), pair.connect(&listener)];
     let used = connections.each_ref().map(|connection| connection.offer.index);
@@ -273,7 +273,7 @@ fn are_lent_again(is_over: bool, is_dead: bool) -> bool {
     }
     if is_dead {
         machine.kill(1);
-        let refused = pair.client.tier().owner_of(at(fd));
+        let refused = pair.client.tier().owner_of(fd, at(fd));
         assert_eq!(refused.err(), Some(Reason::PEERNOSMC), "nothing is offered to the dead");
     }
     used.contains(&pair.client.offer(server, RING, 99).expect("a slot").index)
