@@ -3,7 +3,9 @@
 //! then makes no system call.
 //!
 //! Where no thread was ever cancelled, that is one look at a word. A call that is no such point, and sleeps
-//! as those do, switches cancellation off for itself.
+//! as those do, switches cancellation off for itself. And a thread that may be cancelled at any instruction
+//! (PTHREAD_CANCEL_ASYNCHRONOUS) is not at ours: libc's calls hold nothing in the program's memory, and ours
+//! have the connection's turn. Within a call it is cancelled where it sleeps, and as the call ends.
 
 use crate::real::next;
 use core::ffi::{c_int, c_void};
@@ -12,6 +14,9 @@ use sync::{AtomicBool, AtomicPtr, Ordering};
 /// Whether this process has asked a thread to end. It stays so: whether one still waits to be ended, libc
 /// knows.
 static WAS_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a thread of this process asked to be cancelled anywhere.
+static IS_ANYWHERE: AtomicBool = AtomicBool::new(false);
 
 static CANCEL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 static TEST: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
@@ -25,6 +30,7 @@ type Set = unsafe extern "C-unwind" fn(c_int, *mut c_int) -> c_int;
 /// Of pthread_setcancelstate and pthread_setcanceltype, in glibc and musl.
 const DISABLE: c_int = 1;
 const DEFERRED: c_int = 0;
+const ASYNCHRONOUS: c_int = 1;
 
 /// Finds libc's functions. The hook stands for its own even where the library is switched off.
 pub(crate) fn resolve() {
@@ -50,6 +56,36 @@ fn act() {
         // SAFETY: dlsym returned the function of this name, which has this type. What it unwinds has nothing
         // to clean up.
         unsafe { core::mem::transmute::<*mut c_void, Test>(test)() }
+    }
+}
+
+/// Whether calls are to be [`whole`].
+#[inline]
+pub(crate) fn is_anywhere() -> bool {
+    IS_ANYWHERE.load(Ordering::Relaxed)
+}
+
+/// A call of ours: see [`whole`].
+pub(crate) struct Whole(bool);
+
+/// From here until the end of a call its thread is cancelled at most where it sleeps.
+#[inline]
+pub(crate) fn whole() -> Whole {
+    Whole(is_anywhere() && put_off())
+}
+
+#[cold]
+fn put_off() -> bool {
+    set(&SET_TYPE, DEFERRED).is_some_and(|before| before == ASYNCHRONOUS)
+}
+
+impl Drop for Whole {
+    /// (A request that came meanwhile is acted on by libc at this.)
+    #[inline]
+    fn drop(&mut self) {
+        if self.0 {
+            set(&SET_TYPE, ASYNCHRONOUS);
+        }
     }
 }
 
@@ -91,6 +127,23 @@ fn set(by: &AtomicPtr<c_void>, to: c_int) -> Option<c_int> {
     let is_set = !function.is_null()
         && unsafe { core::mem::transmute::<*mut c_void, Set>(function)(to, &raw mut before) } == 0;
     is_set.then_some(before)
+}
+
+/// pthread_setcanceltype: libc's, noted before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_setcanceltype(to: c_int, before: *mut c_int) -> c_int {
+    if to == ASYNCHRONOUS {
+        IS_ANYWHERE.store(true, Ordering::Relaxed);
+    }
+    if SET_TYPE.load(Ordering::Acquire).is_null() {
+        resolve();
+    }
+    let function = SET_TYPE.load(Ordering::Acquire);
+    if function.is_null() {
+        return os::Errno::ENOSYS.0;
+    }
+    // SAFETY: dlsym returned the function of this name, which has this type; the program's own arguments.
+    unsafe { core::mem::transmute::<*mut c_void, Set>(function)(to, before) }
 }
 
 /// pthread_cancel: libc's, noted before, for the thread may cancel itself.

@@ -32,9 +32,20 @@ macro_rules! descriptor_hooks {
                 // SAFETY: the program's own arguments go to the function it meant.
                 unsafe { $crate::real::forward::$name($fd $(, $arg)*) }
             }
+            #[cold]
+            #[inline(never)]
+            unsafe fn known_whole($fd: c_int $(, $arg: $ty)*) -> $ret {
+                let _whole = $crate::cancel::whole();
+                // SAFETY: the caller's contract.
+                unsafe { known($fd $(, $arg)*) }
+            }
             if socket::table::is_empty($fd) {
                 // SAFETY: as above.
                 return unsafe { $crate::real::forward::$name($fd $(, $arg)*) };
+            }
+            if $crate::cancel::is_anywhere() {
+                // SAFETY: the caller's contract.
+                return unsafe { known_whole($fd $(, $arg)*) };
             }
             // SAFETY: the caller's contract.
             unsafe { known($fd $(, $arg)*) }
@@ -63,9 +74,11 @@ macro_rules! hooks {
     (@one $name:ident, ($($arg:ident : $ty:ty),*), $ret:ty, $body:block) => {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
+            let whole = $crate::cancel::whole();
             if let Some(value) = $crate::hook::finish($body) {
                 return value as $ret;
             }
+            drop(whole);
             // SAFETY: the program's own arguments go to the function it meant.
             unsafe { $crate::real::forward::$name($($arg),*) }
         }

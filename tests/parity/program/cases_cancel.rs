@@ -7,6 +7,7 @@ use isthmus_tests::sys::{self, Point, Sleep, show};
 pub(crate) const CASES: &[Case] = &[
     Case { name: "cancel.before_a_call", shm: true, run: |cx| before_a_call(cx, false) },
     Case { name: "cancel.off_before_a_call", shm: true, run: |cx| before_a_call(cx, true) },
+    Case { name: "cancel.anywhere", shm: true, run: anywhere },
     Case { name: "cancel.while_it_sleeps", shm: false, run: while_it_sleeps },
 ];
 
@@ -56,4 +57,24 @@ fn before_a_call(cx: &mut Cx, is_off: bool) {
     }
     say!("write -> {}", show(sys::write(fd, b"on")));
     cx.peer(if is_off { "recvn 0 20" } else { "recvn 0 2" });
+}
+
+/// A thread that may be cancelled at any instruction is so in the middle of many looks: the connection goes
+/// on.
+fn anywhere(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    for round in 0..40 {
+        let end = sys::cancelled_anywhere(fd);
+        if end != "cancelled" {
+            say!("round {round}: {end}");
+        }
+        cx.ask("send 0 abc");
+        let mut bytes = [0; 3];
+        let read = sys::recv(fd, &mut bytes, libc::MSG_WAITALL);
+        if read != Ok(3) {
+            return say!("round {round}: {}", show(read));
+        }
+    }
+    say!("write -> {}", show(sys::write(fd, b"on")));
+    cx.peer("recvn 0 2");
 }

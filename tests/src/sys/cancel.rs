@@ -77,9 +77,11 @@ struct Wanted {
 
 unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    fn pthread_setcanceltype(to: c_int, before: *mut c_int) -> c_int;
 }
 
 const ENABLE: c_int = 0;
+const ANYWHERE: c_int = 1;
 const DISABLE: c_int = 1;
 
 extern "C-unwind" fn ask_and_call(wanted: *mut c_void) -> *mut c_void {
@@ -239,5 +241,35 @@ impl Sleeper {
         let end = unsafe { join_within(self.thread, 5) };
         let _ = super::close(self.file);
         end
+    }
+}
+
+/// A thread that may be cancelled at any instruction looks at `fd` over and over, is cancelled in one of its
+/// looks, and is "cancelled" then.
+pub fn cancelled_anywhere(fd: Fd) -> &'static str {
+    let mut fd = fd;
+    // SAFETY: "C" and "C-unwind" functions share one calling convention; the thread is joined before its
+    // argument goes, or the case has failed.
+    unsafe {
+        let run: extern "C-unwind" fn(*mut c_void) -> *mut c_void = look_for_ever;
+        let run: extern "C" fn(*mut c_void) -> *mut c_void = std::mem::transmute(run);
+        let mut thread: libc::pthread_t = zeroed();
+        libc::pthread_create(&raw mut thread, null(), run, from_mut(&mut fd).cast());
+        libc::usleep(1000);
+        libc::pthread_cancel(thread);
+        join_within(thread, 5)
+    }
+}
+
+extern "C-unwind" fn look_for_ever(fd: *mut c_void) -> *mut c_void {
+    // SAFETY: the caller's, which outlives this thread.
+    let fd = unsafe { *fd.cast::<Fd>() };
+    let mut byte = 0u8;
+    // SAFETY: every pointer is to a live local of the length that goes with it.
+    unsafe {
+        pthread_setcanceltype(ANYWHERE, null_mut());
+        loop {
+            libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT | libc::MSG_PEEK);
+        }
     }
 }
