@@ -130,6 +130,11 @@ pub fn is_a_set(fd: i32) -> bool {
     leads_to(fd, |target| target == b"anon_inode:[eventpoll]")
 }
 
+/// Whether `fd` is an io_uring.
+pub fn is_a_ring_of_the_kernel(fd: i32) -> bool {
+    leads_to(fd, |target| target == b"anon_inode:[io_uring]")
+}
+
 /// Whether the link of `fd` leads to what `is_it` knows by its first 64 bytes.
 fn leads_to(fd: i32, is_it: impl FnOnce(&[u8]) -> bool) -> bool {
     let mut path = [0u8; PATH_LEN];

@@ -29,6 +29,12 @@ pub(crate) const CASES: &[Case] = &[
     any("elsewhere.client_that_wants_no_room", |cx| {
         spoken_to(cx, EPOLLOUT, |ep, fd| say!("mod {}", show(ep_mod(ep, fd, EPOLLIN, 7))));
     }),
+    any("elsewhere.client_taken_out_and_put_back", |cx| {
+        spoken_to(cx, EPOLLOUT, |ep, fd| {
+            say!("out {} in {}", show(ep_del(ep, fd)), show(ep_add(ep, fd, EPOLLIN, 7)));
+        });
+    }),
+    any("elsewhere.io_uring", io_uring),
     any("elsewhere.server", |cx| server(cx, (sys::epoll(), ep_add))),
     any("elsewhere.server_of_its_own_set", |cx| server(cx, (epoll_unseen(), ep_add_unseen))),
     any("elsewhere.after_a_blocking_connect", |cx| connected(cx, (epoll_unseen(), ep_add_unseen))),
@@ -36,6 +42,13 @@ pub(crate) const CASES: &[Case] = &[
     any("elsewhere.around_a_set", around_a_set),
     any("elsewhere.beside_a_wait_for_others", beside_others),
     case("elsewhere.first_wait", |cx| first_wait(cx, |ep, _| ep_show(ep, 3000))),
+    case("elsewhere.first_wait_after_it_was_put_back", |cx| {
+        first_wait(cx, |ep, fd| {
+            say!("out {}", show(ep_del(ep, fd)));
+            say!("in {}", show(ep_add(ep, fd, EPOLLIN | EPOLLOUT | EPOLLET, 7)));
+            ep_show(ep, 3000)
+        })
+    }),
     case("elsewhere.first_wait_is_a_poll", |cx| {
         first_wait(cx, |ep, fd| {
             say!("poll {}", poll1(fd, POLLIN | POLLOUT, 3000));
@@ -126,6 +139,24 @@ fn server(cx: &mut Cx, (ep, add): Set) {
         exchange(cx, (ep, fd), id);
         say!("close {}", show(sys::close(fd)));
     }
+}
+
+/// What waits is the kernel itself, for all that libc sees.
+fn io_uring(cx: &mut Cx) {
+    let Ok(_ring) = sys::io_uring_unseen() else { return say!("there is none") };
+    let (l, port) = cx.listen();
+    cx.ask(&format!("connect 0 {port}"));
+    let fd = sys::accept4(l, SOCK_NONBLOCK | SOCK_CLOEXEC).expect("accept") as Fd;
+    for word in ["one", "two", "three"] {
+        cx.peer(&format!("send 0 {word}"));
+        say!("told {}", show(sys::poll1_unseen(fd, 3000)));
+        say!("read {} {}", read(fd), read(fd));
+        say!("send {}", show(sys::send(fd, word.as_bytes(), MSG_NOSIGNAL)));
+        cx.peer("recv 0 9");
+    }
+    cx.peer("close 0");
+    say!("told {}", show(sys::poll1_unseen(fd, 3000)));
+    say!("read {}", read(fd));
 }
 
 /// It does not block from here on.

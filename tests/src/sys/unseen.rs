@@ -39,6 +39,28 @@ pub fn ep_show_unseen(ep: Fd, ms: c_int) -> String {
     ready::ep_show(ep, ms)
 }
 
+/// io_uring_setup(2), of eight entries. Errors: ENOSYS or EPERM where there is none, or none for this user.
+pub fn io_uring_unseen() -> Ret {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut params = [0u64; 15];
+        call(libc::SYS_io_uring_setup, [8, params.as_mut_ptr().expose_provenance(), 0, 0])
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    Err(super::Errno(libc::ENOSYS))
+}
+
+/// `poll(2)` of one descriptor for input.
+pub fn poll1_unseen(fd: Fd, ms: c_int) -> Ret {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut wanted = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        call(libc::SYS_poll, [(&raw mut wanted).expose_provenance(), 1, ms as usize, 0])
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    ready::poll(&[(fd, libc::POLLIN)], ms).0
+}
+
 #[cfg(target_arch = "x86_64")]
 fn call(number: i64, [first, second, third, fourth]: [usize; 4]) -> Ret {
     let result: i64;

@@ -13,9 +13,11 @@ pub(crate) const SEEN: u8 = 1;
 pub(crate) const IN_A_SET: u8 = 2;
 /// A listener that had nothing to accept.
 pub(crate) const NO_CLIENT: u8 = 4;
-/// Sets that no function of libc has made were looked for; and one has it.
+/// Sets that no function of libc has made, and an io_uring, were looked for; and one may have it.
 pub(crate) const LOOKED: u8 = 8;
 pub(crate) const ELSEWHERE: u8 = 16;
+/// It was taken out of a set that could have told of room.
+pub(crate) const HAD_ROOM: u8 = 32;
 
 impl Waiters {
     pub(crate) const fn new() -> Self {

@@ -11,8 +11,8 @@
 //! - of a connection whose connect() did not block, the first bytes; a question for its error, if it is in a
 //!   set; and that room is waited for no longer;
 //! - a call that does not block and finds no bytes, or no room, if the connection is in a set that no
-//!   function of libc has made. (One that libc has made says nothing: many programs put a socket into it, try
-//!   first, and wait then.)
+//!   function of libc has made, or in none, and the process has an io_uring. (A set that libc has made says
+//!   nothing: many programs put a socket into it, try first, and wait then.)
 
 use crate::conn::Conn;
 use crate::flag;
@@ -215,8 +215,8 @@ pub(crate) fn is_in_a_set(conn: &Conn, fd: i32) -> bool {
     has_any(conn) || is_in_a_set_elsewhere(conn, fd)
 }
 
-/// Whether the socket is in a set that no function of libc has made. Asked once of a socket, and of few in a
-/// process that has no such sets: some programs do nothing but look.
+/// Whether the socket is in a set that no function of libc has made, or may be waited for by an io_uring.
+/// Asked once of a socket, and of few in a process that has neither: some programs do nothing but look.
 fn is_in_a_set_elsewhere(conn: &Conn, fd: i32) -> bool {
     let waiters = &conn.role.waiters;
     if !waiters.has(LOOKED) && !os::confined::is_confined() {
@@ -232,13 +232,18 @@ fn is_in_a_set_elsewhere(conn: &Conn, fd: i32) -> bool {
 fn is_found(fd: i32) -> bool {
     let mut is_any = false;
     let _ = os::file::each_own_descriptor(|number| {
-        let may_be = !is_any && table::is_empty(number) && os::pipe::is_a_set(number);
-        is_any |= may_be && os::epoll::has_number(number, fd) == Some(true);
+        if is_any || !table::is_empty(number) {
+            return;
+        }
+        is_any = match os::pipe::is_a_set(number) {
+            true => os::epoll::has_number(number, fd) == Some(true),
+            false => os::pipe::is_a_ring_of_the_kernel(number),
+        };
     });
     is_any
 }
 
-/// How often this process has looked for such sets in vain; or [`FOUND`].
+/// How often this process has looked for such sets and rings in vain; or [`FOUND`].
 pub(crate) struct Searches(AtomicU32);
 
 const FOUND: u32 = u32::MAX;

@@ -12,6 +12,7 @@ use crate::records::{
     self, attach_bell, convert, count, drop_registration, outright_events, record_events, recount, tcp_events,
 };
 use crate::table::{self, Entry};
+use crate::waiters::HAD_ROOM;
 use crate::{Outcome, answer, claim, decide, flag, home, ready, unseen};
 use fabric::Reason;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
@@ -59,10 +60,14 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
 /// has its turn: what is asked of the number in the kernel is asked of that one.
 fn ctl_now(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Outcome> {
     let Some(conn) = hold(fd) else { return Some(Outcome::Forward) };
+    let mut is_unseen = false;
     let phase = match conn.phase() {
         Phase::Accepted => claim::decide(&conn, fd),
         Phase::Intent if !decide::is_begun_unseen(&conn) => answer::refresh(&conn, fd),
-        Phase::Intent if gives_room_up(&conn, epfd, op, fd, events) => decide::refuse_unseen(&conn, fd),
+        Phase::Intent => {
+            is_unseen = gives_room_up(&conn, epfd, op, fd, events);
+            if is_unseen && op == Op::Mod { decide::refuse_unseen(&conn, fd) } else { Phase::Intent }
+        }
         phase => phase,
     };
     if phase == Phase::Accepted && !table::is_of(fd, conn.index()) {
@@ -86,6 +91,10 @@ fn ctl_now(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Outcome
         tell_others(&conn, epfd, op, fd);
     }
     let asked = ask(&conn, epfd, op, fd, events, data)?;
+    if is_unseen && op == Op::Add {
+        // (Now that the set can be told of what is left in memory.)
+        decide::refuse_unseen(&conn, fd);
+    }
     if asked == Err(Errno::ENOMEM) && is_home(&conn, Reason::MEM) {
         // The kernel needs less memory for it than we do: the connection is TCP's instead.
         return Some(libcs(&conn));
@@ -93,11 +102,21 @@ fn ctl_now(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Outcome
     Some(asked.unwrap_or_else(Outcome::Fail))
 }
 
-/// Before any wait was seen: whether the set told of room that connect() has made, somewhere else.
+/// Before any wait was seen: whether the set told of room that connect() has made, somewhere else. (Who takes
+/// it out of the set may put it back with the same wish, as libevent does when it begins to connect.)
 #[cold]
 fn gives_room_up(conn: &Conn, epfd: i32, op: Op, fd: i32, events: u32) -> bool {
-    let had_room = || find(conn, epfd, fd).is_some_and(|(_, found)| found.events() & bits::OUT != 0);
-    op != Op::Add && events & bits::OUT == 0 && had_room()
+    let waits_for_room = find(conn, epfd, fd).is_some_and(|(_, found)| found.events() & bits::OUT != 0);
+    match op {
+        Op::Mod => waits_for_room && events & bits::OUT == 0,
+        Op::Add => conn.role.waiters.has(HAD_ROOM) && events & bits::OUT == 0,
+        Op::Del => {
+            if waits_for_room {
+                conn.role.waiters.mark(HAD_ROOM);
+            }
+            false
+        }
+    }
 }
 
 /// The records are the kernel's own, or become it just now, by what was asked until then: another thread that
