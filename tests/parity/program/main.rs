@@ -40,6 +40,7 @@ mod cases_move;
 mod cases_names;
 mod cases_nap;
 mod cases_odd;
+mod cases_onward;
 mod cases_operator;
 mod cases_options;
 mod cases_order;
@@ -126,6 +127,7 @@ fn all() -> Vec<Case> {
         cases_unseen::CASES,
         cases_elsewhere::CASES,
         cases_odd::CASES,
+        cases_onward::CASES,
         cases_sets_fork::CASES,
         cases_stale::CASES,
         cases_control::CASES,

@@ -95,6 +95,11 @@ fn act(verb: &str, fd: Fd, rest: &[&str]) -> String {
         ("sendn", [n]) => write_all(fd, &pattern(number(n))),
         ("zeros", [n]) => write_all(fd, &vec![0; number(n)]),
         ("oob", [text]) => show(sys::send(fd, text.as_bytes(), libc::MSG_OOB)),
+        ("zerocopy", [text]) => {
+            let _ = sys::setopt(fd, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1);
+            // (The kernel goes on reading there.)
+            show(sys::send(fd, text.to_string().leak().as_bytes(), libc::MSG_ZEROCOPY))
+        }
         ("more", [text]) => show(sys::send(fd, text.as_bytes(), libc::MSG_MORE)),
         ("fill", []) => if fill(fd) > 0 { "full" } else { "nothing" }.into(),
         ("recv", [n]) => {

@@ -53,7 +53,7 @@ pub(crate) fn read(
     }
     if end.is_read_by_libc() {
         let _ = consumer.leave_outside();
-        return if is_first { Found::Libcs } else { Found::Nothing };
+        return if is_first { Found::Libcs } else { read_on(end, fd, sink, flags) };
     }
     if !is_first && !has_bytes(fd) {
         return Found::Nothing;
@@ -75,6 +75,36 @@ pub(crate) fn read(
     }
 }
 
+/// The same where nobody counts any more, behind what the call has: one read has all that is there, as in the
+/// kernel, or who takes a short one for "drained" would wait for an edge that was told. (An error, and the
+/// end, are the next call's.)
+#[cold]
+fn read_on(end: &End, fd: i32, sink: Sink<'_>, flags: i32) -> Found {
+    if os::confined::is_strict() || !goes_on(end, fd) {
+        return Found::Nothing;
+    }
+    let flags = flags & (msg::PEEK | msg::TRUNC) | msg::DONTWAIT;
+    let seen = match flags & msg::TRUNC {
+        0 => net::receive(fd, sink.cells(), flags),
+        _ => net::discard(fd, sink.len(), flags),
+    };
+    seen.ok().filter(|count| *count > 0).map_or(Found::Nothing, Found::Bytes)
+}
+
+/// Whether TCP has bytes that belong into one call with those before them. An urgent mark (of a direction
+/// that stays there) that comes right behind these the kernel does not stop at, for it knows of none before.
+fn goes_on(end: &End, fd: i32) -> bool {
+    has_bytes(fd) && !(end.incoming.has_ended_for_good() && is_at_mark(fd))
+}
+
+/// (Behind a filter: whether there is any.)
+fn is_at_mark(fd: i32) -> bool {
+    match os::confined::is_confined() {
+        true => poll::peek(fd, poll::bits::PRI) & poll::bits::PRI != 0,
+        false => net::is_at_mark(fd),
+    }
+}
+
 /// Whether TCP has bytes, which come before an error: without any the kernel would tell that, once, to a look
 /// too. (Behind a filter poll alone may be asked, which tells of no bytes beside an error.)
 fn has_bytes(fd: i32) -> bool {
@@ -85,8 +115,8 @@ fn has_bytes(fd: i32) -> bool {
 }
 
 /// Looks at what TCP has behind what lies in the ring; how much there was.
-pub(crate) fn glance(fd: i32, sink: Sink<'_>, flags: i32) -> usize {
-    if !has_bytes(fd) {
+pub(crate) fn glance(end: &End, fd: i32, sink: Sink<'_>, flags: i32) -> usize {
+    if !goes_on(end, fd) {
         return 0;
     }
     let flags = msg::PEEK | msg::DONTWAIT | flags & msg::TRUNC;

@@ -12,11 +12,10 @@ use os::net::msg;
 use os::poll::bits;
 use shm::{Consumer, Sink};
 
-/// Whether bytes behind those in the ring are on TCP, to be read with them in one call. (Not where an urgent
-/// mark may lie between.)
+/// Whether bytes behind those in the ring may be on TCP, to be read with them in one call.
 #[inline]
 pub(super) fn goes_on(end: &End) -> bool {
-    end.incoming.has_ended() && !end.incoming.has_ended_for_good()
+    end.incoming.has_ended()
 }
 
 /// A read had fewer bytes than room: the program may take that for "drained", and wait for the next edge.
@@ -148,7 +147,7 @@ impl Receive<'_> {
         }
         // (Not read: the ring comes first. The kernel counts SO_PEEK_OFF from the ring's bytes on.)
         if goes_on(&self.end) && !os::confined::is_confined() && !self.conn.has(flag::PEEK_OFFSET) {
-            let seen = detour::glance(self.fd, sink, self.flags & msg::TRUNC);
+            let seen = detour::glance(&self.end, self.fd, sink, self.flags & msg::TRUNC);
             // (Unless bytes came between in the ring: then these are others.)
             self.got += if self.end.incoming.used() == Ok(in_ring) { seen } else { 0 };
         }
