@@ -200,7 +200,7 @@ fn connecting_again(fd: c_int, addr: Buf, addr_len: u32) -> Outcome {
     }
     let errno = hook::last();
     let says_nothing = [Errno::EISCONN, Errno::EALREADY, Errno::EINPROGRESS, Errno::EINTR, Errno::EBADF];
-    if !says_nothing.contains(&errno) && os::net::is_unconnected_tcp(fd) {
+    if !says_nothing.contains(&errno) {
         client::was_dissolved(fd).run();
     }
     Outcome::Fail(errno)

@@ -20,6 +20,8 @@ pub(crate) const CASES: &[Case] = &[
     case("dissolve.while_another_reads", while_another_reads),
     case("dissolve.while_another_reads_for_the_first_time", while_another_reads_first),
     case("dissolve.by_another_process_and_room", by_another_and_room),
+    case("dissolve.not_by_what_fails", not_by_what_fails),
+    case("dissolve.not_by_what_a_filter_refuses", not_by_what_a_filter_refuses),
 ];
 
 const ALL: i16 = libc::POLLIN | libc::POLLOUT | libc::POLLRDHUP;
@@ -171,4 +173,69 @@ fn by_another_and_room(cx: &mut Cx) {
     say!("child {}", sys::wait(child));
     let asked = libc::POLLRDNORM | libc::POLLWRNORM;
     say!("poll {} {}", poll1(fd, asked, 100), poll1(fd, asked | ALL, 100));
+}
+
+/// A connection that is over, with bytes left to be read: both ends have shut down, or the peer has reset it.
+fn ended(cx: &mut Cx, by_reset: bool) -> Fd {
+    let p = cx.warm();
+    cx.ask(&format!("send {} unread", p.id));
+    if by_reset {
+        cx.ask(&format!("linger {} 1 0", p.id));
+        cx.ask(&format!("close {}", p.id));
+    } else {
+        cx.ask(&format!("shut {} 1", p.id));
+        until("its end", || sys::tcp_state(p.fd) != 1);
+        say!("shutdown -> {}", show(sys::shutdown(p.fd, libc::SHUT_WR)));
+    }
+    until("the end", || sys::tcp_state(p.fd) == 7);
+    p.fd
+}
+
+/// What is unread is there still, and then what there was to tell.
+fn read_on(fd: Fd) {
+    for _ in 0..3 {
+        let mut buf = [0; 9];
+        let r = sys::recv(fd, &mut buf, MSG_DONTWAIT);
+        say!("recv -> {}", got(r, &buf));
+    }
+}
+
+/// The kernel lets go of a connection that is over by no call that it refuses.
+fn not_by_what_fails(cx: &mut Cx) {
+    const NEVER: u16 = 99;
+    let port = cx.listening_peer();
+    type Call = (&'static str, fn(Fd, u16) -> sys::Ret);
+    let calls: [Call; 12] = [
+        ("no address", |fd, port| sys::connect_oddly(fd, port, None, 0)),
+        ("half a family", |fd, port| sys::connect_oddly(fd, port, None, 1)),
+        ("a family alone", |fd, port| sys::connect_oddly(fd, port, None, 2)),
+        ("another family", |fd, port| sys::connect_oddly(fd, port, Some(NEVER), 16)),
+        ("too long", |fd, port| sys::connect_oddly(fd, port, None, 200)),
+        ("longer than anything", |fd, port| sys::connect_oddly(fd, port, None, u32::MAX)),
+        ("half of no family", |fd, port| sys::connect_oddly(fd, port, Some(0), 1)),
+        ("no family, too long", |fd, port| sys::connect_oddly(fd, port, Some(0), 200)),
+        ("nowhere", |fd, _| sys::connect_to_nowhere(fd)),
+        ("somebody", sys::connect),
+        ("listen", |fd, _| sys::listen(fd, 5)),
+        ("bind", |fd, _| sys::bind(fd, 0)),
+    ];
+    for by_reset in [false, true] {
+        for (name, call) in calls {
+            let fd = ended(cx, by_reset);
+            say!("reset {by_reset}, {name} -> {}", show(call(fd, port)));
+            read_on(fd);
+        }
+        let fd = ended(cx, by_reset);
+        say!("dissolve -> {}", show(sys::disconnect(fd)));
+        read_on(fd);
+    }
+}
+
+fn not_by_what_a_filter_refuses(cx: &mut Cx) {
+    let fd = ended(cx, false);
+    let port = cx.listening_peer();
+    say!("filter {}", show(sys::deny_with(&[sys::Denied::Call(libc::SYS_connect)], libc::EACCES)));
+    say!("connect -> {}", show(sys::connect(fd, port)));
+    say!("dissolve -> {}", show(sys::disconnect(fd)));
+    read_on(fd);
 }

@@ -104,6 +104,24 @@ pub fn connect_v4(fd: Fd, ip: [u8; 4], port: u16) -> Ret {
     connect_address(fd, &Address::v4(ip, port))
 }
 
+/// `connect(2)` with an address of `len` bytes, of `family` if it is none of its own.
+pub fn connect_oddly(fd: Fd, port: u16, family: Option<u16>, len: u32) -> Ret {
+    let mut address = [0u8; 256];
+    let usual = Address::remote(port);
+    address[..28].copy_from_slice(&usual.bytes);
+    if let Some(family) = family {
+        address[..2].copy_from_slice(&family.to_ne_bytes());
+    }
+    // SAFETY: the kernel takes no address that is longer than the buffer.
+    ret32(unsafe { libc::connect(fd, address.as_ptr().cast(), len) })
+}
+
+/// `connect(2)` with an address that is nowhere.
+pub fn connect_to_nowhere(fd: Fd) -> Ret {
+    // SAFETY: the kernel looks whether it is there.
+    ret32(unsafe { libc::connect(fd, std::ptr::without_provenance(8), 16) })
+}
+
 /// `connect(2)` to AF_UNSPEC, which ends the connection and makes the socket fresh again.
 pub fn disconnect(fd: Fd) -> Ret {
     connect_address(fd, &Address { bytes: [0; 28], len: 16 })

@@ -151,9 +151,14 @@ pub fn connecting<T>(held: &Held, connect: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A connect() that found the last connection over has left a fresh socket: what is still to be done about
-/// that connection.
+/// A connect() of what was connected has failed. Where it found the last connection over, and has left a
+/// fresh socket: what is still to be done about that connection. (One that is over, and that the kernel has
+/// not let go of, has its unread bytes still, whatever the error: the kernel goes on to tell its end.)
 pub fn was_dissolved(fd: i32) -> AfterClose {
+    let is_kept = || os::poll::peek(fd, os::poll::bits::RDHUP) & os::poll::bits::RDHUP != 0;
+    if !net::is_unconnected_tcp(fd) || is_kept() {
+        return AfterClose::Nothing;
+    }
     match crate::held::hold(fd) {
         Some(held) if held.is(Phase::Intent) => {
             answer::retract_unmade(&held, fd);

@@ -772,4 +772,10 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("onward.short_reads_by_edges"),
     },
+    Mend {
+        name: "let-go-when-the-kernel-has",
+        without: "a connect() that fails throws away what is unread of a connection that is over",
+        edits: &[edit("crates/socket/src/calls/client.rs", "|| is_kept() {", "|| is_kept() && false {")],
+        test: Test::Parity("dissolve.not_by_what_fails"),
+    },
 ];
