@@ -35,6 +35,7 @@ pub(crate) const CASES: &[Case] = &[
     case("differs.handed_to_a_plain_program", handed_to_a_plain_program),
     case("differs.killed_after_going_home", killed_after_going_home),
     case("differs.unread_behind_a_filter", unread_behind_a_filter),
+    case("differs.stopped_in_its_time", stopped_in_its_time),
 ];
 
 fn select_of_many(cx: &mut Cx) {
@@ -325,4 +326,21 @@ fn order_of_arrival(cx: &mut Cx) {
     cx.ask(&format!("send {} x", pairs[0].id));
     until_queued(pairs[0].fd, 1);
     say!("the counter first: {}", first_of(set) == 7);
+}
+
+/// A process that is stopped and goes on, without any handler, while a call with a time limit waits.
+fn stopped_in_its_time(cx: &mut Cx) {
+    let (fd, us) = (cx.warm().fd, std::process::id() as i32);
+    sys::set_timeout(fd, libc::SO_RCVTIMEO, 900).expect("time limit");
+    let child = sys::fork(|| {
+        for signal in [libc::SIGSTOP, libc::SIGCONT] {
+            std::thread::sleep(Duration::from_millis(150));
+            let _ = sys::kill(us, signal);
+        }
+        // (Its end is no signal to us meanwhile.)
+        std::thread::sleep(Duration::from_secs(2));
+        0
+    });
+    say!("read -> {}", show(sys::recv(fd, &mut [0; 9], 0)));
+    say!("child {}", sys::wait(child));
 }
