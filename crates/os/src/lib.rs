@@ -14,6 +14,7 @@ pub mod diag;
 pub mod epoll;
 pub mod fd;
 pub mod file;
+pub mod filter;
 pub mod futex;
 mod header;
 pub mod held_back;

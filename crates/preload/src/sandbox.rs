@@ -5,6 +5,7 @@ use crate::hook::hooks;
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
 use os::confined::Calls;
+use os::filter::{self, Instruction};
 use socket::{Outcome, confine};
 
 const RLIMIT_NOFILE: c_int = 7;
@@ -33,11 +34,41 @@ fn limiting(pid: c_int, resource: c_int, new: Buf, set: impl FnOnce() -> c_int) 
 
 const PR_SET_SECCOMP: c_int = 22;
 
+/// `struct sock_fprog`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Filter {
+    len: u16,
+    steps: *const Instruction,
+}
+
+/// Most instructions of one (BPF_MAXINSNS).
+const STEPS: usize = 4096;
+
+/// What it leaves us; what the kernel will find wrong with it, the kernel says.
+fn left_by(filter: *const Filter) -> Calls {
+    if crate::pointers::readable(filter, size_of::<Filter>()).is_err() {
+        return Calls::Filtered;
+    }
+    // SAFETY: it is the program's to read, and is there.
+    let Filter { len, steps } = unsafe { filter.read_unaligned() };
+    let len = usize::from(len);
+    if len > STEPS
+        || !steps.is_aligned()
+        || crate::pointers::readable(steps, len * size_of::<Instruction>()).is_err()
+    {
+        return Calls::Filtered;
+    }
+    // SAFETY: as above; the program has them ready for the kernel, and writes nothing meanwhile.
+    let steps = unsafe { core::slice::from_raw_parts(steps, len) };
+    if filter::leaves_us_be(steps) { Calls::Filtered } else { Calls::Fewest }
+}
+
 /// The call that installs a filter: what comes after it is prepared before, and taken back if the kernel
-/// refuses.
-fn filtering(calls: Calls, has_filter: bool, install: impl FnOnce() -> isize) -> Outcome {
+/// refuses. Without one it is that of SECCOMP_MODE_STRICT.
+fn filtering(filter: Option<*const Filter>, install: impl FnOnce() -> isize) -> Outcome {
     // Programs ask with a null filter whether there would be any.
-    let is_meant = has_filter || calls == Calls::Fewest;
+    let is_meant = filter.is_none_or(|filter| !filter.is_null());
     if !is_meant
         || socket::confine::stays_out()
         || !crate::lifecycle::is_active()
@@ -46,6 +77,8 @@ fn filtering(calls: Calls, has_filter: bool, install: impl FnOnce() -> isize) ->
         return Outcome::Forward;
     }
     let was_confined = os::confined::is_confined();
+    // (What one filter refuses the next one does not give back.)
+    let calls = if os::confined::is_strict() { Calls::Fewest } else { filter.map_or(Calls::Fewest, left_by) };
     confine::before(calls);
     let result = install();
     if result < 0 {
@@ -70,12 +103,12 @@ pub(crate) unsafe fn seccomp(operation: usize, flags: usize, argument: usize) ->
         let ret = unsafe { os::raw::call(os::raw::nr::__NR_seccomp, &[operation, flags, argument]) };
         crate::hook::from_raw(ret)
     };
-    let calls = match operation {
-        STRICT => Calls::Fewest,
-        FILTER => Calls::Filtered,
+    let filter = match operation {
+        STRICT => None,
+        FILTER => Some(core::ptr::with_exposed_provenance(argument)),
         _ => return install(),
     };
-    crate::hook::finish(filtering(calls, argument != 0, install)).unwrap_or_else(install)
+    crate::hook::finish(filtering(filter, install)).unwrap_or_else(install)
 }
 
 const CLONE_FILES: c_int = 0x400;
@@ -91,8 +124,8 @@ hooks! {
         // SAFETY: the program's own arguments.
         let install = || unsafe { forward::prctl(option, a, b, c, d) } as isize;
         match (option, a) {
-            (PR_SET_SECCOMP, 1) => filtering(Calls::Fewest, true, install),
-            (PR_SET_SECCOMP, _) => filtering(Calls::Filtered, b != 0, install),
+            (PR_SET_SECCOMP, 1) => filtering(None, install),
+            (PR_SET_SECCOMP, _) => filtering(Some(core::ptr::with_exposed_provenance(b)), install),
             _ => Outcome::Forward,
         }
     }

@@ -18,6 +18,15 @@ pub(crate) const CASES: &[Case] = &[
     case("filter.inherited_by_syscall", |cx| inherited(cx, false)),
     case("filter.early_bytes", early_bytes),
     any("filter.own", own),
+    any("filter.own_without_poll", |cx| {
+        own_without(cx, || _ = sys::deny(&[libc::SYS_poll, libc::SYS_ppoll].map(Denied::Call)));
+    }),
+    any("filter.own_that_kills_for_a_futex", |cx| {
+        own_without(cx, || {
+            let allowed: Vec<i64> = ALLOWED.iter().copied().filter(|call| *call != libc::SYS_futex).collect();
+            sys::allow_only(&allowed, false).expect("filter");
+        });
+    }),
     any("filter.unused", unused),
     any("filter.limited", limited),
     case("filter.refused", refused),
@@ -151,6 +160,32 @@ fn own(cx: &mut Cx) {
         sys::allow_only(ALLOWED, true).expect("filter");
         converse(cx, p.fd, p.id);
         sys::close(p.fd).expect("close");
+        0
+    });
+    say!("child {}", sys::wait(pid));
+}
+
+/// The filter refuses what we need, and the program does not.
+fn own_without(cx: &mut Cx, confine: fn()) {
+    const MUCH: usize = 600_000;
+    let p = cx.warm();
+    let pid = sys::fork(|| {
+        confine();
+        let mut buf = [0; 16];
+        for word in ["one", "two"] {
+            cx.ask(&format!("later 30 send {} {word}", p.id));
+            let read = sys::read(p.fd, &mut buf);
+            say!("read {}", got(read, &buf));
+        }
+        cx.tell(&format!("recvn {} {MUCH}", p.id));
+        say!("{}", write_all(p.fd, &pattern(MUCH)));
+        say!("peer has {}", cx.answer());
+        cx.tell(&format!("sendn {} {MUCH}", p.id));
+        say!("{} bytes back", take(p.fd, MUCH));
+        say!("peer {}", cx.answer());
+        cx.ask(&format!("later 30 shut {} 1", p.id));
+        let read = sys::read(p.fd, &mut buf);
+        say!("end {}", got(read, &buf));
         0
     });
     say!("child {}", sys::wait(pid));
