@@ -50,17 +50,27 @@ pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Result<()> {
 /// /proc/thread-self/fdinfo (`tfd:`, Documentation/filesystems/proc.rst). `None` where it cannot be asked:
 /// without a /proc, without a free descriptor, behind a filter of calls.
 pub fn has_record(epfd: i32, fd: i32, data: u64) -> Option<bool> {
-    has_line(epfd, Lines::new(fd, Some(data)))
+    has_line(epfd, |record| record == (u64::from(fd.unsigned_abs()), data))
+}
+
+/// How many records of the set have `data`. `None` if the kernel does not say.
+pub fn count_with(epfd: i32, data: u64) -> Option<usize> {
+    let mut count = 0;
+    let counted = |(_, has)| {
+        count += usize::from(has == data);
+        false
+    };
+    has_line(epfd, counted).map(|_| count)
 }
 
 /// The same with whatever data.
 pub fn has_number(epfd: i32, fd: i32) -> Option<bool> {
-    has_line(epfd, Lines::new(fd, None))
+    has_line(epfd, |(number, _)| number == u64::from(fd.unsigned_abs()))
 }
 
 #[cold]
 #[inline(never)]
-fn has_line(epfd: i32, mut lines: Lines) -> Option<bool> {
+fn has_line(epfd: i32, mut is_it: impl FnMut((u64, u64)) -> bool) -> Option<bool> {
     const FOLDER: &[u8] = b"/proc/thread-self/fdinfo/";
     if crate::confined::is_confined() {
         return None;
@@ -71,11 +81,12 @@ fn has_line(epfd: i32, mut lines: Lines) -> Option<bool> {
     path[FOLDER.len()..][..number.len()].copy_from_slice(number);
     let text = file::open(CStr::from_bytes_until_nul(&path).ok()?, How::READ).ok()?;
     let mut part = [0u8; 512];
+    let mut lines = Lines::new();
     let all = loop {
         // SAFETY: `part` is writable for its length.
         match check(unsafe { syscall!(nr::__NR_read, text, part.as_mut_ptr(), part.len()) }) {
             Ok(0) => break Some(false),
-            Ok(got) if lines.find(&part[..got]) => break Some(true),
+            Ok(got) if lines.find(&part[..got], &mut is_it) => break Some(true),
             Ok(_) => {}
             Err(_) => break None,
         }
@@ -86,18 +97,17 @@ fn has_line(epfd: i32, mut lines: Lines) -> Option<bool> {
 
 /// A record is looked for in the lines of such a text, which comes in parts.
 struct Lines {
-    wanted: (u64, Option<u64>),
     line: [u8; 64],
     len: usize,
 }
 
 impl Lines {
-    fn new(fd: i32, data: Option<u64>) -> Self {
-        Lines { wanted: (u64::from(fd.unsigned_abs()), data), line: [0; 64], len: 0 }
+    fn new() -> Self {
+        Lines { line: [0; 64], len: 0 }
     }
 
     /// Whether the record is in what is known by now. (The rest of a long line says other things.)
-    fn find(&mut self, part: &[u8]) -> bool {
+    fn find(&mut self, part: &[u8], mut is_it: impl FnMut((u64, u64)) -> bool) -> bool {
         part.iter().any(|byte| {
             if *byte != b'\n' {
                 if let Some(place) = self.line.get_mut(self.len) {
@@ -106,9 +116,7 @@ impl Lines {
                 }
                 return false;
             }
-            let (fd, data) = self.wanted;
-            let is_it = |(number, has)| number == fd && data.is_none_or(|data| data == has);
-            let found = record(&self.line[..self.len]).is_some_and(is_it);
+            let found = record(&self.line[..self.len]).is_some_and(&mut is_it);
             self.len = 0;
             found
         })
@@ -138,8 +146,8 @@ mod tests {
     #[test]
     fn a_record_is_found_by_number_and_data_however_the_text_comes() {
         let is_in = |fd, data, size| {
-            let mut lines = Lines::new(fd, Some(data));
-            TEXT.as_bytes().chunks(size).any(|part| lines.find(part))
+            let mut lines = Lines::new();
+            TEXT.as_bytes().chunks(size).any(|part| lines.find(part, |record| record == (fd, data)))
         };
         for size in [1, 7, 64, 512] {
             assert!(is_in(8, 0x15c0_0001_7998_0003, size) && is_in(1_000_006, u64::MAX, size), "{size}");
@@ -152,5 +160,6 @@ mod tests {
         let file = std::fs::File::open("/proc/self/stat").unwrap();
         let number = std::os::fd::AsRawFd::as_raw_fd(&file);
         assert_eq!((has_record(number, 8, 1), has_record(-1, 8, 1)), (Some(false), None));
+        assert_eq!((count_with(number, 1), count_with(-1, 1)), (Some(0), None));
     }
 }

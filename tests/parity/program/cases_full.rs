@@ -19,6 +19,8 @@ pub(crate) const CASES: &[Case] = &[
     case("full.after_a_sleep", after_a_sleep),
     case("full.in_a_set_that_is_watched", watched),
     case("full.with_the_same_data", same_data),
+    case("full.with_the_same_data_beside_one_connection", same_data_beside_one),
+    case("full.nobody_is_named_twice", nobody_twice),
     case("full.served_beside_pipes", served),
 ];
 
@@ -198,6 +200,70 @@ fn same_data(cx: &mut Cx) {
         (0..20).map(|_| ep_wait_by(Wait::Plain, ep, max, 0).map_or(0, |told| told.len())).sum::<usize>()
     };
     say!("by ones {}, twos {}, threes {}", counts(1), counts(2), counts(3));
+}
+
+fn same_data_beside_one(cx: &mut Cx) {
+    let mut ready = Ready::new();
+    ready.connections(cx, 1, EPOLLIN);
+    for _ in 0..4 {
+        let (read, write) = sys::pipe(0);
+        sys::write(write, b"x").expect("write");
+        ep_add(ready.ep, read, EPOLLIN, 7).expect("add");
+    }
+    let counts = |max| {
+        (0..20).map(|_| ep_wait_by(Wait::Plain, ready.ep, max, 0).map_or(0, |told| told.len())).sum::<usize>()
+    };
+    say!("by ones {}, twos {}, threes {}, fours {}", counts(1), counts(2), counts(3), counts(4));
+}
+
+/// Waits with room for `max` on members of which ever others are ready. (Those that have become silent or
+/// ready since make each lap of the kernel's another than the one before.) How many answers named one twice.
+fn storm(ready: &mut Ready, pipes: &[(Fd, Fd)], max: usize) -> usize {
+    let mut dice = max as u32;
+    let mut roll = |sides: u32| {
+        dice = dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (dice >> 16) % sides
+    };
+    let mut is_full = vec![false; pipes.len()];
+    let mut twice = 0;
+    for _ in 0..1500 {
+        let told = ep_wait_by(Wait::Plain, ready.ep, max, 0).expect("wait");
+        let mut members: Vec<u64> = told.iter().map(|(data, _)| *data).collect();
+        members.sort_unstable();
+        twice += usize::from(members.windows(2).any(|two| two[0] == two[1]));
+        for (at, (read, write)) in pipes.iter().enumerate() {
+            match is_full[at] {
+                true if roll(3) == 0 => assert_eq!(sys::read(*read, &mut [0; 9]), Ok(1)),
+                false if roll(4) == 0 => assert_eq!(sys::write(*write, b"x"), Ok(1)),
+                _ => continue,
+            }
+            is_full[at] = !is_full[at];
+        }
+    }
+    twice
+}
+
+/// The server's end of a connection that stays TCP's.
+fn ended_before_a_look() -> Fd {
+    let (listener, port) = sys::listener();
+    let client = sys::tcp(libc::SOCK_CLOEXEC);
+    sys::connect(client, port).expect("connect");
+    sys::write(client, b"x").expect("write");
+    sys::close(client).expect("close");
+    let server = sys::accept(listener).expect("accept") as Fd;
+    sys::close(listener).expect("close");
+    server
+}
+
+fn nobody_twice(cx: &mut Cx) {
+    for (connections, max) in [(1, 3), (1, 4), (2, 5), (3, 6), (3, 8), (2, 10), (3, 12)] {
+        let mut ready = Ready::new();
+        ready.connections(cx, connections, EPOLLIN);
+        let pipes: Vec<_> = (0..12).map(|_| sys::pipe(0)).collect();
+        pipes.iter().for_each(|(read, _)| ready.add(*read, EPOLLIN));
+        (0..2).for_each(|_| ready.add(ended_before_a_look(), EPOLLIN));
+        say!("{connections} beside pipes, room for {max}: {} answers", storm(&mut ready, &pipes, max));
+    }
 }
 
 /// A server that reads what it is told of, while two pipes are never read: nobody waits for longer than a

@@ -23,8 +23,6 @@ pub(crate) struct Watches {
     stalled: AtomicU32,
     /// Counts what the process did itself that the kernel has to report.
     news: AtomicU32,
-    /// Counts records of sets that became the kernel's own.
-    gone: AtomicU32,
     /// Whether another process may ever have held a side of this one's: only then waits look after that.
     are_shared: AtomicU32,
     /// When it last looked after that.
@@ -44,7 +42,6 @@ impl Watches {
             watched: AtomicU32::new(0),
             stalled: AtomicU32::new(0),
             news: AtomicU32::new(0),
-            gone: AtomicU32::new(0),
             are_shared: AtomicU32::new(0),
             looked: AtomicU64::new(0),
             watched_look: AtomicU64::new(0),
@@ -90,16 +87,6 @@ pub(crate) fn go_on(conn: &Conn) {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
         intent_ended();
     }
-}
-
-/// A set's record is the kernel's own from now on: an answer that is being made may have told of it already.
-pub(crate) fn note_gone() {
-    Watches::here().gone.fetch_add(1, Ordering::SeqCst);
-}
-
-/// How often that was so.
-pub(crate) fn gone() -> u32 {
-    Watches::here().gone.load(Ordering::SeqCst)
 }
 
 /// A client's intent is unanswered: waits look at it now and then.

@@ -9,7 +9,7 @@ use crate::interest::events::{self, FLAGS, INPUT, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, Registration, Source, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
-use crate::{doorbell, flag, ready, release, sleepers, watch};
+use crate::{doorbell, flag, ready, release, sleepers};
 use os::Errno;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use shm::ClosedBy;
@@ -233,7 +233,7 @@ fn leave_to_others(conn: &Conn, index: Index, registration: &'static Registratio
     {
         let wanted = if asked.is_fired() { bits::ONESHOT } else { asked.events() };
         registration.kernel_events.store(wanted, Ordering::Relaxed);
-        watch::note_gone();
+        note_change(registration);
         put_anew(epfd, fd, wanted, registration.data.load(Ordering::Relaxed));
         if !is_home && !asked.is_fired() {
             return make_outright(conn, index, registration);
@@ -252,6 +252,7 @@ pub(crate) fn tell_rest(conn: &Conn, index: Index, registration: &'static Regist
     {
         let data = registration.data.load(Ordering::Relaxed);
         registration.kernel_events.store(bits::ONESHOT, Ordering::Relaxed);
+        note_change(registration);
         put_anew(registration.epfd(), fd, bits::ONESHOT, data);
     }
     make_outright(conn, index, registration);
@@ -259,12 +260,21 @@ pub(crate) fn tell_rest(conn: &Conn, index: Index, registration: &'static Regist
 
 /// The kernel's record of a registration carries the program's own data from now on.
 pub(crate) fn make_outright(conn: &Conn, index: Index, registration: &'static Registration) {
+    note_change(registration);
     detach_bell(conn, registration, true);
     registration.make_outright();
     if let Some(set) = set_of(registration) {
         set.note_outright();
     }
     attach_bell(conn, index, registration);
+}
+
+/// The kernel's record of a registration is about to carry other data: whoever has told of it by the former
+/// tells of it by the latter no more.
+pub(crate) fn note_change(registration: &Registration) {
+    if let Some(set) = set_of(registration) {
+        set.note_change();
+    }
 }
 
 fn set_of(registration: &Registration) -> Option<&'static Set> {
@@ -439,6 +449,7 @@ fn leave_to_kernel(conn: &Conn, gone: &'static Registration, fd: i32) {
         // (To be asked anew is an edge: none for room that was told of. And the other process, if it has the
         // set, has its room in the ring.)
         let is_told = asked.events() & bits::ET != 0 && !gone.is_newly_asked();
+        note_change(gone);
         let events = if is_told || may_be_shared { asked.events() & !WRITE_SIDE } else { asked.events() };
         let _ = kernel_ctl(gone.epfd(), Op::Mod, fd, events, gone.data.load(Ordering::Relaxed));
     }
@@ -562,6 +573,7 @@ pub(crate) fn take_up(conn: &Conn, index: Index, registration: &'static Registra
     if let Some(fd) = registration.record() {
         let events = tcp_events(conn, registration.events());
         registration.kernel_events.store(events, Ordering::Relaxed);
+        note_change(registration);
         put_anew(registration.epfd(), fd, events, registration.own_cookie(index, Source::Tcp));
     }
     // (After that: who closes a number of it until then waits for the turn.)
@@ -600,7 +612,6 @@ fn make_plain(conn: &Conn, index: Index, registration: &'static Registration) {
     let is_ours_to_hide = asked.is_fired() && !set.is_some_and(Set::may_be_shared);
     let data = if is_ours_to_hide { cookie } else { data };
     let wanted = if asked.is_fired() { bits::ONESHOT } else { asked.events() };
-    watch::note_gone();
     put_anew(epfd, fd, wanted, data);
 }
 

@@ -209,6 +209,7 @@ pub(crate) fn hand_on(conn: &Held) {
         let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
         // (Both directions are on TCP: what is asked for is the kernel's to tell, and nothing besides.)
         let wanted = if registration.is_fired() { bits::ONESHOT } else { events };
+        records::note_change(registration);
         records::put_anew(registration.epfd(), fd, wanted, data);
         if !registration.is_outright() && !registration.is_fired() {
             ask_outright(conn, index, registration, (events, data));
@@ -382,6 +383,7 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
     }
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
     if set.is_some_and(|set| !registration.is_outright() && is_leaving(conn, set)) {
+        records::note_change(registration);
         kernel_ctl(epfd, Op::Mod, fd, outright_events(conn, events), data)?;
         ask_outright(conn, index, registration, (events, data));
         return Ok(Outcome::Done(0));

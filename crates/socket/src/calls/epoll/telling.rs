@@ -25,8 +25,6 @@ pub(super) struct Notes {
     pub(super) is_lap: bool,
     /// A doorbell was among what the kernel told since this was last cleared.
     pub(super) has_rung: bool,
-    /// A member went back to TCP and was told of: the kernel may tell of it in the same answer.
-    pub(super) has_gone: bool,
     /// The doorbell that ends the kernel's lap was among what the kernel told since this was last cleared.
     pub(super) has_passed_marker: bool,
 }
@@ -59,7 +57,7 @@ pub(super) fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u
         match answer::refresh(&conn, fd) {
             // Converted to a registration of the bare TCP socket: the kernel will report what is left to
             // report.
-            Phase::Plain => return plain_now(fd, seen.events(), data, notes),
+            Phase::Plain => return plain_now(fd, seen.events(), data),
             // (Before the answer an end would have been a connect() that failed: see `note_reported`.)
             Phase::Smc if told.source == Source::Tcp => hear_tcp(&conn, fd, told.raised, seen.events()),
             _ => {}
@@ -72,7 +70,7 @@ pub(super) fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u
             && ready::is_on_tcp_for_good(end)
             && home::notice(&conn, end)
         {
-            return plain_now(fd, seen.events(), data, notes);
+            return plain_now(fd, seen.events(), data);
         }
         let found = level(&conn, end.as_ref(), told, (seen.events(), fd));
         if told.source == Source::Tcp && told.raised & WRITE_SIDE & !found.unwrap_or(0) != 0 {
@@ -183,8 +181,7 @@ pub(super) fn hush(conn: &Conn, end: &End, registration: &Registration, asleep: 
     !(may_matter && doorbell::rearm_drained(conn, end))
 }
 
-fn plain_now(fd: i32, events: u32, data: u64, notes: &mut Notes) -> Option<(u32, u64)> {
-    notes.has_gone = true;
+fn plain_now(fd: i32, events: u32, data: u64) -> Option<(u32, u64)> {
     let ready = u32::from(os::poll::peek(fd, (events & 0xffff) as i16) as u16);
     let level = ready & (events | bits::ERR | bits::HUP);
     // An edge reported here and by the kernel's next answer again is one edge too many, which edge-triggered

@@ -49,9 +49,6 @@ pub(super) trait Round {
     /// What the kernel named first in its last answer, if nothing has been told yet.
     fn named_in_vain(&self) -> Option<u64>;
 
-    /// What the kernel is asked next may name again what it has told in this answer.
-    fn note_repeating(&mut self);
-
     /// Whether the kernel may have something to say.
     fn is_kernel_due(&self) -> bool;
 }
@@ -85,7 +82,6 @@ pub(super) fn fill(answer: &mut impl Round, set: &Set) {
             return;
         }
         left = left.saturating_sub(1);
-        answer.note_repeating();
     }
 }
 
@@ -101,12 +97,10 @@ pub(super) fn deal(answer: &mut impl Round, set: &Set) -> bool {
             if !place_marker(set) {
                 break;
             }
-            // (A second lap is for what this answer has not told: that comes last in it.)
+            // (A second lap is for what this answer has not told: that comes last in it. Where it is another
+            // than the one before it names again what was told.)
             let before = set.laps.told_before().filter(|_| has_asked);
             let most = before.map_or(usize::MAX, |before| (before as usize).saturating_sub(by_kernel));
-            if has_asked && before.is_none() {
-                answer.note_repeating();
-            }
             let from = answer.told();
             is_told_out = tell_kernels(answer, set, most);
             is_whole = !set.laps.is_kernels();

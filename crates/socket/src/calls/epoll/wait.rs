@@ -1,5 +1,6 @@
 //! The waits. Owns: the order of looks: rings first, the kernel when they have nothing to say or has not been
-//! asked for a while; and that no thread sleeps before every member is armed.
+//! asked for a while; that no thread sleeps before every member is armed; and that one answer tells of a
+//! member once, however often it was looked at for it.
 
 use crate::conn::Conn;
 use crate::end::End;
@@ -11,11 +12,12 @@ use crate::held::{hold_index, hold_seen};
 use crate::here::Part as _;
 use crate::interest::arrival::Standing;
 use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
-use crate::interest::registration::{self, Registration, Source, Told};
+use crate::interest::registration::{self, FAR, Registration, Source, Told};
 use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::wait::{Patience, hand_over, spin_on_set};
 use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, records, unseen, watch};
+use core::ops::Range;
 use os::Errno;
 use os::epoll::{Event, bits};
 use os::held_back::Interrupted;
@@ -73,9 +75,10 @@ struct Answer<'a> {
     dealt: Option<usize>,
     /// As how many sleepers of the set its thread counts now.
     asleep: u32,
-    /// How many records had become the kernel's own when it was begun.
-    gone: u32,
-    /// Of the set.
+    /// Where what the kernel has named by the program's own data stands, since it was first asked.
+    named: Range<usize>,
+    /// Of the set, when it was begun.
+    changes: u32,
     life: u32,
 }
 
@@ -112,10 +115,6 @@ impl turns::Round for Asking<'_, '_> {
 
     fn named_in_vain(&self) -> Option<u64> {
         self.answer.events.first().filter(|_| self.answer.kept == 0).map(|named| named.data)
-    }
-
-    fn note_repeating(&mut self) {
-        self.answer.notes.has_gone = true;
     }
 
     fn is_kernel_due(&self) -> bool {
@@ -160,7 +159,7 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     set.take_untold_in();
     // (A loop whose waits are all shorter looks between them.)
     Sharers::new().look_after();
-    let mut answer = Answer::new(events, life);
+    let mut answer = Answer::new(events, set, life);
     let is_owed = set.owes_kernel.swap(0, Ordering::Relaxed) != 0;
     if is_owed {
         let _ = answer.ask(index, set, |events| kernel.glance(events));
@@ -215,7 +214,7 @@ fn wait_without_members(
         wake(index, set);
         return Ok(told.map_or_else(Outcome::Fail, Outcome::Done));
     }
-    let mut answer = Answer::new(events, life);
+    let mut answer = Answer::new(events, set, life);
     answer.translate(index, set, told.unwrap_or(0));
     wake(index, set);
     if set.is_over(life) {
@@ -291,7 +290,7 @@ fn report(set: &Set, answer: &mut Answer<'_>, found: &[u32]) {
         {
             let generation = registration.generation.load(Ordering::Acquire);
             if generation & 1 == 1 {
-                answer.take(Told { registration, generation, source: Source::Rings, raised: 0 });
+                answer.take(set, Told { registration, generation, source: Source::Rings, raised: 0 });
             }
         }
     }
@@ -512,10 +511,20 @@ fn tick(set: &Set) {
     look_after_watched();
 }
 
+/// How many members have `data`, ours and the kernel's.
+#[cold]
+fn count_with(set: &Set, data: u64) -> usize {
+    let has_it = |member: &Registration| {
+        !member.tells_own_data() && !member.is_parked() && member.data.load(Ordering::Relaxed) == data
+    };
+    let ours = set.members().filter(|(_, member)| has_it(member)).count();
+    ours + os::epoll::count_with(set.epfd(), data).unwrap_or(0)
+}
+
 impl<'a> Answer<'a> {
-    fn new(events: &'a mut [Event], life: u32) -> Self {
-        let (batch, gone) = (Batches::next(), watch::gone());
-        Answer { events, kept: 0, batch, notes: Notes::default(), dealt: None, asleep: 0, gone, life }
+    fn new(events: &'a mut [Event], set: &Set, life: u32) -> Self {
+        let (batch, changes, notes) = (Batches::next(), set.changes(), Notes::default());
+        Answer { events, kept: 0, batch, notes, dealt: None, asleep: 0, named: 0..0, changes, life }
     }
 }
 
@@ -553,13 +562,14 @@ impl Answer<'_> {
 
     /// Turns what the kernel put behind the kept records, `got` of its own, into what the program is to see.
     fn translate(&mut self, index: Index, set: &Set, got: usize) {
-        let from = self.kept;
+        let (from, mut has_named) = (self.kept, false);
         for at in from..from + got {
             let Event { events: raised, data } = self.events[at];
             match meant(data, index) {
                 None => {
+                    has_named = true;
                     set.asked_kernel.store(0, Ordering::Relaxed);
-                    self.put_plain(raised, data, set.has_outright());
+                    self.put_plain(set, raised, data, from);
                 }
                 Some(Some(told))
                     if self.dealt.is_some() && self.leaves_to_rings(set, Told { raised, ..told }) => {}
@@ -569,10 +579,13 @@ impl Answer<'_> {
                     }
                     self.notes.has_rung |= told.source == Source::Bell;
                     set.promote(told.registration);
-                    self.take(Told { raised, ..told });
+                    self.take(set, Told { raised, ..told });
                 }
                 Some(None) => {}
             }
+        }
+        if has_named {
+            self.named = if self.named.is_empty() { from } else { self.named.start }..self.kept;
         }
     }
 
@@ -607,25 +620,53 @@ impl Answer<'_> {
         };
         is_nothing_else
             && registration.events() & FLAGS & !bits::ET == 0
-            && registration.batch.load(Ordering::Relaxed) == self.batch
-            && self.told_of(registration, registration.data.load(Ordering::Relaxed)).is_some_and(told_before)
+            && self.place_of(registration).is_some_and(told_before)
     }
 
-    /// Where this answer tells of `registration`.
-    fn told_of(&self, registration: &Registration, data: u64) -> Option<usize> {
-        let place = registration.place.load(Ordering::Relaxed) as usize;
-        let seen = self.events[..self.kept].get(place)?;
-        ({ seen.data } == data).then_some(place)
+    /// Where this answer tells of `registration`, by what is noted there.
+    #[inline]
+    fn place_of(&self, registration: &Registration) -> Option<usize> {
+        let (batch, place) = registration.told_in();
+        (batch == self.batch && place < self.kept.min(FAR)).then_some(place)
     }
 
-    /// Where this answer has `data`, by what the rings have told before the kernel.
+    /// The same, of one that has `data`, whoever has told of it: the kernel may have, and of several threads
+    /// with the same set only the one that was last to begin keeps its note.
+    #[inline]
+    fn told_of(&self, set: &Set, registration: &Registration, data: u64) -> Option<usize> {
+        if self.kept == 0 {
+            return None;
+        }
+        let (batch, place) = registration.told_in();
+        match batch.cmp(&self.batch) {
+            core::cmp::Ordering::Less if !self.has_changed(set) => match self.named.is_empty() {
+                // (Another process may change the records of a set that it has as well.)
+                false if set.may_be_shared() => self.told_with(set, data, self.named.clone()),
+                _ => None,
+            },
+            core::cmp::Ordering::Equal if place < self.kept.min(FAR) => Some(place),
+            _ => self.told_with(set, data, 0..self.kept),
+        }
+    }
+
+    /// Whether what this answer has told of may be told by other words by now: a member came or went, or its
+    /// records carry other data.
+    fn has_changed(&self, set: &Set) -> bool {
+        set.changes() != self.changes
+    }
+
+    /// Where this part of the answer has `data`, by which alone the program tells its members apart: but two
+    /// that have the same are told of by two entries.
     #[cold]
-    fn told_with(&self, data: u64, told: Told) -> Option<usize> {
-        let is_it = |event: &Event| ({ event.data }) == data;
-        // (Another socket with the same data would lose what is told once.)
-        let is_told_once = told.registration.events() & (bits::ET | bits::ONESHOT) != 0;
-        let may_be_there = told.source != Source::Rings && !is_told_once;
-        if may_be_there { self.events[..self.kept].iter().position(is_it) } else { None }
+    fn told_with(&self, set: &Set, data: u64, part: Range<usize>) -> Option<usize> {
+        let (from, has_it) = (part.start, |event: &&Event| ({ event.data }) == data);
+        let place = from + self.events[part].iter().position(|event| has_it(&event))?;
+        let entries = self.events[..self.kept].iter().filter(has_it).count();
+        // (Where a doorbell tells of a rest, it does so beside the socket; and of what another process asks
+        // of the set nobody here knows.)
+        let may_be_another = !set.has_outright() && !set.may_be_shared();
+        let is_another = may_be_another && entries < count_with(set, data);
+        (!is_another).then_some(place)
     }
 
     fn put(&mut self, events: u32, data: u64) {
@@ -633,19 +674,23 @@ impl Answer<'_> {
         self.kept += 1;
     }
 
-    /// The same of a record that is the kernel's. No answer tells of a descriptor twice. (Where a doorbell
-    /// tells of a rest `outright`, it does so beside the socket.)
-    fn put_plain(&mut self, events: u32, data: u64, outright: bool) {
-        let may_be_told = outright || self.notes.has_gone || watch::gone() != self.gone;
-        let told = if may_be_told { self.kept } else { 0 };
-        match self.events[..told].iter_mut().find(|seen| ({ seen.data }) == data) {
-            Some(seen) => seen.events |= events,
+    /// What the kernel says of a record that is its own, when it is asked `from` here on. It names each once
+    /// whenever it is asked: but so it may have been before, or the record was ours when it was told of.
+    fn put_plain(&mut self, set: &Set, events: u32, data: u64, from: usize) {
+        let part = match (set.has_outright(), self.has_changed(set) || set.may_be_shared()) {
+            // (Where a doorbell tells of a rest, it does so beside the socket.)
+            (true, _) => 0..self.kept,
+            (_, true) => 0..from,
+            _ => self.named.clone(),
+        };
+        match if part.is_empty() { None } else { self.told_with(set, data, part) } {
+            Some(place) => self.events[place].events |= events,
             None => self.put(events, data),
         }
     }
 
     /// Enters what the program is to see of `registration`, once.
-    fn take(&mut self, told: Told) {
+    fn take(&mut self, set: &Set, told: Told) {
         if self.has_told(told) {
             return;
         }
@@ -653,21 +698,27 @@ impl Answer<'_> {
         let Some((level, data)) = effective(told, &mut self.notes, self.asleep) else {
             return registration.unlist();
         };
-        // Another thread may be reporting the same registration: its mark is checked before it is believed.
-        // Where it has replaced ours, that is looked for.
-        let batch = registration.batch.load(Ordering::Relaxed);
-        let told_before = match batch.cmp(&self.batch) {
-            core::cmp::Ordering::Less => None,
-            core::cmp::Ordering::Equal => self.told_of(registration, data),
-            core::cmp::Ordering::Greater => self.told_with(data, told),
-        };
-        if let Some(place) = told_before {
-            self.events[place].events |= level;
-            return;
+        self.enter(set, told, (level, data));
+    }
+
+    fn enter(&mut self, set: &Set, told: Told, (level, data): (u32, u64)) {
+        let registration = told.registration;
+        match self.told_of(set, registration, data) {
+            Some(place) if ({ self.events[place].data }) == data => self.events[place].events |= level,
+            // (Another thread has asked anew: what was told answers nothing any more.)
+            Some(place) => self.events[place] = Event { events: level, data },
+            None => {
+                // (One that went home just now may be another's.)
+                if registration.generation.load(Ordering::Relaxed) == told.generation {
+                    registration.note_told_in(self.batch, self.kept);
+                }
+                registration.note_told(told.source != Source::Rings || self.notes.is_lap);
+                self.put(level, data);
+            }
         }
-        registration.batch.store(self.batch, Ordering::Relaxed);
-        registration.place.store(self.kept as u32, Ordering::Relaxed);
-        registration.note_told(told.source != Source::Rings || self.notes.is_lap);
-        self.put(level, data);
     }
 }
+
+#[cfg(test)]
+#[path = "wait_tests.rs"]
+mod tests;

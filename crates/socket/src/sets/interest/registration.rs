@@ -26,6 +26,11 @@ const MAKER_AT: u32 = 19;
 const MAKER: u32 = (1 << 13) - 1;
 const _: () = assert!(REGISTRATIONS <= 1 << (MAKER_AT - 1));
 
+/// Of the word that says where it was told of: the place, below the number of the answer.
+const PLACE_BITS: u32 = 16;
+/// A place so far behind, or further.
+pub(crate) const FAR: usize = (1 << PLACE_BITS) - 1;
+
 /// What a registration's records in the kernel carry: our cookie; for the rest of its life the program's own
 /// data; that until a wait of this process is seen.
 const BY_COOKIE: u32 = 0;
@@ -72,9 +77,8 @@ pub(crate) struct Registration {
     pub(crate) is_parked: AtomicU32,
     /// Whether the kernel's records carry the program's own data, and no wait looks at the rings for it.
     told_as: AtomicU32,
-    /// The wait call that delivered it last, and where in its answer.
-    pub(crate) batch: AtomicU64,
-    pub(crate) place: AtomicU32,
+    /// The last answer that told of it, by its number, and where in that one.
+    told_in: AtomicU64,
     /// Where it stands among the set's members.
     pub(crate) position: AtomicU32,
     /// Sleeps of the set since it last had something to report.
@@ -147,8 +151,7 @@ impl Registration {
             kernel_events: AtomicU32::new(0),
             is_parked: AtomicU32::new(0),
             told_as: AtomicU32::new(BY_COOKIE),
-            batch: AtomicU64::new(0),
-            place: AtomicU32::new(0),
+            told_in: AtomicU64::new(0),
             position: AtomicU32::new(0),
             age: AtomicU32::new(0),
             untold: AtomicU32::new(0),
@@ -169,6 +172,7 @@ impl Registration {
         self.era.store(crate::era::now(), Ordering::Relaxed);
         self.is_parked.store(0, Ordering::Relaxed);
         self.told_as.store(BY_COOKIE, Ordering::Relaxed);
+        self.told_in.store(0, Ordering::Relaxed);
         self.end_asking();
         self.unlist();
         self.take_turn(Cycles::now());
@@ -214,6 +218,20 @@ impl Registration {
     #[inline]
     pub(crate) fn is_newly_asked(&self) -> bool {
         self.is_fresh.load(Ordering::Relaxed) != 0
+    }
+
+    /// The last answer that told of it, and where; [`FAR`] for a place that is not known.
+    #[inline]
+    pub(crate) fn told_in(&self) -> (u64, usize) {
+        let word = self.told_in.load(Ordering::Acquire);
+        (word >> PLACE_BITS, (word & FAR as u64) as usize)
+    }
+
+    /// The answer `batch` tells of it at `place`. (Of several answers at once the last that was begun keeps
+    /// its word; the others see that it is not theirs, and look.)
+    #[inline]
+    pub(crate) fn note_told_in(&self, batch: u64, place: usize) {
+        self.told_in.fetch_max(batch << PLACE_BITS | place.min(FAR) as u64, Ordering::AcqRel);
     }
 
     /// Whether it stands nowhere yet among those with an edge that nobody else would tell.

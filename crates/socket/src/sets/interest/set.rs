@@ -82,6 +82,8 @@ pub(crate) struct Set {
     era: AtomicU64,
     /// Whether a registration is outright that its process made.
     has_outright: AtomicU32,
+    /// Counts the members that came or went, or whose records came to say something else.
+    changes: AtomicU32,
     is_inherited: AtomicU32,
     /// Whether a function of libc has waited on it.
     pub(crate) waited: Waited,
@@ -120,6 +122,7 @@ impl Set {
             maker: AtomicU32::new(0),
             era: AtomicU64::new(0),
             has_outright: AtomicU32::new(0),
+            changes: AtomicU32::new(0),
             is_inherited: AtomicU32::new(0),
             waited: Waited::new(),
             spin: Window::new(0),
@@ -298,6 +301,18 @@ impl Set {
         self.has_outright.store(1, Ordering::Relaxed);
     }
 
+    /// A member comes or goes, or the kernel is about to say something else of it than until now: an answer
+    /// that is being made may have told of it already, by other words.
+    pub(crate) fn note_change(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often that was so.
+    #[inline]
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Acquire)
+    }
+
     /// Whether one may be.
     pub(crate) fn has_outright(&self) -> bool {
         self.has_outright.load(Ordering::Relaxed) != 0
@@ -353,6 +368,7 @@ impl Set {
 
     /// Takes a member in, among the recent ones. `false` without memory.
     pub(crate) fn add(&self, member: Index) -> bool {
+        self.note_change();
         let Some(_turn) = self.turn.take() else { return false };
         let position = self.len.load(Ordering::Relaxed);
         let Some(leaf) = self.members.get(position as usize / LEAF) else { return false };
@@ -372,6 +388,7 @@ impl Set {
 
     /// Takes a member out.
     pub(crate) fn remove(&self, registration: &Registration) {
+        self.note_change();
         let Some(_turn) = self.turn.take() else { return };
         let Some(last) = self.len.load(Ordering::Relaxed).checked_sub(1) else { return };
         let mut position = registration.position.load(Ordering::Relaxed);
