@@ -45,6 +45,8 @@ pub(crate) const CASES: &[Case] = &[
     case("poll.set_that_asks_for_nothing", |cx| set_without_news(cx, 0)),
     case("poll.set_that_is_asked_after_its_owner_looked", set_of_what_was_read),
     any("poll.set_before_the_first_look", set_before_the_first_look),
+    any("poll.set_that_asked_once_before_the_first_look", set_asked_once_before_the_first_look),
+    case("poll.set_that_asked_once_and_was_told", set_asked_once_and_told),
     case("poll.what_a_call_leaves_that_fails", what_a_failed_call_leaves),
 ];
 
@@ -481,6 +483,34 @@ fn set_before_the_first_look(cx: &mut Cx) {
     say!("add {}", show(ep_add(set, p.fd, libc::EPOLLIN, 1)));
     say!("the peer looks {}", polled(set, 150, || drop(cx.peer("poll 0 1 0"))));
     say!("bytes {}", polled(set, 3000, || drop(cx.peer("send 0 bytes"))));
+}
+
+/// What was asked once, and told, is not told again because the server has looked.
+fn set_asked_once_before_the_first_look(cx: &mut Cx) {
+    let once =
+        [libc::EPOLLOUT, libc::EPOLLOUT | libc::EPOLLIN | libc::EPOLLET].map(|e| e | libc::EPOLLONESHOT);
+    for (id, events) in once.into_iter().enumerate() {
+        let (p, set) = (cx.pair(), sys::epoll());
+        say!("connected {} {}", poll1(p.fd, POLLOUT, 1000), poll1(p.fd, POLLIN, 1));
+        say!("add {} {}", show(ep_add(set, p.fd, events, 1)), ep_show(set, 0));
+        cx.peer(&format!("poll {id} 1 0"));
+        say!("polled {} {}", poll1(set, POLLIN, 0), poll1(set, POLLIN, 20));
+        say!("waited {}", ep_show(set, 0));
+        say!("asked anew {} {}", show(sys::ep_mod(set, p.fd, events, 2)), ep_show(set, 1000));
+    }
+}
+
+/// The rings have told of bytes, and the kernel could tell of the end that comes behind them.
+fn set_asked_once_and_told(cx: &mut Cx) {
+    let (p, set) = (cx.warm(), sys::epoll());
+    let once = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLONESHOT;
+    say!("add {}", show(ep_add(set, p.fd, once, 1)));
+    cx.peer("send 0 abc");
+    say!("told {}", ep_show(set, 1000));
+    cx.peer("shut 0 1");
+    until_ready(p.fd, POLLRDHUP);
+    say!("polled {} {}", poll1(set, POLLIN, 0), poll1(set, POLLIN, 20));
+    say!("asked anew {} {}", show(sys::ep_mod(set, p.fd, once, 2)), ep_show(set, 1000));
 }
 
 fn what_a_failed_call_leaves(cx: &mut Cx) {

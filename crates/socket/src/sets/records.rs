@@ -304,7 +304,7 @@ pub(crate) fn announce(conn: &Conn, end: &End, registration: &Registration) {
     doorbell::rearm(conn, end, false, false);
     let is_answered = conn.is(Phase::Smc);
     let level = ready::levels(conn, end, registration.number()) & if is_answered { !0 } else { !WRITE_SIDE };
-    if level & (registration.events() | bits::ERR | bits::HUP) != 0 {
+    if level & (registration.events() | bits::ERR | bits::HUP) != 0 && !registration.is_fired() {
         doorbell::kick(conn, end);
     }
     if let Some(set) = set_of(registration) {
@@ -538,6 +538,10 @@ pub(crate) fn convert(conn: &Conn) {
             if !is_shared {
                 drop_registration(conn, registration, true);
             }
+        } else if is_shared && registration.is_fired() {
+            // (The kernel has taken the record off as it told of it: asked anew, it would have something to
+            // tell again. Who asks next asks for what the phase needs.)
+            continue;
         } else if is_shared {
             let Some(fd) = registration.record() else { continue };
             let (epfd, events) = (registration.epfd(), registration.events());

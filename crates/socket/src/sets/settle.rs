@@ -22,6 +22,28 @@ pub(crate) fn settle(conn: &Conn, registration: &'static Registration) {
     }
 }
 
+/// The kernel calls a set readable in which a one-shot registration was told of, by what the rings say: its
+/// record was not taken off with that, and is not to go on.
+pub(crate) fn settle_fired(conn: &Conn, registration: &'static Registration) {
+    let may_be_armed = || {
+        registration.is_fired()
+            && !registration.tells_own_data()
+            && registration.kernel_events.load(Ordering::Relaxed) != bits::ONESHOT
+            && registration.era.load(Ordering::Relaxed) == crate::era::now()
+    };
+    if may_be_armed()
+        && let Some(_turn) = conn.interest.turn.take()
+        && let Some((index, _)) = of_conn(conn).find(|(_, other)| core::ptr::eq(*other, registration))
+        && may_be_armed()
+        && let Some(fd) = registration.record()
+    {
+        let (epfd, cookie) = (registration.epfd(), registration.cookie(index, Source::Tcp));
+        if kernel_ctl(epfd, Op::Mod, fd, bits::ONESHOT, cookie).is_ok() {
+            registration.kernel_events.store(bits::ONESHOT, Ordering::Relaxed);
+        }
+    }
+}
+
 /// As [`settle`], with the turn taken. The registration may have gone, and come back for another socket,
 /// meanwhile.
 fn settle_one(conn: &Conn, registration: &'static Registration) {

@@ -89,6 +89,7 @@ fn silence(registration: &'static Registration) {
         hear_tcp(&conn, fd, u32::from(told as u16), registration.events());
     }
     settle::settle(&conn, registration);
+    settle::settle_fired(&conn, registration);
     if let Some(end) = End::of(&conn).filter(|end| conn.interest.bell.may_have_rung(end.words())) {
         hush(&conn, &end, registration, 0);
     }
