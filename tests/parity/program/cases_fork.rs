@@ -1,7 +1,7 @@
 //! Points 32-36: connections across fork, exec, descriptor passing and process-wide close ranges.
 
-use crate::context::{Case, Cx, got, pattern, read_all, say, settle, write_all};
-use isthmus_tests::sys::{self, Fd, show};
+use crate::context::{Case, Cx, got, pattern, read_all, say, settle, until_queued, write_all};
+use isthmus_tests::sys::{self, Fd, Way, show};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -41,6 +41,10 @@ pub(crate) const CASES: &[Case] = &[
     any("fork.passed_and_looked_at_late", looked_at_late),
     any("fork.killed_child", killed_child),
     any("fork.double", double),
+    case("fork.daemon_by__exit", |cx| daemon(cx, Way::Immediately)),
+    case("fork.daemon_by_exit_group", |cx| daemon(cx, Way::Syscall)),
+    case("fork.daemon_by_quick_exit", |cx| daemon(cx, Way::Quickly)),
+    case("fork.daemon_after_a_failed_execl", daemon_after_a_failed_execl),
 ];
 
 fn exchange(cx: &mut Cx, fd: Fd, id: u32) {
@@ -502,4 +506,46 @@ fn double(cx: &mut Cx) {
     ping(cx, 0);
     say!("child {}", sys::wait(pid));
     exchange(cx, p.fd, 0);
+}
+
+/// A process that has the connection under two numbers leaves it to a child, with bytes unread, at once: the
+/// child reads them, answers, and its end is an orderly one.
+fn daemon(cx: &mut Cx, way: Way) {
+    leaves_it_to_a_child(cx, way, |fd| _ = sys::dup(fd));
+}
+
+/// The same after it has given its share up to a program that was none. (Nobody is told how execl failed.)
+fn daemon_after_a_failed_execl(cx: &mut Cx) {
+    leaves_it_to_a_child(cx, Way::Immediately, |fd| {
+        let _ = sys::fcntl(fd, libc::F_SETFD, 0);
+        sys::execl(c"/nowhere/at/all", [c"none"; 10]);
+    });
+}
+
+fn leaves_it_to_a_child(cx: &mut Cx, way: Way, before: impl Fn(Fd)) {
+    for _ in 0..4 {
+        let p = cx.warm();
+        let id = p.id;
+        cx.peer(&format!("send {id} unread"));
+        until_queued(p.fd, 6);
+        let (own, childs) = sys::socketpair();
+        let pid = sys::fork(|| {
+            before(p.fd);
+            let _ = sys::close(own);
+            // (Its parent has let go.)
+            let _ = sys::read(childs, &mut [0; 1]);
+            sys::fork(|| {
+                settle();
+                let mut bytes = [0; 6];
+                let is_read = sys::recv(p.fd, &mut bytes, libc::MSG_WAITALL) == Ok(6) && bytes == *b"unread";
+                u8::from(!is_read || sys::write(p.fd, b"read") != Ok(4))
+            });
+            sys::end(way)
+        });
+        say!("close -> {}", show(sys::close(p.fd)));
+        let _ = (sys::write(own, b"g"), sys::close(own), sys::close(childs));
+        say!("parent {}", sys::wait(pid));
+        cx.peer(&format!("recvn {id} 4"));
+        cx.peer(&format!("recv {id} 9"));
+    }
 }

@@ -214,6 +214,27 @@ fn the_last_of_parent_and_child_ends_a_connection_though_both_are_killed() {
 }
 
 #[test]
+fn a_child_goes_on_alone_though_its_parent_had_two_numbers_and_bytes_unread() {
+    as_over_tcp(
+        |program, fd| {
+            greet(&program, fd);
+            program.nap(30_000_000);
+            let second = program.dup(fd).unwrap();
+            program.fork(move |child| {
+                child.nap(30_000_000);
+                hear(&child, second, "unread");
+                say(&child, fd, "read");
+            });
+        },
+        |program, fd, seen| {
+            greet(program, fd);
+            say(program, fd, "unread");
+            read_all(program, fd, seen);
+        },
+    );
+}
+
+#[test]
 fn a_program_with_the_library_goes_on_after_exec() {
     as_over_tcp(
         |program, fd| {

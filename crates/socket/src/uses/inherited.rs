@@ -5,7 +5,7 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::here::{Part as _, fabric};
-use crate::{callers, era, kept, release, watch};
+use crate::{callers, era, flag, kept, release, watch};
 use fabric::door::Directory as _;
 use fabric::turn::Turn;
 use sync::{AtomicBool, Ordering};
@@ -56,8 +56,12 @@ pub(crate) fn take_over(all: impl Iterator<Item = &'static Conn> + Clone, was_se
     for conn in tied(all.clone()).filter(|conn| !was_seen || conn.tied_era() == era_of_parent) {
         release::copied(conn, 1);
     }
-    for end in tied(all.clone()).filter_map(End::still_of) {
-        fabric().members().join(end.mine());
+    for conn in tied(all.clone()) {
+        // (Its share was counted, whatever its parent has given up of its own.)
+        conn.unmark(flag::LEFT);
+        if let Some(end) = End::still_of(conn) {
+            fabric().members().join(end.mine());
+        }
     }
     watch::note_shared();
     callers::forget();

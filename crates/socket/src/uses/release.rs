@@ -47,9 +47,17 @@ pub(crate) fn end_if_last(conn: &Conn, ends: Ends) {
 /// Whether others hold the side beside this process: they are counted, or (between an exec and the first call
 /// of the next program) named.
 pub(crate) fn has_other_holders(conn: &Conn, end: &End) -> bool {
-    conn.has(flag::UNCOUNTED)
-        || end.mine().holders.load(Shared::Acquire) > 1
-        || fabric().members().has_others(end.mine())
+    conn.has(flag::UNCOUNTED) || has_known_holders(conn, end)
+}
+
+/// The same as far as anybody has said so.
+pub(crate) fn has_known_holders(conn: &Conn, end: &End) -> bool {
+    counted_beside(conn, end) > 0 || fabric().members().has_others(end.mine())
+}
+
+/// How many are counted beside this process, whose own share may be given up already: what is left is theirs.
+fn counted_beside(conn: &Conn, end: &End) -> u32 {
+    end.mine().holders.load(Shared::Acquire).saturating_sub(u32::from(!conn.has(flag::LEFT)))
 }
 
 /// What is known of them.
@@ -66,7 +74,7 @@ pub(crate) fn others(conn: &Conn, end: &End) -> Others {
 /// programs that never looked: the next close is the last. (A child that has just been forked is counted, and
 /// not written down yet.)
 pub(crate) fn are_others_dead(conn: &Conn, end: &End) -> bool {
-    let others = end.mine().holders.load(Shared::Acquire).saturating_sub(1);
+    let others = counted_beside(conn, end);
     !conn.has(flag::UNCOUNTED) && fabric().members().are_others_dead(end.mine(), others)
 }
 

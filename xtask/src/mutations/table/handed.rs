@@ -182,4 +182,14 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("elsewhere.first_wait"),
     },
+    Mend {
+        name: "own-share-given-up",
+        without: "who has a connection under two numbers, and leaves it to a child, resets it as it ends",
+        edits: &[edit(
+            "crates/socket/src/uses/release.rs",
+            ".saturating_sub(u32::from(!conn.has(flag::LEFT)))",
+            ".saturating_sub(1)",
+        )],
+        test: Test::Parity("fork.daemon_by__exit"),
+    },
 ];
