@@ -20,6 +20,9 @@ fn limiting(pid: c_int, resource: c_int, new: Buf, set: impl FnOnce() -> c_int) 
     {
         return Outcome::Forward;
     }
+    if !crate::lifecycle::is_borrowed() {
+        socket::server::take_up_inherited();
+    }
     let was_low = os::poll::may_be_refused();
     // SAFETY: the limit is the program's to read, and is there; it begins with the soft one.
     os::poll::note_descriptor_limit(unsafe { new.cast::<u64>().read_unaligned() });
@@ -115,6 +118,10 @@ const CLONE_FILES: c_int = 0x400;
 
 hooks! {
     fn unshare [] (flags: c_int) -> c_int {
+        // (Behind a namespace it may find neither the registry nor a peer any more.)
+        if crate::lifecycle::has_sockets() && !socket::confine::stays_out() {
+            socket::server::take_up_inherited();
+        }
         if flags & CLONE_FILES != 0 {
             crate::lifecycle::parting();
         }

@@ -46,6 +46,57 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "handed.short_of_numbers_alone", shm: true, run: |cx| handed(cx, "short", Peer::Ends) },
     Case { name: "handed.with_few_numbers", shm: true, run: |cx| handed(cx, "few", Peer::Lives) },
     Case { name: "handed.with_few_numbers_alone", shm: true, run: |cx| handed(cx, "few", Peer::Ends) },
+    Case { name: "handed.through_another", shm: true, run: |cx| handed(cx, "through nothing", Peer::Lives) },
+    Case {
+        name: "handed.through_another_short",
+        shm: true,
+        run: |cx| handed(cx, "through short", Peer::Lives),
+    },
+    Case {
+        name: "handed.through_another_short_alone",
+        shm: true,
+        run: |cx| handed(cx, "through short", Peer::Ends),
+    },
+    Case {
+        name: "handed.through_another_to_a_shell",
+        shm: true,
+        run: |cx| handed(cx, "through short shell", Peer::Lives),
+    },
+    Case {
+        name: "handed.through_another_to_a_vfork_child",
+        shm: true,
+        run: |cx| handed(cx, "through short vfork", Peer::Lives),
+    },
+    Case {
+        name: "handed.through_another_beside_its_parent",
+        shm: true,
+        run: |cx| handed(cx, "through short held", Peer::Lives),
+    },
+    Case {
+        name: "handed.through_a_spawned_one",
+        shm: true,
+        run: |cx| handed(cx, "spawned short shell", Peer::Lives),
+    },
+    Case {
+        name: "handed.through_another_user",
+        shm: true,
+        run: |cx| handed(cx, "through user", Peer::Lives),
+    },
+    Case {
+        name: "handed.through_another_mount",
+        shm: true,
+        run: |cx| handed(cx, "through mount", Peer::Lives),
+    },
+    Case {
+        name: "handed.through_another_without_capabilities",
+        shm: true,
+        run: |cx| handed(cx, "through weak", Peer::Lives),
+    },
+    Case {
+        name: "handed.through_another_namespace",
+        shm: true,
+        run: |cx| handed(cx, "through users", Peer::Lives),
+    },
     Case { name: "handed.each_number_taken", shm: true, run: |cx| handed(cx, "numbers", Peer::Lives) },
     Case { name: "handed.each_number_taken_alone", shm: true, run: |cx| handed(cx, "numbers", Peer::Ends) },
 ];
@@ -63,8 +114,13 @@ const LEFT: usize = 20_000;
 /// Bytes that come when it runs already, where somebody is left to send them.
 const LATER: usize = 30_000;
 
-/// `how` this process leaves what it shares, and what happens after that.
+/// `how` this process leaves what it shares, and what happens after that. Or another program does that,
+/// which has the connection over exec ("through"), or is started with it ("spawned"), and never touches it.
 fn handed(cx: &mut Cx, how: &str, peer: Peer) {
+    let (hop, how) = match how.split_once(' ') {
+        Some((hop @ ("through" | "spawned"), how)) => (hop, how),
+        _ => ("", how),
+    };
     let (how, after) = how.split_once(' ').unwrap_or((how, ""));
     let p = cx.warm();
     cx.peer("send 0 head");
@@ -76,10 +132,11 @@ fn handed(cx: &mut Cx, how: &str, peer: Peer) {
         let _ = sys::close(own);
         // (The parent has let go of its copy by then.)
         let _ = sys::read(childs, &mut [0; 1]);
-        leave(how, p.fd);
-        let _ = (sys::write(childs, b"l"), sys::read(childs, &mut [0; 1]));
         let wanted = if peer == Peer::Lives { LEFT + LATER } else { usize::MAX };
-        become_another(after, p.fd, wanted)
+        match hop {
+            "" => leave_and_become(how, after, [p.fd, childs], wanted),
+            _ => by_an_heir(hop == "spawned", &format!("{how} {after}"), [p.fd, childs], wanted),
+        }
     });
     let _ = sys::close(childs);
     if !after.starts_with("held") {
@@ -101,6 +158,34 @@ fn handed(cx: &mut Cx, how: &str, peer: Peer) {
         cx.peer("recv 0 9");
     }
     say!("child {}", sys::wait(pid));
+}
+
+/// This process leaves what it shares, says so to its parent, and becomes another program when that lets it.
+fn leave_and_become(how: &str, after: &str, [fd, parent]: [Fd; 2], wanted: usize) -> u8 {
+    leave(how, fd);
+    let _ = (sys::write(parent, b"l"), sys::read(parent, &mut [0; 1]));
+    become_another(after, fd, wanted)
+}
+
+/// The same by a program that this one becomes, or starts and waits for.
+fn by_an_heir(is_spawned: bool, how: &str, [fd, parent]: [Fd; 2], wanted: usize) -> u8 {
+    let _ = (sys::fcntl(fd, libc::F_SETFD, 0), sys::fcntl(parent, libc::F_SETFD, 0));
+    let [fd, parent, wanted] = [fd.to_string(), parent.to_string(), wanted.to_string()];
+    let args = ["--heir", how, &fd, &parent, &wanted];
+    if is_spawned {
+        let mut program = std::process::Command::new("/proc/self/exe");
+        let program = std::os::unix::process::CommandExt::arg0(&mut program, "parity-case");
+        return u8::from(!program.args(args).status().is_ok_and(|status| status.success()));
+    }
+    let [a, b, c, d, e] = args;
+    sys::exec(Exec::Execve, "/proc/self/exe", &["parity-case", a, b, c, d, e]);
+    9
+}
+
+/// What such a program does.
+pub(crate) fn inherits(how: &str, fds: [Fd; 2], wanted: usize) {
+    let (how, after) = how.split_once(' ').expect("two words");
+    std::process::exit(leave_and_become(how, after, fds, wanted).into());
 }
 
 /// This process, or a child of it that borrows its memory, becomes the next program.
@@ -205,6 +290,8 @@ fn by_a_list(path: &std::ffi::CStr, script: &str) {
 fn leave(how: &str, fd: Fd) {
     match how {
         "user" => say!("user {}", show(sys::change(Change::Setuid, 65534))),
+        "nothing" => {}
+        "users" => _ = sys::own_users(),
         "few" => sys::limit_fds_for_good(144),
         "mount" => hide_what_is_shared(),
         "weak" => {

@@ -147,6 +147,10 @@ fn main() {
         ["--handed", after, fd, wanted] => {
             cases_handed::goes_on(after, fd.parse().expect("descriptor"), wanted.parse().expect("bytes"));
         }
+        ["--heir", how, fd, parent, wanted] => {
+            let fds = [fd, parent].map(|fd| fd.parse().expect("descriptor"));
+            cases_handed::inherits(how, fds, wanted.parse().expect("bytes"));
+        }
         ["--after-exec", how, fd] => cases_after_exec::inherited(how, fd.parse().expect("descriptor")),
         ["--refused", name, fd, over_exec] => {
             cases_agreed::refused(name, fd.parse().expect("descriptor"), over_exec == "true");

@@ -381,6 +381,12 @@ pub fn own_table() -> Ret {
     ret32(unsafe { libc::unshare(libc::CLONE_FILES) })
 }
 
+/// Gives the calling process a user namespace of its own.
+pub fn own_users() -> Ret {
+    // SAFETY: an integer alone.
+    ret32(unsafe { libc::unshare(libc::CLONE_NEWUSER) })
+}
+
 /// Gives the calling process a mount namespace of its own in which `folder` is empty. Fails with EPERM for an
 /// ordinary user.
 pub fn mount_over(folder: &CStr) -> Ret {

@@ -227,7 +227,12 @@ fn after_accept(fd: i32, is_nonblocking: bool) {
 /// had now, its first use may find it, and nothing is said: who only keeps sockets harms none.)
 pub fn adopt_passed(fd: i32) {
     adopt(fd);
-    if claim::has_memory(fd) {
+    take_up_shared(fd);
+}
+
+fn take_up_shared(fd: i32) {
+    let is_undecided = || crate::held::hold(fd).is_some_and(|held| held.phase() == Phase::Accepted);
+    if is_undecided() && claim::has_memory(fd) {
         let _ = crate::decide::in_use(fd);
     }
 }
@@ -250,6 +255,20 @@ pub fn adopt_inherited(fd: i32) {
     // (At once: another program that this one starts is not to hear it.)
     if was_said {
         let _ = crate::decide::in_use(fd);
+    }
+}
+
+/// Before this process gives up what it would need to find a connection that it got at its start: what lies
+/// in memory is taken up. It may never touch the socket, and become another program, which finds nothing:
+/// then it says what is left, as any that has used it.
+pub fn take_up_inherited() {
+    if os::inherited::were_looked_for() {
+        for (fd, held) in crate::held::connections() {
+            let is_inherited = held.role.era.load(sync::Ordering::Relaxed) == 0;
+            if is_inherited {
+                take_up_shared(fd);
+            }
+        }
     }
 }
 

@@ -160,7 +160,8 @@ pub(crate) fn leave_word(conn: &Conn, fd: i32, is_failure_told: bool) {
     take_home(conn);
     let Some(end) = End::still_of(conn).filter(|end| !end.view.has_word()) else { return };
     let (is_home, is_left) = (is_home(&end), !end.is_drained());
-    let is_others = release::has_other_holders(conn, &end);
+    // (Who got the socket itself by exec cannot know of all others, and hands it on as it got it.)
+    let is_others = release::has_known_holders(conn, &end);
     if is_left && is_others && !is_standard(fd) {
         return;
     }

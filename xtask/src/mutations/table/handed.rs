@@ -192,4 +192,28 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("fork.daemon_by__exit"),
     },
+    Mend {
+        name: "inherited-is-taken-up",
+        without: "a program that never touched what it got by exec leaves the next one nothing of what was unread",
+        edits: &[edit(
+            "crates/socket/src/calls/server.rs",
+            "            if is_inherited {
+                take_up_shared(fd);
+",
+            "            if is_inherited && false {
+                take_up_shared(fd);
+",
+        )],
+        test: Test::Parity("handed.through_another_short"),
+    },
+    Mend {
+        name: "handed-on-by-an-heir",
+        without: "what came by exec goes on by another only among the standard files",
+        edits: &[edit(
+            "crates/socket/src/decisions/handover.rs",
+            "    let is_others = release::has_known_holders(conn, &end);",
+            "    let is_others = release::has_other_holders(conn, &end);",
+        )],
+        test: Test::Parity("handed.through_another_namespace"),
+    },
 ];
