@@ -98,7 +98,8 @@ impl Cached {
     }
 }
 
-fn borrow_socket() -> Result<i32> {
+/// `beside`: the socket that is to be asked about, whose namespace becomes this process's if none is yet.
+fn borrow_socket(beside: Option<i32>) -> Result<i32> {
     let cached = Cached::here().socket.swap(0, Ordering::AcqRel);
     if cached != 0 {
         let fd = (cached as u32) as i32 - 1;
@@ -113,7 +114,9 @@ fn borrow_socket() -> Result<i32> {
     // SAFETY: socket(2) with integers.
     let fd =
         check(unsafe { syscall!(nr::__NR_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG) })?;
-    if !Cached::here().is_its(crate::net::namespace(fd as i32)) {
+    let namespace = crate::net::namespace(fd as i32);
+    let is_theirs = beside.is_none_or(|socket| crate::net::namespace(socket) == namespace);
+    if !is_theirs || !Cached::here().is_its(namespace) {
         crate::fd::close(fd as i32);
         return Err(Errno::EXDEV);
     }
@@ -156,7 +159,7 @@ pub fn is_asked_about(fd: i32) -> bool {
 
 /// As [`lookup`], about the network namespace of the socket `fd`. EXDEV if that is not asked about here.
 pub fn lookup_beside(fd: i32, local: Endpoint, remote: Endpoint) -> Result<Found> {
-    let asked = borrow_socket()?;
+    let asked = borrow_socket(Some(fd))?;
     match is_asked_about(fd) {
         true => look_up_by(asked, local, remote),
         false => {
@@ -170,7 +173,7 @@ pub fn lookup_beside(fd: i32, local: Endpoint, remote: Endpoint) -> Result<Found
 /// take a connection from `remote` to `local` if there is none, in the network namespace of this process's
 /// first question. ENOENT if neither exists there; EXDEV if this thread is in another one.
 pub fn lookup(local: Endpoint, remote: Endpoint) -> Result<Found> {
-    look_up_by(borrow_socket()?, local, remote)
+    look_up_by(borrow_socket(None)?, local, remote)
 }
 
 fn look_up_by(fd: i32, local: Endpoint, remote: Endpoint) -> Result<Found> {

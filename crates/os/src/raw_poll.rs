@@ -56,7 +56,24 @@ pub fn wait_raw(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
     };
     let limit_ptr = if timeout_ms < 0 { core::ptr::null() } else { &raw const limit };
     // SAFETY: the slice and the timespec outlive the call; no signal mask is passed.
-    check(unsafe { syscall!(nr::__NR_ppoll, fds.as_mut_ptr(), fds.len(), limit_ptr, 0, 8) })
+    let told = check(unsafe { syscall!(nr::__NR_ppoll, fds.as_mut_ptr(), fds.len(), limit_ptr, 0, 8) });
+    match told {
+        Err(errno) if crate::confined::is_confined() && errno != Errno::EINTR => {
+            by_older_name(fds, timeout_ms, errno)
+        }
+        told => told,
+    }
+}
+
+/// Behind a filter that does not know the newer one.
+#[cold]
+fn by_older_name(fds: &mut [PollFd], timeout_ms: i32, errno: Errno) -> Result<usize> {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the slice outlives the call.
+    return check(unsafe { syscall!(nr::__NR_poll, fds.as_mut_ptr(), fds.len(), timeout_ms) })
+        .map_err(|_| errno);
+    #[cfg(not(target_arch = "x86_64"))]
+    Err(errno)
 }
 
 /// Whether a read of `fd` would find nothing: no bytes, no end, no error. (Of a kernel that does not answer

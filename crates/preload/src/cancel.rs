@@ -90,10 +90,10 @@ impl Drop for Whole {
 }
 
 /// Makes `call`, at which no thread is cancelled, wherever it sleeps: with libc it is no such point. (Who may
-/// be cancelled at any time may be cancelled here.)
+/// be cancelled at any time may be cancelled here; a call of his is whole by now, and does not tell.)
 #[inline]
 pub(crate) fn without_points<T>(call: impl FnOnce() -> T) -> T {
-    if !WAS_ASKED.load(Ordering::Relaxed) && !os::process::may_have_threads() || is_cancelled_anywhere() {
+    if !WAS_ASKED.load(Ordering::Relaxed) && !os::process::may_have_threads() || is_anywhere() {
         return call();
     }
     let before = set(&SET_STATE, DISABLE);
@@ -106,16 +106,6 @@ pub(crate) fn without_points<T>(call: impl FnOnce() -> T) -> T {
 #[inline]
 pub(crate) fn without_points_if_asked<T>(call: impl FnOnce() -> T) -> T {
     if WAS_ASKED.load(Ordering::Relaxed) { without_points(call) } else { call() }
-}
-
-#[cold]
-fn is_cancelled_anywhere() -> bool {
-    let before = set(&SET_TYPE, DEFERRED);
-    let is_so = before.is_some_and(|before| before != DEFERRED);
-    if is_so {
-        before.map(|before| set(&SET_TYPE, before));
-    }
-    is_so
 }
 
 /// What stood before.

@@ -4,7 +4,6 @@
 use crate::hook::hooks;
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
-use os::confined::Calls;
 use os::filter::{self, Instruction};
 use socket::{Outcome, confine};
 
@@ -20,12 +19,13 @@ fn limiting(pid: c_int, resource: c_int, new: Buf, set: impl FnOnce() -> c_int) 
     {
         return Outcome::Forward;
     }
-    if !crate::lifecycle::is_borrowed() {
+    // SAFETY: the limit is the program's to read, and is there; it begins with the soft one.
+    let soft = unsafe { new.cast::<u64>().read_unaligned() };
+    if !crate::lifecycle::is_borrowed() && soft < os::limits::descriptor_limit() as u64 {
         socket::server::take_up_inherited();
     }
     let was_low = os::poll::may_be_refused();
-    // SAFETY: the limit is the program's to read, and is there; it begins with the soft one.
-    os::poll::note_descriptor_limit(unsafe { new.cast::<u64>().read_unaligned() });
+    os::poll::note_descriptor_limit(soft);
     let result = set();
     if result < 0 {
         let errno = crate::hook::last();
@@ -48,10 +48,10 @@ struct Filter {
 /// Most instructions of one (BPF_MAXINSNS).
 const STEPS: usize = 4096;
 
-/// What it leaves us; what the kernel will find wrong with it, the kernel says.
-fn left_by(filter: *const Filter) -> Calls {
+/// Whether it leaves us what we need; what the kernel will find wrong with it, the kernel says.
+fn leaves_us_be(filter: *const Filter) -> bool {
     if crate::pointers::readable(filter, size_of::<Filter>()).is_err() {
-        return Calls::Filtered;
+        return true;
     }
     // SAFETY: it is the program's to read, and is there.
     let Filter { len, steps } = unsafe { filter.read_unaligned() };
@@ -60,11 +60,10 @@ fn left_by(filter: *const Filter) -> Calls {
         || !steps.is_aligned()
         || crate::pointers::readable(steps, len * size_of::<Instruction>()).is_err()
     {
-        return Calls::Filtered;
+        return true;
     }
     // SAFETY: as above; the program has them ready for the kernel, and writes nothing meanwhile.
-    let steps = unsafe { core::slice::from_raw_parts(steps, len) };
-    if filter::leaves_us_be(steps) { Calls::Filtered } else { Calls::Fewest }
+    filter::leaves_us_be(unsafe { core::slice::from_raw_parts(steps, len) })
 }
 
 /// The call that installs a filter: what comes after it is prepared before, and taken back if the kernel
@@ -80,9 +79,10 @@ fn filtering(filter: Option<*const Filter>, install: impl FnOnce() -> isize) -> 
         return Outcome::Forward;
     }
     let was_confined = os::confined::is_confined();
-    // (What one filter refuses the next one does not give back.)
-    let calls = if os::confined::is_strict() { Calls::Fewest } else { filter.map_or(Calls::Fewest, left_by) };
-    confine::before(calls);
+    match filter {
+        None => confine::before_strict(),
+        Some(filter) => confine::before_filter(leaves_us_be(filter)),
+    }
     let result = install();
     if result < 0 {
         let errno = crate::hook::last();
@@ -115,11 +115,14 @@ pub(crate) unsafe fn seccomp(operation: usize, flags: usize, argument: usize) ->
 }
 
 const CLONE_FILES: c_int = 0x400;
+/// CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET.
+const ANOTHER_PLACE: c_int = 0x0002_0000 | 0x0800_0000 | 0x1000_0000 | 0x2000_0000 | 0x4000_0000;
 
 hooks! {
     fn unshare [] (flags: c_int) -> c_int {
         // (Behind a namespace it may find neither the registry nor a peer any more.)
-        if crate::lifecycle::has_sockets() && !socket::confine::stays_out() {
+        let is_another_place = flags & ANOTHER_PLACE != 0;
+        if is_another_place && crate::lifecycle::has_sockets() && !socket::confine::stays_out() {
             socket::server::take_up_inherited();
         }
         if flags & CLONE_FILES != 0 {

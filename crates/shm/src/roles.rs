@@ -171,7 +171,7 @@ impl<'t, F: Far> Producer<'t, F> {
 
     /// The same, but the consumer is not to see it yet: see `hold`.
     pub fn write_held(&mut self, src: impl Supply, due: u64) -> Result<usize, PeerMisbehaved> {
-        let wanted = src.len().min(self.ring.chunk());
+        let wanted = src.len().min(self.ring.piece());
         let free = self.free_for(wanted)?;
         let (_, count) = self.put(src, wanted.min(free), false);
         self.ring.hold(self.at, due);

@@ -1,7 +1,7 @@
 //! A process that installs a filter of system calls, made for what it does itself, goes on with its
 //! connections: whatever we did beside that before, we do no more.
 
-use crate::context::{Case, Cx, got, pattern, say, write_all};
+use crate::context::{Case, Cx, got, pattern, say, until_queued, write_all};
 use isthmus_tests::sys::{self, Denied, Fd, Select, show};
 use std::process::Command;
 
@@ -21,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     any("filter.own_without_poll", |cx| {
         own_without(cx, || _ = sys::deny(&[libc::SYS_poll, libc::SYS_ppoll].map(Denied::Call)));
     }),
+    any("filter.own_that_knows_poll_alone", own_that_knows_poll_alone),
     any("filter.own_that_kills_for_a_futex", |cx| {
         own_without(cx, || {
             let allowed: Vec<i64> = ALLOWED.iter().copied().filter(|call| *call != libc::SYS_futex).collect();
@@ -186,6 +187,27 @@ fn own_without(cx: &mut Cx, confine: fn()) {
         cx.ask(&format!("later 30 shut {} 1", p.id));
         let read = sys::read(p.fd, &mut buf);
         say!("end {}", got(read, &buf));
+        0
+    });
+    say!("child {}", sys::wait(pid));
+}
+
+/// The program polls behind a filter that refuses ppoll; something was unread when that came.
+fn own_that_knows_poll_alone(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.peer(&format!("send {} banner", p.id));
+    until_queued(p.fd, 6);
+    let pid = sys::fork(|| {
+        sys::deny(&[Denied::Call(libc::SYS_ppoll)]).expect("filter");
+        let mut buf = [0; 16];
+        for word in ["one", "two", "three"] {
+            say!("poll {}", sys::poll1(p.fd, libc::POLLIN, 5000));
+            let read = sys::read(p.fd, &mut buf);
+            say!("read {}", got(read, &buf));
+            say!("room {}", sys::poll1(p.fd, libc::POLLOUT, 5000));
+            say!("quiet {}", sys::poll1(p.fd, libc::POLLIN, 20));
+            cx.ask(&format!("later 30 send {} {word}", p.id));
+        }
         0
     });
     say!("child {}", sys::wait(pid));

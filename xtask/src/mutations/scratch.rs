@@ -86,6 +86,18 @@ impl<'a> Scratch<'a> {
             fs::create_dir_all(to.parent().context("a file lies in a folder")?)?;
             fs::write(to, text)?;
         }
+        self.remove_what_is_gone()
+    }
+
+    /// A module that has moved would be there twice.
+    fn remove_what_is_gone(&self) -> anyhow::Result<()> {
+        for entry in walk_sources(&self.tree()).build() {
+            let entry = entry?;
+            let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+            if is_file && !self.ws.root().join(entry.path().strip_prefix(self.tree())?).is_file() {
+                fs::remove_file(entry.path())?;
+            }
+        }
         Ok(())
     }
 

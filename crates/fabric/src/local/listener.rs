@@ -70,7 +70,9 @@ impl Rendezvous for Local {
         };
         let Some(row) = rows(map, at.port).find(mine) else { return };
         let anyone = Endpoint { port: 1, addr: [0; 16], scope: 0, ..at };
-        if !diag::lookup(at, anyone).is_ok_and(|found| found.cookie == cookie) {
+        let asked = diag::lookup(at, anyone);
+        // (This thread may be in another network namespace: that says nothing.)
+        if asked != Err(Errno::EXDEV) && !asked.is_ok_and(|found| found.cookie == cookie) {
             let _ = row.cookie.compare_exchange(cookie, 0, AcqRel, Relaxed);
         }
     }

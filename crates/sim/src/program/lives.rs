@@ -150,7 +150,10 @@ impl Program {
     pub(crate) fn confine(&self, calls: Calls) {
         self.note("seccomp");
         if self.is_enabled {
-            socket::confine::before(calls);
+            match calls {
+                Calls::Fewest => socket::confine::before_strict(),
+                _ => socket::confine::before_filter(true),
+            }
         }
     }
 
@@ -158,7 +161,7 @@ impl Program {
     pub(crate) fn confine_in_vain(&self) {
         self.note("seccomp");
         if self.is_enabled {
-            socket::confine::before(Calls::Filtered);
+            socket::confine::before_filter(true);
             socket::confine::after_refusal();
         }
     }

@@ -26,8 +26,27 @@ pub fn stays_out() -> bool {
     confined::is_confined() && !crate::held::has_been_any()
 }
 
-/// Before the filter.
-pub fn before(calls: Calls) {
+/// Before a filter of the program's. Where it does not leave us what we need, what is shared goes back to TCP
+/// before it stands.
+pub fn before_filter(leaves_us_be: bool) {
+    if !leaves_us_be {
+        for (fd, held) in crate::held::connections() {
+            if let Some(end) = End::of(&held).filter(|_| held.phase() == Phase::Smc) {
+                home::send_in_time(&held, &end, Reason::OPTUNSUPP);
+                let _ = home::take(fd, Reason::OPTUNSUPP);
+            }
+        }
+    }
+    // (What one refuses the next one does not give back.)
+    before(if confined::is_strict() { Calls::Fewest } else { Calls::Filtered });
+}
+
+/// Before only read, write and exit are left.
+pub fn before_strict() {
+    before(Calls::Fewest);
+}
+
+fn before(calls: Calls) {
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };
         let Some(held) = hold_index(index) else { continue };

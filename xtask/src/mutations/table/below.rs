@@ -280,4 +280,50 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("scarce.passed_unread_by_both"),
     },
+    Mend {
+        name: "one-network",
+        without: "of two connections with the same addresses in two network namespaces one gets the other's bytes",
+        edits: &[edit(
+            "crates/os/src/diag.rs",
+            "    known == 0 || known == crate::net::namespace(fd)\n",
+            "    known == 0 || fd >= 0\n",
+        )],
+        test: Test::Parity("family.same_addresses"),
+    },
+    Mend {
+        name: "odd-pieces",
+        without: "a reader that takes a full buffer for more is told EAGAIN in the middle of a message",
+        edits: &[edit("crates/shm/src/ring.rs", "pub const ODD: usize = 27;", "pub const ODD: usize = 0;")],
+        test: Test::Parity("data.long_messages"),
+    },
+    Mend {
+        name: "whole-calls",
+        without: "a thread that is cancelled anywhere leaves a connection in the middle of a call, for a reset",
+        edits: &[edit(
+            "crates/preload/src/cancel.rs",
+            "    Whole(is_anywhere() && put_off())\n",
+            "    Whole(is_anywhere() && false && put_off())\n",
+        )],
+        test: Test::Parity("cancel.anywhere"),
+    },
+    Mend {
+        name: "filter-is-asked",
+        without: "behind a filter that refuses poll reads and writes fail, or wait for ever",
+        edits: &[edit(
+            "crates/preload/src/sandbox.rs",
+            "        Some(filter) => confine::before_filter(leaves_us_be(filter)),\n",
+            "        Some(filter) => confine::before_filter(leaves_us_be(filter) || true),\n",
+        )],
+        test: Test::Parity("filter.own_without_poll"),
+    },
+    Mend {
+        name: "io-uring-waits",
+        without: "a server that waits by an io_uring and reads by libc stands still",
+        edits: &[edit(
+            "crates/socket/src/sets/unseen.rs",
+            "            false => os::pipe::is_a_ring_of_the_kernel(number),\n",
+            "            false => os::pipe::is_a_ring_of_the_kernel(-1),\n",
+        )],
+        test: Test::Parity("elsewhere.io_uring"),
+    },
 ];

@@ -91,7 +91,7 @@ fn ctl_now(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Option<Outcome
         tell_others(&conn, epfd, op, fd);
     }
     let asked = ask(&conn, epfd, op, fd, events, data)?;
-    if is_unseen && op == Op::Add {
+    if is_unseen && op == Op::Add && asked.is_ok() {
         // (Now that the set can be told of what is left in memory.)
         decide::refuse_unseen(&conn, fd);
     }

@@ -4,7 +4,7 @@
 use super::{Poured, Transmit};
 use crate::rest::Rest;
 use crate::{Outcome, push, ready};
-use shm::ring::{PeerMisbehaved, Reader};
+use shm::ring::{ODD, PeerMisbehaved, Reader};
 use shm::{Producer, Supply};
 
 /// So much is seen at once. More of it goes a chunk at a time: the reader copies one while the writer copies
@@ -26,7 +26,11 @@ impl Transmit<'_> {
         let poured = loop {
             let Some(source) = rest.next_part().filter(|_| self.sent < total) else { break Ok(Poured::All) };
             let count = self.allowance().and_then(|allowed| {
-                let allowed = source.first(allowed.saturating_sub(laid));
+                // (What a small SO_SNDBUF cuts off is odd as well.)
+                let allowed = match allowed.saturating_sub(laid) {
+                    cut if cut < source.len() && cut != usize::MAX => source.first(cut.saturating_sub(ODD)),
+                    all => source.first(all),
+                };
                 producer
                     .lay(allowed, at_once - laid, reader)
                     .map_err(|PeerMisbehaved| ready::break_off(self.conn, &self.end, self.fd))
