@@ -34,8 +34,8 @@ const LOG: u32 = 0x7FFC_0000;
 const ALLOW: u32 = 0x7FFF_0000;
 const ACTION: u32 = 0xFFFF_0000;
 
-/// Whether what a shared connection needs is left to us: to sleep until somebody rings, to ring, and to look
-/// at the time. What is answered with an error is no harm but where we sleep; anything else is.
+/// Whether what a shared connection needs is left to us: to sleep until somebody rings, to ring, memory for a
+/// set, and to look at the time. Of the last an error for an answer is no harm; anything else is.
 pub fn leaves_us_be(filter: &[Instruction]) -> bool {
     const NUMBER: usize = 1000;
     const PLACE: usize = 0x7FFF_0000_0000;
@@ -43,21 +43,21 @@ pub fn leaves_us_be(filter: &[Instruction]) -> bool {
     const PRIVATE: usize = 0x22;
     let says = |number: u32, args: [usize; 6]| run(filter, &data(number, args)) & ACTION;
     let allows = |said: u32| matches!(said, ALLOW | LOG);
-    let sleeps = [
+    let needed = [
         #[cfg(target_arch = "x86_64")]
         says(nr::__NR_poll, [PLACE, 2, 1000, 0, 0, 0]),
         says(nr::__NR_ppoll, [PLACE, 2, PLACE, 0, 8, 0]),
         says(nr::__NR_read, [NUMBER, PLACE, 64, 0, 0, 0]),
         says(nr::__NR_write, [NUMBER, PLACE, 1, 0, 0, 0]),
+        says(nr::__NR_mmap, [0, 4096, READ_AND_WRITE, PRIVATE, usize::MAX, 0]),
     ];
     let others = [
         says(nr::__NR_futex, [PLACE, nr::FUTEX_WAIT as usize, 0, PLACE, 0, 0]),
         says(nr::__NR_futex, [PLACE, nr::FUTEX_WAKE as usize, i32::MAX as usize, 0, 0, 0]),
-        says(nr::__NR_mmap, [0, 4096, READ_AND_WRITE, PRIVATE, usize::MAX, 0]),
         says(nr::__NR_getpid, [0; 6]),
         says(nr::__NR_clock_gettime, [nr::CLOCK_MONOTONIC as usize, PLACE, 0, 0, 0, 0]),
     ];
-    sleeps.into_iter().all(allows) && others.into_iter().all(|said| allows(said) || said == ERRNO)
+    needed.into_iter().all(allows) && others.into_iter().all(|said| allows(said) || said == ERRNO)
 }
 
 fn data(number: u32, args: [usize; 6]) -> Data {

@@ -514,10 +514,20 @@ fn tick(set: &Set) {
 /// How many members have `data`, ours and the kernel's.
 #[cold]
 fn count_with(set: &Set, data: u64) -> usize {
+    const KNOWN: usize = 16;
     let has_it = |member: &Registration| {
         !member.tells_own_data() && !member.is_parked() && member.data.load(Ordering::Relaxed) == data
     };
-    let ours = set.members().filter(|(_, member)| has_it(member)).count();
+    // (Other threads move members about meanwhile: one may be met twice.)
+    let (mut known, mut ours) = ([None; KNOWN], 0);
+    for (index, _) in set.members().filter(|(_, member)| has_it(member)) {
+        if !known.contains(&Some(index)) {
+            if let Some(place) = known.get_mut(ours) {
+                *place = Some(index);
+            }
+            ours += 1;
+        }
+    }
     ours + os::epoll::count_with(set.epfd(), data).unwrap_or(0)
 }
 
