@@ -9,10 +9,12 @@
 use crate::here::Part as _;
 use sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Calls that can be written down at once; more keep what they hold if they are abandoned.
-const NOTES: usize = 4096;
+/// Calls that can be written down at once; more keep what they hold if they are abandoned. (A program that
+/// locks its memory pays for all of them.)
+const NOTES: usize = 2048;
 /// Notes to a bit of the word that says which were ever used: a page of them.
-const BLOCK: usize = NOTES / u64::BITS as usize;
+const BLOCK: usize = 64;
+const _: () = assert!(NOTES / BLOCK <= u64::BITS as usize);
 /// A thread's notes lie within so many of the place that its name says.
 const NEAR: usize = 8;
 /// Sockets of one note: it fills a cache line. A poll of more goes on in others.
