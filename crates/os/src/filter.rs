@@ -177,7 +177,7 @@ mod tests {
         Instruction { code, jumps, k }
     }
 
-    /// Answers `said` for the calls of these numbers, and ALLOW (or with `is_list` KILL) for others.
+    /// Answers `said` for the calls of these numbers, and `otherwise` for others.
     fn filter(numbers: &[u32], said: u32, otherwise: u32) -> Vec<Instruction> {
         let mut all = vec![step(0x20, [0, 0], 0)];
         for number in numbers {

@@ -95,6 +95,12 @@ pub struct Producer<'t, F = Loaded<'t>> {
     is_fresh: bool,
 }
 
+/// How much of `wanted` bytes is put where `free` are free: what does not fit does not fill it to the brim.
+#[inline(always)]
+fn fitting(wanted: usize, free: usize) -> usize {
+    if free < wanted { free.saturating_sub(ODD) } else { wanted }
+}
+
 impl<'t> Producer<'t> {
     /// For whoever has the only reference to what it remembers.
     #[inline]
@@ -152,9 +158,7 @@ impl<'t, F: Far> Producer<'t, F> {
         let wanted = src.len().min(most);
         let walks_on = reader != Reader::InTurn && src.len() > REBASE_UP_TO;
         let free = self.free_for(wanted)?;
-        // (What does not fit does not fill it to the brim.)
-        let fitting = if free < wanted { free.saturating_sub(ODD) } else { wanted };
-        let (_, count) = self.put(src, fitting, walks_on);
+        let (_, count) = self.put(src, fitting(wanted, free), walks_on);
         self.is_fresh = false;
         Ok(count)
     }
@@ -173,7 +177,7 @@ impl<'t, F: Far> Producer<'t, F> {
     pub fn write_held(&mut self, src: impl Supply, due: u64) -> Result<usize, PeerMisbehaved> {
         let wanted = src.len().min(self.ring.piece());
         let free = self.free_for(wanted)?;
-        let (_, count) = self.put(src, wanted.min(free), false);
+        let (_, count) = self.put(src, fitting(wanted, free), false);
         self.ring.hold(self.at, due);
         self.is_fresh = false;
         Ok(count)
