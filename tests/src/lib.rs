@@ -2,6 +2,7 @@
 //! thin wrappers over the socket calls. Nothing here links to the product; it is only ever run.
 
 pub mod bed;
+pub mod containers;
 pub mod dist;
 pub mod mode;
 pub mod postgres;

@@ -1,13 +1,16 @@
 //! Random styles of TCP programs against checksums: over plain TCP, where a run must be clean, and with both
-//! ends enabled: with spinning, without, and with connections that go back to TCP at random. Invariant: a
-//! round passes only if its program found no fault and, where both ends are enabled, most connections used
-//! shared memory (of those that go back, some did).
+//! ends enabled: with spinning, without, with connections that go back to TCP at random, and between two
+//! containers. Invariant: a round passes only if its program found no fault and, where both ends are enabled,
+//! most connections used shared memory (of those that go back, some did).
 //!
 //! TORTURE_SECONDS is the time of a round (20), TORTURE_SEED a comma-separated list of seeds, TORTURE_ROUNDS
-//! a list of plain, spin, nospin, home, homes, TORTURE_PATIENCE the seconds without progress that are a hang
-//! (30). With TORTURE_HOLD a process that finds a fault stays as it is, for a look at it with other tools.
+//! a list of plain, spin, nospin, home, homes and far, TORTURE_PATIENCE the seconds without progress that are
+//! a hang (30). With TORTURE_HOLD a process that finds a fault stays as it is, for a look at it with other
+//! tools.
 
+use isthmus_tests::containers::Containers;
 use isthmus_tests::{Bed, Mode};
+use std::process::Command;
 use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_torture-load");
@@ -26,6 +29,8 @@ enum Kind {
     Home,
     /// The same of short connections, many at a time.
     Homes,
+    /// Servers and clients in two containers.
+    Far,
 }
 
 struct Round {
@@ -64,10 +69,11 @@ fn rounds() -> Vec<Round> {
         "nospin" => Kind::NoSpin,
         "home" => Kind::Home,
         "homes" => Kind::Homes,
+        "far" => Kind::Far,
         other => panic!("TORTURE_ROUNDS: no round named {other}"),
     };
     let kinds: Vec<Kind> =
-        setting("TORTURE_ROUNDS", "plain,spin,nospin,home,homes").split(',').map(named).collect();
+        setting("TORTURE_ROUNDS", "plain,spin,nospin,home,homes,far").split(',').map(named).collect();
     let seeds = setting("TORTURE_SEED", "1");
     let seeds = seeds.split(',').map(|s| s.parse().expect("TORTURE_SEED holds numbers"));
     let all = seeds.flat_map(|seed| kinds.iter().map(move |kind| Round { kind: *kind, seed, only: None }));
@@ -88,8 +94,15 @@ impl Round {
 
     /// What was wrong, if anything.
     fn run(&self) -> Result<(), String> {
+        let containers = match self.kind {
+            Kind::Far => match Containers::new("torture-far", "") {
+                Some(both) => Some(both),
+                None => return Ok(()),
+            },
+            _ => None,
+        };
         let bed = Bed::new("torture", self.mode());
-        let mut command = bed.plain(PROGRAM);
+        let mut command = containers.as_ref().map_or_else(|| bed.plain(PROGRAM), in_containers);
         let folder = bed.scratch.path().to_string_lossy().into_owned();
         let seconds = self.only.map_or_else(seconds, |_| KNOWN_SECONDS);
         command.args(["run", &folder, &self.seed.to_string(), &seconds.to_string()]);
@@ -125,16 +138,26 @@ impl Round {
     }
 }
 
+/// The program in the servers' container, which starts its clients in the other one.
+fn in_containers(both: &Containers) -> Command {
+    both.publish_loopback();
+    let mut command = both.inside(0, "servers", false, PROGRAM);
+    command.env("TORTURE_NETWORK", both.network(1)).env("TORTURE_REGISTRY", both.registry(1, "clients"));
+    command.current_dir(both.scratch.path());
+    command
+}
+
 /// Connections must have gone the way that the round is about.
 fn carrier(kind: Kind, bed: &Bed, out: &str) -> Result<(), String> {
     let share = out.split(" % of ").next().and_then(|head| head.split(' ').next_back()?.parse::<u64>().ok());
     let handshakes = bed.handshakes();
-    println!("smcd stats counts {handshakes} connections by shared memory");
     match (kind, share) {
         (Kind::Plain, Some(0)) => Ok(()),
         (Kind::Home | Kind::Homes, _) => gone_home(kind, bed, handshakes, out),
         (Kind::Spin | Kind::NoSpin, Some(LEAST_SHARE..)) if handshakes > 0 => Ok(()),
-        _ => Err(format!("{share:?} % of the connections used shared memory")),
+        // (Each container has a registry of its own.)
+        (Kind::Far, Some(LEAST_SHARE..)) => Ok(()),
+        _ => Err(format!("{share:?} % used shared memory, and smcd stats counts {handshakes} connections")),
     }
 }
 

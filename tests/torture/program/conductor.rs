@@ -6,11 +6,12 @@ use crate::home;
 use crate::mid::program;
 use crate::processes::{Role, descendants, excuse};
 use crate::run::{append, fault, run};
-use crate::script::{CLIENTS, SERVERS, only, takes_part};
+use crate::script::{self, CLIENTS, SERVERS, only, takes_part};
 use crate::summary;
 use crate::watchdog::{self, Watchdog};
 use isthmus_tests::sys;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -40,9 +41,29 @@ pub(crate) fn conduct(seconds: u64) -> bool {
     summary::tell()
 }
 
+/// The program of a role. Clients are in another network, with another registry, where the settings name one.
+fn command(role: Role, library: Option<OsString>) -> Command {
+    let assigned = |name: &str, value: &OsString| {
+        let mut text = OsString::from(format!("{name}="));
+        text.push(value);
+        text
+    };
+    let network = script::network().filter(|_| matches!(role, Role::Client(_)));
+    let mut command = Command::new(if network.is_some() { "nsenter".into() } else { program() });
+    if let Some((network, registry)) = network {
+        command.args([assigned("--net", &network), "env".into(), assigned("SMC_REGISTRY_DIR", &registry)]);
+        command.args(library.iter().map(|library| assigned("LD_PRELOAD", library)));
+        command.arg(program());
+    } else if let Some(library) = library {
+        command.env("LD_PRELOAD", library);
+    }
+    command
+}
+
 impl Conductor {
     fn start(&mut self, role: Role) {
-        let mut command = Command::new(program());
+        let library = std::env::var_os("TORTURE_LIBRARY").filter(|_| role != Role::Operator);
+        let mut command = command(role, library);
         let ports = self.ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
         let (kind, index) = match role {
             Role::Server(s) => ("server", s as u64),
@@ -51,9 +72,6 @@ impl Conductor {
         };
         command.args([kind, &run().folder.to_string_lossy(), &run().seed.to_string()]);
         command.args([index.to_string(), ports]).stdin(Stdio::null()).stdout(Stdio::null());
-        if let Some(library) = std::env::var_os("TORTURE_LIBRARY").filter(|_| role != Role::Operator) {
-            command.env("LD_PRELOAD", library);
-        }
         #[expect(
             clippy::zombie_processes,
             reason = "`collect` waits for all children, adopted ones too, by their ids"

@@ -3,6 +3,7 @@
 //! every script comes to its end.
 
 use crate::style::{Calls, Wait};
+use std::ffi::OsString;
 use std::sync::OnceLock;
 use testkit::Random;
 use testkit::random::mix;
@@ -175,6 +176,13 @@ pub(crate) fn only() -> Option<u64> {
 pub(crate) fn is_brief() -> bool {
     static BRIEF: OnceLock<bool> = OnceLock::new();
     *BRIEF.get_or_init(|| std::env::var_os("TORTURE_BRIEF").is_some())
+}
+
+/// $TORTURE_NETWORK and $TORTURE_REGISTRY: the network of the clients, and their registry, where they have
+/// others than the servers. A connection is not passed to another process then, which resets it
+/// (LIMITATIONS).
+pub(crate) fn network() -> Option<(OsString, OsString)> {
+    std::env::var_os("TORTURE_NETWORK").zip(std::env::var_os("TORTURE_REGISTRY"))
 }
 
 /// Servers of brief connections.
@@ -386,6 +394,9 @@ impl Draft {
         } else {
             anywhere[self.random.below(anywhere.len())]
         };
+        if mid == Mid::Pass && network().is_some() {
+            return;
+        }
         let lane = &mut self.lanes[side][0];
         let place = self.random.below(lane.len().max(1));
         lane.insert(place, Step::Mid(mid));
