@@ -12,7 +12,7 @@ use crate::exec::{self, Run};
 use crate::workspace::Workspace;
 
 /// A program that tests look for, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 29] = [
+const PROGRAMS: [(&str, &str); 31] = [
     ("redis-server", "redis-server"),
     ("redis-benchmark", "redis-tools"),
     ("nginx", "nginx-light"),
@@ -35,6 +35,9 @@ const PROGRAMS: [(&str, &str); 29] = [
     ("javac", "default-jdk-headless"),
     ("ssh", "openssh-client"),
     ("/usr/sbin/sshd", "openssh-server"),
+    // (Without these two, networks of a test's own are the loopback at most, and no container is tested.)
+    ("ip", "iproute2"),
+    ("nft", "nftables"),
     ("runc", "runc"),
     ("jq", "jq"),
     ("podman", "podman"),
@@ -93,7 +96,9 @@ fn missing() -> Vec<&'static str> {
 
 fn is_here(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).chain(postgres_folders()).any(|folder| folder.join(program).is_file())
+    let beside = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let folders = std::env::split_paths(&path).chain(beside).chain(postgres_folders());
+    folders.into_iter().any(|folder| folder.join(program).is_file())
 }
 
 /// Debian keeps PostgreSQL's server beside, not in, the PATH: one folder per version.
