@@ -27,11 +27,12 @@ pub fn prepare_to_be_nested(epfd: i32, outer: i32) {
 pub(crate) fn prepare_to_be_polled(epfd: i32) {
     let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
     set.note_watched();
-    set.arm_all(|registration| {
-        if arm(registration, 0) {
+    set.arm_each(|registration| {
+        let is_there = arm(registration, 0);
+        if is_there {
             kick(registration);
         }
-        false
+        is_there
     });
 }
 

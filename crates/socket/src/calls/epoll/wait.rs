@@ -341,12 +341,13 @@ fn is_kernel_due(set: &Set) -> bool {
 fn leave(set: &Set, answer: &Answer<'_>, by_kernel: bool) -> Outcome {
     turns::note(set, answer.is_full(), by_kernel);
     if set.is_watched() {
-        set.arm_all(|registration| {
+        set.arm_each(|registration| {
+            let is_there = arm(registration, 0);
             // An edge that came meanwhile may have been drained away under somebody who sleeps.
-            if arm(registration, 0) && registration.events() & bits::ET != 0 {
+            if is_there && registration.events() & bits::ET != 0 {
                 kick(registration);
             }
-            false
+            is_there
         });
     }
     Outcome::Done(answer.kept)
@@ -610,6 +611,8 @@ impl Answer<'_> {
             && let Some(end) = End::of(&conn)
         {
             hush(&conn, &end, told.registration, 0);
+            // (Another thread may have let it go, since its doorbell would ring.)
+            set.promote(told.registration);
         }
         true
     }

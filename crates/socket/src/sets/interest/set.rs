@@ -632,8 +632,9 @@ impl Set {
         found: &mut [u32],
         standing: impl Fn(&'static Registration) -> Standing,
     ) -> u32 {
-        let recent = self.recent();
-        let Some(_turn) = self.turn.take() else { return recent };
+        let Some(_turn) = self.turn.take() else { return self.recent() };
+        // (As of now: behind the recent ones stand those that have left the set.)
+        let recent = self.recent.load(Ordering::Relaxed);
         let mut count = 0;
         for (index, registration) in (0..recent).filter_map(|position| self.member(position)) {
             if let Standing::Pending(arrived) = standing(registration) {
@@ -709,15 +710,36 @@ impl Set {
         let Some(_turn) = self.turn.take() else { return true };
         let mut position = 0;
         while position < self.recent.load(Ordering::Relaxed) {
-            let Some((_, registration)) = self.member(position) else { break };
-            if arm(registration) {
+            if self.arm_at(&mut position, &arm) {
                 return true;
             }
-            if registration.age.fetch_add(1, Ordering::Relaxed) >= OLD_AGE {
-                self.let_go(position, registration);
-            } else {
+        }
+        false
+    }
+
+    /// The same of all, whatever there is to report of some: on behalf of others who sleep.
+    pub(crate) fn arm_each(&self, arm: impl Fn(&'static Registration) -> bool) {
+        let Some(_turn) = self.turn.take() else { return };
+        let mut position = 0;
+        while position < self.recent.load(Ordering::Relaxed) {
+            if self.arm_at(&mut position, &arm) {
                 position += 1;
             }
+        }
+    }
+
+    /// Moves on to the next member, unless there is something to report of this one: that is not armed, so it
+    /// stays among those that every wait looks at. (The caller has the turn.)
+    fn arm_at(&self, position: &mut u32, arm: &impl Fn(&'static Registration) -> bool) -> bool {
+        let Some((_, registration)) = self.member(*position) else { return true };
+        if arm(registration) {
+            registration.age.store(0, Ordering::Relaxed);
+            return true;
+        }
+        if registration.age.fetch_add(1, Ordering::Relaxed) >= OLD_AGE {
+            self.let_go(*position, registration);
+        } else {
+            *position += 1;
         }
         false
     }

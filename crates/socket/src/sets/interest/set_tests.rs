@@ -120,6 +120,44 @@ fn a_cookie_means_one_life_in_one_set_and_one_source() {
     assert!(registration.is_live() && registration.life_meant_by(cookies[1], set).is_none());
 }
 
+/// It is not armed, so nobody but a wait that looks at it would tell of it.
+#[test]
+fn who_has_something_to_report_is_not_let_go_when_all_are_armed_for_others() {
+    let (_, set, members) = set_of(100_108, 3);
+    for _ in 0..30 {
+        set.arm_each(|registration| registration.fd() == 1);
+    }
+    assert_eq!(set.recent(), 1);
+    assert!(set.has_recent(members[1].1));
+}
+
+/// A lap of one thread beside members that come and go by another: each that is in the set stands there once.
+#[test]
+fn laps_beside_members_that_come_and_go_lose_nobody() {
+    const LAPS: usize = 2_000;
+    // (Who takes a turn again and again keeps the other from it for milliseconds.)
+    const BREATH: std::time::Duration = std::time::Duration::from_micros(10);
+    let (_, set, members) = set_of(100_109, 3);
+    std::thread::scope(|scope| {
+        let laps = scope.spawn(|| {
+            for _ in 0..LAPS {
+                set.begin_lap(&mut [0; 8], |_| Standing::Pending(Cycles::NONE));
+                std::thread::sleep(BREATH);
+            }
+        });
+        let changes = members.iter().cycle().take_while(|_| !laps.is_finished());
+        for (nth, (number, registration)) in changes.enumerate() {
+            set.remove(registration);
+            assert!(set.add(*number) && set.len() == 3, "a member stays behind, or is there twice");
+            if nth % 32 == 0 {
+                std::thread::sleep(BREATH);
+            }
+        }
+    });
+    assert_eq!(numbers(set), members.iter().map(|(number, _)| number.0).collect::<Vec<_>>());
+    assert_eq!((set.len(), set.recent()), (3, 3));
+}
+
 /// Who asks for something new has either been seen by the one who lets the member go, or finds it among those
 /// that the next wait looks at: else nobody would ask to be rung for it.
 #[test]
