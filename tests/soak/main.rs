@@ -121,6 +121,17 @@ fn edge_triggered_loops_with_pauses() {
 }
 
 #[test]
+fn workers_at_one_set() {
+    soak("soak-workers", |bed| {
+        let port = free_port();
+        let mut server =
+            serve(bed, &mut load(bed.server(PROGRAM), &["workers", "server"], &[port.into()]), port);
+        let mut client = load(bed.client(PROGRAM), &["workers", "client"], &[port.into(), seconds()]);
+        watch(bed.start(&mut client, "client"), Some(&mut server), || {})
+    });
+}
+
+#[test]
 fn short_connections() {
     soak("soak-short", |bed| {
         let port = free_port();

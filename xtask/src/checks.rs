@@ -150,7 +150,7 @@ pub(crate) fn bars(ws: &Workspace) -> anyhow::Result<()> {
 }
 
 /// Loads of tests/soak.
-const SOAKS: u64 = 9;
+const SOAKS: u64 = 10;
 
 /// The loads that go on and on, for two thirds of the time, and the torture for the rest, with a seed by the
 /// clock.

@@ -167,5 +167,6 @@ pub(crate) fn client(port: u16, seconds: u64, seed: u64) -> Result<String, Strin
             ));
         }
     }
+    talks.iter().for_each(|talk| tally.note_open(talk.begun));
     Ok(tally.to_string())
 }

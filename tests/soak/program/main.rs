@@ -4,11 +4,13 @@
 //!
 //! `soak-load short server PORT`, `soak-load short client PORT SECONDS [HELLO ANSWER]`,
 //! `soak-load edge server PORT`, `soak-load edge client PORT SECONDS SEED`,
+//! `soak-load workers server PORT`, `soak-load workers client PORT SECONDS`,
 //! `soak-load clients PORT SECONDS`, `soak-load servers PORT SECONDS`
 
 mod edge;
 mod short;
 mod successors;
+mod workers;
 
 use std::time::{Duration, Instant};
 
@@ -24,6 +26,8 @@ fn main() {
         ("short", "client") => short::client(number(2) as u16, number(3), text(4), text(5)),
         ("edge", "server") => edge::server(number(2) as u16),
         ("edge", "client") => edge::client(number(2) as u16, number(3), number(4)),
+        ("workers", "server") => workers::server(number(2) as u16),
+        ("workers", "client") => workers::client(number(2) as u16, number(3)),
         ("clients", _) => successors::clients(number(1) as u16, number(2)),
         ("servers", _) => successors::servers(number(1) as u16, number(2)),
         _ => Err("usage: soak-load LOAD server|client PORT SECONDS".to_string()),
@@ -47,6 +51,11 @@ struct Tally {
 impl Tally {
     fn note(&mut self, begun: Instant) {
         self.rounds += 1;
+        self.note_open(begun);
+    }
+
+    /// One that is not over: it may never be.
+    fn note_open(&mut self, begun: Instant) {
         self.longest = self.longest.max(begun.elapsed());
     }
 }
