@@ -616,6 +616,35 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("stale.child_waits_on_edge"),
     },
     Mend {
+        name: "laps-with-the-turn",
+        without: "of two threads at one set one takes a member out, and the other loses another one",
+        edits: &[edit(
+            "crates/socket/src/sets/interest/set.rs",
+            "        let Some(_turn) = self.turn.take() else { return self.recent() };
+        // (As of now: behind the recent ones stand those that have left the set.)
+        let recent = self.recent.load(Ordering::Relaxed);
+",
+            "        let recent = self.recent();
+        let Some(_turn) = self.turn.take() else { return recent };
+",
+        )],
+        test: Test::Unit("socket", "laps_beside_members_that_come_and_go_lose_nobody"),
+    },
+    Mend {
+        name: "pending-stays-young",
+        without: "a level that has something to report is let go unarmed, and nobody is told of it",
+        edits: &[edit(
+            "crates/socket/src/sets/interest/set.rs",
+            "            if self.arm_at(&mut position, &arm) {
+                position += 1;
+            }
+",
+            "            self.arm_at(&mut position, &|registration| arm(registration) && false);
+",
+        )],
+        test: Test::Unit("socket", "who_has_something_to_report_is_not_let_go_when_all_are_armed_for_others"),
+    },
+    Mend {
         name: "asked-while-it-goes-home",
         without: "EPOLL_CTL_MOD is undone by a thread that takes the connection back to TCP",
         edits: &[edit(
