@@ -266,6 +266,12 @@ pub fn is_cloexec(fd: i32) -> bool {
     fcntl(fd, nr::F_GETFD, 0).is_ok_and(|flags| flags as u32 & nr::FD_CLOEXEC != 0)
 }
 
+/// Whether a program that is started gets what is open under this number: there is something, without
+/// FD_CLOEXEC.
+pub fn goes_on_over_exec(fd: i32) -> bool {
+    fcntl(fd, nr::F_GETFD, 0).is_ok_and(|flags| flags as u32 & nr::FD_CLOEXEC == 0)
+}
+
 /// Whether there is nothing under this number.
 pub fn is_closed(fd: i32) -> bool {
     fcntl(fd, nr::F_GETFD, 0) == Err(Errno::EBADF)

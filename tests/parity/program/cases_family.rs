@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "family.child_sweeps_and_ends", shm: true, run: child_sweeps },
     Case { name: "family.vfork_and_spawn", shm: true, run: vfork_and_spawn },
     Case { name: "family.vfork_child_tidies_up", shm: true, run: vfork_child_tidies_up },
+    Case { name: "family.vfork_child_tidied_up_before_a_reset", shm: true, run: tidied_up_before_a_reset },
     Case { name: "family.vfork_child_at_work", shm: true, run: vfork_child_at_work },
     Case { name: "family.zombies_hold_nothing", shm: true, run: zombies },
     Case { name: "family.half_close_before_the_claim", shm: false, run: half_close_before_the_claim },
@@ -284,6 +285,24 @@ fn vfork_child_tidies_up(cx: &mut Cx) {
     say!("close -> {}", show(sys::close(p.fd)));
     cx.peer(&format!("drain {}", p.id));
     cx.watch(q.fd);
+}
+
+/// A child that had the connection's number, and closed it before it became another program, has no part in
+/// it: who closes it with bytes unread is the last, and resets it.
+fn tidied_up_before_a_reset(cx: &mut Cx) {
+    let (p, q, unrelated) = (cx.warm(), cx.warm(), cx.warm());
+    let (r, _w) = sys::pipe(0);
+    say!("vfork: {}", sys::wait(sys::vfork_tidying(p.fd, r, q.fd, 3)));
+    for pair in [p, q] {
+        cx.peer(&format!("send {} unread", pair.id));
+        say!("comes {}", sys::poll1(pair.fd, libc::POLLIN, 3000));
+        say!("close -> {}", show(sys::close(pair.fd)));
+        // (It looks at nothing but TCP.)
+        settle();
+        cx.peer(&format!("has_peer {}", pair.id));
+        cx.peer(&format!("recv {} 9", pair.id));
+    }
+    cx.watch(unrelated.fd);
 }
 
 /// What a child in its parent's memory does with numbers that it has changed goes where the kernel's would.

@@ -51,16 +51,35 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// The program of the other end: in a network of its own, with another registry, where the settings name one.
+fn puppet() -> Command {
+    let setting = |name| std::env::var(name).ok();
+    let own = std::env::current_exe().expect("this program has a path");
+    let mut command = Command::new(&own);
+    if let Some(network) = setting("PARITY_PEER_NETWORK") {
+        let registry = setting("PARITY_PEER_REGISTRY").unwrap_or_default();
+        let library = setting("PARITY_PEER_PRELOAD").unwrap_or_default();
+        command = Command::new("nsenter");
+        command.arg(format!("--net={network}")).arg("env").arg(format!("SMC_REGISTRY_DIR={registry}"));
+        command.arg(format!("LD_PRELOAD={library}")).arg(own).env_remove("LD_PRELOAD");
+        return command;
+    }
+    match setting("PARITY_PEER_PRELOAD") {
+        Some(library) if library.is_empty() => drop(command.env_remove("LD_PRELOAD")),
+        Some(library) => drop(command.env("LD_PRELOAD", library)),
+        None => {}
+    }
+    command
+}
+
 impl Cx {
     pub(crate) fn start(role: Role, is_looked_at: bool) -> Cx {
-        let mut command = Command::new("/proc/self/exe");
-        command.arg("--peer").stdin(Stdio::piped()).stdout(Stdio::piped());
-        match std::env::var("PARITY_PEER_PRELOAD") {
-            Ok(lib) if lib.is_empty() => drop(command.env_remove("LD_PRELOAD")),
-            Ok(lib) => drop(command.env("LD_PRELOAD", lib)),
-            Err(_) => {}
-        }
-        let mut child = command.spawn().expect("start the peer");
+        let mut child = puppet()
+            .arg("--peer")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start the peer");
         let to = child.stdin.take().expect("peer stdin");
         let from = BufReader::new(child.stdout.take().expect("peer stdout"));
         Cx {

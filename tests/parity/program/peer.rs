@@ -126,6 +126,7 @@ fn act(verb: &str, fd: Fd, rest: &[&str]) -> String {
             "ok".into()
         }
         ("starved", [n]) => crate::cases_early::read_without_descriptors(fd, number(n)),
+        ("has_peer", []) => sys::peer_port(fd).map_or_else(|e| e.to_string(), |_| "yes".into()),
         ("queued", []) => sys::queued(fd).to_string(),
         ("close", []) => show(sys::close(fd)),
         _ => format!("what is '{verb} {rest:?}'"),

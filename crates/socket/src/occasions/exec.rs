@@ -5,7 +5,7 @@ use crate::end::End;
 use crate::epoll;
 use crate::held::connections;
 use crate::here::fabric;
-use crate::lend::{before_spawn, leave_a_copy, take_copy_back};
+use crate::lend::{before_spawn, goes_on, leave_a_copy, take_copy_back};
 use crate::phase::Phase;
 use crate::release::{copied_of, is_copy, leave_to_others, own_cookie};
 use crate::table::{self, Entry};
@@ -22,19 +22,27 @@ pub fn before_borrower_execs() {
     connections().for_each(|(_, held)| handover::silence(&held));
     // (In a table of descriptors of its own. Its parent may end before the next program looks.)
     for (fd, held) in connections() {
-        if !os::fd::is_cloexec(fd) {
+        if goes_on(fd, &held) {
             handover::keep_memory_over_exec(&held, true);
         }
     }
-    for cookie in (0..=2).filter(|fd| net::is_tcp(*fd)).filter_map(|fd| net::cookie(fd).ok()) {
+    for (number, cookie) in low_ones_that_go_on(|_| true) {
         for (fd, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
             leave_a_copy(&held);
-            if net::cookie(fd) == Ok(cookie) {
+            if number <= 2 && net::cookie(fd) == Ok(cookie) {
                 handover::lend_word(&held, fd);
             }
             handover::keep_memory_over_exec(&held, true);
         }
     }
+}
+
+/// Low numbers of TCP sockets that are not closed on exec, and the sockets' cookies. (So many are looked at
+/// that the table does not tell of: what a program hands on has low ones.)
+fn low_ones_that_go_on(is_wanted: impl Fn(i32) -> bool) -> impl Iterator<Item = (i32, u64)> {
+    const UNSEEN: i32 = 64;
+    let goes_on = move |fd: &i32| is_wanted(*fd) && os::fd::goes_on_over_exec(*fd) && net::is_tcp(*fd);
+    (0..UNSEEN).filter(goes_on).filter_map(|fd| Some((fd, net::cookie(fd).ok()?)))
 }
 
 /// After such an exec that failed: nobody got the copies that were counted for it.
@@ -114,8 +122,6 @@ pub fn after_failed_exec() {
 /// Marks the connections of which a descriptor is not closed on exec, be it a duplicate that was made behind
 /// our back.
 fn mark_what_goes_on() {
-    /// So many numbers are looked at that are in no table: what a program hands on has low ones.
-    const UNSEEN: i32 = 64;
     for (_, held) in connections() {
         held.unmark(flag::GOES_ON);
     }
@@ -124,9 +130,7 @@ fn mark_what_goes_on() {
             held.mark(flag::GOES_ON);
         }
     }
-    let is_unseen =
-        |fd: &i32| table::get(*fd) == Entry::Empty && net::is_tcp(*fd) && !os::fd::is_cloexec(*fd);
-    for cookie in (0..UNSEEN).filter(is_unseen).filter_map(|fd| net::cookie(fd).ok()) {
+    for (_, cookie) in low_ones_that_go_on(|fd| table::get(fd) == Entry::Empty) {
         for (_, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
             held.mark(flag::GOES_ON);
         }

@@ -5,8 +5,10 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::held::{connections, hold};
 use crate::phase::Phase;
+use crate::release::own_cookie;
 use crate::{decide, far, flag, handover, home, ready, settle, watch};
 use fabric::Reason;
+use os::net;
 use sync::Ordering;
 use sync::Ordering as Shared;
 
@@ -86,10 +88,17 @@ pub fn before_spawn() {
         connections().for_each(|(_, held)| _ = handover::take_word_back(&held));
     }
     for (fd, held) in connections() {
-        if !os::fd::is_cloexec(fd) {
+        if goes_on(fd, &held) {
             leave_a_copy(&held);
         }
     }
+}
+
+/// Whether a program that is started gets the connection under this number. (Who borrows the table may have
+/// closed it for himself, or have something else there.)
+pub(crate) fn goes_on(fd: i32, conn: &Conn) -> bool {
+    let is_it = || net::cookie(fd).ok() == own_cookie(conn);
+    os::fd::goes_on_over_exec(fd) && (!crate::borrower::is_one() || is_it())
 }
 
 /// The socket is about to be passed to a program that cannot find the connection's memory, and is to find it
