@@ -5,15 +5,17 @@
 //!
 //! `cargo test -p isthmus-tests --test parity -- [--list] [NAME...]`; ISTHMUS_MODES=plain checks the oracle
 //! alone. PARITY_FAMILIES is a comma-separated list of 4, 6 and dual for all cases, PARITY_DESCRIPTORS a
-//! limit for all, PARITY_WRAP a program that starts each case with what it is given as arguments: `cargo
-//! xtask parity` has the combinations. With PARITY_TURN some cases have one of them in a run of all, too:
+//! limit for all, PARITY_WRAP a program that starts each case with what it is given as arguments, PARITY_FAR
+//! puts the two ends into two containers: `cargo xtask parity` has the combinations. With PARITY_TURN some cases have one of them in a run of all, too:
 //! others with the next number.
 
 mod differs;
 mod ways;
 
+use isthmus_tests::containers::Containers;
 use isthmus_tests::dist::Dist;
 use isthmus_tests::{Bed, Mode, Outcome};
+use std::panic::AssertUnwindSafe;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -64,13 +66,61 @@ fn main() {
         std::process::exit(101);
     }
     println!("\nrunning {} cases", cases.len());
-    let (known, failures): (Vec<String>, Vec<String>) =
-        run_all(&cases).into_iter().partition(|title| is_known(&cases, title));
+    let (known, failures): (Vec<String>, Vec<String>) = match Place::wanted() {
+        Some(place) => run_all(&cases, &place).into_iter().partition(|title| is_known(&cases, title)),
+        None => return,
+    };
     println!("\nknown: {}", known.join(" "));
     println!("test result: {} passed; {} failed", cases.len() - failures.len() - known.len(), failures.len());
     if !failures.is_empty() {
         println!("failed: {}", failures.join(" "));
         std::process::exit(101);
+    }
+}
+
+/// Where the two ends are.
+enum Place {
+    Loopback,
+    /// The server in the first, which the client reaches by its own 127.0.0.1.
+    Far(Box<Containers>),
+}
+
+impl Place {
+    /// Nothing, and a word, where it cannot be had.
+    fn wanted() -> Option<Place> {
+        if std::env::var_os("PARITY_FAR").is_none() {
+            return Some(Place::Loopback);
+        }
+        let both = Containers::new("parity-far", "")?;
+        both.publish_loopback();
+        Some(Place::Far(Box::new(both)))
+    }
+
+    /// The case is the end its role says; the puppet gets the library when the other end is enabled.
+    fn command(&self, case: &Case, role: &str, bed: &Bed) -> Command {
+        let (is_own, is_other) = match role {
+            "client" => (bed.mode.client(), bed.mode.server()),
+            _ => (bed.mode.server(), bed.mode.client()),
+        };
+        let mut own = match self {
+            Place::Loopback if role == "client" => bed.client(PROGRAM),
+            Place::Loopback => bed.server(PROGRAM),
+            Place::Far(both) => {
+                let (near, name) = (usize::from(role == "client"), bed.name());
+                let mut own = both.inside(near, &name, is_own, PROGRAM);
+                own.env("PARITY_PEER_NETWORK", both.network(1 - near));
+                own.env("PARITY_PEER_REGISTRY", both.registry(1 - near, &name));
+                own.env_remove("RUST_BACKTRACE").current_dir(bed.scratch.path());
+                own
+            }
+        };
+        if let Some(tool) = bed.tool_command("smc_run") {
+            own.env("PARITY_SMC_RUN", tool.get_program());
+        }
+        let library = bed.library().filter(|_| is_other).unwrap_or_default();
+        own.env("PARITY_PEER_PRELOAD", library);
+        own.args([&case.name, role]);
+        own
     }
 }
 
@@ -91,7 +141,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Several cases at a time: most of them wait.
-fn run_all(cases: &[Case]) -> Vec<String> {
+fn run_all(cases: &[Case], place: &Place) -> Vec<String> {
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let width = std::env::var("PARITY_THREADS").ok().and_then(|n| n.parse().ok()).unwrap_or(5);
     std::thread::scope(|s| {
@@ -99,8 +149,8 @@ fn run_all(cases: &[Case]) -> Vec<String> {
             s.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let begin = Instant::now();
-                    let problems =
-                        std::panic::catch_unwind(|| check(case)).unwrap_or_else(|_| vec!["panicked".into()]);
+                    let problems = std::panic::catch_unwind(AssertUnwindSafe(|| check(case, place)))
+                        .unwrap_or_else(|_| vec!["panicked".into()]);
                     let verdict = if problems.is_empty() { "ok" } else { "FAILED" };
                     println!("test {} ... {verdict} ({} ms)", case.title(), begin.elapsed().as_millis());
                     problems.iter().for_each(|p| println!("{p}"));
@@ -115,14 +165,14 @@ fn run_all(cases: &[Case]) -> Vec<String> {
 }
 
 /// Everything wrong with one case, in the modes and roles that this run has.
-fn check(case: &Case) -> Vec<String> {
+fn check(case: &Case, place: &Place) -> Vec<String> {
     let mut problems = Vec::new();
     for (role, nth) in [("client", 0), ("server", 1)] {
         let modes = case.modes(nth);
         if modes.is_empty() {
             continue;
         }
-        let oracle = match transcript(case, role, Mode::Plain) {
+        let oracle = match transcript(case, place, role, Mode::Plain) {
             Ok(run) => run,
             // (What needs more than another way allows is told of in the ordinary one.)
             Err(_) if case.way.is_extra => return vec![],
@@ -130,7 +180,7 @@ fn check(case: &Case) -> Vec<String> {
         };
         problems.extend(carrier_problem(case, role, Mode::Plain, &oracle));
         for mode in modes {
-            match transcript(case, role, mode) {
+            match transcript(case, place, role, mode) {
                 Err(e) => problems.push(format!("  {role}, {mode:?}: {e}")),
                 Ok(run) => {
                     let want = differs::expected(&case.name, oracle.lines.clone(), is_own(role, mode), mode);
@@ -160,30 +210,14 @@ struct Run {
     early: u64,
 }
 
-fn transcript(case: &Case, role: &str, mode: Mode) -> Result<Run, String> {
+fn transcript(case: &Case, place: &Place, role: &str, mode: Mode) -> Result<Run, String> {
     let bed = Bed::new("parity", mode);
-    let mut command = command(&bed, role);
-    command.args([&case.name, role]);
-    let mut command = case.way.apply(command);
+    let mut command = case.way.apply(place.command(case, role, &bed));
     let outcome = bed.run(&mut command, "case", LIMIT);
     if !outcome.ok() || !outcome.out.ends_with("done\n") {
         return Err(outcome.to_string());
     }
     Ok(parse(&outcome))
-}
-
-/// The case is the end its role says; the puppet gets the library when the other end is enabled.
-fn command(bed: &Bed, role: &str) -> Command {
-    let (mut own, other) = match role {
-        "client" => (bed.client(PROGRAM), bed.mode.server()),
-        _ => (bed.server(PROGRAM), bed.mode.client()),
-    };
-    if let Some(tool) = bed.tool_command("smc_run") {
-        own.env("PARITY_SMC_RUN", tool.get_program());
-    }
-    let library = bed.library().filter(|_| other).unwrap_or_default();
-    own.env("PARITY_PEER_PRELOAD", library);
-    own
 }
 
 fn parse(outcome: &Outcome) -> Run {

@@ -76,6 +76,11 @@ impl Bed {
         self.dist.as_ref().map(Dist::library)
     }
 
+    /// A name that no other bed has.
+    pub fn name(&self) -> String {
+        self.scratch.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// The directory of this bed's registry.
     pub fn registry(&self) -> &std::path::Path {
         &self.registry

@@ -30,10 +30,20 @@ pub(crate) fn transmit_from(fd: c_int, buf: Buf, len: usize, flags: c_int) -> Ou
     if is_nowhere(buf.addr(), len) {
         return transmit_outside(fd, is_beyond(buf.addr(), len), flags);
     }
+    if len >= MOST && ends_nowhere(buf) {
+        return transmit_outside(fd, false, flags);
+    }
     let len = len.min(MOST);
     // SAFETY: the program vouches for its buffer, as it does towards libc.
     let source = unsafe { Source::new(buf.cast_const().cast(), len) };
     transmit(fd, once(source), len, flags)
+}
+
+/// Whether the last byte that one call would take is missing: the length was none, as of one that went
+/// negative, and the kernel copies nothing of that.
+#[cold]
+fn ends_nowhere(buf: Buf) -> bool {
+    pointers::readable(buf.cast::<u8>().wrapping_add(MOST - 1), 1).is_err()
 }
 
 /// Whether it matters where a buffer is: TCP throws away what is received with MSG_TRUNC.
@@ -53,6 +63,8 @@ fn receive_outside(fd: c_int, is_beyond: bool, flags: c_int) -> Outcome {
     let flags = flags & !msg::WAITALL | msg::PEEK;
     match receive(fd, once(Sink::from(&mut byte[..])), 1, flags) {
         Outcome::Done(1..) => Outcome::Fail(Errno::EFAULT),
+        // (It may have become shared by that look.)
+        Outcome::Fail(_) if is_beyond && socket::stream::is_shared(fd) => Outcome::Fail(Errno::EFAULT),
         other => other,
     }
 }

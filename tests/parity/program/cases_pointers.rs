@@ -107,6 +107,13 @@ fn longer_than_all(cx: &mut Cx) {
         until_queued(fd, 5);
     }
     say!("bytes {:?}", &room[..6]);
+    // (On the stack, with less than one call's bytes behind it.)
+    let stack = [0u8; 16];
+    for len in [1usize << 46, usize::MAX] {
+        let parts = [[at(&stack[0]), len]];
+        say!("writev of {len:#x} -> {}", show(call(libc::SYS_writev, [f, at(&parts), 1, 0, 0, 0])));
+        say!("write of {len:#x} -> {}", show(call(libc::SYS_write, [f, at(&stack[0]), len, 0, 0, 0])));
+    }
     unhurt(cx, fd);
 }
 
