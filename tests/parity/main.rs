@@ -5,9 +5,9 @@
 //!
 //! `cargo test -p isthmus-tests --test parity -- [--list] [NAME...]`; ISTHMUS_MODES=plain checks the oracle
 //! alone. PARITY_FAMILIES is a comma-separated list of 4, 6 and dual for all cases, PARITY_DESCRIPTORS a
-//! limit for all, PARITY_WRAP a program that starts each case with what it is given as arguments, PARITY_FAR
-//! puts the two ends into two containers: `cargo xtask parity` has the combinations. With PARITY_TURN some cases have one of them in a run of all, too:
-//! others with the next number.
+//! limit for all, PARITY_WRAP a program that starts each case with what it is given as arguments; with
+//! PARITY_FAR the two ends of all are in two containers. `cargo xtask parity` has the combinations. With
+//! PARITY_TURN some cases have one of them in a run of all, too: others with the next number.
 
 mod differs;
 mod ways;

@@ -4,6 +4,7 @@
 mod below;
 mod calls;
 mod handed;
+mod sets;
 
 use std::fmt;
 use std::path::Path;
@@ -80,7 +81,7 @@ const fn edit(file: &'static str, old: &'static str, new: &'static str) -> Edit 
 
 /// All of them.
 pub(super) fn mends() -> impl Iterator<Item = &'static Mend> {
-    calls::MENDS.iter().chain(handed::MENDS).chain(below::MENDS)
+    calls::MENDS.iter().chain(sets::MENDS).chain(handed::MENDS).chain(below::MENDS)
 }
 
 #[cfg(test)]
