@@ -1,5 +1,5 @@
 //! In which ways a case runs: over which addresses, under which limit of descriptors, with or without
-//! spinning. Invariant: what runs follows from names and settings alone.
+//! spinning, its ends in one network or in two. Invariant: what runs follows from names and settings alone.
 
 use std::process::Command;
 
@@ -9,6 +9,8 @@ pub(crate) struct Way {
     family: &'static str,
     descriptors: Option<u32>,
     is_without_spinning: bool,
+    /// The ends are in two containers.
+    pub(crate) is_far: bool,
     /// Beside what a run of all has.
     pub(crate) is_extra: bool,
 }
@@ -22,6 +24,48 @@ const ALL_FAMILIES: &[&str] = &[
     "epoll.accept_loop",
     "fork.prefork_accept",
 ];
+
+/// Beginnings of the names of cases that also run with their ends in two containers.
+const FAR: &[&str] = &[
+    "close.",
+    "data.",
+    "end.",
+    "ends.",
+    "epoll.edge",
+    "full.",
+    "interest.",
+    "locks.",
+    "messages.",
+    "nap.",
+    "order.",
+    "stall.",
+    "turns.",
+];
+
+/// Cases that differ there, for a cause that LIMITATIONS names: what is passed on, or goes on in another
+/// program, goes on over TCP, or is reset; smc_run finds none of these connections; nobody sees a reader
+/// asleep.
+const DIFFERS_FAR: &[&str] = &[
+    "agreed.passing",
+    "early.a_write",
+    "exec.",
+    "fork.before_use",
+    "fork.daemon_after_a_failed_execl",
+    "fork.exec_",
+    "fork.pass_used",
+    "fork.spawn_unused",
+    "fork.vfork_unused",
+    "handed.",
+    "operator.",
+    "overflow.",
+    "passed.",
+    "scarce.",
+    "sets.passed_member",
+    "signal.send_timeout",
+    "told.unread_for_too_long_by_poll",
+];
+/// And what tells how many bytes TCP takes at once, which a bridge alone makes less.
+const DIFFERS_BY_THE_BRIDGE: &str = "data.writers_keep_records";
 
 const FEW: Option<u32> = Some(64);
 
@@ -39,6 +83,8 @@ const IN_TURNS: [(&str, Option<u32>, bool); 8] = [
 
 /// One case of so many has another way beside its own, in a run with PARITY_TURN.
 const ONE_OF: u64 = 8;
+/// Of those whose ends are also put into containers one of so many are, in such a run.
+const ONE_FAR_OF: u64 = 4;
 
 /// Cases that differ with few descriptors for the cause that LIMITATIONS names: where the hard limit leaves
 /// no other numbers, doorbells come out of the program's own, from half of it on: EMFILE comes sooner, or a
@@ -58,7 +104,8 @@ impl Way {
         let family = if self.family == "4" { String::new() } else { format!("/{}", self.family) };
         let limit = self.descriptors.filter(|_| self.is_extra).map_or(String::new(), |n| format!("/{n}fds"));
         let spin = if self.is_without_spinning { "/nospin" } else { "" };
-        format!("{family}{limit}{spin}")
+        let far = if self.is_far { "/far" } else { "" };
+        format!("{family}{limit}{spin}{far}")
     }
 
     /// Whether all may be TCP for want of descriptors.
@@ -68,7 +115,9 @@ impl Way {
 
     /// Whether a case differs in this way for a cause that LIMITATIONS has.
     pub(crate) fn is_known(&self, case: &str) -> bool {
-        self.descriptors.is_some() && NEEDS_NUMBERS.contains(&case)
+        let differs_far = || DIFFERS_FAR.iter().any(|group| case.starts_with(group));
+        let is_far = self.is_far && (differs_far() || case == DIFFERS_BY_THE_BRIDGE);
+        is_far || (self.descriptors.is_some() && NEEDS_NUMBERS.contains(&case))
     }
 
     /// The command of a case, in this way.
@@ -116,9 +165,19 @@ pub(crate) fn of(case: &str) -> Vec<Way> {
     if is_limited && case.starts_with(crate::differs::GROUP) {
         return vec![];
     }
+    let far = || Way { family: "4", is_far: true, is_extra: true, ..Way::default() };
+    if setting("PARITY_FAR").is_some() {
+        return if case.starts_with(crate::differs::GROUP) { vec![] } else { vec![far()] };
+    }
     let asked = ["4", "6", "dual"].into_iter().filter(is_asked);
     let mut ways: Vec<Way> = asked.map(|family| Way { family, descriptors, ..Way::default() }).collect();
-    if let Some(turn) = setting("PARITY_TURN").and_then(|n| n.parse().ok()) {
+    let turn: Option<u64> = setting("PARITY_TURN").and_then(|n| n.parse().ok());
+    let is_its_turn = turn.is_none_or(|turn| (isthmus_tests::hash(case) + turn).is_multiple_of(ONE_FAR_OF));
+    let is_of_all = families.is_none() && !is_limited && is_its_turn && case != DIFFERS_BY_THE_BRIDGE;
+    if is_of_all && FAR.iter().any(|group| case.starts_with(group)) {
+        ways.push(far());
+    }
+    if let Some(turn) = turn {
         ways.extend(
             in_turn(case, turn).filter(|extra| !ways.iter().any(|way| way.suffix() == extra.suffix())),
         );
@@ -136,6 +195,7 @@ fn in_turn(case: &str, turn: u64) -> Option<Way> {
         family,
         descriptors,
         is_without_spinning,
+        is_far: false,
         is_extra: true,
     })
 }

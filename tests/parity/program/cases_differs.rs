@@ -34,6 +34,7 @@ pub(crate) const CASES: &[Case] = &[
     case("differs.early_signal_beside_another_handler", early_signal),
     case("differs.handed_to_a_plain_program", handed_to_a_plain_program),
     case("differs.killed_after_going_home", killed_after_going_home),
+    case("differs.unread_of_what_was_inherited", unread_of_what_was_inherited),
     case("differs.unread_behind_a_filter", unread_behind_a_filter),
     case("differs.stopped_in_its_time", stopped_in_its_time),
 ];
@@ -285,6 +286,19 @@ fn killed_after_going_home(cx: &mut Cx) {
     cx.end_by("die");
     until_ready(fd, libc::POLLRDHUP);
     say!("read -> {}", show(sys::read(fd, &mut [0; 9])));
+}
+
+/// The program that had it, too, has long ended.
+fn unread_of_what_was_inherited(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    sys::fcntl(fd, libc::F_SETFD, 0).expect("inheritable");
+    say!("program {}", sys::wait(sys::vfork_exec(c"/bin/true")));
+    cx.peer("send 0 unread");
+    until_queued(fd, 6);
+    say!("close -> {}", show(sys::close(fd)));
+    crate::context::settle();
+    cx.peer("has_peer 0");
+    cx.peer("recv 0 9");
 }
 
 /// Behind a filter that refuses what nobody here calls.
