@@ -173,6 +173,8 @@ impl Registration {
         self.is_parked.store(0, Ordering::Relaxed);
         self.told_as.store(BY_COOKIE, Ordering::Relaxed);
         self.told_in.store(0, Ordering::Relaxed);
+        // (Whoever had this place may have been let go for his.)
+        self.age.store(0, Ordering::Relaxed);
         self.end_asking();
         self.unlist();
         self.take_turn(Cycles::now());
