@@ -2,6 +2,7 @@
 //! whose loopback counter tells how many bytes really crossed TCP. Invariant: two beds share nothing, and a
 //! bed leaves nothing behind.
 
+use crate::containers::Containers;
 use crate::dist::Dist;
 use crate::mode::Mode;
 use crate::process::{Outcome, Running, within};
@@ -25,6 +26,15 @@ pub struct Bed {
     dist: Option<Dist>,
     registry: PathBuf,
     loopback: u64,
+    /// Where server and client are, if that is not one network.
+    containers: Option<Containers>,
+}
+
+/// Which end of a bed's connections a program is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Server,
+    Client,
 }
 
 impl Bed {
@@ -35,27 +45,51 @@ impl Bed {
         let registry = scratch.dir("registry");
         let own_network = sys::own_network().is_ok();
         open_to_all(&scratch);
-        let mut bed = Bed { mode, scratch, own_network, dist, registry, loopback: 0 };
+        let mut bed = Bed { mode, scratch, own_network, dist, registry, loopback: 0, containers: None };
         bed.mark();
         bed
     }
 
+    /// The same with server and client in two containers, the client's 127.0.0.1 leading to the server's.
+    /// The calling thread looks at the server's network. `None`, and a word, where that cannot be had.
+    pub fn between_containers(name: &str, mode: Mode) -> Option<Bed> {
+        let both = Containers::new(&format!("{name}-far"), "")?;
+        both.publish_loopback();
+        let network = std::fs::File::open(both.network(0)).expect("a network");
+        sys::enter_network(&network).expect("root may");
+        let (scratch, registry, dist) =
+            (Scratch::new(name), both.registry(1, CLIENT), Some(both.dist.clone()));
+        open_to_all(&scratch);
+        Some(Bed { mode, scratch, own_network: false, dist, registry, loopback: 0, containers: Some(both) })
+    }
+
+    /// Whether they are in two.
+    pub fn is_far(&self) -> bool {
+        self.containers.is_some()
+    }
+
     /// A command for the serving end.
     pub fn server(&self, program: impl AsRef<OsStr>) -> Command {
-        self.command(program, self.mode.server())
+        self.command(program, self.mode.server(), End::Server)
     }
 
     /// A command for the connecting end.
     pub fn client(&self, program: impl AsRef<OsStr>) -> Command {
-        self.command(program, self.mode.client())
+        self.command(program, self.mode.client(), End::Client)
     }
 
     /// A command that never gets the library.
     pub fn plain(&self, program: impl AsRef<OsStr>) -> Command {
-        self.command(program, false)
+        self.command(program, false, End::Server)
     }
 
-    fn command(&self, program: impl AsRef<OsStr>, enabled: bool) -> Command {
+    fn command(&self, program: impl AsRef<OsStr>, enabled: bool, end: End) -> Command {
+        if let Some(both) = &self.containers {
+            let (at, role) = if end == End::Server { (0, "server") } else { (1, CLIENT) };
+            let mut c = both.inside(at, role, enabled, program);
+            c.env_remove("RUST_BACKTRACE").current_dir(self.scratch.path());
+            return c;
+        }
         let mut c = match &self.dist {
             Some(dist) if enabled => {
                 let mut c = Command::new(dist.tool("smc_run"));
@@ -166,6 +200,9 @@ impl Bed {
         assert!(crossed < most, "{crossed} bytes crossed TCP for {payload} of payload\n{seen}");
     }
 }
+
+/// The client's registry among those of containers.
+const CLIENT: &str = "client";
 
 /// What one client may put on TCP before the server's first look.
 const MOST_EARLY: u64 = 256 * 1024;

@@ -99,12 +99,19 @@ pub(crate) fn deny(ws: &Workspace) -> anyhow::Result<()> {
 
 /// All tests that run as the calling user, in the workspace's default members.
 pub(crate) fn test(ws: &Workspace) -> anyhow::Result<()> {
-    test_part(ws, None, None)
+    test_part(ws, None, &[])
 }
 
-/// The same without what the ordinary user has tested before.
+/// The same without what the ordinary user has tested before, and rounds of the torture of so many seconds.
 pub(crate) fn test_in_ci(ws: &Workspace) -> anyhow::Result<()> {
-    test_part(ws, ordinary_user::part_of_the_caller(), Some(crate::parity::turn(ws)))
+    const TORTURE_SECONDS: &str = "12";
+    let turn = crate::parity::turn(ws);
+    let settings = [
+        (crate::parity::TURN, turn.as_str()),
+        ("TORTURE_SECONDS", TORTURE_SECONDS),
+        ordinary_user::PARITY_THREADS,
+    ];
+    test_part(ws, ordinary_user::part_of_the_caller(), &settings)
 }
 
 /// Compiles what [`test_in_ci`] runs, and lets others go first.
@@ -117,13 +124,13 @@ pub(crate) fn compile_tests(ws: &Workspace) -> anyhow::Result<()> {
         .go()
 }
 
-fn test_part(ws: &Workspace, part: Option<&str>, turn: Option<String>) -> anyhow::Result<()> {
+fn test_part(ws: &Workspace, part: Option<&str>, settings: &[(&str, &str)]) -> anyhow::Result<()> {
     let run = Run::cargo("run the named test alone: `cargo test -p PACKAGE NAME -- --nocapture`")
         .args(["test"])
         .with(|c| {
             c.current_dir(ws.root()).env("ISTHMUS_DIST", ws.dist());
             c.envs(part.map(|part| (ordinary_user::PART, part)));
-            c.envs(turn.as_deref().map(|turn| (crate::parity::TURN, turn)));
+            c.envs(settings.iter().copied());
         });
     leftovers::none_after(|| run.go())
 }

@@ -36,9 +36,12 @@ pub(crate) const PART: &str = "ISTHMUS_PART";
 /// any other mode.
 const USERS_PART: &str = "1/2";
 const ROOTS_PART: &str = "2/2";
+/// In ci more cases at a time: most of them wait.
+pub(crate) const PARITY_THREADS: (&str, &str) = ("PARITY_THREADS", "6");
 /// In ci what is random goes on for half as long here as in `test`, liars by other seeds. Plain torture,
 /// which tells of the torture alone, is left to `test`.
-const SHORTER: [(&str, &str); 7] = [
+const SHORTER: [(&str, &str); 8] = [
+    PARITY_THREADS,
     ("CALLS_FIRST", "1001"),
     ("TORTURE_SECONDS", "10"),
     ("TORTURE_ROUNDS", "spin,nospin"),
