@@ -36,6 +36,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fork.spawn_then_close", spawn_then_close),
     any("fork.spawn_unused_then_close", |cx| spawn_unused_then_close(cx, false)),
     any("fork.vfork_unused_then_close", |cx| spawn_unused_then_close(cx, true)),
+    any("fork.vfork_high_up_then_close", vfork_high_up_then_close),
     any("fork.pass_unused", pass_unused),
     any("fork.pass_used", pass_used),
     any("fork.passed_and_looked_at_late", looked_at_late),
@@ -382,6 +383,19 @@ fn spawn_unused_then_close(cx: &mut Cx, by_vfork: bool) {
         let started = program.arg0("parity-case").args(["--inherited", "0"]).stdin(input).spawn();
         started.expect("start").id() as i32
     };
+    say!("close -> {}", show(sys::close(p.fd)));
+    say!("child {}", sys::wait(program));
+    cx.peer("recvn 0 2004");
+    cx.peer("recv 0 9");
+    cx.watch(q.fd);
+}
+
+/// The next program has it under a number where nobody looks, and under no other.
+fn vfork_high_up_then_close(cx: &mut Cx) {
+    let (p, q) = (cx.warm(), cx.warm());
+    cx.peer("send 0 ping");
+    let args = [c"parity-case", c"--inherited", c"100"];
+    let program = sys::vfork_exec_at([p.fd, 100], p.fd, c"/proc/self/exe", &args);
     say!("close -> {}", show(sys::close(p.fd)));
     say!("child {}", sys::wait(program));
     cx.peer("recvn 0 2004");

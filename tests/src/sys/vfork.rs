@@ -19,18 +19,24 @@ pub fn vfork_exec(path: &CStr) -> i32 {
     }
 }
 
-/// A child by `vfork(2)` that has `fd` as its standard input, becomes `path` with these `args`, and exits
-/// with 3 if it cannot; returns its pid.
-#[allow(deprecated, reason = "what programs do is what is tested")]
+/// A child by `vfork(2)` that has `fd` as its standard input, too, becomes `path` with these `args`, and
+/// exits with 3 if it cannot; returns its pid.
 pub fn vfork_exec_reading(fd: Fd, path: &CStr, args: &[&CStr]) -> i32 {
+    vfork_exec_at([fd, 0], -1, path, args)
+}
+
+/// The same with the first under the second number, and `gone` closed.
+#[allow(deprecated, reason = "what programs do is what is tested")]
+pub fn vfork_exec_at([fd, number]: [Fd; 2], gone: Fd, path: &CStr, args: &[&CStr]) -> i32 {
     let argv: Vec<*const libc::c_char> =
         args.iter().map(|arg| arg.as_ptr()).chain([core::ptr::null()]).collect();
-    // SAFETY: the child, on a stack of which the parent sees nothing until it has gone on, calls dup2, execv
-    // and _exit only; the strings outlive it.
+    // SAFETY: the child, on a stack of which the parent sees nothing until it has gone on, calls dup2, close,
+    // execv and _exit only; the strings outlive it.
     unsafe {
         let pid = libc::vfork();
         if pid == 0 {
-            libc::dup2(fd, 0);
+            libc::dup2(fd, number);
+            libc::close(gone);
             libc::execv(path.as_ptr(), argv.as_ptr());
             libc::_exit(3);
         }

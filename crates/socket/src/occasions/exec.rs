@@ -35,12 +35,29 @@ pub fn before_borrower_execs() {
             handover::keep_memory_over_exec(&held, true);
         }
     }
+    // (Whoever has closed the number may have it higher up.)
+    if connections().any(|(fd, _)| os::fd::is_closed(fd)) {
+        let _ = os::file::each_own_descriptor(lend_if_high);
+    }
 }
 
-/// Low numbers of TCP sockets that are not closed on exec, and the sockets' cookies. (So many are looked at
-/// that the table does not tell of: what a program hands on has low ones.)
+/// A number above those that are looked at at any rate.
+fn lend_if_high(number: i32) {
+    if number < UNSEEN || !os::fd::goes_on_over_exec(number) || !net::is_tcp(number) {
+        return;
+    }
+    let Ok(cookie) = net::cookie(number) else { return };
+    for (_, held) in connections().filter(|(_, held)| own_cookie(held) == Some(cookie)) {
+        leave_a_copy(&held);
+        handover::keep_memory_over_exec(&held, true);
+    }
+}
+
+/// So many numbers are looked at that the table does not tell of: what a program hands on has low ones.
+const UNSEEN: i32 = 64;
+
+/// Low numbers of TCP sockets that are not closed on exec, and the sockets' cookies.
 fn low_ones_that_go_on(is_wanted: impl Fn(i32) -> bool) -> impl Iterator<Item = (i32, u64)> {
-    const UNSEEN: i32 = 64;
     let goes_on = move |fd: &i32| is_wanted(*fd) && os::fd::goes_on_over_exec(*fd) && net::is_tcp(*fd);
     (0..UNSEEN).filter(goes_on).filter_map(|fd| Some((fd, net::cookie(fd).ok()?)))
 }

@@ -95,10 +95,13 @@ pub fn before_spawn() {
 }
 
 /// Whether a program that is started gets the connection under this number. (Who borrows the table may have
-/// closed it for himself, or have something else there.)
+/// closed it for himself, or have something else there. One too many counts for less than one too few.)
 pub(crate) fn goes_on(fd: i32, conn: &Conn) -> bool {
-    let is_it = || net::cookie(fd).ok() == own_cookie(conn);
-    os::fd::goes_on_over_exec(fd) && (!crate::borrower::is_one() || is_it())
+    let is_another = || {
+        let known = own_cookie(conn).filter(|cookie| *cookie != 0);
+        net::cookie(fd).is_ok_and(|cookie| known.is_some_and(|known| cookie != known))
+    };
+    os::fd::goes_on_over_exec(fd) && !(crate::borrower::is_one() && is_another())
 }
 
 /// The socket is about to be passed to a program that cannot find the connection's memory, and is to find it

@@ -617,7 +617,10 @@ impl Set {
     /// Moves on to the next member, unless there is something to report of this one: that is not armed, so it
     /// stays among those that every wait looks at. (The caller has the turn.)
     fn arm_at(&self, position: &mut u32, arm: &impl Fn(&'static Registration) -> bool) -> bool {
-        let Some((_, registration)) = self.member(*position) else { return true };
+        let Some((_, registration)) = self.member(*position) else {
+            *position += 1;
+            return false;
+        };
         if arm(registration) {
             registration.age.store(0, Ordering::Relaxed);
             return true;
