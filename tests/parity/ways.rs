@@ -165,7 +165,7 @@ pub(crate) fn of(case: &str) -> Vec<Way> {
     if is_limited && case.starts_with(crate::differs::GROUP) {
         return vec![];
     }
-    let far = || Way { family: "4", is_far: true, is_extra: true, ..Way::default() };
+    let far = || Way { family: "4", is_far: true, ..Way::default() };
     if setting("PARITY_FAR").is_some() {
         return if case.starts_with(crate::differs::GROUP) { vec![] } else { vec![far()] };
     }
