@@ -66,6 +66,13 @@ const DIFFERS_FAR: &[&str] = &[
 ];
 /// And what tells how many bytes TCP takes at once, which a bridge alone makes less.
 const DIFFERS_BY_THE_BRIDGE: &str = "data.writers_keep_records";
+/// Of these groups what has listeners of its own on the loopback, and connects to them.
+const NEAR: &[&str] = &[
+    DIFFERS_BY_THE_BRIDGE,
+    "full.nobody_is_named_twice",
+    "turns.asked_anew_under_a_sleeper",
+    "turns.fresh_connections_connected_by_us",
+];
 
 const FEW: Option<u32> = Some(64);
 
@@ -173,7 +180,7 @@ pub(crate) fn of(case: &str) -> Vec<Way> {
     let mut ways: Vec<Way> = asked.map(|family| Way { family, descriptors, ..Way::default() }).collect();
     let turn: Option<u64> = setting("PARITY_TURN").and_then(|n| n.parse().ok());
     let is_its_turn = turn.is_none_or(|turn| (isthmus_tests::hash(case) + turn).is_multiple_of(ONE_FAR_OF));
-    let is_of_all = families.is_none() && !is_limited && is_its_turn && case != DIFFERS_BY_THE_BRIDGE;
+    let is_of_all = families.is_none() && !is_limited && is_its_turn && !NEAR.contains(&case);
     if is_of_all && FAR.iter().any(|group| case.starts_with(group)) {
         ways.push(far());
     }
