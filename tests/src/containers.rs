@@ -179,7 +179,9 @@ impl Containers {
     }
 
     /// Has every port from 1 024 on of the first client's own 127.0.0.1 lead to the same port of the
-    /// server's: what a container engine does for published ports, for all of them, at both ends.
+    /// server's: what a container engine does for published ports, for all of them, at both ends. (A peer that
+    /// shuts both ways while its window is closed leaves it closed, also over plain TCP: what it sends is
+    /// answered with a reset after tcp_fin_timeout, a minute by itself.)
     pub fn publish_loopback(&self) {
         let [a, b] = [&self.namespaces[0], &self.namespaces[1]];
         let arrive = "add rule ip n p iifname br0 tcp dport 1024-65535 dnat to 127.0.0.1";
@@ -187,7 +189,8 @@ impl Containers {
                      add chain ip n m { type nat hook postrouting priority 100; }; \
                      add rule ip n o ip daddr 127.0.0.1 tcp dport 1024-65535 dnat to 10.5.0.1; \
                      add rule ip n m ip daddr 10.5.0.1 masquerade";
-        let may_leave_lo = "echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet";
+        let may_leave_lo = "echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet \
+                            && echo 2 > /proc/sys/net/ipv4/tcp_fin_timeout";
         must(&format!("ip netns exec {a} sh -c '{may_leave_lo} && nft \"{arrive}\"'"));
         must(&format!("ip netns exec {b} sh -c '{may_leave_lo} && nft \"{leave}\"'"));
     }

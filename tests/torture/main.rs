@@ -73,7 +73,7 @@ fn rounds() -> Vec<Round> {
         other => panic!("TORTURE_ROUNDS: no round named {other}"),
     };
     let kinds: Vec<Kind> =
-        setting("TORTURE_ROUNDS", "plain,spin,nospin,home,homes").split(',').map(named).collect();
+        setting("TORTURE_ROUNDS", "plain,spin,nospin,home,homes,far").split(',').map(named).collect();
     let seeds = setting("TORTURE_SEED", "1");
     let seeds = seeds.split(',').map(|s| s.parse().expect("TORTURE_SEED holds numbers"));
     let all = seeds.flat_map(|seed| kinds.iter().map(move |kind| Round { kind: *kind, seed, only: None }));

@@ -3,8 +3,8 @@
 
 use crate::cases_operator::send_home;
 use crate::context::{Case, Cx, Pair, fill, say};
-use isthmus_tests::sys::{self, ep_add, ep_del, ep_mod, ep_show, show};
-use libc::{EPOLLET, EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT};
+use isthmus_tests::sys::{self, Select, ep_add, ep_del, ep_mod, ep_show, show};
+use libc::{EPOLLET, EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT, POLLOUT};
 
 /// (What fills both directions goes by TCP as well.)
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
@@ -19,6 +19,9 @@ pub(crate) const CASES: &[Case] = &[
     case("stall.after_another_connection", after_another_connection),
     case("stall.a_reader_that_rests_again", rests_again),
     case("stall.a_reader_that_rests_again_and_goes_home", rests_and_goes_home),
+    case("stall.reads_no_more", reads_no_more),
+    case("stall.reads_no_more_after_a_part", reads_a_part_and_no_more),
+    case("stall.reads_no_more_but_what_came", reads_what_came),
 ];
 
 const BOTH: i32 = EPOLLIN | EPOLLOUT | EPOLLET;
@@ -109,4 +112,46 @@ fn rests_and_goes_home(cx: &mut Cx) {
     say!("room is an edge {}", ep_show(ep, 5000));
     operator.join().expect("operator");
     say!("there is {}", sys::send(p.fd, &[1; 1000], libc::MSG_DONTWAIT).is_ok());
+}
+
+/// Whether poll, select and a set tell of room as long as a call finds some, after a peer has shut both ways.
+/// (For some milliseconds each may speak of what has just changed.)
+fn said_in_vain(p: Pair) {
+    let ep = sys::epoll();
+    ep_add(ep, p.fd, EPOLLOUT, 1).expect("add");
+    let asked: [(&str, &dyn Fn() -> bool); 3] = [
+        ("poll", &|| sys::poll(&[(p.fd, POLLOUT)], 5).1[0] & POLLOUT != 0),
+        ("select", &|| sys::select(Select::Precise, &[], &[p.fd], &[], 5).contains("w=1")),
+        ("epoll", &|| sys::ep_wait(ep, 5).expect("wait").iter().any(|(_, told)| told & EPOLLOUT as u32 != 0)),
+    ];
+    for (name, has_room) in asked {
+        let is_full = || sys::send(p.fd, &[1; 1000], libc::MSG_DONTWAIT) == Err(sys::Errno(libc::EAGAIN));
+        let vain = (0..100).filter(|_| has_room() && is_full()).count();
+        say!("{name} in vain: {}", vain > 10);
+    }
+}
+
+fn reads_no_more(cx: &mut Cx) {
+    let p = cx.warm();
+    fill(p.fd);
+    cx.ask(&format!("shut {} 2", p.id));
+    said_in_vain(p);
+}
+
+fn reads_a_part_and_no_more(cx: &mut Cx) {
+    let p = cx.warm();
+    let total = fill(p.fd);
+    cx.ask(&format!("recvn {} {}", p.id, total / 10 * 3));
+    fill(p.fd);
+    cx.ask(&format!("shut {} 2", p.id));
+    said_in_vain(p);
+}
+
+/// (What its kernel holds, which is what the ring holds here.)
+fn reads_what_came(cx: &mut Cx) {
+    let p = cx.warm();
+    fill(p.fd);
+    cx.ask(&format!("shut {} 2", p.id));
+    cx.ask(&format!("recvn {} {}", p.id, 200_000));
+    said_in_vain(p);
 }

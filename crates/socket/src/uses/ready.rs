@@ -128,8 +128,8 @@ pub(crate) fn limit(end: &End) -> usize {
     }
 }
 
-/// Whether a writer gets on where the kernel tells of room: its direction is on TCP, and the reader rests, or
-/// has hardly begun.
+/// Whether a writer gets on where the kernel tells of room: its direction is on TCP, and the reader rests, has
+/// hardly begun, or reads no more (what is written is the kernel's then, until its reset is here).
 #[inline]
 pub(crate) fn writes_outside(conn: &Conn, end: &End) -> bool {
     end.outgoing.has_ended() && goes_on_outside(conn, end)
@@ -142,6 +142,7 @@ fn goes_on_outside(conn: &Conn, end: &End) -> bool {
         || end.outgoing.left_to_begin_with() > 0
         || end.outgoing.has_ended_for_good()
         || resting::is_known(end)
+        || is_peer_gone(conn, end)
 }
 
 /// Whether a writer gets on: there is space, or an error to be told.

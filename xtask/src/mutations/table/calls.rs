@@ -581,4 +581,17 @@ pub(super) const MENDS: &[Mend] = &[
         edits: &[edit("crates/socket/src/calls/client.rs", "|| is_kept() {", "|| is_kept() && false {")],
         test: Test::Parity("dissolve.not_by_what_fails"),
     },
+    Mend {
+        name: "room-where-nobody-reads",
+        without: "poll tells of room that TCP has not, once the peer has shut both ways",
+        edits: &[edit(
+            "crates/socket/src/uses/ready.rs",
+            "        || resting::is_known(end)
+        || is_peer_gone(conn, end)
+",
+            "        || resting::is_known(end)
+",
+        )],
+        test: Test::Parity("stall.reads_no_more_but_what_came"),
+    },
 ];
