@@ -179,9 +179,9 @@ impl Containers {
     }
 
     /// Has every port from 1 024 on of the first client's own 127.0.0.1 lead to the same port of the
-    /// server's: what a container engine does for published ports, for all of them, at both ends. (A peer that
-    /// shuts both ways while its window is closed leaves it closed, also over plain TCP: what it sends is
-    /// answered with a reset after tcp_fin_timeout, a minute by itself.)
+    /// server's: what a container engine does for published ports, for all of them, at both ends. (A peer
+    /// that shuts both ways while its window is closed leaves it closed, also over plain TCP: only after
+    /// tcp_fin_timeout, by itself a minute, is who sends answered with a reset.)
     pub fn publish_loopback(&self) {
         let [a, b] = [&self.namespaces[0], &self.namespaces[1]];
         let arrive = "add rule ip n p iifname br0 tcp dport 1024-65535 dnat to 127.0.0.1";

@@ -128,8 +128,8 @@ pub(crate) fn limit(end: &End) -> usize {
     }
 }
 
-/// Whether a writer gets on where the kernel tells of room: its direction is on TCP, and the reader rests, has
-/// hardly begun, or reads no more (what is written is the kernel's then, until its reset is here).
+/// Whether a writer gets on where the kernel tells of room: its direction is on TCP, and the reader rests,
+/// has hardly begun, or reads no more (what is written is the kernel's then, until its reset is here).
 #[inline]
 pub(crate) fn writes_outside(conn: &Conn, end: &End) -> bool {
     end.outgoing.has_ended() && goes_on_outside(conn, end)
