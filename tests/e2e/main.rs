@@ -11,6 +11,7 @@ mod counters;
 mod databases;
 mod far;
 mod far_guide;
+mod far_heirs;
 mod far_kubernetes;
 mod far_late;
 mod far_places;
