@@ -27,6 +27,21 @@ fn python_asyncio_echo() {
     });
 }
 
+/// A stream that was read takes more than a fresh one, as over TCP, whose autotuning does not see what moves
+/// through memory: several requests at once of the size of one before.
+#[test]
+fn python_requests_of_the_size_of_one_before() {
+    let Some(python) = python() else { return };
+    if !Mode::wanted().contains(&Mode::Smc) {
+        return;
+    }
+    let bed = Bed::new("pipelined", Mode::Smc);
+    let outcome = bed.run(&mut with(bed.client(&python), "pipelined.py", &[]), "client", LIMIT);
+    let text = outcome.must("pipelined.py").out;
+    let taken: Vec<u64> = text.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    assert!(taken[1] >= taken[0] + 1_000_000, "{text}");
+}
+
 /// subprocess, os.system, multiprocessing and fork in a process that has live connections.
 #[test]
 fn python_children_beside_connections() {

@@ -311,6 +311,17 @@ pub fn rcvlowat(fd: i32) -> u32 {
     int_option(fd, opt::SO_RCVLOWAT).max(1) as u32
 }
 
+/// Has the kernel take `bytes` for a socket that nobody reads, as its autotuning does once a stream was read:
+/// a buffer grows with SO_RCVLOWAT, and stays (`tcp_set_rcvlowat`, since Linux 4.18; to half of tcp_rmem's
+/// limit, and not where the program has set SO_RCVBUF). Not where the program has set SO_RCVLOWAT.
+pub fn grow_receive_buffer(fd: i32, bytes: i32) {
+    if !crate::confined::is_confined() && int_option(fd, opt::SO_RCVLOWAT) == 1 {
+        for least in [bytes, 1] {
+            let _ = setsockopt(fd, opt::SOL_SOCKET, opt::SO_RCVLOWAT, &least);
+        }
+    }
+}
+
 /// Whether `TCP_CORK` is on.
 pub fn is_corked(fd: i32) -> bool {
     let mut on = 0i32;

@@ -193,7 +193,7 @@ fn spin(
 /// whose every poll takes so long asks at every sixteenth, or it would ask each time.)
 fn is_kernel_due(first: &Conn) -> bool {
     const ASKED_EVERY: (Cycles, Cycles) = (Cycles::from_us(167), Cycles::from_us(1_667));
-    const POLLS: u32 = 16;
+    const POLLS: u16 = 16;
     let now = Cycles::now();
     let since = now.since(Cycles::load(&first.stream.polled));
     let polls = first.stream.polls.load(Ordering::Relaxed) + 1;

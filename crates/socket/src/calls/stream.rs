@@ -262,6 +262,9 @@ impl Receive<'_> {
         if count > 0 {
             straight::after_freeing(&self.end);
         }
+        if count >= ready::MUCH_AT_ONCE {
+            ready::note_read(self.conn, &self.end, self.fd);
+        }
         left
     }
 

@@ -14,6 +14,14 @@ use shm::{ClosedBy, Side};
 use sync::Ordering;
 use sync::Ordering as Shared;
 
+/// A stream of which so much was read has a receiver for which TCP takes more than of a fresh one.
+const MUCH: u64 = 512 * 1024;
+/// A read of so much has time to look for that.
+pub(crate) const MUCH_AT_ONCE: usize = 32 * 1024;
+/// So much: what the kernel's autotuning comes to within some megabytes. (Over loopback a connection takes
+/// 4.3 MB at first, 5.4 to 6 MB after 5 to 20 MB, 6.4 MB with this; Linux 6.18.)
+const MORE: i32 = 1024 * 1024;
+
 /// Whether the ring has `wanted` bytes for a reader, or the next ones are libc's to read. (Others on TCP the
 /// kernel tells of.) The reader's cache is left alone: it belongs to whoever has the turn.
 #[inline]
@@ -220,11 +228,29 @@ pub(crate) fn ask_for_peer(conn: &Conn, end: &End, fd: i32) {
         return;
     }
     conn.note_quiet_tcp();
+    note_read(conn, end, fd);
     match os::poll::peek(fd, os::poll::bits::RDHUP) {
         0 => {}
         told => note_tcp(conn, end, fd, u32::from(told as u16)),
     }
     ask_for_half_closed_peer(conn, end, fd);
+}
+
+/// What moves through memory the kernel does not see. It is told once that this stream is one that is read,
+/// and takes more of it then, should its reader rest: wherever a call asks the kernel anyway, or waits.
+#[cold]
+#[inline(never)]
+pub(crate) fn note_read(conn: &Conn, end: &End, fd: i32) {
+    let moved = || end.incoming.words().consumer.0.cons.load(Shared::Relaxed);
+    // (Another process may be in a call that would wait for as much.)
+    if !conn.stream.has_grown.load(Shared::Relaxed)
+        && moved() >= MUCH
+        && !conn.has(flag::LENT | flag::UNCOUNTED)
+        && is_its_own(conn, fd)
+    {
+        conn.stream.has_grown.store(true, Shared::Relaxed);
+        net::grow_receive_buffer(fd, MORE);
+    }
 }
 
 /// The same where the peer has ended its stream: TCP has nothing more to say then, but the kernel's list of

@@ -2,12 +2,13 @@
 //! waits where nobody sees it (`unseen`) goes on with TCP, for the ring would not wake it.
 
 use super::{Receive, Step, Transmit};
-use crate::{Outcome, decide, flag, told, unseen};
+use crate::{Outcome, decide, flag, ready, told, unseen};
 use os::Errno;
 
 impl Receive<'_> {
     /// There may be bytes later. (Who goes on with TCP looks once more for what has come meanwhile.)
     pub(super) fn not_now(&mut self) -> Step {
+        ready::note_read(self.conn, &self.end, self.fd);
         if !self.blocking.is_said && !self.is_refused && unseen::waits_elsewhere(self.conn, self.fd) {
             self.is_refused = true;
             decide::refuse_unseen(self.conn, self.fd);

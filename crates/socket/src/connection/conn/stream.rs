@@ -2,7 +2,7 @@
 //! or a copy.
 
 use shm::{RxCache, TxCache};
-use sync::{AtomicU32, AtomicU64, Ordering};
+use sync::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 #[repr(C)]
 pub(crate) struct Stream {
@@ -17,7 +17,9 @@ pub(crate) struct Stream {
     /// SO_RCVLOWAT.
     pub(crate) rcvlowat: AtomicU32,
     /// Such polls since that did not ask.
-    pub(crate) polls: AtomicU32,
+    pub(crate) polls: AtomicU16,
+    /// TCP takes as much as of a stream that was read.
+    pub(crate) has_grown: AtomicBool,
 }
 
 impl Stream {
@@ -29,17 +31,19 @@ impl Stream {
             asked_tcp: AtomicU64::new(0),
             polled: AtomicU64::new(0),
             rcvlowat: AtomicU32::new(1),
-            polls: AtomicU32::new(0),
+            polls: AtomicU16::new(0),
+            has_grown: AtomicBool::new(false),
         }
     }
 
     pub(super) fn reset(&self) {
-        let Stream { rx_cache, tx_cache, heard, asked_tcp, polled: _, rcvlowat, polls: _ } = self;
+        let Stream { rx_cache, tx_cache, heard, asked_tcp, polled: _, rcvlowat, polls: _, has_grown } = self;
         rx_cache.reset();
         tx_cache.reset();
         heard.store(0, Ordering::Relaxed);
         asked_tcp.store(0, Ordering::Relaxed);
         rcvlowat.store(1, Ordering::Relaxed);
+        has_grown.store(false, Ordering::Relaxed);
     }
 }
 

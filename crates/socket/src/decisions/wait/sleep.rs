@@ -154,6 +154,7 @@ pub(crate) fn sleep(
     if !call.stands() {
         return Ok(());
     }
+    ready::note_read(conn, end, fd);
     let (data, space) = if wish.is_to_write() { (0, 1) } else { (1, 0) };
     sleepers::count_sleepers(conn, end, data, space);
     call.counts(conn, data != 0, space != 0);
