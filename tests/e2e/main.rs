@@ -11,7 +11,6 @@ mod counters;
 mod databases;
 mod far;
 mod far_guide;
-mod far_heirs;
 mod far_kubernetes;
 mod far_late;
 mod far_places;

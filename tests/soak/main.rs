@@ -270,6 +270,10 @@ fn nginx_reloaded_every_two_seconds() {
 #[test]
 fn haproxy_reloaded_every_two_seconds() {
     let Some(haproxy) = program("haproxy") else { return };
+    if is_far() {
+        println!("skipped: its master starts itself anew with its listener, which is not marked then");
+        return;
+    }
     soak("soak-haproxy", |bed| {
         let (front, back) = (free_port(), free_port());
         let _behind = serve(bed, &mut load(bed.server(PROGRAM), &["short", "server"], &[back.into()]), back);

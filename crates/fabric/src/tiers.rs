@@ -162,11 +162,6 @@ impl Rendezvous for Tiers {
         self.local.is_kept(key, port)
     }
 
-    #[inline(always)]
-    fn keep_marked(&self, fd: i32, known: u8) -> u8 {
-        self.host().map_or(known, |host| host.keep_marked(fd, known))
-    }
-
     fn forget(&self, key: u64, fd: i32) {
         self.local.forget(key, fd);
         if let Some(host) = self.host() {

@@ -68,7 +68,7 @@ struct entry { /* of a process's table */
 	__u32 state;
 	__u32 peer; /* the client's number, for a server; why it is refused */
 	__u64 intent[4]; /* the process's own, or its peer's */
-	__u64 ended, proof; /* of the first entry */
+	__u64 unused[2];
 };
 struct mark { /* of a token */
 	__u64 cookie;
@@ -79,7 +79,7 @@ struct kept { /* of a socket */
 	__u64 token;
 	__u32 tgid, is_active;
 	__u32 is_refused, unused; /* counted in `refused` */
-	__u64 since;              /* when its process asked; crates/ismd/src/listener.rs writes it, too */
+	__u64 since;              /* when its process asked */
 };
 /* crates/ismd/src/rights.rs writes these. Addresses are of version 6, or mapped; in network byte order. */
 struct place {
@@ -644,18 +644,12 @@ int isthmus_mark(struct bpf_sock_ops *ctx)
 /* Another program runs under this process id, which may be another user's (set-uid), or none does. */
 ALWAYS void forget(__u32 tgid)
 {
-	void *table = map_lookup(&tables, &tgid);
-	struct entry *first = table ? entry_at(table, 0) : 0;
-	__u64 now;
+	__u64 now = time_now();
 
-	/* (Whoever finds the number there knows that the end is later.) */
-	map_delete(&clients, &tgid);
-	now = time_now();
 	map_update(&ends, &tgid, &now, BPF_ANY);
+	map_delete(&clients, &tgid);
 	map_delete(&rights, &tgid);
 	map_delete(&refused, &tgid);
-	if (first)
-		*(volatile __u64 *)&first->ended = 1;
 }
 
 SEC("raw_tracepoint/sched_process_exec")

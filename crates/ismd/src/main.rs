@@ -12,7 +12,6 @@ mod closer;
 mod fabrics;
 mod homing;
 mod listen;
-mod listener;
 mod log;
 mod manager;
 mod mark;
@@ -214,13 +213,13 @@ fn serve(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let random = os::process::random_u64();
     info!(socket = %policy.daemon.socket.display(), fabrics = policy.fabrics.len(), "serves");
-    // (Half of them for what clients pass, half for the clients: a socket, a process and a table each.)
+    // (Half of them for what clients pass, half for the clients: a socket and a process each.)
     let (mark, status) = start_mark(&policy.daemon);
     let numbers =
         |mark: &mark::Mark| mark.known.iter().map(|(pid, earlier)| (*pid, earlier.client)).collect();
     let known = mark.as_ref().map(numbers).unwrap_or_default();
     let broker = Broker::new(policy, random as u32, (random >> 32) as u32, descriptors / 2).knowing(known);
-    let sockets = Sockets { programs, metrics, most: (descriptors / 2 - descriptors / 16) / 3, mark };
+    let sockets = Sockets { programs, metrics, most: (descriptors / 2 - descriptors / 16) / 2, mark };
     let mut server = Server::new(broker, sockets, asked.wake.as_fd())?;
     let mut watchdog = manager::Watchdog::new();
     manager::ready(&status);

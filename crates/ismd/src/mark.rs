@@ -3,7 +3,6 @@
 //! living, and that they see programs begin and end before any connection is marked. What lies in the maps is
 //! [`crate::tables`]'s, in a thread of its own: the kernel takes long for some of it.
 
-use crate::listener::Listener;
 use crate::tables::{Asker, Earlier, Job, Maps, Ruled};
 use crate::trace::Tap;
 use anyhow::{Context, bail};
@@ -87,12 +86,6 @@ impl Mark {
     /// Gives a process a table; it is answered when the kernel knows it. Reason: MAX_DMB if too many wait.
     pub(crate) fn register(&self, asker: Asker) -> Result<(), Reason> {
         self.enqueue(asker.uid, Job::Register(asker))
-    }
-
-    /// Tells a process where the marks of a listener go from which it accepts. Reason: MAX_DMB if too many
-    /// wait.
-    pub(crate) fn adopt(&self, asker: Asker, listener: Listener) -> Result<(), Reason> {
-        self.enqueue(asker.uid, Job::Adopt(asker, listener))
     }
 
     /// What `pid` offered with its socket is not taken up, says a process of `uid`: it is not to wait for

@@ -3,8 +3,7 @@
 //! the daemon waits for none: only what was proven is closed here, or asked what only a file system can tell.
 
 use crate::closer::Doubtful;
-use crate::listener::Listener;
-use os::{file, mem, net, pipe};
+use os::{file, mem, pipe};
 use rustix::fs::{Mode, OFlags, SealFlags, fcntl_get_seals, open};
 use std::os::fd::{AsRawFd, OwnedFd};
 use wire::Reason;
@@ -45,19 +44,6 @@ impl Passed {
         }
         self.0.is_harmless();
         self.anew()
-    }
-
-    /// A TCP socket that listens. Reason: SYNCERR.
-    pub(crate) fn into_listener(mut self) -> Result<Listener, Reason> {
-        /// Connections that wait in its queue: who is the last to close it resets them all.
-        const FEW: u32 = 1024;
-        if !net::is_tcp(self.number()) || !net::is_listening(self.number()) {
-            return Err(Reason::SYNCERR);
-        }
-        if net::waiting(self.number()).is_ok_and(|waiting| waiting <= FEW) {
-            self.0.is_harmless();
-        }
-        Ok(Listener(self.0))
     }
 
     fn anew(&self) -> Result<OwnedFd, Reason> {
@@ -111,21 +97,6 @@ mod tests {
         let file = tempfile::tempfile().expect("a file");
         file.set_len(4096).expect("room");
         assert!(Passed::new(doubtful(file.into())).into_memory(4096).is_err());
-    }
-
-    #[test]
-    fn only_a_tcp_socket_that_listens_is_a_listener() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
-        let end =
-            std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-        let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
-        let folder = tempfile::tempdir().expect("a folder");
-        let local = std::os::unix::net::UnixListener::bind(folder.path().join("s")).expect("bound");
-        let file = tempfile::tempfile().expect("a file");
-        for other in [end.into(), datagrams.into(), local.into(), OwnedFd::from(file)] {
-            assert_eq!(Passed::new(doubtful(other)).into_listener().err(), Some(Reason::SYNCERR));
-        }
-        assert!(Passed::new(doubtful(listener.into())).into_listener().is_ok());
     }
 
     #[test]

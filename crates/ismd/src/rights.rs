@@ -46,12 +46,6 @@ impl Rights {
         Rights { uid: who.user.uid, user_namespace, process_namespace, vchid: vchid.into(), part }
     }
 
-    /// Whether what the kernel has is of a process of the same user, in the same namespaces.
-    pub(crate) fn is_of_the_user_of(&self, known: &[u8; RIGHTS]) -> bool {
-        let words = [self.uid, self.user_namespace, self.process_namespace];
-        known.chunks(4).zip(words).all(|(known, word)| known == word.to_ne_bytes())
-    }
-
     /// Into what the kernel has, as what counts in `half`; in both, if it is a process that it did not know.
     pub(crate) fn write(&self, half: u32, known: &mut Option<[u8; RIGHTS]>) -> [u8; RIGHTS] {
         let words = [self.uid, self.user_namespace, self.process_namespace, self.vchid];

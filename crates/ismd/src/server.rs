@@ -384,7 +384,6 @@ impl Server {
             Message::Register { has_table, proof } => {
                 return self.register(id, client, (has_table, proof), reply);
             }
-            Message::Adopt => return self.adopt_listener(id, client, passed, reply),
             Message::Decline { owner, cookie, nonce } => {
                 let peer = connection.peer;
                 self.decline(peer, owner, cookie, nonce);
@@ -455,32 +454,6 @@ impl Server {
             mark.allow(pid, true);
         }
         Ok(())
-    }
-
-    /// The thread that makes tables answers. (Whoever has no table, or by another connection, has no marks.)
-    fn adopt_listener(
-        &mut self,
-        id: u64,
-        client: u32,
-        passed: Option<passed::Passed>,
-        reply: Reply,
-    ) -> Result<(), ThrowOut> {
-        let connection = self.connections.get(&id).ok_or(ThrowOut("unknown"))?;
-        let Credentials { pid, uid, .. } = connection.peer;
-        let listener = passed.ok_or(Reason::SYNCERR).and_then(passed::Passed::into_listener);
-        let rights = self.broker.rights_of(client).filter(|_| self.registered.get(&pid) == Some(&id));
-        let copy = connection.socket.try_clone();
-        let (Ok(listener), Some(rights)) = (listener, rights) else {
-            return reply.send(Message::Refused(Reason::SYNCERR), None);
-        };
-        let (Some(mark), Ok(socket)) = (&self.mark, copy) else {
-            return reply.send(Message::Refused(Reason::NOSMCDDEV), None);
-        };
-        let (tag, has_table, proof) = (reply.tag, true, 0);
-        match mark.adopt(Asker { pid, uid, client, rights, socket, tag, has_table, proof }, listener) {
-            Ok(()) => Ok(()),
-            Err(reason) => reply.send(Message::Refused(reason), None),
-        }
     }
 
     /// By which connection the process of this one is known, if by any.

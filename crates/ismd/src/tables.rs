@@ -1,8 +1,7 @@
 //! The kernel's maps about processes, as the daemon writes them, for `bpf/mark.bpf.c`. Owns: that a table,
 //! and the number under which a process is known, is given by the daemon alone, and counts for the program
 //! that asked and no other; that who has ended loses both; and that a policy counts once all of it is
-//! written ([`crate::rights`]). A listener's marks are taken from no program that runs, and who gets them is
-//! one whose end is later than that: it ends them.
+//! written ([`crate::rights`]).
 //!
 //! At exec, and at its end, the kernel forgets a process. A question may be older than that: it waits in a
 //! socket. So who is given a table has to answer with the proof that lies in it, as itself (`server` looks at
@@ -11,7 +10,6 @@
 //! Each change of the map of tables costs the kernel a grace period of some 10 ms, and many at once cost one:
 //! so a round of jobs makes its changes together.
 
-use crate::listener::{Listener, Listeners};
 use crate::rights::{self, LINE, RIGHTS, Rights};
 use fabric::host::marks;
 use os::bpf;
@@ -47,8 +45,6 @@ pub(crate) struct Asker {
 pub(crate) enum Job {
     /// A process is to have a table, or says that it has one.
     Register(Asker),
-    /// It accepts from a listener that another program has marked.
-    Adopt(Asker, Listener),
     /// What this process offered with this socket is not taken up.
     Decline(u32, u64),
     /// It has ended, or takes part no more.
@@ -83,13 +79,12 @@ pub(crate) struct Maps {
     rules: i32,
     rights: i32,
     policy: i32,
-    listeners: Listeners,
     /// Which half counts.
     half: u32,
     /// What the kernel has of processes.
     written: HashMap<u32, [u8; RIGHTS]>,
     /// The tables that it has given, by process, and places of those that it has taken back.
-    given: HashMap<u32, Given>,
+    given: HashMap<u32, Shared>,
     places: Vec<Shared>,
     /// What is to be answered by whom, who has not answered yet.
     proofs: HashMap<u32, u32>,
@@ -98,22 +93,16 @@ pub(crate) struct Maps {
     asked: Vec<Asked>,
 }
 
-/// A table that a process has: its descriptor, for who shares its listeners, and where it lies.
-struct Given {
-    table: i32,
-    mapped: Shared,
-}
-
-impl Drop for Given {
-    fn drop(&mut self) {
-        os::fd::close(self.table);
-    }
-}
-
-/// A process that the kernel is to know by a table that it is given.
+/// A process with a table that the kernel is to know.
 struct Asked {
     asker: Asker,
     table: i32,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        os::fd::close(self.table);
+    }
 }
 
 impl Drop for Maps {
@@ -128,25 +117,10 @@ impl Maps {
     pub(crate) fn of(map: impl Fn(&str) -> anyhow::Result<i32>) -> anyhow::Result<Maps> {
         let (tables, clients, rules) = (map("tables")?, map("clients")?, map("rules")?);
         let (rights, policy) = (map("rights")?, map("policy")?);
-        let listeners = Listeners::of(map("sockets")?, map("ends")?);
         let half = bpf::get(policy, 0).unwrap_or(0) & 1;
         let (written, given, proofs) = (HashMap::new(), HashMap::new(), HashMap::new());
         let (places, gone, asked) = (vec![], vec![], vec![]);
-        Ok(Maps {
-            tables,
-            clients,
-            rules,
-            rights,
-            policy,
-            listeners,
-            half,
-            written,
-            given,
-            places,
-            proofs,
-            gone,
-            asked,
-        })
+        Ok(Maps { tables, clients, rules, rights, policy, half, written, given, places, proofs, gone, asked })
     }
 
     /// Processes that an earlier daemon knew, with their numbers; the others are forgotten.
@@ -183,8 +157,8 @@ impl Maps {
                 Job::Forget(pid) => self.forget(pid),
                 Job::Allow(pid, is_allowed) => self.allow(pid, is_allowed),
                 Job::Decline(pid, cookie) => {
-                    if let Some(given) = self.given.get(&pid) {
-                        marks::decline(given.mapped, cookie);
+                    if let Some(table) = self.given.get(&pid) {
+                        marks::decline(table, cookie);
                     }
                 }
                 Job::Rule(ruled) => {
@@ -193,12 +167,6 @@ impl Maps {
                         Ok(()) => info!(lines, processes, "the kernel has the policy"),
                         Err(errno) => warn!(?errno, "the kernel does not take the policy"),
                     }
-                }
-                Job::Adopt(asker, listener) => {
-                    let told = self.adopt(&asker, &listener);
-                    // (Who is answered may close it, and want its address again.)
-                    drop(listener);
-                    asker.tell(told);
                 }
                 Job::Register(asker) if asker.has_table && self.counts(&asker) => {
                     asker.answer(Message::Done, None);
@@ -226,11 +194,9 @@ impl Maps {
         self.gone.push(pid);
     }
 
-    /// The place of a table that is nobody's serves another one. Whose children have it see that.
-    fn retire(&mut self, given: Option<Given>) {
-        let Some(given) = given else { return };
-        marks::end(given.mapped);
-        self.places.extend(Some(given.mapped).filter(|table| os::mem::retire(table).is_ok()));
+    /// The place of a table that is nobody's serves another one.
+    fn retire(&mut self, table: Option<Shared>) {
+        self.places.extend(table.filter(|table| os::mem::retire(table).is_ok()));
     }
 
     fn is_asked_for(&self, pid: u32) -> bool {
@@ -266,41 +232,6 @@ impl Maps {
         bpf::set_existing(self.clients, pid, asker.client | CONFIRMED | suspended).is_ok()
     }
 
-    /// Where the marks of a listener go, now that this process accepts from it: to it (`None`), or into this
-    /// table. Reasons: SYNCERR if it was never marked, or who asks is another program by now; PEERDECL if
-    /// another user's process has it, NOSMCDDEV if one that is not known at the moment.
-    fn adopt(&self, asker: &Asker, listener: &Listener) -> Result<Option<i32>, Reason> {
-        let (pid, now) = (asker.pid, os::time::monotonic_ns());
-        let owner = self.listeners.owner_of(listener)?;
-        // (After the time was taken: the kernel's part forgets a program before it writes down its end.)
-        if self.confirmed(pid) != Some(asker.client) {
-            return Err(Reason::SYNCERR);
-        }
-        if owner.is_over {
-            return self.listeners.give(listener, pid, now).map(|()| None);
-        }
-        if owner.pid == pid {
-            return Ok(None);
-        }
-        self.confirmed(owner.pid).ok_or(Reason::NOSMCDDEV)?;
-        self.table_for(asker, owner.pid).map(Some)
-    }
-
-    /// The number of the program that runs under this process id, if it has answered.
-    fn confirmed(&self, pid: u32) -> Option<u32> {
-        let known = bpf::get(self.clients, pid).ok().filter(|known| known & CONFIRMED != 0);
-        known.map(|known| known & NUMBER)
-    }
-
-    /// What another process has, for one of its own user's alone: that could write into its memory as well.
-    fn table_for(&self, asker: &Asker, owner: u32) -> Result<i32, Reason> {
-        let rights = self.written.get(&owner).ok_or(Reason::NOSMCDDEV)?;
-        if !asker.rights.is_of_the_user_of(rights) {
-            return Err(Reason::PEERDECL);
-        }
-        self.given.get(&owner).map(|given| given.table).ok_or(Reason::NOSMCDDEV)
-    }
-
     /// A table that the process is to have at the end of the round.
     fn prepare(&mut self, asker: Asker) {
         // (What is changed now is of a program that nobody knows by its number yet.)
@@ -314,12 +245,9 @@ impl Maps {
         };
         let proof = (os::process::random_u64() as u32).max(1);
         let asked = Asked { asker, table };
-        let Some(mapped) = self.map(table) else {
-            os::fd::close(table);
-            return asked.asker.refuse(os::Errno::ENOMEM);
-        };
+        let Some(mapped) = self.map(table) else { return asked.asker.refuse(os::Errno::ENOMEM) };
         marks::lay_proof(mapped, proof);
-        let before = self.given.insert(asked.asker.pid, Given { table, mapped });
+        let before = self.given.insert(asked.asker.pid, mapped);
         self.retire(before);
         self.asked.retain(|other| other.asker.pid != asked.asker.pid);
         self.proofs.insert(asked.asker.pid, proof);
@@ -387,14 +315,6 @@ impl Asker {
     fn refuse(&self, errno: os::Errno) {
         warn!(pid = self.pid, ?errno, "cannot have a table");
         self.answer(Message::Refused(Reason::MEM), None);
-    }
-
-    fn tell(&self, told: Result<Option<i32>, Reason>) {
-        match told {
-            Ok(None) => self.answer(Message::Done, None),
-            Ok(table) => self.answer(Message::Passed { size: marks::LEN as u64 }, table),
-            Err(reason) => self.answer(Message::Refused(reason), None),
-        }
     }
 
     fn answer(&self, message: Message, table: Option<i32>) {

@@ -278,14 +278,6 @@ pub fn is_listening(fd: i32) -> bool {
     int_option(fd, opt::SO_ACCEPTCONN) == 1
 }
 
-/// How many connections wait in the queue of a listening TCP socket.
-pub fn waiting(fd: i32) -> Result<u32> {
-    // (Of a listener `tcpi_unacked` says that.)
-    const UNACKED: usize = 6;
-    let mut info = [0u32; UNACKED + 1];
-    getsockopt(fd, opt::IPPROTO_TCP, opt::TCP_INFO, &mut info).map(|_| info[UNACKED])
-}
-
 /// The index of the device that the socket is bound to (SO_BINDTODEVICE, SO_BINDTOIFINDEX), 0 for none.
 pub fn bound_device(fd: i32) -> i32 {
     int_option(fd, opt::SO_BINDTOIFINDEX).max(0)

@@ -18,11 +18,10 @@
 //! | 9 | Decline | owner 4, zero 4, its socket's cookie 8, nonce 8 | |
 //! | 10 | Enable | UID 4, 1 or 0: disable 4 | |
 //! | 11 | Trace | process 4 (0: any), port 2 (0: any), zero 2, address 16 (0: any) | |
-//! | 12 | Adopt | | a listener |
 //! | 128 | Refused | reason code 4, zero 4 | |
 //! | 129 | Welcome | client 4, VCHID 2, FID 2, UID 4, connections 4, GID 8 | |
 //! | 130 | Done | | |
-//! | 131 | Passed | size 8 | the memory, the doorbell (size 0), or a table |
+//! | 131 | Passed | size 8 | the memory, the doorbell (size 0), or the table |
 //! | 132 | Function | VCHID 2, FID 2, UID 4, user 4, processes 4, connections 4, of at most 4, PNET ID 16, flags 4, zero 4 | |
 //! | 133 | Event | time 8, cookie 8, kind 4, reason 4, process 4, other process 4, lost 4, port 2, other port 2, address 16, other address 16 | |
 
@@ -192,9 +191,6 @@ pub enum Message {
         /// At either end, as either has it, of version 6 or mapped; zeros for any.
         address: [u8; 16],
     },
-    /// A process accepts from a listener that another program has marked, and asks where its marks go:
-    /// `Done`, to it from now on; `Passed`, into this table of its own user's.
-    Adopt,
     /// No.
     Refused(Reason),
     /// The function that the process has.
@@ -239,7 +235,6 @@ impl Message {
             Message::Decline { .. } => 9,
             Message::Enable { .. } => 10,
             Message::Trace { .. } => 11,
-            Message::Adopt => 12,
             Message::Refused(_) => 128,
             Message::Welcome { .. } => 129,
             Message::Done => 130,
@@ -251,13 +246,13 @@ impl Message {
 
     /// Whether a descriptor goes with it.
     pub fn has_descriptor(&self) -> bool {
-        matches!(self, Message::Offer { .. } | Message::Hang { .. } | Message::Passed { .. } | Message::Adopt)
+        matches!(self, Message::Offer { .. } | Message::Hang { .. } | Message::Passed { .. })
     }
 
     /// Bytes that it takes.
     pub fn len(&self) -> usize {
         HEAD + match self {
-            Message::Done | Message::Adopt => 0,
+            Message::Done => 0,
             Message::Hello { .. } => 4,
             Message::Hang { .. }
             | Message::Withdraw { .. }
@@ -334,7 +329,7 @@ impl Message {
                 [uid, connections].into_iter().try_for_each(|word| to.u32(word))?;
                 to.u64(gid)
             }
-            Message::Done | Message::Adopt => Ok(()),
+            Message::Done => Ok(()),
             Message::Passed { size } => to.u64(size),
             Message::Function(f) => {
                 [f.vchid, f.fid].into_iter().try_for_each(|word| to.u16(word))?;
@@ -401,7 +396,6 @@ impl Message {
                 let (pid, port) = (from.u32()?, with_zero16(from)?);
                 Message::Trace { pid, port, address: from.array()? }
             }
-            12 => Message::Adopt,
             128 => Message::Refused(Reason(with_zero32(from)?)),
             129 => Message::Welcome {
                 client: from.u32()?,
@@ -474,7 +468,6 @@ mod tests {
             Message::Decline { owner: 18, cookie: 19, nonce: 20 },
             Message::Enable { uid: 21, is_enabled: true },
             Message::Trace { pid: 22, port: 23, address: [24; 16] },
-            Message::Adopt,
             Message::Event(Event {
                 time: 25,
                 cookie: 26,

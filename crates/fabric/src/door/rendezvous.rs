@@ -30,14 +30,6 @@ pub trait Rendezvous {
         self.is_announced(key, port)
     }
 
-    /// A connection was taken from a listener that another program, or the parent, has announced: where that
-    /// one's end ends it, it may have to be announced anew. `known` is what this returned the last time, 0 if
-    /// it was never asked.
-    #[inline(always)]
-    fn keep_marked(&self, _fd: i32, known: u8) -> u8 {
-        known
-    }
-
     /// Withdraws the listener `fd`, which stays open.
     fn forget(&self, key: u64, fd: i32);
 

@@ -139,17 +139,6 @@ impl Link {
         }
     }
 
-    /// From now on this process is told of what comes to a listener of which it has a descriptor: it has its
-    /// marks, or looks where they go. Reasons: as [`ask`](Self::ask); SYNCERR if the listener was never
-    /// marked, PEERDECL if another user's process has it.
-    pub(super) fn adopt(&self, listener: i32) -> Result<(), Reason> {
-        let _turn = self.turn.take().ok_or(Reason::NOSMCDDEV)?;
-        let (_, table) = self.ask_with_turn(&Message::Adopt, Some(listener))?;
-        let is_seen = table.is_none_or(|table| self.marks.share(table));
-        table.into_iter().for_each(fd::close);
-        if is_seen { Ok(()) } else { Err(Reason::MEM) }
-    }
-
     fn connected_to_who_lives(&self) -> Result<i32, Reason> {
         if self.line().is_some_and(|line| poll::peek(line, 0) & bits::HUP != 0) {
             self.hang_up();

@@ -1,13 +1,12 @@
 //! The table of marks that this process shares with the kernel (`ismd`'s `bpf/mark.bpf.c`): what it wants
 //! with a socket, and what came of it, by the socket's cookie. Owns: the layout of an entry, and that what an
 //! entry says is believed of the socket whose cookie is in it only. The kernel writes who is at the other
-//! end; this process, the children that it forked, and those of its user that accept from its listeners can
-//! write anything, and harm themselves alone.
+//! end; this process, and the children that it forked, can write anything, and harm themselves alone.
 
 use os::mem::{self, Shared};
 use shm::slab::OnceRef;
 use sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+use sync::{AtomicU32, AtomicU64};
 use wire::reason::Reason;
 
 /// Entries of a table.
@@ -24,13 +23,8 @@ const WORDS: usize = ENTRY / 8;
 const COOKIE: usize = 0;
 const STATE: usize = 1;
 const INTENT: usize = 2;
-/// Of the first entry two words that no connection uses: the daemon's proof; and, not 0 once the program that
-/// it was given to has ended, the kernel's word for that, or the daemon's.
+/// Of the first entry a word that no connection uses: the daemon's proof.
 const PROOF: usize = WORDS - 1;
-const ENDED: usize = WORDS - 2;
-
-/// Others' tables that a process looks at: of who marked a listener before it was forked, or beside it.
-const OTHERS: usize = 4;
 
 /// As this process has it mapped.
 type Table = [AtomicU64; ENTRIES * WORDS];
@@ -89,20 +83,10 @@ pub enum Arrived {
 /// The table, once this process has one.
 pub(super) struct Marks {
     own: OnceRef<Table>,
-    /// Those of processes that it was forked from, or accepts beside, whose listeners it has.
-    others: [Other; OTHERS],
-    /// Which of them is given up for another one.
-    next: AtomicU8,
-    /// Begins with 1, and changes whenever one of those processes is seen to have ended; never 0.
-    ends: AtomicU8,
+    /// One of the process that it was forked from, whose listeners it has.
+    inherited: OnceRef<Table>,
     /// The process that the own one was given to.
     pid: AtomicU32,
-}
-
-struct Other {
-    table: OnceRef<Table>,
-    /// It counts for `ends` already.
-    is_seen_ended: AtomicBool,
 }
 
 fn entries(table: Shared, cookie: u64) -> impl Iterator<Item = &'static [AtomicU64]> {
@@ -114,10 +98,6 @@ fn entries(table: Shared, cookie: u64) -> impl Iterator<Item = &'static [AtomicU
 
 fn entry_of(table: Shared, cookie: u64) -> Option<&'static [AtomicU64]> {
     entries(table, cookie).find(|entry| entry[COOKIE].load(Acquire) == cookie)
-}
-
-fn as_table(mapped: Shared) -> Option<&'static Table> {
-    mapped.try_into().ok()
 }
 
 /// The daemon tells the process whose table this is that what it offered with a socket is not taken up.
@@ -132,95 +112,22 @@ pub fn lay_proof(table: Shared, proof: u32) {
     table[PROOF].store(proof.into(), Relaxed);
 }
 
-/// Whom the table was given to has it no more: those who share its listeners are to ask who has them.
-pub fn end(table: Shared) {
-    table[ENDED].store(1, Release);
-}
-
-impl Other {
-    const fn new() -> Self {
-        Other { table: OnceRef::new(), is_seen_ended: AtomicBool::new(false) }
-    }
-
-    fn has_ended(&self) -> bool {
-        self.table.get().is_some_and(|table| table[ENDED].load(Relaxed) != 0)
-    }
-
-    /// Whether that is news.
-    #[cold]
-    fn see_ended(&self) -> bool {
-        !self.is_seen_ended.swap(true, AcqRel)
-    }
-}
-
 impl Marks {
     pub(super) const fn new() -> Self {
-        Marks {
-            own: OnceRef::new(),
-            others: [const { Other::new() }; OTHERS],
-            next: AtomicU8::new(0),
-            ends: AtomicU8::new(1),
-            pid: AtomicU32::new(0),
-        }
-    }
-
-    /// Changes whenever a process whose listeners this one has is seen to have ended; never 0.
-    #[inline]
-    pub(super) fn ends(&self) -> u8 {
-        for other in &self.others {
-            if other.has_ended() && !other.is_seen_ended.load(Relaxed) && other.see_ended() {
-                let _ = self.ends.fetch_update(AcqRel, Relaxed, |ends| Some(ends.wrapping_add(1).max(1)));
-            }
-        }
-        self.ends.load(Acquire)
-    }
-
-    fn others(&self) -> impl Iterator<Item = &'static Table> {
-        self.others.iter().filter_map(|other| other.table.get())
-    }
-
-    /// Where another table is to be looked at: a free place, or who has ended gives way, or the next in turn.
-    fn place_for_another(&self) -> &Other {
-        let free = self.others.iter().find(|other| other.table.get().is_none());
-        let over = || self.others.iter().find(|other| other.has_ended());
-        let in_turn = || &self.others[usize::from(self.next.fetch_add(1, Relaxed)) % OTHERS];
-        free.or_else(over).unwrap_or_else(in_turn)
-    }
-
-    /// The daemon has passed a table into which marks of a listener go that this process has. `false` if it
-    /// cannot be mapped. (Who has the line's turn comes here, or nobody else runs.)
-    pub(super) fn share(&self, table: i32) -> bool {
-        let Some(mapped) = mem::map_shared(table, LEN).ok().and_then(as_table) else { return false };
-        let proof = mapped[PROOF].load(Relaxed);
-        let is_known = self.others().any(|other| proof != 0 && other[PROOF].load(Relaxed) == proof);
-        if !is_known {
-            self.look_at(mapped);
-            return true;
-        }
-        mem::unmap(mapped);
-        true
-    }
-
-    /// (Whoever still looks at what gives way finds zeros.)
-    fn look_at(&self, table: &'static Table) {
-        let place = self.place_for_another();
-        if let Some(before) = place.table.take() {
-            let _ = mem::retire(before);
-        }
-        place.is_seen_ended.store(false, Relaxed);
-        place.table.set(table);
+        Marks { own: OnceRef::new(), inherited: OnceRef::new(), pid: AtomicU32::new(0) }
     }
 
     /// Whether there is anything to be looked up.
     #[inline]
     pub(super) fn has_any(&self) -> bool {
-        self.own.get().is_some() || self.others().next().is_some()
+        self.own.get().is_some() || self.inherited.get().is_some()
     }
 
     /// In a fork child: the table is its parent's, whose listeners the child has.
     pub(super) fn after_fork(&self) {
         if let Some(parents) = self.own.take() {
-            self.look_at(parents);
+            self.inherited.take();
+            self.inherited.set(parents);
         }
     }
 
@@ -239,8 +146,8 @@ impl Marks {
         let is_mapped = match self.own.get() {
             Some(old) => mem::remap_shared(old, table).is_ok(),
             None => {
-                let mapped = mem::map_shared(table, LEN).ok().and_then(as_table);
-                mapped.map(|mapped| self.own.set(mapped)).is_some()
+                let mapped = mem::map_shared(table, LEN).ok().and_then(|mapped| mapped.try_into().ok());
+                mapped.map(|mapped: &'static Table| self.own.set(mapped)).is_some()
             }
         };
         if is_mapped {
@@ -262,8 +169,7 @@ impl Marks {
     /// The process gives its user up: nothing of what was said stays to be seen.
     pub(super) fn leave(&self) {
         self.pid.store(0, Release);
-        let others = self.others.iter().map(|other| &other.table);
-        for table in others.chain([&self.own]).filter_map(OnceRef::take) {
+        for table in [&self.own, &self.inherited].into_iter().filter_map(OnceRef::take) {
             let _ = mem::retire(table);
         }
     }
@@ -306,8 +212,8 @@ impl Marks {
 
     /// What came with an accepted socket, once: the entry is free afterwards.
     pub(super) fn take_arrived(&self, own_cookie: u64) -> Option<Arrived> {
-        let mut tables = self.own.get().into_iter().chain(self.others());
-        let entry = tables.find_map(|table| entry_of(table, own_cookie))?;
+        let tables = [&self.own, &self.inherited].into_iter().filter_map(OnceRef::get);
+        let entry = tables.into_iter().find_map(|table| entry_of(table, own_cookie))?;
         let state = entry[STATE].load(Acquire);
         let said = state & u64::from(u32::MAX);
         if (said != YES && said != REFUSED)
@@ -408,51 +314,5 @@ mod tests {
         assert!(!marks.ask_to_listen(same(PROBES)));
         marks.give_back(same(3));
         assert!(marks.ask_to_carry(&carried(same(PROBES))));
-    }
-
-    fn table_of_proof(proof: u32) -> (Shared, i32) {
-        let memfd = mem::sealed_memfd(c"table", LEN as u64).expect("memory");
-        let table = mem::map_shared(memfd, LEN).expect("mapped");
-        lay_proof(table, proof);
-        (table, memfd)
-    }
-
-    #[test]
-    fn a_child_sees_once_that_its_parents_marks_count_no_more_and_looks_elsewhere() {
-        let marks = marks();
-        let parents: Shared = marks.own.get().expect("a table");
-        marks.after_fork();
-        assert!(marks.has_any() && !marks.was_given() && marks.ends() == 1);
-        end(parents);
-        assert_eq!([marks.ends(), marks.ends()], [2, 2]);
-        let (siblings, memfd) = table_of_proof(7);
-        assert!(marks.share(memfd) && marks.share(memfd), "the same again");
-        os::fd::close(memfd);
-        assert_eq!(marks.others().count(), 2);
-        // (The kernel's part.)
-        let [old, new] = [parents, siblings].map(|table| entries(table, 88).next().expect("an entry"));
-        new[COOKIE].store(88, Relaxed);
-        new[STATE].store(u64::from(Reason::PEERDECL.0) << 32 | REFUSED, Relaxed);
-        assert_eq!(marks.take_arrived(88), Some(Arrived::Refused(Reason::PEERDECL)));
-        old[COOKIE].store(88, Relaxed);
-        old[STATE].store(YES, Relaxed);
-        assert!(matches!(marks.take_arrived(88), Some(Arrived::Offer(_))), "what came before");
-        end(siblings);
-        assert_eq!(marks.ends(), 3);
-    }
-
-    #[test]
-    fn who_has_ended_gives_way_to_who_lives() {
-        let marks = marks();
-        marks.own.take();
-        let made: [(Shared, i32); OTHERS + 1] = core::array::from_fn(|at| table_of_proof(at as u32 + 1));
-        made[..OTHERS].iter().for_each(|(_, memfd)| assert!(marks.share(*memfd)));
-        end(made[2].0);
-        assert!(marks.share(made[OTHERS].1));
-        let proofs: std::vec::Vec<u64> = marks.others().map(|table| table[PROOF].load(Relaxed)).collect();
-        assert_eq!(proofs, [1, 2, 5, 4]);
-        assert_eq!(marks.ends(), 1, "it has gone before it was seen");
-        marks.leave();
-        assert!(!marks.has_any());
     }
 }

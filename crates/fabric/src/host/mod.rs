@@ -17,7 +17,6 @@ use crate::process::ProcessId;
 use crate::{address, doubt};
 use marks::{Arrived, Carried, Told};
 use os::net::Endpoint;
-use os::time::Cycles;
 use shm::registry::RegistryMap;
 use sync::Ordering::Relaxed;
 use sync::{AtomicBool, AtomicU64};
@@ -30,8 +29,6 @@ pub use memory::Passed;
 
 /// So many addresses that were connected to lately have their memory kept, though nobody uses it.
 const RECENT: usize = 64;
-/// So long nobody asks again who has a listener.
-const PAUSE: Cycles = Cycles::from_ms(1_000);
 
 /// The tier as one process has it.
 pub struct Host {
@@ -39,8 +36,6 @@ pub struct Host {
     is_asked_for: AtomicBool,
     /// Counts what was declined: memory may be somebody else's, at the same address, by then.
     declined: AtomicU64,
-    /// When it was asked in vain who has a listener.
-    asked_in_vain: AtomicU64,
     /// Addresses that were connected to, as numbers.
     recent: [AtomicU64; RECENT],
 }
@@ -52,7 +47,6 @@ impl Host {
             link: Link::new(),
             is_asked_for: AtomicBool::new(false),
             declined: AtomicU64::new(0),
-            asked_in_vain: AtomicU64::new(0),
             recent: [const { AtomicU64::new(0) }; RECENT],
         }
     }
@@ -82,29 +76,6 @@ impl Host {
         if self.link.marked().is_ok() {
             self.link.marks.ask_to_listen(cookie);
         }
-    }
-
-    /// A connection was taken from a listener that another program, or the parent, has marked. `known`: what
-    /// this said when it was last asked who has it; 0 if it never was.
-    #[inline]
-    pub(crate) fn keep_marked(&self, listener: i32, known: u8) -> u8 {
-        let ends = self.link.marks.ends();
-        if ends == known || !self.has_asked_for(listener) { known } else { ends }
-    }
-
-    /// Asks for the marks of a listener. Whether that is decided, until one of those ends who have them.
-    #[cold]
-    fn has_asked_for(&self, listener: i32) -> bool {
-        let asked = Cycles::load(&self.asked_in_vain);
-        if asked != Cycles::NONE && Cycles::now().since(asked) < PAUSE {
-            return false;
-        }
-        let is_decided = match self.link.marked().and_then(|()| self.link.adopt(listener)) {
-            Ok(()) => true,
-            Err(reason) => !matches!(reason, Reason::NOSMCDDEV | Reason::MAX_DMB | Reason::MEM),
-        };
-        if is_decided { Cycles::NONE } else { Cycles::now() }.store(&self.asked_in_vain);
-        is_decided
     }
 
     /// Nothing more is wanted of a socket.

@@ -65,26 +65,6 @@ fn what_is_no_memory_or_no_doorbell_is_refused() {
     os::fd::close(memory);
 }
 
-/// Where no connection is marked nothing else is to be had either; and nothing that was passed stays.
-#[test]
-fn who_asks_for_a_listeners_marks_without_any_is_refused() {
-    let daemon = Daemon::start("");
-    let raw = Raw::connect(&daemon);
-    raw.enter();
-    let before = daemon.descriptors();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
-    let (reader, _writer) = std::io::pipe().expect("a pipe");
-    for _ in 0..500 {
-        for fd in [listener.as_raw_fd(), reader.as_raw_fd(), raw.0] {
-            let heard = raw.say(&Message::Adopt, Some(fd));
-            assert!(matches!(heard, Heard::Message(Message::Refused(Reason::SYNCERR), None)), "{heard:?}");
-        }
-    }
-    assert!(comes_true(|| daemon.descriptors() <= before), "no descriptor stays");
-    let without = raw.say(&Message::Adopt, None);
-    assert!(matches!(without, Heard::End), "{without:?}");
-}
-
 #[test]
 fn who_guesses_at_nonces_is_thrown_out() {
     let daemon = Daemon::start("");

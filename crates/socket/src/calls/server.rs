@@ -92,17 +92,13 @@ fn listen(fd: i32, announced: Option<Announced>) -> Result<(), Reason> {
     let held = enter(fd, Event::Listened).ok_or(Reason::MEM)?;
     held.role.listener.store(cookie, sync::Ordering::Relaxed);
     held.role.era.store(crate::era::now(), sync::Ordering::Relaxed);
-    held.role.marked.store(OWN, sync::Ordering::Relaxed);
     held.role.port.store(net::local(fd).map_or(0, |at| at.port), sync::Ordering::Relaxed);
-    held.role.deferral.store(retransmissions(deferral), sync::Ordering::Relaxed);
+    held.role.deferral.store(u16::try_from(deferral.max(0)).unwrap_or(u16::MAX), sync::Ordering::Relaxed);
     Ok(())
 }
 
 /// The era of a listener that another process may have announced, whose end takes it out of the registry.
 const ANOTHERS: u64 = 0;
-
-/// What is known of the marks of a listener that this process, or its parent, has made.
-const OWN: u8 = 1;
 
 /// A connection was taken from a listener: a child that gave its user up withdrew it, if it had a copy, and
 /// then perhaps became another program that has nothing to do with it; or the process that announced it has
@@ -119,21 +115,8 @@ pub fn announce_again(fd: i32) {
         // It was left for want of descriptors.
         None => fabric().tier().has_left() && !os::limits::is_short(),
     };
-    if conn.phase() != Phase::Listening || !has_forked {
-        return;
-    }
-    if is_here() {
+    if conn.phase() == Phase::Listening && has_forked && is_here() {
         let _ = fabric().tier().announce(fd);
-    }
-    keep_marked(&conn, fd);
-}
-
-/// Whose a listener's marks are may have ended.
-fn keep_marked(conn: &crate::conn::Conn, fd: i32) {
-    let known = conn.role.marked.load(sync::Ordering::Relaxed);
-    let now = fabric().tier().keep_marked(fd, known);
-    if now != known {
-        conn.role.marked.store(now, sync::Ordering::Relaxed);
     }
 }
 
@@ -143,31 +126,37 @@ pub fn defer(fd: i32, seconds: i32) -> bool {
         Deferral::here().0.fetch_or(seconds > 0, AcqRel);
         return false;
     };
-    conn.role.deferral.store(retransmissions(seconds), sync::Ordering::Relaxed);
+    conn.role
+        .deferral
+        .store(u16::try_from(rounded_deferral(seconds)).unwrap_or(u16::MAX), sync::Ordering::Relaxed);
     true
 }
 
-/// When the kernel has sent something so many times again, in seconds: the first time after one, each next
-/// one after twice the time of the one before it, none after more than two minutes (TCP_RTO_MAX).
-fn ends() -> impl Iterator<Item = u32> {
-    (0..u8::MAX).scan(0, |end, doubled| {
+/// What the kernel makes of so many seconds: a number of retransmissions (255 at most), each after twice the
+/// time of the one before it, the first after a second, none after more than two minutes (TCP_RTO_MAX).
+fn rounded_deferral(seconds: i32) -> u32 {
+    let wanted = seconds.max(0).unsigned_abs();
+    if wanted == 0 {
+        return 0;
+    }
+    let ends = (0..255u32).scan(0, |end, doubled| {
         *end += (1 << doubled.min(7)).min(120);
         Some(*end)
-    })
-}
-
-/// What the kernel makes of so many seconds: a number of retransmissions, 255 at most.
-fn retransmissions(seconds: i32) -> u8 {
-    let wanted = seconds.max(0).unsigned_abs();
-    let before = ends().take_while(|end| *end < wanted).count() as u8;
-    if wanted == 0 { 0 } else { before.saturating_add(1) }
+    });
+    let mut last = 0;
+    for end in ends {
+        last = end;
+        if end >= wanted {
+            break;
+        }
+    }
+    last
 }
 
 /// The TCP_DEFER_ACCEPT of an announced listener, 0 for none; `None` for any other socket.
 pub fn deferral(fd: i32) -> Option<u32> {
     let conn = crate::held::hold(fd).filter(|conn| conn.phase() == Phase::Listening)?;
-    let count = conn.role.deferral.load(sync::Ordering::Relaxed);
-    Some(ends().take(count.into()).last().unwrap_or(0))
+    Some(conn.role.deferral.load(sync::Ordering::Relaxed).into())
 }
 
 /// Whether the kernel waits for data with the last word of this client's handshake, as TCP_DEFER_ACCEPT has
@@ -183,8 +172,6 @@ pub fn adopt_listener(fd: i32) -> Result<(), Reason> {
     listen(fd, None)?;
     if let Some(conn) = crate::held::hold(fd) {
         conn.role.era.store(ANOTHERS, sync::Ordering::Relaxed);
-        conn.role.marked.store(0, sync::Ordering::Relaxed);
-        keep_marked(&conn, fd);
     }
     Ok(())
 }

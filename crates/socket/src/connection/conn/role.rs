@@ -25,10 +25,8 @@ pub(crate) struct Role {
     pub(crate) waiters: Waiters,
     /// Of a listener.
     pub(crate) port: AtomicU16,
-    /// Of a listener: TCP_DEFER_ACCEPT as the program set it, in retransmissions (the kernel has 0).
-    pub(crate) deferral: AtomicU8,
-    /// Of a listener: what the tier last said of who has its marks; 0 if it was never asked.
-    pub(crate) marked: AtomicU8,
+    /// Of a listener: TCP_DEFER_ACCEPT as the program set it, in seconds, which the kernel does not know.
+    pub(crate) deferral: AtomicU16,
 }
 
 impl Role {
@@ -43,13 +41,12 @@ impl Role {
             lesson: AtomicU8::new(0),
             port: AtomicU16::new(0),
             waiters: Waiters::new(),
-            deferral: AtomicU8::new(0),
-            marked: AtomicU8::new(0),
+            deferral: AtomicU16::new(0),
         }
     }
 
-    /// For another socket. (An intent stores its deadline, its lesson and its looks, a listener its cookie,
-    /// its port and its marks.)
+    /// For another socket. (An intent stores its deadline, its lesson and its looks, a listener its cookie
+    /// and its port.)
     pub(super) fn reset(&self) {
         let Role {
             deadline: _,
@@ -57,7 +54,6 @@ impl Role {
             era,
             inode,
             listener: _,
-            marked: _,
             looks: _,
             has_paused,
             port: _,
