@@ -37,6 +37,12 @@ impl Seen {
         self.0 & FIRED != 0
     }
 
+    /// Whether nothing is asked: it was taken back for good, or not asked yet.
+    #[inline]
+    pub fn is_none(self) -> bool {
+        self.0 & (NEXT - 1) == FIRED
+    }
+
     /// Whether both are the same question, answered or not.
     #[inline]
     pub fn is_same_question(self, other: Seen) -> bool {

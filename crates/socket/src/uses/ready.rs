@@ -243,13 +243,14 @@ pub(crate) fn ask_for_peer(conn: &Conn, end: &End, fd: i32) {
 pub(crate) fn note_read(conn: &Conn, end: &End, fd: i32) {
     let moved = || end.incoming.words().consumer.0.cons.load(Shared::Relaxed);
     // (Another process may be in a call that would wait for as much.)
-    if !conn.stream.has_grown.load(Shared::Relaxed)
-        && moved() >= MUCH
-        && !conn.has(flag::LENT | flag::UNCOUNTED)
-        && is_its_own(conn, fd)
-    {
+    let is_alone = || conn.is_exclusive() && !conn.has(flag::LENT | flag::UNCOUNTED);
+    if !conn.stream.has_grown.load(Shared::Relaxed) && moved() >= MUCH && is_alone() {
         conn.stream.has_grown.store(true, Shared::Relaxed);
-        net::grow_receive_buffer(fd, MORE);
+        act(conn, fd, |own| {
+            // (A handler that leaves the call by a jump would leave the first of two options set.)
+            let _quiet = os::held_back::hold_back();
+            net::grow_receive_buffer(own, MORE);
+        });
     }
 }
 

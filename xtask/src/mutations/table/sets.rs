@@ -234,4 +234,14 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("early.first_answer_is_one_edge"),
     },
+    Mend {
+        name: "taken-back-in-steps",
+        without: "a set tells of a socket that another thread is just taking out of it, or has been told of",
+        edits: &[edit(
+            "crates/socket/src/sets/interest/registration.rs",
+            "(stands && !seen.is_none()).then_some((seen, data))",
+            "stands.then_some((seen, data))",
+        )],
+        test: Test::Unit("socket", "a_question_that_was_taken_back_is_nobodys_to_answer"),
+    },
 ];

@@ -35,6 +35,21 @@ fn ask(answer: &mut Answer<'_>, set: &Set, named: &[u64]) {
     answer.named = if answer.named.is_empty() { from } else { answer.named.start }..answer.kept;
 }
 
+/// Who takes a question back does it in steps: what another thread tells meanwhile would be told behind a
+/// ONESHOT answer, or of a socket that is closed.
+#[test]
+fn a_question_that_was_taken_back_is_nobodys_to_answer() {
+    let (_set, told) = set_of(100_350, 2);
+    told.iter().for_each(|told| assert!(told.question().is_some()));
+    assert_eq!(told[0].registration.interest.withdraw().events(), bits::IN);
+    assert_eq!(told.iter().map(|told| told.question().is_some()).collect::<Vec<_>>(), [false, true]);
+    let once = told[1].registration;
+    once.ask(bits::IN | bits::ONESHOT, 1);
+    let (seen, _) = told[1].question().expect("a question");
+    assert!(once.interest.fire(seen), "answered");
+    assert!(told[1].question().is_some_and(|(seen, _)| seen.is_fired()), "and may be asked again");
+}
+
 #[test]
 fn of_two_answers_at_once_neither_names_a_member_twice() {
     let (set, told) = set_of(100_300, 3);

@@ -108,13 +108,15 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// The question and the program's data as they stand; `None` if that is another life's by now. (Later it
-    /// is the question's number that tells: it goes on counting from life to life.)
+    /// The question and the program's data as they stand; `None` if that is another life's by now, or this one
+    /// is about to end: who takes a question back answers it, or nobody does. (Later it is the question's
+    /// number that tells: it goes on counting from life to life.)
     #[inline]
     pub(crate) fn question(&self) -> Option<(Seen, u64)> {
         let seen = self.registration.interest.seen();
         let data = self.registration.data.load(Ordering::Acquire);
-        (self.registration.generation.load(Ordering::Acquire) == self.generation).then_some((seen, data))
+        let stands = self.registration.generation.load(Ordering::Acquire) == self.generation;
+        (stands && !seen.is_none()).then_some((seen, data))
     }
 
     /// The connection, held, if the registration still lives the life that was told of.
