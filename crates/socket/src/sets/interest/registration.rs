@@ -108,8 +108,8 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// The question and the program's data as they stand; `None` if that is another life's by now, or this one
-    /// is about to end: who takes a question back answers it, or nobody does. (Later it is the question's
+    /// The question and the program's data as they stand; `None` if that is another life's by now, or this
+    /// one is about to end: who takes a question back answers it, or nobody does. (Later it is the question's
     /// number that tells: it goes on counting from life to life.)
     #[inline]
     pub(crate) fn question(&self) -> Option<(Seen, u64)> {
