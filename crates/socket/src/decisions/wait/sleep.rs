@@ -408,11 +408,9 @@ fn bound_of_sleep(conn: &Conn, end: &End, wish: Wish) -> i32 {
     if sleepers::is_shared(conn, end) { SHARED_SLICE_MS } else { -1 }
 }
 
-/// Whether nobody but the kernel's list of sockets tells that the peer is gone: it has ended its stream, or
-/// has been killed, and its FIN waits behind what it had put into TCP.
+/// Whether nobody but the kernel's list of sockets tells that the peer is gone.
 fn asks_for_peer(end: &End, wish: Wish) -> bool {
-    let is_killed = || !end.view.is_far() && !fabric().members().has_living(end.theirs());
-    wish.is_to_write() && (ready::is_half_closed_by_peer(end) || is_killed())
+    wish.is_to_write() && ready::is_half_closed_by_peer(end)
 }
 
 /// Whether it is a look at several bytes, some of which may be on TCP: that tells of the first alone.
