@@ -87,14 +87,21 @@ unsafe fn copy_by_ourselves(src: *const u8, dst: *mut u8, count: usize) {
 pub(crate) unsafe fn hand_over(at: *const u8, count: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // (A loop over a stepped range takes three times the instructions.)
+        // (A loop over a stepped range takes three times the instructions; two lines at once save a quarter.)
         let (mut line, end) = (at.wrapping_sub(at.addr() % LINE), at.wrapping_add(count));
-        while line < end {
-            // SAFETY: a hint about a line that is mapped; it changes no memory, no register and no flag.
+        while line.wrapping_add(LINE) < end {
+            // SAFETY: a hint about two lines that are mapped; it changes no memory, no register and no flag.
+            unsafe {
+                core::arch::asm!("cldemote [{0}]", "cldemote [{0} + {1}]", in(reg) line, const LINE,
+                    options(nostack, preserves_flags));
+            }
+            line = line.wrapping_add(2 * LINE);
+        }
+        if line < end {
+            // SAFETY: as above.
             unsafe {
                 core::arch::asm!("cldemote [{}]", in(reg) line, options(nostack, preserves_flags));
             }
-            line = line.wrapping_add(LINE);
         }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]

@@ -31,7 +31,7 @@ const SPECIAL: Flags = flag::TCP_ENDED
 
 /// Sends `source`, if it is all of `total` and there is room for it; `false` if nothing was sent.
 #[inline(always)]
-pub(crate) fn send<S: Supply>(conn: &Conn, end: End, fd: i32, source: S, total: usize, flags: i32) -> bool {
+pub(crate) fn send<S: Supply>(conn: &Conn, end: &End, fd: i32, source: S, total: usize, flags: i32) -> bool {
     const UNUSUAL: i32 = msg::OOB | msg::ZEROCOPY | msg::MORE | msg::FASTOPEN;
     let is_usual = S::IS_WHOLE && flags & UNUSUAL == 0 && source.len() == total && total != 0;
     if !is_usual || afterwards::any() {
@@ -45,11 +45,11 @@ pub(crate) fn send<S: Supply>(conn: &Conn, end: End, fd: i32, source: S, total: 
         return false;
     }
     let now = Cycles::now();
-    let has_listened = has_listened(conn, &end, now);
+    let has_listened = has_listened(conn, end, now);
     if !has_listened && !conn.was_tcp_quiet(now) {
         return false;
     }
-    let reader = reader(&end, total, has_listened);
+    let reader = reader(end, total, has_listened);
     end.note_written(now);
     let mut producer = turn.producer(end.outgoing, &conn.stream.tx_cache);
     if producer.write_whole(source, reader) != Ok(true) {
@@ -57,7 +57,7 @@ pub(crate) fn send<S: Supply>(conn: &Conn, end: End, fd: i32, source: S, total: 
     }
     end.ring_peer(&end.outgoing.words().data_wait.0);
     if has_listened {
-        note_listened(conn, &end);
+        note_listened(conn, end);
     }
     turn.count(total);
     after_publishing(conn, end, fd);
@@ -67,7 +67,7 @@ pub(crate) fn send<S: Supply>(conn: &Conn, end: End, fd: i32, source: S, total: 
 /// Fills `sink`, if it is all there is, with what has come; returns how much that was. Fewer than there is
 /// room for: that was all in the ring.
 #[inline(always)]
-pub(crate) fn receive(conn: &Conn, end: End, sink: Sink<'_>, total: usize, flags: i32) -> usize {
+pub(crate) fn receive(conn: &Conn, end: &End, sink: Sink<'_>, total: usize, flags: i32) -> usize {
     const UNUSUAL: i32 = msg::PEEK | msg::WAITALL | msg::TRUNC | msg::OOB | msg::ERRQUEUE;
     let is_usual = flags & UNUSUAL == 0 && sink.len() == total && total <= end.incoming.chunk();
     if !is_usual
@@ -84,7 +84,7 @@ pub(crate) fn receive(conn: &Conn, end: End, sink: Sink<'_>, total: usize, flags
     }
     turn.count(got);
     drop(turn);
-    after_freeing(&end);
+    after_freeing(end);
     got
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn after_freeing(end: &End) {
 /// TCP finds at a closed socket. (Ringing had a full fence between publication and this look; see
 /// `close::finish`.)
 #[inline(always)]
-pub(crate) fn after_publishing(conn: &Conn, end: End, fd: i32) {
+pub(crate) fn after_publishing(conn: &Conn, end: &End, fd: i32) {
     let said = end.theirs().closed.load(Shared::Relaxed);
     if said != 0 {
         published_late(conn, end, fd, said);
@@ -109,9 +109,9 @@ pub(crate) fn after_publishing(conn: &Conn, end: End, fd: i32) {
 }
 
 #[cold]
-fn published_late(conn: &Conn, end: End, fd: i32, said: u32) {
+fn published_late(conn: &Conn, end: &End, fd: i32, said: u32) {
     if said & ClosedBy::CLOSE != 0 || ready::has_shut_both_ways(said) {
-        ready::provoke_reset(conn, &end, fd);
+        ready::provoke_reset(conn, end, fd);
     } else if said & ClosedBy::WRITE != 0 {
         watch::watch(conn);
     }

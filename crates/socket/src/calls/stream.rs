@@ -62,14 +62,14 @@ pub fn receive<'a>(
     flags: i32,
 ) -> Outcome {
     let Some((conn, end)) = tied(fd) else { return Outcome::Forward };
-    receive_on(&conn, end, fd, sinks, total, flags)
+    receive_on(&conn, &end, fd, sinks, total, flags)
 }
 
 /// The same on a connection that the program's call has found by `fd`.
 #[inline(always)]
 fn receive_on<'a>(
     conn: &Held,
-    end: End,
+    end: &End,
     fd: i32,
     sinks: impl Iterator<Item = Sink<'a>> + Clone,
     total: usize,
@@ -79,20 +79,20 @@ fn receive_on<'a>(
     if let Some(sink) = rest.next_part() {
         got = straight::receive(conn, end, sink, total, flags);
         // (A program that takes a short read for "drained" must be right: there may be more on TCP.)
-        if got > 0 && (got == total || !outside::goes_on(&end)) {
-            outside::note_short(conn, &end, got, total);
+        if got > 0 && (got == total || !outside::goes_on(end)) {
+            outside::note_short(conn, end, got, total);
             return Outcome::Done(got);
         }
         rest.done(sink, got);
     }
     let mut call = Receive {
         conn,
-        end,
+        end: *end,
         fd,
         flags,
         total,
         got,
-        blocking: Blocking::of(&end),
+        blocking: Blocking::of(end),
         limit: None,
         peeked: 0,
         has_let_out: false,
@@ -106,10 +106,10 @@ fn receive_on<'a>(
     }
     let outcome =
         if conn.has(flag::PEEK_OFFSET) { call.run_from_offset(sinks, rest) } else { call.run(sinks, rest) };
-    let outcome = still_ours(conn, &end, fd, outcome, || call.ended_without_a_number());
+    let outcome = still_ours(conn, end, fd, outcome, || call.ended_without_a_number());
     call.stay.end(conn, fd);
     if let Outcome::Done(got) = outcome {
-        outside::note_short(conn, &end, got, total);
+        outside::note_short(conn, end, got, total);
     }
     match outcome {
         // The kernel tells a reader that was in the call, by this, and keeps ECONNRESET for the next one.
@@ -426,7 +426,7 @@ pub fn transmit(fd: i32, sources: impl Iterator<Item = impl Supply>, total: usiz
     let Some((conn, end)) = tied(fd) else { return Outcome::Forward };
     let mut rest = Rest::of(sources);
     if let Some(source) = rest.next_part()
-        && straight::send(&conn, end, fd, source, total, flags)
+        && straight::send(&conn, &end, fd, source, total, flags)
     {
         if afterwards::any() {
             Transmit::new(&conn, end, fd, flags).send_afterwards();
@@ -686,7 +686,7 @@ impl<'c> Transmit<'c> {
         };
         if self.sent > before {
             turn.count(self.sent - before);
-            straight::after_publishing(self.conn, self.end, self.fd);
+            straight::after_publishing(self.conn, &self.end, self.fd);
         }
         match poured? {
             Poured::All => Ok(true),

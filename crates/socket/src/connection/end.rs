@@ -59,7 +59,7 @@ impl End {
 
     /// After something the peer may wait for by `word`: tells it, as it asked.
     #[inline(always)]
-    pub(crate) fn ring_peer(self, word: &WaitWord) {
+    pub(crate) fn ring_peer(&self, word: &WaitWord) {
         let asked = word.take_ring();
         if asked.anyhow() {
             self.ring_as(asked, word);
@@ -67,7 +67,7 @@ impl End {
     }
 
     #[inline(never)]
-    fn ring_as(self, asked: Asked, word: &WaitWord) {
+    fn ring_as(&self, asked: Asked, word: &WaitWord) {
         if asked.bell() {
             os::pipe::ring(self.view.bell(self.side.peer()));
         }

@@ -18,7 +18,8 @@ impl Numbers {
     /// The word of `fd`, if there is one yet.
     #[inline(always)]
     pub(crate) fn word(&'static self, fd: i32) -> Option<&'static AtomicU64> {
-        let number = usize::try_from(fd).ok()?;
+        // (As an unsigned number a negative one is beyond all leaves, and one comparison tells both.)
+        let number = fd as u32 as usize;
         self.0.get(number / LEAF)?.get().map(|leaf| &leaf[number % LEAF])
     }
 

@@ -39,7 +39,7 @@ impl Across {
     /// As [`super::receive`].
     pub fn receive(&self, bytes: &mut [u8], flags: i32) -> Outcome {
         let len = bytes.len();
-        receive_on(&self.conn, self.end, self.fd, core::iter::once(Sink::from(bytes)), len, flags)
+        receive_on(&self.conn, &self.end, self.fd, core::iter::once(Sink::from(bytes)), len, flags)
     }
 
     /// As [`super::transmit`].
