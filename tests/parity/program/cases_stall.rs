@@ -22,6 +22,7 @@ pub(crate) const CASES: &[Case] = &[
     case("stall.reads_no_more", reads_no_more),
     case("stall.reads_no_more_after_a_part", reads_a_part_and_no_more),
     case("stall.reads_no_more_but_what_came", reads_what_came),
+    case("stall.killed_behind_its_own_bytes", killed_behind_its_bytes),
 ];
 
 const BOTH: i32 = EPOLLIN | EPOLLOUT | EPOLLET;
@@ -154,4 +155,19 @@ fn reads_what_came(cx: &mut Cx) {
     cx.ask(&format!("shut {} 2", p.id));
     cx.ask(&format!("recvn {} {}", p.id, 200_000));
     said_in_vain(p);
+}
+
+/// A reader whose end waits behind what it has put into TCP itself: who writes hears of that all the same, in
+/// a write that waits.
+fn killed_behind_its_bytes(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.ask(&format!("fill {}", p.id));
+    sys::set_timeout(p.fd, libc::SO_SNDTIMEO, 1000).expect("a time limit");
+    let bytes = vec![1; 64 << 20];
+    cx.ask("later 15 die");
+    let part = sys::send(p.fd, &bytes, libc::MSG_NOSIGNAL);
+    say!("a part {}", part.is_ok_and(|count| count < bytes.len()));
+    let told = sys::send(p.fd, b"x", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+    // (Which of the two depends on whether the write had begun.)
+    say!("it is over {}", matches!(told, Err(sys::Errno(libc::ECONNRESET | libc::EPIPE))));
 }

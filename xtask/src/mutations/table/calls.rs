@@ -594,4 +594,14 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("stall.reads_no_more_but_what_came"),
     },
+    Mend {
+        name: "who-was-killed-is-asked-for",
+        without: "a blocked write to a reader that was killed hears of it a second later",
+        edits: &[edit(
+            "crates/socket/src/decisions/wait/sleep.rs",
+            "asks_for_peer(end, wish) || fds[0].revents == 0 && is_reader_killed(end, wish);",
+            "asks_for_peer(end, wish) || false && is_reader_killed(end, wish);",
+        )],
+        test: Test::Parity("stall.killed_behind_its_own_bytes"),
+    },
 ];

@@ -359,7 +359,8 @@ fn sleep_and_look(
         slice_ms = (2 * slice_ms).min(REST_SLICE_MS.1);
         // (A doorbell that is loud for another's sake may stay so for ever: then this is asked as well.)
         let is_told_nothing = !is_loud || most == Patience::LONGEST_MS;
-        if is_told_nothing && asks_for_peer(end, wish) && ready::peer_socket_is_gone(conn, number) {
+        let is_doubtful = || asks_for_peer(end, wish) || fds[0].revents == 0 && is_reader_killed(end, wish);
+        if is_told_nothing && is_doubtful() && ready::peer_socket_is_gone(conn, number) {
             conn.mark(flag::TCP_ENDED | flag::TCP_GONE);
             return Ok(());
         }
@@ -411,6 +412,15 @@ fn bound_of_sleep(conn: &Conn, end: &End, wish: Wish) -> i32 {
 /// Whether nobody but the kernel's list of sockets tells that the peer is gone.
 fn asks_for_peer(end: &End, wish: Wish) -> bool {
     wish.is_to_write() && ready::is_half_closed_by_peer(end)
+}
+
+/// Whether all who are known to have held the other end are dead, and may have left their end of the stream
+/// behind what they had put into TCP, where nobody hears of it. (Of a server that has not signed nobody is
+/// known. It takes a look at each process: who waits for long can afford that.)
+fn is_reader_killed(end: &End, wish: Wish) -> bool {
+    let members = fabric().members();
+    let is_killed = || members.has_dead(end.theirs()) && !members.has_living(end.theirs());
+    wish.is_to_write() && !end.view.is_far() && is_killed()
 }
 
 /// Whether it is a look at several bytes, some of which may be on TCP: that tells of the first alone.
