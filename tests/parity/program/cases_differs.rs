@@ -37,6 +37,7 @@ pub(crate) const CASES: &[Case] = &[
     case("differs.unread_of_what_was_inherited", unread_of_what_was_inherited),
     case("differs.unread_behind_a_filter", unread_behind_a_filter),
     case("differs.stopped_in_its_time", stopped_in_its_time),
+    case("differs.past_every_hook_and_then_not", past_every_hook_and_then_not),
 ];
 
 fn select_of_many(cx: &mut Cx) {
@@ -357,4 +358,14 @@ fn stopped_in_its_time(cx: &mut Cx) {
     });
     say!("read -> {}", show(sys::recv(fd, &mut [0; 9], 0)));
     say!("child {}", sys::wait(child));
+}
+
+/// Nobody has read the first when the second comes.
+fn past_every_hook_and_then_not(cx: &mut Cx) {
+    let p = cx.warm();
+    cx.peer("send_unseen 0 past");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    cx.peer("send 0 seen");
+    crate::context::settle();
+    say!("{}", crate::context::read_all(p.fd, 8));
 }

@@ -46,6 +46,7 @@ mod cases_options;
 mod cases_order;
 mod cases_overflow;
 mod cases_passed;
+mod cases_past;
 mod cases_peek;
 mod cases_pointers;
 mod cases_poll;
@@ -122,6 +123,7 @@ fn all() -> Vec<Case> {
         cases_messages::CASES,
         cases_dissolve::CASES,
         cases_passed::CASES,
+        cases_past::CASES,
         cases_peek::CASES,
         cases_reset::CASES,
         cases_unseen::CASES,

@@ -121,6 +121,7 @@ fn act(verb: &str, fd: Fd, rest: &[&str]) -> String {
         ("poll", [events, ms]) => sys::poll1(fd, number(events) as i16, number(ms) as i32),
         ("copy", []) => leave_a_copy(),
         ("plain", [n]) => crate::cases_early::read_by_plain_program(fd, number(n)),
+        ("send_unseen", [text]) => show(sys::write_unseen(fd, text.as_bytes())),
         ("shut_unseen", []) => {
             sys::shutdown_unseen(fd);
             "ok".into()

@@ -71,3 +71,11 @@ fn call(number: i64, [first, second, third, fourth]: [usize; 4]) -> Ret {
     }
     usize::try_from(result).map_err(|_| super::Errno(-result as i32))
 }
+
+/// A write by the instruction, which goes past every hook.
+pub fn write_unseen(fd: Fd, bytes: &[u8]) -> Ret {
+    #[cfg(target_arch = "x86_64")]
+    return call(libc::SYS_write, [fd as usize, bytes.as_ptr().expose_provenance(), bytes.len(), 0]);
+    #[cfg(not(target_arch = "x86_64"))]
+    super::write(fd, bytes)
+}

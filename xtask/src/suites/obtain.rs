@@ -80,7 +80,7 @@ impl<'a> Room<'a> {
                 let script = format!(
                     "mkdir -p fetch/src && cd fetch && touch src/lib.rs && printf '[package]\\nname = \"fetch\"\\n\
                      edition = \"2021\"\\n[workspace]\\n[dependencies]\\n{name} = \"={version}\"\\n' > Cargo.toml && \
-                     cargo vendor -q vendor >/dev/null && cp -r vendor/{name} ../source && \
+                     cargo vendor -q vendor >/dev/null && rm -rf ../source && cp -r vendor/{name} ../source && \
                      rm ../source/.cargo-checksum.json && printf '\\n[workspace]\\n' >> ../source/Cargo.toml"
                 );
                 Run::new("sh", "is crates.io within reach?")

@@ -219,8 +219,9 @@ pub(super) const SUITES: &[Suite] = &[
         name: "tokio",
         source: Source::Crate("tokio", "1.54.1"),
         version: "grep -m1 '^version' Cargo.toml",
-        // (Linked without symbols: forty programs.)
-        build: "CARGO_PROFILE_TEST_DEBUG=0 cargo test -q --no-run --features full --test 'tcp_*' --test 'io_*' --test 'net_*' \
+        // (What it tests with is built on it, and takes another tokio if nobody says so. Linked without
+        // symbols: forty programs.)
+        build: "rm -f Cargo.lock && printf '\n[patch.crates-io]\ntokio = { path = \".\" }\n' >> Cargo.toml && CARGO_PROFILE_TEST_DEBUG=0 cargo test -q --no-run --features full --test 'tcp_*' --test 'io_*' --test 'net_*' \
                 --test buffered --test no_rt --test 'rt_*' --test udp --test 'uds_*' --test unix_shutdown",
         parts: &["tcp_*", "io_*", "net_*", "buffered", "no_rt", "rt_*", "udp", "uds_*", "unix_shutdown"],
         run: "CARGO_PROFILE_TEST_DEBUG=0 exec cargo test --no-fail-fast --features full --test \"$PART\" -- --test-threads 2",
