@@ -3,7 +3,7 @@
 
 use crate::context::{Case, Cx, Pair, say, settle};
 use isthmus_tests::sys::{self, Select, poll1, show};
-use libc::{EPOLLET, EPOLLIN, EPOLLRDHUP, MSG_DONTWAIT, MSG_PEEK, POLLIN};
+use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP, MSG_DONTWAIT, MSG_PEEK, POLLIN};
 
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
     Case { name, shm: false, run }
@@ -18,7 +18,11 @@ pub(crate) const CASES: &[Case] = &[
     case("past.before_a_set", |cx| told(cx, |p| in_a_set(p, EPOLLIN))),
     case("past.before_a_set_that_tells_edges", |cx| told(cx, |p| in_a_set(p, EPOLLIN | EPOLLET))),
     case("past.in_recv", in_recv),
-    case("past.in_a_set", in_a_set_meanwhile),
+    case("past.in_a_set", |cx| in_a_set_meanwhile(cx, 0)),
+    case("past.in_a_set_that_tells_edges", |cx| in_a_set_meanwhile(cx, EPOLLET)),
+    case("past.in_a_set_that_tells_edges_of_room", |cx| in_a_set_meanwhile(cx, EPOLLET | EPOLLOUT)),
+    case("past.in_a_set_that_tells_once", |cx| in_a_set_meanwhile(cx, EPOLLONESHOT)),
+    case("past.in_poll", in_poll),
     case("past.behind_what_is_unread", behind_what_is_unread),
     case("past.the_last_words", the_last_words),
     case("past.by_us", by_us),
@@ -66,18 +70,37 @@ fn in_recv(cx: &mut Cx) {
     goes_on(cx, p);
 }
 
-fn in_a_set_meanwhile(cx: &mut Cx) {
+fn in_poll(cx: &mut Cx) {
+    let p = cx.warm();
+    let waiter = std::thread::spawn(move || poll1(p.fd, POLLIN | libc::POLLRDHUP, 3000));
+    settle();
+    cx.peer(&format!("send_unseen {} unseen", p.id));
+    say!("{} {}", waiter.join().expect("a waiter"), take(p, 0));
+    goes_on(cx, p);
+}
+
+fn in_a_set_meanwhile(cx: &mut Cx, how: i32) {
     let p = cx.warm();
     let set = sys::epoll();
-    sys::ep_add(set, p.fd, EPOLLIN | EPOLLRDHUP, 7).expect("add");
+    let asked = EPOLLIN | EPOLLRDHUP | how;
+    sys::ep_add(set, p.fd, asked, 7).expect("add");
+    if how & EPOLLOUT != 0 {
+        say!("at first {}", sys::ep_show(set, 3000));
+    }
     for text in ["past", "memory"] {
+        if how & EPOLLONESHOT != 0 {
+            sys::ep_mod(set, p.fd, asked, 8).expect("anew");
+        }
         let waiter = std::thread::spawn(move || sys::ep_show(set, 3000));
         settle();
         cx.peer(&format!("send_unseen {} {text}", p.id));
         say!("{} {}", waiter.join().expect("a waiter"), take(p, 0));
     }
     goes_on(cx, p);
-    say!("{}", sys::ep_show(set, 0));
+    // (TCP tells of room whenever something was acknowledged.)
+    if how & EPOLLOUT == 0 {
+        say!("{}", sys::ep_show(set, 0));
+    }
 }
 
 /// Bytes that lie in the ring come first, and what is seen comes after.
