@@ -239,19 +239,6 @@ pub fn has_received_fin(fd: i32) -> bool {
         && ENDED.contains(&state)
 }
 
-/// Milliseconds since TCP received data last (`tcpi_last_data_recv`, some of them late: it counts in ticks);
-/// `None` where that may not be asked.
-pub fn ms_since_data(fd: i32) -> Option<u64> {
-    /// Words of `struct tcp_info` up to there (`linux/tcp.h`).
-    const WORDS: usize = 14;
-    if crate::confined::is_confined() {
-        return None;
-    }
-    let mut words = [0u32; WORDS];
-    getsockopt(fd, opt::IPPROTO_TCP, opt::TCP_INFO, &mut words).ok()?;
-    Some(words[WORDS - 1].into())
-}
-
 /// Takes the pending error off a socket, if there is one.
 pub fn take_error(fd: i32) -> Option<Errno> {
     match int_option(fd, opt::SO_ERROR) {

@@ -46,7 +46,6 @@ mod cases_options;
 mod cases_order;
 mod cases_overflow;
 mod cases_passed;
-mod cases_past;
 mod cases_peek;
 mod cases_pointers;
 mod cases_poll;
@@ -123,7 +122,6 @@ fn all() -> Vec<Case> {
         cases_messages::CASES,
         cases_dissolve::CASES,
         cases_passed::CASES,
-        cases_past::CASES,
         cases_peek::CASES,
         cases_reset::CASES,
         cases_unseen::CASES,

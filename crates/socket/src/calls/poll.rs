@@ -12,7 +12,7 @@ use crate::end::End;
 use crate::held::Held;
 use crate::phase::Phase;
 use crate::wait::{self, Patience};
-use crate::{answer, detour, doorbell, epoll, flag, home, ready, records, sleepers, unseen, watch};
+use crate::{answer, detour, doorbell, epoll, flag, ready, records, sleepers, unseen, watch};
 use os::Errno;
 use os::held_back::Interrupted;
 use os::mem::Scratch;
@@ -458,7 +458,7 @@ fn tcp_events(conn: &Conn, end: &End, events: i16) -> i16 {
 /// What the program would see: rings, and what TCP just told.
 fn level(conn: &Conn, end: &End, fd: i32, told: i16) -> i16 {
     if told & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, end, fd, u32::from(told as u16)) {
-        let _ = home::follow(conn, end, fd);
+        ready::break_off(conn, end, fd);
     }
     let told = told & !(bits::IN | bits::RDNORM | bits::OUT | bits::WRNORM);
     if told != 0 && conn.phase() == Phase::Intent {

@@ -36,7 +36,7 @@ use crate::phase::Phase;
 use crate::ready;
 use crate::rest::Rest;
 use crate::wait::{self, Blocking, Limit, Wish};
-use crate::{Outcome, afterwards, answer, flag, handover, home, kept, push, straight, told};
+use crate::{Outcome, afterwards, answer, flag, handover, kept, push, straight, told};
 use os::net::{self, TcpInput, msg, opt};
 use os::time::Cycles;
 use os::{Errno, process};
@@ -406,7 +406,7 @@ impl Receive<'_> {
                 return false;
             }
             TcpInput::Data if ready::is_contradicted_by_tcp(self.conn, &self.end, self.fd, 0) => {
-                let _ = home::follow(self.conn, &self.end, self.fd);
+                ready::break_off(self.conn, &self.end, self.fd);
                 return true;
             }
             _ => return false,

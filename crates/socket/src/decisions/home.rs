@@ -14,8 +14,6 @@ use crate::here::fabric;
 use crate::phase::{Event, Phase};
 use crate::{doorbell, ready, records, watch};
 use fabric::Reason;
-use os::net;
-use os::time::Cycles;
 use sync::Ordering;
 use sync::Ordering as Shared;
 
@@ -62,34 +60,6 @@ pub(crate) fn send_in_time(conn: &Conn, end: &End, reason: Reason) {
 /// The same for a call that is not to wait: a copy takes a tenth of a millisecond.
 pub(crate) fn send_soon(conn: &Conn, end: &End, reason: Reason) {
     send_within(conn, end, reason, 5);
-}
-
-/// TCP has brought bytes while the ring was empty, and the peer's library has not announced any: its program
-/// has written behind it (by the `syscall` instruction, an io_uring, a message of libc's own). They come
-/// behind what the ring has had, and the connection goes back to TCP, where both ends find the rest. If the
-/// ring was written to after them their order is lost already: that breaks the connection. Whether it goes
-/// on.
-#[cold]
-pub(crate) fn follow(conn: &Conn, end: &End, fd: i32) -> bool {
-    let is_in_order = !has_written_since(end, fd);
-    if is_in_order {
-        send_soon(conn, end, Reason::OPTUNSUPP);
-    }
-    let is_home = || conn.phase() == Phase::Plain || end.incoming.has_ended_for_good() && end.is_all_read();
-    let goes_on = is_in_order && is_home();
-    if !goes_on {
-        ready::break_off(conn, end, fd);
-    }
-    goes_on
-}
-
-/// Whether the peer wrote to the ring long after TCP brought what it has. (Twice the time: the counter runs
-/// at up to half of the speed that is taken for granted. An end is written down as a write is.)
-fn has_written_since(end: &End, fd: i32) -> bool {
-    const TICKS: Cycles = Cycles::from_ms(20);
-    let since_write = Cycles::now().since(Cycles::from_word(end.incoming.written_at()));
-    let is_later = |ms| since_write.times(2).plus(TICKS) < Cycles::from_ms(ms);
-    end.theirs().closed.load(Shared::Relaxed) == 0 && net::ms_since_data(fd).is_some_and(is_later)
 }
 
 /// In so many milliseconds.

@@ -604,16 +604,4 @@ pub(super) const MENDS: &[Mend] = &[
         )],
         test: Test::Parity("stall.killed_behind_its_own_bytes"),
     },
-    Mend {
-        name: "past-every-hook-is-followed",
-        without: "a write by the syscall instruction resets the connection",
-        edits: &[edit(
-            "crates/socket/src/decisions/home.rs",
-            "    let is_in_order = !has_written_since(end, fd);
-",
-            "    let is_in_order = has_written_since(end, fd) && false;
-",
-        )],
-        test: Test::Parity("past.in_recv"),
-    },
 ];

@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::interest::events::READ_SIDE;
 use crate::interest::registration::Registration;
-use crate::{home, ready};
+use crate::ready;
 use os::epoll::bits;
 use os::net;
 use shm::ClosedBy;
@@ -28,7 +28,7 @@ pub(super) fn hear_tcp(conn: &Conn, fd: i32, raised: u32, events: u32) {
     let Some(end) = End::of(conn) else { return };
     ready::note_reported(conn, &end, fd, end_of_stream(fd, raised, events));
     if raised & bits::IN != 0 && ready::is_contradicted_by_tcp(conn, &end, fd, raised) {
-        let _ = home::follow(conn, &end, fd);
+        ready::break_off(conn, &end, fd);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::held::Held;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::policy::{Saw, Step, Waiter};
-use crate::{answer, detour, doorbell, flag, home, kept, push, ready, resting, sleepers};
+use crate::{answer, detour, doorbell, flag, kept, push, ready, resting, sleepers};
 use fabric::verdict::Verdict;
 use os::Errno;
 use os::held_back::{self, Interrupted};
@@ -347,7 +347,8 @@ fn sleep_and_look(
         ready::note_tcp(conn, end, number, u32::from(told as u16));
         let is_doubtful = told & bits::IN != 0;
         if is_doubtful && ready::is_contradicted_by_tcp(conn, end, number, u32::from(told as u16)) {
-            return if home::follow(conn, end, number) { Ok(()) } else { Err(Errno::ECONNRESET) };
+            ready::break_off(conn, end, number);
+            return Err(Errno::ECONNRESET);
         }
         if told != 0 {
             return Ok(());
