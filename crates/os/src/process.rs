@@ -182,7 +182,9 @@ pub fn life(pid: u32) -> Option<Life> {
     const PATH_LEN: usize = "/proc/4294967295/stat\0".len();
     let mut place = [0u8; PATH_LEN];
     let path = path(pid, b"/stat", &mut place)?;
-    let mut text = [0u8; 512];
+    // (What is read here ends within 350 bytes, be each number as long as it can; writers with small stacks
+    // wait behind this.)
+    let mut text = [0u8; 384];
     parse_stat(crate::file::read_start(path, &mut text).ok()?)
 }
 
