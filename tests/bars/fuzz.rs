@@ -7,10 +7,13 @@
 //! further one has the next.
 
 use crate::hostile::{LETTING_GO, assert_untouched, stacks, threads};
-use crate::{LIMIT, PROGRAM, assert_nothing_left, load, serve, setting, shared_files};
-use isthmus_tests::{Bed, Mode, Running, free_port, within};
+use crate::{PROGRAM, assert_nothing_left, load, serve, setting, shared_files};
+use isthmus_tests::{Bed, Mode, Outcome, Running, free_port, within};
 use std::time::{Duration, Instant};
 use testkit::Random;
+
+/// Longest time of a program that has a second to do.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// How long attackers have, in milliseconds.
 const ROUND: u64 = 600;
@@ -68,6 +71,18 @@ impl Server {
     }
 }
 
+/// How one that ends by itself ended; where it is if it does not.
+fn ended(bed: &Bed, what: &str, mut program: Running) -> Outcome {
+    if !within(LIMIT, || !program.alive()) {
+        panic!("{what}: hangs\n{}{}{}", stacks(program.pid()), program.output(), bed.connections());
+    }
+    program.finish(LIMIT)
+}
+
+fn assert_whole(bed: &Bed, what: &str, program: Running) {
+    assert_untouched(bed, what, ended(bed, what, program));
+}
+
 fn attackers(bed: &Bed, port: u64, seed: u64) -> Vec<Running> {
     let start = |n| {
         let numbers = [port, ROUND, seed * 100 + n];
@@ -102,10 +117,10 @@ fn server_round(bed: &Bed, server: &mut Server, beside: &Server, seed: u64) {
     let what = format!("{what}: {}", plans(&attackers));
     drop(attackers);
     server.assert_lives(&what);
-    assert_untouched(bed, &format!("{what}: the neighbour"), neighbour.finish(LIMIT));
-    assert_untouched(bed, &format!("{what}: the pair apart"), apart.finish(LIMIT));
+    assert_whole(bed, &format!("{what}: the neighbour"), neighbour);
+    assert_whole(bed, &format!("{what}: the pair apart"), apart);
     let next = server.client(bed, 100, seed + 3_000_000);
-    assert_untouched(bed, &format!("{what}: the next client"), next.finish(LIMIT));
+    assert_whole(bed, &format!("{what}: the next client"), next);
     server.assert_lives(&what);
 }
 
@@ -121,8 +136,8 @@ fn client_round(bed: &Bed, honest: &mut Server, beside: &Server, seed: u64) {
     let_them(&liars, &mut Random::new(seed));
     let what = format!("{what}: {}", plans(&liars));
     drop(liars);
-    assert_untouched(bed, &format!("{what}: the victim"), victim.finish(LIMIT));
-    assert_untouched(bed, &format!("{what}: the pair apart"), apart.finish(LIMIT));
+    assert_whole(bed, &format!("{what}: the victim"), victim);
+    assert_whole(bed, &format!("{what}: the pair apart"), apart);
     honest.assert_lives(&what);
 }
 

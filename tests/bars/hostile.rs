@@ -194,7 +194,8 @@ fn assert_own_end(bed: &Bed, what: &str, mut program: Running) -> String {
 pub(crate) fn stacks(pid: i32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let of = |p: PathBuf, name: &str| std::fs::read_to_string(p.join(name)).unwrap_or_default();
-    tasks.map(|t| format!("{} {}", of(t.path(), "wchan"), of(t.path(), "syscall"))).collect()
+    let all = |p: &PathBuf| ["stat", "wchan", "syscall"].map(|name| of(p.clone(), name)).join(" ");
+    tasks.map(|t| all(&t.path())).collect()
 }
 
 pub(crate) fn threads(pid: i32) -> usize {

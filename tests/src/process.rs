@@ -93,7 +93,8 @@ impl Running {
             match self.child.try_wait() {
                 Ok(Some(status)) => break Some(status),
                 Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(3)),
-                _ => break None,
+                Ok(None) => break None,
+                Err(e) => panic!("nobody knows how {} ended: {e}", self.pid()),
             }
         };
         Outcome { status, ..self.output() }
