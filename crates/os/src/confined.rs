@@ -24,13 +24,16 @@ pub enum Calls {
 /// What is known of the filter of a process.
 pub(crate) struct Filter {
     calls: AtomicU8,
+    /// Whether getpid is not to be called.
+    withholds_id: AtomicBool,
     /// Whether a handler did not restart calls when it came.
     interrupts: AtomicBool,
 }
 
 impl Filter {
     pub(crate) const fn new() -> Self {
-        Filter { calls: AtomicU8::new(Calls::All as u8), interrupts: AtomicBool::new(false) }
+        let [withholds_id, interrupts] = [const { AtomicBool::new(false) }; 2];
+        Filter { calls: AtomicU8::new(Calls::All as u8), withholds_id, interrupts }
     }
 }
 
@@ -41,6 +44,20 @@ pub fn confine(calls: Calls) {
         Filter::here().interrupts.store(!crate::signals::all_handlers_restart(), Ordering::Relaxed);
     }
     Filter::here().calls.store(calls as u8, Ordering::SeqCst);
+    if calls != Calls::Filtered {
+        Filter::here().withholds_id.store(calls == Calls::Fewest, Ordering::SeqCst);
+    }
+}
+
+/// The filter does not let us ask who we are: from now on it is what was known before, in a child as well.
+pub fn withhold_id() {
+    Filter::here().withholds_id.store(true, Ordering::SeqCst);
+}
+
+/// Whether that is so.
+#[inline]
+pub(crate) fn withholds_id() -> bool {
+    Filter::here().withholds_id.load(Ordering::Relaxed)
 }
 
 /// Whether a filter stands.

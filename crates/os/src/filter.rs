@@ -34,9 +34,23 @@ const LOG: u32 = 0x7FFC_0000;
 const ALLOW: u32 = 0x7FFF_0000;
 const ACTION: u32 = 0xFFFF_0000;
 
-/// Whether what a shared connection needs is left to us: to sleep until somebody rings, to ring, memory for a
-/// set, and to look at the time. Of the last an error for an answer is no harm; anything else is.
-pub fn leaves_us_be(filter: &[Instruction]) -> bool {
+/// What a filter leaves us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What a shared connection needs: to sleep until somebody rings, to ring, memory for a set, to look at
+    /// the time, and to know who we are. Of the time an error for an answer is no harm; anything else is.
+    pub enough: bool,
+    /// To ask for the process id.
+    pub process_id: bool,
+}
+
+impl Left {
+    /// What there is without a filter.
+    pub const ALL: Left = Left { enough: true, process_id: true };
+}
+
+/// What `filter` leaves us.
+pub fn left_by(filter: &[Instruction]) -> Left {
     const NUMBER: usize = 1000;
     const PLACE: usize = 0x7FFF_0000_0000;
     const READ_AND_WRITE: usize = 3;
@@ -51,13 +65,14 @@ pub fn leaves_us_be(filter: &[Instruction]) -> bool {
         says(nr::__NR_write, [NUMBER, PLACE, 1, 0, 0, 0]),
         says(nr::__NR_mmap, [0, 4096, READ_AND_WRITE, PRIVATE, usize::MAX, 0]),
     ];
+    let process_id = allows(says(nr::__NR_getpid, [0; 6]));
     let others = [
         says(nr::__NR_futex, [PLACE, nr::FUTEX_WAIT as usize, 0, PLACE, 0, 0]),
         says(nr::__NR_futex, [PLACE, nr::FUTEX_WAKE as usize, i32::MAX as usize, 0, 0, 0]),
-        says(nr::__NR_getpid, [0; 6]),
         says(nr::__NR_clock_gettime, [nr::CLOCK_MONOTONIC as usize, PLACE, 0, 0, 0, 0]),
     ];
-    needed.into_iter().all(allows) && others.into_iter().all(|said| allows(said) || said == ERRNO)
+    let others_are_harmless = others.into_iter().all(|said| allows(said) || said == ERRNO);
+    Left { enough: process_id && needed.into_iter().all(allows) && others_are_harmless, process_id }
 }
 
 fn data(number: u32, args: [usize; 6]) -> Data {
@@ -188,16 +203,29 @@ mod tests {
         all
     }
 
+    fn is_enough(filter: &[Instruction]) -> bool {
+        left_by(filter).enough
+    }
+
+    #[test]
+    fn who_may_not_ask_who_it_is_has_not_enough() {
+        for said in [KILL, ERRNO | 1] {
+            let left = left_by(&filter(&[nr::__NR_getpid], said, ALLOW));
+            assert_eq!(left, Left { enough: false, process_id: false });
+        }
+        assert_eq!(left_by(&filter(&[nr::__NR_ppoll], KILL, ALLOW)), Left { enough: false, ..Left::ALL });
+    }
+
     #[test]
     fn what_we_sleep_by_must_be_allowed_and_nothing_may_kill() {
-        assert!(leaves_us_be(&filter(&[], 0, ALLOW)));
-        assert!(leaves_us_be(&filter(&[nr::__NR_socket], KILL, ALLOW)));
-        assert!(!leaves_us_be(&filter(&[nr::__NR_ppoll], ERRNO | 1, ALLOW)));
-        assert!(!leaves_us_be(&filter(&[nr::__NR_write], ERRNO | 1, ALLOW)));
-        assert!(leaves_us_be(&filter(&[nr::__NR_futex], ERRNO | 1, ALLOW)));
-        assert!(!leaves_us_be(&filter(&[nr::__NR_futex], KILL, ALLOW)));
-        assert!(!leaves_us_be(&filter(&[nr::__NR_read, nr::__NR_write], ALLOW, KILL)));
-        assert!(!leaves_us_be(&[]), "no filter at all is none that the kernel takes");
+        assert!(is_enough(&filter(&[], 0, ALLOW)));
+        assert!(is_enough(&filter(&[nr::__NR_socket], KILL, ALLOW)));
+        assert!(!is_enough(&filter(&[nr::__NR_ppoll], ERRNO | 1, ALLOW)));
+        assert!(!is_enough(&filter(&[nr::__NR_write], ERRNO | 1, ALLOW)));
+        assert!(is_enough(&filter(&[nr::__NR_futex], ERRNO | 1, ALLOW)));
+        assert!(!is_enough(&filter(&[nr::__NR_futex], KILL, ALLOW)));
+        assert!(!is_enough(&filter(&[nr::__NR_read, nr::__NR_write], ALLOW, KILL)));
+        assert!(!is_enough(&[]), "no filter at all is none that the kernel takes");
     }
 
     #[test]

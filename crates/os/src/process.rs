@@ -8,7 +8,7 @@ use sync::{AtomicPtr, AtomicU32, Ordering};
 
 /// The process id.
 pub fn pid() -> u32 {
-    if crate::confined::is_strict() {
+    if crate::confined::withholds_id() {
         return CachedPid::here().0.load(Ordering::Relaxed);
     }
     // SAFETY: getpid has no arguments and no effect.

@@ -460,7 +460,8 @@ hooks! {
 }
 
 /// pidfd_getfd(2), glibc 2.36: of a process that has the same socket under this number, ourselves say, the
-/// copy is a duplicate. (Of another's socket it is TCP's: LIMITATIONS.)
+/// copy is a duplicate. (Of another's socket it is TCP's: LIMITATIONS.) A set, ours perhaps, has two numbers
+/// then which nobody sees together.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pidfd_getfd(pidfd: c_int, target: c_int, flags: u32) -> c_int {
     let args = [pidfd as usize, target as usize, flags as usize];
@@ -470,6 +471,10 @@ pub unsafe extern "C-unwind" fn pidfd_getfd(pidfd: c_int, target: c_int, flags: 
     let is_ours = new >= 0 && matches!(table::get(target), Entry::Conn(_)) && !is_borrowed();
     if is_ours && os::fd::identity(new) == os::fd::identity(target) {
         closing::after_dup(target, new);
+    }
+    if new >= 0 && is_active() && !stays_out() && !is_borrowed() && os::pipe::is_a_set(new) {
+        socket::epoll::note_passed(target);
+        socket::epoll::note_received(new);
     }
     new
 }

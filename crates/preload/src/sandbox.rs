@@ -4,7 +4,7 @@
 use crate::hook::hooks;
 use crate::real::{Buf, forward};
 use core::ffi::c_int;
-use os::filter::{self, Instruction};
+use os::filter::{self, Instruction, Left};
 use socket::{Outcome, confine};
 
 const RLIMIT_NOFILE: c_int = 7;
@@ -48,10 +48,10 @@ struct Filter {
 /// Most instructions of one (BPF_MAXINSNS).
 const STEPS: usize = 4096;
 
-/// Whether it leaves us what we need; what the kernel will find wrong with it, the kernel says.
-fn leaves_us_be(filter: *const Filter) -> bool {
+/// What it leaves us; what the kernel will find wrong with it, the kernel says.
+fn left_by(filter: *const Filter) -> Left {
     if crate::pointers::readable(filter, size_of::<Filter>()).is_err() {
-        return true;
+        return Left::ALL;
     }
     // SAFETY: it is the program's to read, and is there.
     let Filter { len, steps } = unsafe { filter.read_unaligned() };
@@ -60,10 +60,10 @@ fn leaves_us_be(filter: *const Filter) -> bool {
         || !steps.is_aligned()
         || crate::pointers::readable(steps, len * size_of::<Instruction>()).is_err()
     {
-        return true;
+        return Left::ALL;
     }
     // SAFETY: as above; the program has them ready for the kernel, and writes nothing meanwhile.
-    filter::leaves_us_be(unsafe { core::slice::from_raw_parts(steps, len) })
+    filter::left_by(unsafe { core::slice::from_raw_parts(steps, len) })
 }
 
 /// The call that installs a filter: what comes after it is prepared before, and taken back if the kernel
@@ -81,7 +81,7 @@ fn filtering(filter: Option<*const Filter>, install: impl FnOnce() -> isize) -> 
     let was_confined = os::confined::is_confined();
     match filter {
         None => confine::before_strict(),
-        Some(filter) => confine::before_filter(leaves_us_be(filter)),
+        Some(filter) => confine::before_filter(left_by(filter)),
     }
     let result = install();
     if result < 0 {

@@ -28,6 +28,12 @@ pub(crate) const CASES: &[Case] = &[
             sys::allow_only(&allowed, false).expect("filter");
         });
     }),
+    any("filter.own_that_kills_for_getpid", |cx| {
+        own_without_a_name(cx, || _ = sys::kill_for(libc::SYS_getpid));
+    }),
+    any("filter.own_without_getpid", |cx| {
+        own_without_a_name(cx, || _ = sys::deny(&[Denied::Call(libc::SYS_getpid)]));
+    }),
     any("filter.unused", unused),
     any("filter.limited", limited),
     case("filter.refused", refused),
@@ -190,6 +196,35 @@ fn own_without(cx: &mut Cx, confine: fn()) {
         0
     });
     say!("child {}", sys::wait(pid));
+}
+
+/// The program does not ask who it is, and may not: also where connections are ended, made, and left behind.
+fn own_without_a_name(cx: &mut Cx, confine: fn()) {
+    let port = cx.listening_peer();
+    let (p, q) = (cx.warm(), cx.warm());
+    let pid = sys::fork(|| {
+        let (own, unused) = (sys::tcp(0), sys::tcp(0));
+        say!("connect {}", show(sys::connect(own, port)));
+        cx.ask("accept 7");
+        confine();
+        cx.ask(&format!("later 30 send {} one", p.id));
+        let mut buf = [0; 16];
+        let read = sys::read(p.fd, &mut buf);
+        say!("read {}", got(read, &buf));
+        for fd in [p.fd, own] {
+            say!("write {}", show(sys::write(fd, b"bytes")));
+            say!("shutdown {}", show(sys::shutdown(fd, libc::SHUT_WR)));
+            say!("close {}", show(sys::close(fd)));
+        }
+        say!("connect {}", show(sys::connect(unused, port)));
+        say!("child of the child {}", sys::wait(sys::fork(|| 3)));
+        0
+    });
+    say!("child {}", sys::wait(pid));
+    cx.peer(&format!("recv {} 9", p.id));
+    cx.peer("recvn 7 5");
+    say!("write {}", show(sys::write(q.fd, b"parent")));
+    cx.peer(&format!("recvn {} 6", q.id));
 }
 
 /// The program polls behind a filter that refuses ppoll; something was unread when that came.

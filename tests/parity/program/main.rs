@@ -55,6 +55,7 @@ mod cases_reset;
 mod cases_scarce;
 mod cases_sets;
 mod cases_sets_fork;
+mod cases_sets_passed;
 mod cases_sharer;
 mod cases_signal;
 mod cases_slots;
@@ -129,6 +130,7 @@ fn all() -> Vec<Case> {
         cases_odd::CASES,
         cases_onward::CASES,
         cases_sets_fork::CASES,
+        cases_sets_passed::CASES,
         cases_stale::CASES,
         cases_control::CASES,
         cases_errno::CASES,

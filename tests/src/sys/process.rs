@@ -492,9 +492,18 @@ pub fn deny(list: &[Denied]) -> Ret {
 
 /// The same with another error.
 pub fn deny_with(list: &[Denied], errno: c_int) -> Ret {
+    answer(list, 0x0005_0000 | errno as u32)
+}
+
+/// The process is killed by such a call.
+pub fn kill_for(call: i64) -> Ret {
+    answer(&[Denied::Call(call)], 0x8000_0000)
+}
+
+fn answer(list: &[Denied], action: u32) -> Ret {
     let stmt = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let equal = |k: u32, jf: u8| libc::sock_filter { code: 0x15, jt: 0, jf, k };
-    let refuse = stmt(0x06, 0x0005_0000 | errno as u32);
+    let refuse = stmt(0x06, action);
     let mut program = Vec::new();
     for d in list {
         program.push(stmt(0x20, 0));

@@ -152,7 +152,7 @@ impl Program {
         if self.is_enabled {
             match calls {
                 Calls::Fewest => socket::confine::before_strict(),
-                _ => socket::confine::before_filter(true),
+                _ => socket::confine::before_filter(os::filter::Left::ALL),
             }
         }
     }
@@ -161,7 +161,7 @@ impl Program {
     pub(crate) fn confine_in_vain(&self) {
         self.note("seccomp");
         if self.is_enabled {
-            socket::confine::before_filter(true);
+            socket::confine::before_filter(os::filter::Left::ALL);
             socket::confine::after_refusal();
         }
     }

@@ -28,8 +28,8 @@ pub fn stays_out() -> bool {
 
 /// Before a filter of the program's. Where it does not leave us what we need, what is shared goes back to TCP
 /// before it stands.
-pub fn before_filter(leaves_us_be: bool) {
-    if !leaves_us_be {
+pub fn before_filter(left: os::filter::Left) {
+    if !left.enough {
         for (fd, held) in crate::held::connections() {
             if let Some(end) = End::of(&held).filter(|_| held.phase() == Phase::Smc) {
                 home::send_in_time(&held, &end, Reason::OPTUNSUPP);
@@ -39,6 +39,10 @@ pub fn before_filter(leaves_us_be: bool) {
     }
     // (What one refuses the next one does not give back.)
     before(if confined::is_strict() { Calls::Fewest } else { Calls::Filtered });
+    if !left.process_id {
+        let _ = os::process::cached_pid();
+        confined::withhold_id();
+    }
 }
 
 /// Before only read, write and exit are left.

@@ -6,6 +6,7 @@ use crate::end::End;
 use crate::held::{connections, hold};
 use crate::phase::Phase;
 use crate::release::own_cookie;
+use crate::table::{self, Entry};
 use crate::{decide, far, flag, handover, home, ready, settle, watch};
 use fabric::Reason;
 use os::net;
@@ -14,6 +15,9 @@ use sync::Ordering as Shared;
 
 /// Before `fd` is passed to another process: it will not be this one's alone any more.
 pub fn before_passing(fd: i32) {
+    if let Entry::Epoll(_) = table::get(fd) {
+        return crate::epoll::note_passed(fd);
+    }
     decide::refuse(fd);
     // (What sets tell of it goes on when it is closed here.)
     crate::epoll::release_fresh(fd);

@@ -311,10 +311,30 @@ pub(super) const MENDS: &[Mend] = &[
         without: "behind a filter that refuses poll reads and writes fail, or wait for ever",
         edits: &[edit(
             "crates/preload/src/sandbox.rs",
-            "        Some(filter) => confine::before_filter(leaves_us_be(filter)),\n",
-            "        Some(filter) => confine::before_filter(leaves_us_be(filter) || true),\n",
+            "        Some(filter) => confine::before_filter(left_by(filter)),\n",
+            "        Some(filter) => confine::before_filter(Left { enough: true, ..left_by(filter) }),\n",
         )],
         test: Test::Parity("filter.own_without_poll"),
+    },
+    Mend {
+        name: "who-we-are-is-not-asked",
+        without: "behind a filter that kills for getpid the program is killed by its close, its shutdown or its end",
+        edits: &[edit(
+            "crates/socket/src/occasions/confine.rs",
+            "    if !left.process_id {\n",
+            "    if false && !left.process_id {\n",
+        )],
+        test: Test::Parity("filter.own_that_kills_for_getpid"),
+    },
+    Mend {
+        name: "passed-sets-are-tcps",
+        without: "who waits on a set by a number that came by SCM_RIGHTS is told nothing of what is in it",
+        edits: &[edit(
+            "crates/socket/src/occasions/lend.rs",
+            "        return crate::epoll::note_passed(fd);\n",
+            "        return;\n",
+        )],
+        test: Test::Parity("setspassed.to_oneself"),
     },
     Mend {
         name: "io-uring-waits",

@@ -194,12 +194,46 @@ fn tell_others(conn: &Held, epfd: i32, op: Op, fd: i32) {
     }
 }
 
-/// Before a program becomes another one that gets `conn`, and a set of this one's with it. The next one knows
-/// nothing of our records: what the set says is the kernel's from here on, and of what is left in the ring
-/// the doorbell tells until it was read.
+/// Before a program becomes another one that gets `conn`, and a set of this one's with it.
 pub(crate) fn hand_on(conn: &Held) {
-    let goes_on =
-        |registration: &Registration| registration.is_own() && !os::fd::is_cloexec(registration.epfd());
+    hand_on_in(conn, |registration| registration.is_own() && !os::fd::is_cloexec(registration.epfd()), true);
+}
+
+/// A set is about to be passed (SCM_RIGHTS, pidfd_getfd), or has come so: whoever has it, perhaps this
+/// process by another number, knows nothing of our records. What is in it goes back to TCP, and so does what
+/// is put there from now on.
+#[cold]
+pub fn note_passed(epfd: i32) {
+    let Some(index) = Set::index_of(epfd) else { return };
+    let Some(set) = Set::get(index) else { return };
+    set.note_passed();
+    for (fd, conn) in crate::held::connections() {
+        if of_conn(&conn).any(|(_, registration)| registration.is_in(index)) {
+            match conn.phase() {
+                Phase::Smc => {
+                    let _ = End::of(&conn).map(|end| home::send_soon(&conn, &end, Reason::OPTUNSUPP));
+                    hand_on_in(&conn, |registration| registration.is_in(index), false);
+                }
+                Phase::Fresh => _ = release_fresh(fd),
+                Phase::Listening => {}
+                _ => decide::refuse(fd),
+            }
+        }
+    }
+}
+
+/// A number has come by SCM_RIGHTS or pidfd_getfd: if that is a set.
+#[cold]
+pub fn note_received(fd: i32) {
+    if table::is_empty(fd) && os::pipe::is_a_set(fd) {
+        note_created(fd);
+        note_passed(fd);
+    }
+}
+
+/// Whoever gets a set knows nothing of our records: what it says is the kernel's from here on, and of what is
+/// left in the ring the doorbell tells until it was read. `over_exec`: also in the next program.
+fn hand_on_in(conn: &Held, goes_on: impl Fn(&Registration) -> bool, over_exec: bool) {
     let is_any = of_conn(conn).any(|(_, registration)| goes_on(registration));
     if !is_any || conn.phase() != Phase::Smc || is_home(conn, Reason::OPTUNSUPP) {
         return;
@@ -216,16 +250,14 @@ pub(crate) fn hand_on(conn: &Held) {
         records::put_anew(registration.epfd(), fd, wanted, data);
         if !registration.is_outright() && !registration.is_fired() {
             ask_outright(conn, index, registration, (events, data));
-            let _ = os::fd::set_cloexec(end.my_bell(), false);
+            let _ = os::fd::set_cloexec(end.my_bell(), !over_exec);
         }
     }
 }
 
 fn find(conn: &Conn, epfd: i32, fd: i32) -> Option<(Index, &'static Registration)> {
     let set = Set::index_of(epfd)?;
-    of_conn(conn).find(|(_, registration)| {
-        registration.set.load(Ordering::Relaxed) == set.0 && registration.fd() == fd
-    })
+    of_conn(conn).find(|(_, registration)| registration.is_in(set) && registration.fd() == fd)
 }
 
 /// What goes with EPOLLEXCLUSIVE (fs/eventpoll.c): the kernel would not see the rest in our records.

@@ -23,7 +23,8 @@ mod wait;
 
 pub(crate) use ctl::hand_on;
 pub use ctl::{
-    ctl, is_fresh, note_added, note_asked, note_created, note_early, note_modified, release_fresh,
+    ctl, is_fresh, note_added, note_asked, note_created, note_early, note_modified, note_passed,
+    note_received, release_fresh,
 };
 pub(crate) use polled::has_something;
 pub use polled::prepare_to_be_nested;

@@ -388,6 +388,11 @@ impl Registration {
         self.told_as.load(Ordering::Relaxed) != BY_COOKIE
     }
 
+    /// Whether it is a member of that set.
+    pub(crate) fn is_in(&self, set: Index) -> bool {
+        self.set.load(Ordering::Relaxed) == set.0
+    }
+
     /// Whether this process has made it, and not one that this was forked from.
     pub(crate) fn is_own(&self) -> bool {
         self.pid.load(Ordering::Relaxed) == os::process::cached_pid()

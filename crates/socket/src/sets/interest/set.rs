@@ -87,6 +87,8 @@ pub(crate) struct Set {
     /// Counts the members that came or went, or whose records came to say something else.
     changes: AtomicU32,
     is_inherited: AtomicU32,
+    /// Whether it was passed on, or came so: whoever has it, perhaps this process by another number.
+    is_passed: AtomicU32,
     /// Whether a function of libc has waited on it.
     pub(crate) waited: Waited,
     /// Rounds to spin before sleeping.
@@ -126,6 +128,7 @@ impl Set {
             has_outright: AtomicU32::new(0),
             changes: AtomicU32::new(0),
             is_inherited: AtomicU32::new(0),
+            is_passed: AtomicU32::new(0),
             waited: Waited::new(),
             spin: Window::new(0),
             asked_kernel: AtomicU64::new(0),
@@ -180,7 +183,8 @@ impl Set {
         self.looked_at.store(0, Ordering::Relaxed);
         let zeros = [&self.len, &self.recent, &self.start, &self.sleepers];
         self.waited.reset();
-        for zero in zeros.into_iter().chain([&self.is_nested, &self.is_inherited, &self.has_outright]) {
+        let more = [&self.is_nested, &self.is_inherited, &self.is_passed, &self.has_outright];
+        for zero in zeros.into_iter().chain(more) {
             zero.store(0, Ordering::Relaxed);
         }
     }
@@ -272,14 +276,26 @@ impl Set {
             || self.is_inherited.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether another process may have it, since a fork.
+    /// Whether another process may have it, since a fork or because it was passed.
     pub(crate) fn may_be_shared(&self) -> bool {
-        self.era.load(Ordering::Relaxed) != crate::era::now()
+        self.era.load(Ordering::Relaxed) != crate::era::now() || self.is_passed()
     }
 
-    /// Whether it was made by another process, which has it still: it would not know what we put there. (A
-    /// daemon's parent has ended; then the set is ours.)
+    /// It is passed on, or has come so.
+    pub(crate) fn note_passed(&self) {
+        self.is_passed.store(1, Ordering::SeqCst);
+    }
+
+    fn is_passed(&self) -> bool {
+        self.is_passed.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether it was made by another process, which has it still, or was passed: whoever has it would not
+    /// know what we put there. (A daemon's parent has ended; then the set is ours.)
     pub(crate) fn is_anothers(&self) -> bool {
+        if self.is_passed() {
+            return true;
+        }
         let (maker, me) = (self.maker.load(Ordering::Relaxed), os::process::cached_pid());
         if maker == me {
             return false;
