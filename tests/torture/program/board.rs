@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Connections a run can have.
-pub(crate) const CONNECTIONS: u64 = 1 << 20;
+pub(crate) const CONNECTIONS: u64 = 1 << 21;
 const HEAD: usize = 64;
 const PER_END: usize = 8;
 const STOP: usize = 0;
