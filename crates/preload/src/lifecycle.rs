@@ -472,9 +472,8 @@ pub unsafe extern "C-unwind" fn pidfd_getfd(pidfd: c_int, target: c_int, flags: 
     if is_ours && os::fd::identity(new) == os::fd::identity(target) {
         closing::after_dup(target, new);
     }
-    if new >= 0 && is_active() && !stays_out() && !is_borrowed() && os::pipe::is_a_set(new) {
+    if new >= 0 && is_active() && !stays_out() && !is_borrowed() && socket::epoll::note_received(new) {
         socket::epoll::note_passed(target);
-        socket::epoll::note_received(new);
     }
     new
 }

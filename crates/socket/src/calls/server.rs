@@ -228,7 +228,7 @@ fn after_accept(fd: i32, is_nonblocking: bool) {
 pub fn adopt_passed(fd: i32) {
     adopt(fd);
     take_up_shared(fd);
-    crate::epoll::note_received(fd);
+    let _ = crate::epoll::note_received(fd);
 }
 
 fn take_up_shared(fd: i32) {

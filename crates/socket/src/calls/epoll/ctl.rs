@@ -222,13 +222,16 @@ pub fn note_passed(epfd: i32) {
     }
 }
 
-/// A number has come by SCM_RIGHTS or pidfd_getfd: if that is a set.
+/// A number has come by SCM_RIGHTS or pidfd_getfd. Whether that is a set. (Behind a filter nothing that is
+/// shared can come into one.)
 #[cold]
-pub fn note_received(fd: i32) {
-    if table::is_empty(fd) && os::pipe::is_a_set(fd) {
+pub fn note_received(fd: i32) -> bool {
+    let is_set = table::is_empty(fd) && !os::confined::is_confined() && os::pipe::is_a_set(fd);
+    if is_set {
         note_created(fd);
         note_passed(fd);
     }
+    is_set
 }
 
 /// Whoever gets a set knows nothing of our records: what it says is the kernel's from here on, and of what is
@@ -250,7 +253,7 @@ fn hand_on_in(conn: &Held, goes_on: impl Fn(&Registration) -> bool, over_exec: b
         records::put_anew(registration.epfd(), fd, wanted, data);
         if !registration.is_outright() && !registration.is_fired() {
             ask_outright(conn, index, registration, (events, data));
-            let _ = os::fd::set_cloexec(end.my_bell(), !over_exec);
+            let _ = over_exec.then(|| os::fd::set_cloexec(end.my_bell(), false));
         }
     }
 }
