@@ -49,14 +49,14 @@ pub fn confine(calls: Calls) {
     }
 }
 
-/// The filter does not let us ask who we are: from now on it is what was known before, in a child as well.
-pub fn withhold_id() {
-    Filter::here().withholds_id.store(true, Ordering::SeqCst);
+/// Whether the filter does not let us ask who we are: then it is what was known before, in a child as well.
+pub fn withhold_id(on: bool) {
+    Filter::here().withholds_id.store(on, Ordering::SeqCst);
 }
 
 /// Whether that is so.
 #[inline]
-pub(crate) fn withholds_id() -> bool {
+pub fn withholds_id() -> bool {
     Filter::here().withholds_id.load(Ordering::Relaxed)
 }
 

@@ -141,6 +141,15 @@ pub fn exists(id: u32) -> bool {
     check(unsafe { syscall!(nr::__NR_kill, id, 0) }) != Err(Errno::ESRCH)
 }
 
+/// Whether two numbers of this process may lead to one open file (kcmp(2), KCMP_FILE): the kernel may not
+/// say.
+pub fn may_be_one_file(one: i32, other: i32) -> bool {
+    const KCMP_FILE: usize = 0;
+    // SAFETY: kcmp has no pointers.
+    let order = check(unsafe { syscall!(nr::__NR_kcmp, pid(), pid(), KCMP_FILE, one, other) });
+    order.map_or(true, |order| order == 0)
+}
+
 /// Whether process `id` runs in the memory of this one (kcmp(2), KCMP_VM). Where the kernel does not say: as
 /// long as there is such a process.
 pub fn shares_memory(id: u32) -> bool {

@@ -472,7 +472,13 @@ pub unsafe extern "C-unwind" fn pidfd_getfd(pidfd: c_int, target: c_int, flags: 
     if is_ours && os::fd::identity(new) == os::fd::identity(target) {
         closing::after_dup(target, new);
     }
-    if new >= 0 && is_active() && !stays_out() && !is_borrowed() && socket::epoll::note_received(new) {
+    if new >= 0
+        && is_active()
+        && !stays_out()
+        && !is_borrowed()
+        && socket::epoll::note_received(new)
+        && os::process::may_be_one_file(new, target)
+    {
         socket::epoll::note_passed(target);
     }
     new

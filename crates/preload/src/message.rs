@@ -161,9 +161,14 @@ fn control_is_accepted(fd: c_int, header: &MsgHdr, flags: c_int) -> Result<(), E
     }
 }
 
+/// Whether there was ever a socket or a set of ours.
+fn has_anything_to_pass() -> bool {
+    socket::has_been_any() || socket::has_been_any_set()
+}
+
 /// A message by a socket that is none of ours, which may pass one that is.
 fn pass_on(fd: c_int, msg: Buf, flags: c_int) -> Outcome {
-    if !socket::has_been_any() {
+    if !has_anything_to_pass() {
         return Outcome::Forward;
     }
     keep_passed_sockets_plain(msg);
@@ -356,7 +361,7 @@ hooks! {
     fn sendmmsg [] (fd: c_int, msgs: Buf, count: u32, flags: c_int) -> c_int {
         cancel::point();
         if is_unknown(fd) {
-            for index in 0..if msgs.is_null() || !socket::has_been_any() { 0 } else { count.min(1024) } {
+            for index in 0..if msgs.is_null() || !has_anything_to_pass() { 0 } else { count.min(1024) } {
                 // SAFETY: the program passed `count` entries, of which the message header comes first.
                 keep_passed_sockets_plain(unsafe { msgs.cast::<MMsgHdr>().add(index as usize) }.cast());
             }

@@ -78,7 +78,7 @@ fn filtering(filter: Option<*const Filter>, install: impl FnOnce() -> isize) -> 
     {
         return Outcome::Forward;
     }
-    let was_confined = os::confined::is_confined();
+    let (was_confined, was_withheld) = (os::confined::is_confined(), os::confined::withholds_id());
     match filter {
         None => confine::before_strict(),
         Some(filter) => confine::before_filter(left_by(filter)),
@@ -89,6 +89,7 @@ fn filtering(filter: Option<*const Filter>, install: impl FnOnce() -> isize) -> 
         if !was_confined {
             confine::after_refusal();
         }
+        os::confined::withhold_id(was_withheld);
         return Outcome::Fail(errno);
     }
     Outcome::Done(result as usize)

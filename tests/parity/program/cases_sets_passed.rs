@@ -2,7 +2,7 @@
 //! told what the kernel's set tells.
 
 use crate::context::{Case, Cx, say, settle, until, until_queued};
-use isthmus_tests::sys::{self, Fd, ep_add, ep_mod, ep_show, show};
+use isthmus_tests::sys::{self, Fd, ep_add, ep_del, ep_mod, ep_show, show};
 use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT};
 
 const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
@@ -21,6 +21,15 @@ pub(crate) const CASES: &[Case] = &[
     any("setspassed.to_a_child", |cx| to_a_child(cx, false)),
     any("setspassed.to_a_child_and_closed", |cx| to_a_child(cx, true)),
     any("setspassed.with_what_is_not_connected", with_what_is_not_connected),
+    any("setspassed.before_any_socket", before_any_socket),
+    any("setspassed.taken_out_with_bytes_unread", |cx| {
+        asked_with_bytes_unread(cx, |ep, fd| show(ep_del(ep, fd)));
+    }),
+    any("setspassed.modified_with_bytes_unread", |cx| {
+        asked_with_bytes_unread(cx, |ep, fd| show(ep_mod(ep, fd, EPOLLOUT, 9)));
+    }),
+    any("setspassed.with_one_in_flight", with_one_in_flight),
+    any("setspassed.around_another", around_another),
 ];
 
 /// By a message to itself.
@@ -138,4 +147,70 @@ fn with_what_is_not_connected(cx: &mut Cx) {
     until_queued(fd, 3);
     say!("told {}", ep_show(other, 1000));
     say!("read {}", read(fd));
+}
+
+/// Nothing of the process was a socket when the set went.
+fn before_any_socket(cx: &mut Cx) {
+    let ep = sys::epoll();
+    let other = pass(ep);
+    let p = cx.warm();
+    say!("add {}", show(ep_add(ep, p.fd, EPOLLIN, 7)));
+    for text in ["one", "two"] {
+        cx.peer(&format!("send 0 {text}"));
+        until_queued(p.fd, 3);
+        say!("copy told {}", ep_show(other, 1000));
+        say!("told {}", ep_show(ep, 1000));
+        say!("read {}", read(p.fd));
+    }
+}
+
+/// By the number that it had before, while bytes are unread in memory.
+fn asked_with_bytes_unread(cx: &mut Cx, ask: fn(Fd, Fd) -> String) {
+    let (p, ep) = (cx.warm(), sys::epoll());
+    say!("add {}", show(ep_add(ep, p.fd, EPOLLIN, 7)));
+    cx.peer("send 0 unread");
+    until_queued(p.fd, 6);
+    say!("told {}", ep_show(ep, 1000));
+    let other = pass(ep);
+    say!("asked {}", ask(ep, p.fd));
+    say!("copy told {}", ep_show(other, 50));
+    say!("told {}", ep_show(ep, 50));
+    say!("read {}", read(p.fd));
+    cx.peer("send 0 more");
+    until_queued(p.fd, 4);
+    say!("copy told {}", ep_show(other, 50));
+    say!("told {}", ep_show(ep, 50));
+}
+
+/// The server has taken the memory, and the client has not looked.
+fn with_one_in_flight(cx: &mut Cx) {
+    let (port, ep, fd) = (cx.listening_peer(), sys::epoll(), sys::tcp(libc::SOCK_NONBLOCK));
+    say!("connect {}", show(sys::connect(fd, port)));
+    say!("add {}", show(ep_add(ep, fd, EPOLLIN, 7)));
+    cx.peer("accept 0");
+    cx.peer("send 0 one");
+    settle();
+    let other = pass(ep);
+    say!("copy told {}", ep_show(other, 1000));
+    say!("told {}", ep_show(ep, 1000));
+    say!("read {}", read(fd));
+    cx.peer("send 0 two");
+    until_queued(fd, 3);
+    say!("copy told {}", ep_show(other, 1000));
+    say!("told {}", ep_show(ep, 1000));
+}
+
+/// What is passed holds another set, on which nobody has waited.
+fn around_another(cx: &mut Cx) {
+    let (p, outer, inner) = (cx.warm(), sys::epoll(), sys::epoll());
+    say!("add {}", show(ep_add(outer, inner, EPOLLIN, 1)));
+    say!("add {}", show(ep_add(inner, p.fd, EPOLLIN, 7)));
+    let other = pass(outer);
+    for text in ["one", "two"] {
+        cx.peer(&format!("send 0 {text}"));
+        until_queued(p.fd, 3);
+        say!("copy told {}", ep_show(other, 1000));
+        say!("inner told {}", ep_show(inner, 1000));
+        say!("read {}", read(p.fd));
+    }
 }

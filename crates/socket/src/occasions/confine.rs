@@ -41,7 +41,7 @@ pub fn before_filter(left: os::filter::Left) {
     before(if confined::is_strict() { Calls::Fewest } else { Calls::Filtered });
     if !left.process_id {
         let _ = os::process::cached_pid();
-        confined::withhold_id();
+        confined::withhold_id(true);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::records::{
 };
 use crate::table::{self, Entry};
 use crate::waiters::HAD_ROOM;
-use crate::{Outcome, answer, claim, decide, flag, home, ready, unseen};
+use crate::{Outcome, answer, claim, decide, flag, home, ready, settle, unseen};
 use fabric::Reason;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
@@ -189,7 +189,11 @@ fn tell_others(conn: &Held, epfd: i32, op: Op, fd: i32) {
     match conn.phase() {
         Phase::Smc => _ = is_home(conn, Reason::OPTUNSUPP),
         Phase::Fresh if op != Op::Del => _ = release_fresh(fd),
-        _ if op != Op::Del => decide::refuse(fd),
+        _ if op != Op::Del => {
+            decide::refuse(fd);
+            // (The server may have been faster.)
+            let _ = conn.is(Phase::Smc) && is_home(conn, Reason::OPTUNSUPP);
+        }
         _ => {}
     }
 }
@@ -204,29 +208,40 @@ pub(crate) fn hand_on(conn: &Held) {
 /// is put there from now on.
 #[cold]
 pub fn note_passed(epfd: i32) {
-    let Some(index) = Set::index_of(epfd) else { return };
-    let Some(set) = Set::get(index) else { return };
+    let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return };
+    leave_to_kernel(set);
+    if set.waited.has_sets() {
+        // (Which of them are in it nobody has written down.)
+        Set::all().filter(|inner| inner.waited.is_in_a_set()).for_each(leave_to_kernel);
+    }
+}
+
+fn leave_to_kernel(set: &Set) {
+    let Some(index) = Set::index_of(set.epfd()) else { return };
     set.note_passed();
     for (fd, conn) in crate::held::connections() {
-        if of_conn(&conn).any(|(_, registration)| registration.is_in(index)) {
-            match conn.phase() {
-                Phase::Smc => {
-                    let _ = End::of(&conn).map(|end| home::send_soon(&conn, &end, Reason::OPTUNSUPP));
-                    hand_on_in(&conn, |registration| registration.is_in(index), false);
-                }
-                Phase::Fresh => _ = release_fresh(fd),
-                Phase::Listening => {}
-                _ => decide::refuse(fd),
-            }
+        if !of_conn(&conn).any(|(_, registration)| registration.is_in(index)) {
+            continue;
+        }
+        match conn.phase() {
+            Phase::Fresh => _ = release_fresh(fd),
+            Phase::Intent | Phase::Accepted => decide::refuse(fd),
+            _ => {}
+        }
+        // (An intent whose server was faster, too.)
+        if conn.is(Phase::Smc) {
+            settle::settle_all_of(&conn);
+            let _ = End::of(&conn).map(|end| home::send_soon(&conn, &end, Reason::OPTUNSUPP));
+            hand_on_in(&conn, |registration| registration.is_in(index), false);
         }
     }
 }
 
-/// A number has come by SCM_RIGHTS or pidfd_getfd. Whether that is a set. (Behind a filter nothing that is
-/// shared can come into one.)
+/// A number has come by SCM_RIGHTS or pidfd_getfd. Whether that is a set. (Behind a filter nobody is asked.)
 #[cold]
 pub fn note_received(fd: i32) -> bool {
-    let is_set = table::is_empty(fd) && !os::confined::is_confined() && os::pipe::is_a_set(fd);
+    let may_ask = || !os::confined::is_confined() && !crate::borrower::is_one();
+    let is_set = table::is_empty(fd) && may_ask() && os::pipe::is_a_set(fd);
     if is_set {
         note_created(fd);
         note_passed(fd);

@@ -18,12 +18,13 @@ use os::epoll::{Op, ctl as kernel_ctl};
 use shm::slab::Index;
 use sync::Ordering;
 
-/// Whether the kernel's records of `registration` can stand for `events`: both are level-triggered, and
-/// nobody else has got a copy of the set since the registration was made.
+/// Whether the kernel's records of `registration` can stand for `events`: both are level-triggered, nobody
+/// else has got a copy of the set since the registration was made, and what they say passes by us.
 fn may_stand_for(conn: &Conn, registration: &Registration, events: u32) -> bool {
     conn.is(Phase::Smc)
         && (events | registration.events()) & FLAGS == 0
         && registration.interest.bell().is_some()
+        && !registration.tells_own_data()
         && registration.era.load(Ordering::Relaxed) == crate::era::now()
 }
 

@@ -70,8 +70,13 @@ impl Waited {
         self.has_sets.load(SeqCst) != 0
     }
 
+    /// Whether it is in a set, or was.
+    pub(crate) fn is_in_a_set(&self) -> bool {
+        self.is_in_a_set.load(SeqCst) != 0
+    }
+
     /// Whether it is in a set, and not waited on yet.
     pub(crate) fn is_told_by_another(&self) -> bool {
-        self.is_in_a_set.load(SeqCst) != 0 && !self.is_finished()
+        self.is_in_a_set() && !self.is_finished()
     }
 }
