@@ -1,7 +1,7 @@
 //! Sets that others watch too: duplicates, sets around sets, several threads. Who sleeps where must not
 //! matter for who is woken, whatever has become quiet before.
 
-use crate::context::{Case, Cx, Pair, say, settle, until_queued, until_ready};
+use crate::context::{Case, Cx, Pair, say, settle, until_asleep, until_queued, until_ready};
 use isthmus_tests::sys::{self, Fd, Wait, ep_add, ep_mod, ep_show, ep_wait, ep_wait_by, show};
 use libc::{EPOLLET, EPOLLIN, EPOLLRDHUP, POLLOUT};
 use std::thread::JoinHandle;
@@ -340,8 +340,9 @@ fn closed_under_a_sleeper(cx: &mut Cx) {
     let p = cx.warm();
     let ep = sys::epoll();
     say!("add -> {}", show(ep_add(ep, p.fd, EPOLLIN, 1)));
-    let sleeper = std::thread::spawn(move || ep_show(ep, 1500));
-    settle();
+    let sleeper = std::thread::Builder::new().name("sleeper".into());
+    let sleeper = sleeper.spawn(move || ep_show(ep, 1500)).expect("a thread");
+    until_asleep("sleeper");
     say!("close -> {}", show(sys::close(ep)));
     let other = sys::epoll();
     say!("the same number {}", other == ep);

@@ -276,6 +276,18 @@ pub(crate) fn settle() {
     std::thread::sleep(Duration::from_millis(40));
 }
 
+/// Until this process's thread of that name has slept for as long as [`settle`] takes: on a busy machine it may
+/// not have begun by then.
+pub(crate) fn until_asleep(name: &str) {
+    let is_it = |stat: &String| stat.contains(&format!("({name}) "));
+    let stats = || {
+        let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok())
+    };
+    until("sleep", || stats().find(is_it).is_some_and(|stat| stat.contains(&format!("({name}) S "))));
+    settle();
+}
+
 /// Reads until `n` bytes, EOF or an error; says how it ended.
 pub(crate) fn read_all(fd: Fd, n: usize) -> String {
     let (mut all, mut buf) = (Vec::new(), vec![0u8; 65536]);
