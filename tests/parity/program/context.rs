@@ -276,8 +276,8 @@ pub(crate) fn settle() {
     std::thread::sleep(Duration::from_millis(40));
 }
 
-/// Until this process's thread of that name has slept for as long as [`settle`] takes: on a busy machine it may
-/// not have begun by then.
+/// Until this process's thread of that name has slept for as long as [`settle`] takes: on a busy machine it
+/// may not have begun by then.
 pub(crate) fn until_asleep(name: &str) {
     let is_it = |stat: &String| stat.contains(&format!("({name}) "));
     let stats = || {
