@@ -3,8 +3,8 @@
 //!
 //! The filter of a sandbox knows the program, not this library: a call outside its list is refused at best,
 //! and kills the process more often. From then on we make do with what nearly every such list has: read,
-//! write, the poll family, futex, mmap of private memory, clocks, getpid. Everything else in this room
-//! answers from memory, or says that it cannot be told.
+//! write, the poll family, futex, mmap of private memory, clocks, and getpid where the filter leaves that.
+//! Everything else in this room answers from memory, or says that it cannot be told.
 
 use crate::part::Part as _;
 use sync::{AtomicBool, AtomicU8, Ordering};
