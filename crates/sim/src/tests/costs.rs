@@ -178,3 +178,40 @@ fn read_some(program: &Program, fd: i32) {
     program.recv(fd, &mut [0; 64], 0).unwrap();
     program.send(fd, b"answer", 0).unwrap();
 }
+
+/// What follows an answer's first piece at once asks nobody after the peer: most servers send a head, and
+/// then a body. (nginx asked once for each of its answers.)
+#[test]
+fn a_body_behind_its_head_asks_nobody() {
+    const ROUNDS: u64 = 40;
+    let asked = Arc::new(Mutex::new(0));
+    let told = asked.clone();
+    simulate(0, move |machine| {
+        spawn(machine, true, move |program| {
+            let listener = listen(&program);
+            let fd = program.accept(listener, false).unwrap();
+            for _ in 0..ROUNDS {
+                program.recv(fd, &mut [0; 64], 0).unwrap();
+                // (So that nobody believes any more what TCP said while that waited.)
+                program.nap(1_000_000);
+                program.send(fd, b"answer", 0).unwrap();
+                let before = program.calls();
+                program.send(fd, b"body", 0).unwrap();
+                *told.lock().unwrap() += program.calls() - before;
+            }
+            assert!(program.is_shared(fd));
+        });
+        spawn(machine, true, |program| {
+            let fd = connect(&program);
+            for _ in 0..ROUNDS {
+                program.send(fd, b"request", 0).unwrap();
+                let mut came = 0;
+                while came < b"answerbody".len() {
+                    came += program.recv(fd, &mut [0; 64], 0).unwrap();
+                }
+            }
+        });
+    });
+    // (Before the client has what it sent first, that is on TCP.)
+    assert!(*asked.lock().unwrap() < ROUNDS / 4, "{} calls", asked.lock().unwrap());
+}

@@ -46,7 +46,7 @@ pub(crate) fn send<S: Supply>(conn: &Conn, end: &End, fd: i32, source: S, total:
     }
     let now = Cycles::now();
     let has_listened = has_listened(conn, end, now);
-    if !has_listened && !conn.was_tcp_quiet(now) {
+    if !has_listened && !conn.is_in_the_same_breath(now) && !conn.was_tcp_quiet(now) {
         return false;
     }
     let reader = reader(end, total, has_listened);
@@ -57,7 +57,7 @@ pub(crate) fn send<S: Supply>(conn: &Conn, end: &End, fd: i32, source: S, total:
     }
     end.ring_peer(&end.outgoing.words().data_wait.0);
     if has_listened {
-        note_listened(conn, end);
+        note_writing(conn, end, true, now);
     }
     turn.count(total);
     after_publishing(conn, end, fd);
@@ -121,15 +121,25 @@ fn published_late(conn: &Conn, end: &End, fd: i32, said: u32) {
 /// moment ago. (What was read long ago says nothing: a peer that has died since would be written to as if it
 /// had died with that unread.)
 #[inline(always)]
-pub(crate) fn has_listened(conn: &Conn, end: &End, now: Cycles) -> bool {
-    end.incoming.words().consumer.0.cons.load(Shared::Relaxed) != conn.stream.heard.load(Ordering::Relaxed)
+fn has_listened(conn: &Conn, end: &End, now: Cycles) -> bool {
+    conn.has_read_since_it_wrote(end.incoming.words().consumer.0.cons.load(Shared::Relaxed))
         && conn.was_tcp_asked_lately(now)
 }
 
 /// We write: what has been read so far says nothing of the peer the next time.
 #[inline(always)]
-pub(crate) fn note_listened(conn: &Conn, end: &End) {
-    conn.stream.heard.store(end.incoming.words().consumer.0.cons.load(Shared::Relaxed), Ordering::Relaxed);
+fn note_writing(conn: &Conn, end: &End, has_listened: bool, now: Cycles) {
+    conn.note_read_so_far(end.incoming.words().consumer.0.cons.load(Shared::Relaxed));
+    if has_listened {
+        conn.note_heard(now);
+    }
+}
+
+/// A call that is not ordinary begins to write; whether it has listened.
+pub(crate) fn begin_writing(conn: &Conn, end: &End, now: Cycles) -> bool {
+    let has_listened = has_listened(conn, end, now);
+    note_writing(conn, end, has_listened, now);
+    has_listened
 }
 
 /// Where the peer most likely reads this: beside us if we have our core for ourselves, and waiting for it if

@@ -662,14 +662,15 @@ impl<'c> Transmit<'c> {
         if !matches!(self.conn.phase(), Phase::Smc | Phase::Intent) {
             return Err(Outcome::Forward);
         }
-        let has_listened = straight::has_listened(self.conn, &self.end, Cycles::now());
-        straight::note_listened(self.conn, &self.end);
+        let now = Cycles::now();
+        let has_listened = straight::begin_writing(self.conn, &self.end, now);
+        let is_known = self.conn.is_in_the_same_breath(now) && !self.conn.has(flag::TCP_ENDED);
         // (Before the answer TCP says itself what is wrong.)
-        if !is_early && (!has_listened || self.conn.has(flag::TCP_ENDED)) {
+        if !is_early && !is_known {
             ready::ask_for_peer(self.conn, &self.end, self.fd);
         }
         self.check_open()?;
-        self.end.note_written(Cycles::now());
+        self.end.note_written(now);
         let mut producer = turn.producer(self.end.outgoing, &self.conn.stream.tx_cache);
         let is_outside =
             self.end.outgoing.has_ended() && (is_early || !detour::is_back(&self.end, &mut producer));

@@ -28,6 +28,15 @@ use sync::Ordering;
 const QUIET_TCP: Cycles = Cycles::from_us(333);
 /// The same of who has heard from the peer since he last wrote: a busy pair asks a hundred times a second.
 const QUIET_PEER: Cycles = Cycles::from_ms(10);
+/// And what is written on right behind such a write, as a head and its body are: nobody has ended since who
+/// had not ended before.
+const SAME_BREATH: Cycles = Cycles::from_us(50);
+
+/// A time in 32 bits, for half an hour and more.
+#[inline]
+fn ticks(time: Cycles) -> u32 {
+    (time.word() >> 10) as u32
+}
 
 /// One socket: parts that are used together stand together, by cache line (a slab's objects lie 256 bytes
 /// apart, with a word of the slab's at the end). What every call touches is on the first line; the second is
@@ -245,6 +254,31 @@ impl Conn {
     #[inline]
     pub(crate) fn was_tcp_asked_lately(&self, now: Cycles) -> bool {
         now.since(Cycles::load(&self.stream.asked_tcp)) < QUIET_PEER
+    }
+
+    /// Whether `read_so_far` is more than it was when we last wrote. (After four gigabytes more it is taken
+    /// for the same, and TCP is asked.)
+    #[inline]
+    pub(crate) fn has_read_since_it_wrote(&self, read_so_far: u64) -> bool {
+        self.stream.heard.load(Ordering::Relaxed) != read_so_far as u32
+    }
+
+    /// We write, and have read so far.
+    #[inline]
+    pub(crate) fn note_read_so_far(&self, read_so_far: u64) {
+        self.stream.heard.store(read_so_far as u32, Ordering::Relaxed);
+    }
+
+    /// We write, and have heard from the peer since we last did.
+    #[inline]
+    pub(crate) fn note_heard(&self, now: Cycles) {
+        self.stream.heard_at.store(ticks(now), Ordering::Relaxed);
+    }
+
+    /// Whether that was a moment ago.
+    #[inline]
+    pub(crate) fn is_in_the_same_breath(&self, now: Cycles) -> bool {
+        ticks(now).wrapping_sub(self.stream.heard_at.load(Ordering::Relaxed)) < ticks(SAME_BREATH)
     }
 
     /// A send found no space.

@@ -8,8 +8,10 @@ use sync::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 pub(crate) struct Stream {
     pub(crate) rx_cache: RxCache,
     pub(crate) tx_cache: TxCache,
-    /// How far this process had read when it last wrote.
-    pub(crate) heard: AtomicU64,
+    /// How far this process had read when it last wrote, and when it last had read something by then since it
+    /// had written before (in ticks): the low bits of each.
+    pub(super) heard: AtomicU32,
+    pub(super) heard_at: AtomicU32,
     /// When a call that may not wait last asked TCP and it had nothing to say, in cycles.
     pub(super) asked_tcp: AtomicU64,
     /// When a poll of sockets of which it is the first last asked the kernel, in cycles.
@@ -27,7 +29,8 @@ impl Stream {
         Stream {
             rx_cache: RxCache::new(),
             tx_cache: TxCache::new(),
-            heard: AtomicU64::new(0),
+            heard: AtomicU32::new(0),
+            heard_at: AtomicU32::new(0),
             asked_tcp: AtomicU64::new(0),
             polled: AtomicU64::new(0),
             rcvlowat: AtomicU32::new(1),
@@ -37,10 +40,21 @@ impl Stream {
     }
 
     pub(super) fn reset(&self) {
-        let Stream { rx_cache, tx_cache, heard, asked_tcp, polled: _, rcvlowat, polls: _, has_grown } = self;
+        let Stream {
+            rx_cache,
+            tx_cache,
+            heard,
+            heard_at,
+            asked_tcp,
+            polled: _,
+            rcvlowat,
+            polls: _,
+            has_grown,
+        } = self;
         rx_cache.reset();
         tx_cache.reset();
         heard.store(0, Ordering::Relaxed);
+        heard_at.store(0, Ordering::Relaxed);
         asked_tcp.store(0, Ordering::Relaxed);
         rcvlowat.store(1, Ordering::Relaxed);
         has_grown.store(false, Ordering::Relaxed);
