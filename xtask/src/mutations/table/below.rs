@@ -327,6 +327,26 @@ pub(super) const MENDS: &[Mend] = &[
         test: Test::Parity("filter.own_that_kills_for_getpid"),
     },
     Mend {
+        name: "signals-wait-where-yields-last",
+        without: "a crowd holds signals back at each of its yields, and loses a quarter of its rate",
+        edits: &[edit(
+            "crates/socket/src/ground/policy/waiter.rs",
+            "        self.yielded > R::LONG_AWAY || self.habits.was_away_for_a_slice()\n",
+            "        true\n",
+        )],
+        test: Test::Unit("socket", "signals_are_held_back_beside_somebody_who_computes"),
+    },
+    Mend {
+        name: "in-the-same-breath",
+        without: "a server that sends a head and then a body asks TCP once for each answer",
+        edits: &[edit(
+            "crates/socket/src/connection/conn/mod.rs",
+            "const SAME_BREATH: Cycles = Cycles::from_us(50);\n",
+            "const SAME_BREATH: Cycles = Cycles::from_us(0);\n",
+        )],
+        test: Test::Unit("sim", "a_body_behind_its_head_asks_nobody"),
+    },
+    Mend {
         name: "passed-sets-are-tcps",
         without: "who waits on a set by a number that came by SCM_RIGHTS is told nothing of what is in it",
         edits: &[edit(

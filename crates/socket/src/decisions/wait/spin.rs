@@ -53,6 +53,8 @@ fn spin_by<T>(
     mut look: impl FnMut() -> Option<T>,
 ) -> Result<Option<T>, Interrupted> {
     let (mut saw, mut signals) = (Saw::Nothing, None);
+    // Signals are asked for behind a look in vain that follows a yield.
+    let mut is_back = false;
     loop {
         match waiter.next(Cycles::now, saw) {
             Step::Look => {
@@ -61,31 +63,28 @@ fn spin_by<T>(
                     waiter.found();
                     return Ok(found);
                 }
+                if core::mem::take(&mut is_back)
+                    && signals.as_ref().is_some_and(HeldBack::has_any)
+                    && let Some(interrupted) = signals.take().and_then(HeldBack::let_come)
+                {
+                    return Err(interrupted);
+                }
                 saw = Saw::Nothing;
             }
             Step::Pause => sync::pause(),
             Step::Yield => {
                 before_yield();
-                saw = Saw::Core(yield_apart(&mut signals), slices());
-                if signals.as_ref().is_some_and(HeldBack::has_any)
-                    && let Some(interrupted) = signals.take().and_then(HeldBack::let_come)
-                {
-                    return Err(interrupted);
+                if signals.is_none() && waiter.may_be_away_for_long() {
+                    signals = held_back::hold_back();
                 }
+                saw = Saw::Core(yield_core(), slices());
+                is_back = true;
             }
             Step::Nap | Step::Sleep => {
                 return signals.take().and_then(HeldBack::let_come).map_or(Ok(None), Err);
             }
         }
     }
-}
-
-/// A yield, with signals held back if it may last.
-fn yield_apart(signals: &mut Option<HeldBack>) -> HandOver {
-    if signals.is_none() && Habits::here().may_be_away_for_long(Cycles::now) {
-        *signals = held_back::hold_back();
-    }
-    yield_core()
 }
 
 /// Looks at something else than a connection, between pauses, until `enough` says so or for as long as

@@ -18,8 +18,6 @@ pub(crate) struct Habits<R = Measured> {
     abstained: AtomicU64,
     /// The sum of long yields.
     long_yields: AtomicU32,
-    /// When a core was last away for long.
-    away_at: AtomicU64,
     /// What waiting for a server's answer is worth.
     pub(super) answers: Window,
     rules: PhantomData<fn() -> R>,
@@ -64,7 +62,6 @@ impl<R: Rules> Habits<R> {
             abstains_until: AtomicU64::new(0),
             abstained: AtomicU64::new(0),
             long_yields: AtomicU32::new(0),
-            away_at: AtomicU64::new(0),
             answers: Window::new(R::ROUNDS_FOR_ANSWER),
             rules: PhantomData,
         }
@@ -84,11 +81,10 @@ impl<R: Rules> Habits<R> {
         until != Cycles::NONE && !now().is_after(until)
     }
 
-    /// Whether a core that is given away now may be gone for long, for it was so lately.
+    /// Whether the last yield was as long as those beside somebody who computes.
     #[inline]
-    pub(crate) fn may_be_away_for_long(&self, now: impl Fn() -> Cycles) -> bool {
-        let away_at = Cycles::load(&self.away_at);
-        away_at != Cycles::NONE && now().since(away_at) < R::LATELY
+    pub(super) fn was_away_for_a_slice(&self) -> bool {
+        Cycles::load(&self.last_yield) > R::LONG_SLICE
     }
 
     /// Looks of a round: many while the core has nobody else to run.
@@ -102,9 +98,6 @@ impl<R: Rules> Habits<R> {
     pub(crate) fn note_yield(&self, given: HandOver, slices: Option<&Slices>, now: Cycles) -> bool {
         let lasted = now.since(given.at);
         lasted.store(&self.last_yield);
-        if lasted > R::LONG_AWAY {
-            now.max(Cycles::from_word(1)).store(&self.away_at);
-        }
         self.weigh(given.was_to_a_long_slice::<R>(slices, now), now);
         lasted < R::IDLE_YIELD && slices.is_some_and(|slices| !slices.was_last(given.core, given.at.word()))
     }

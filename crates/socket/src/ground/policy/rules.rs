@@ -31,11 +31,9 @@ pub(crate) trait Rules {
     /// nobody did lasted because many took their slice, however long. (500 processes that only exchange
     /// messages: 1 to 3 ms.)
     const LONG_SLICE: Cycles = Cycles::from_ms(1);
-    /// A core is away for so long that a signal may well come meanwhile, and the two calls that hold it back
-    /// (0.2 us) do not matter.
+    /// In a wait whose yields have taken so long a signal may well come in the next one. (Of a crowd hardly
+    /// any wait is: three system calls at each of its yields cost a quarter of its rate.)
     const LONG_AWAY: Cycles = Cycles::from_us(100);
-    /// How long that is remembered.
-    const LATELY: Cycles = Cycles::from_ms(1_000);
     /// A yield that lasts longer is long whoever had the core.
     const TOO_LONG_YIELD: Cycles = Cycles::from_ms(200);
     /// Who has yielded for so long in one wait sleeps, whatever he has learned: on a machine with dozens of

@@ -153,6 +153,14 @@ impl<'a, R: Rules> Waiter<'a, R> {
         step
     }
 
+    /// Whether a signal may well come in the yield that is next, and is to be looked for behind it: the wait
+    /// is no short one, or the core is likely to be gone for a whole slice. (What comes sooner is as if it
+    /// had come before the call.)
+    #[inline]
+    pub(crate) fn may_be_away_for_long(&self) -> bool {
+        self.yielded > R::LONG_AWAY || self.habits.was_away_for_a_slice()
+    }
+
     #[inline]
     fn begin(&mut self, now: impl Fn() -> Cycles) -> Step {
         self.size = self.window.rounds();

@@ -79,6 +79,8 @@ struct Tally {
     to_same_core: u64,
     looks: u64,
     yields: u64,
+    /// Of them, with signals held back.
+    guarded: u64,
     naps: u64,
     sleeps: u64,
     /// Time of cores that went into work, and into looks, pauses, yields and sleeps.
@@ -222,6 +224,7 @@ impl<'a, R: Rules> Host<'a, R> {
         end.asleep = None;
         let is_woken = matches!(saw, Saw::Wake(_));
         let step = waiter.next(|| at(now), saw);
+        let is_guarded = waiter.may_be_away_for_long();
         if step == Step::Yield {
             *after = After::Yield(HandOver::note::<R>(Some(&self.slices), core as u32, at(now)));
         } else if step == Step::Look && is_there && !is_woken {
@@ -235,7 +238,10 @@ impl<'a, R: Rules> Host<'a, R> {
             }
             Step::Pause => self.waste(core, cost::PAUSE, now),
             Step::Yield => {
-                self.counts(now, |tally| tally.yields += 1);
+                self.counts(now, |tally| {
+                    tally.yields += 1;
+                    tally.guarded += u64::from(is_guarded);
+                });
                 self.waste(core, cost::YIELD, now);
                 self.cores.give_away(core);
             }

@@ -137,6 +137,16 @@ fn a_crowd_wastes_little_of_its_cores_because_a_round_is_short_where_the_core_is
 }
 
 #[test]
+fn signals_are_held_back_beside_somebody_who_computes_and_hardly_ever_in_a_crowd() {
+    for seed in SEEDS {
+        let crowd = run::<Measured>(&a_crowd(10, seed));
+        assert!(crowd.guarded * 4 < crowd.yields, "{crowd:?}");
+        let beside = run::<WithoutAbstaining>(&beside_somebody_who_computes(seed));
+        assert!(beside.guarded * 10 > beside.yields * 9, "{beside:?}");
+    }
+}
+
+#[test]
 fn a_multitude_goes_on_yielding_because_nobody_of_it_has_a_long_slice() {
     let [by_rules, without] = [run::<Measured>, run::<WithoutTurns>].map(|run| run(&a_multitude(1)));
     assert!(rests(by_rules) * 5 < by_rules.yields, "{by_rules:?}");
