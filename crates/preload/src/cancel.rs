@@ -9,14 +9,16 @@
 
 use crate::real::next;
 use core::ffi::{c_int, c_void};
-use sync::{AtomicBool, AtomicPtr, Ordering};
+use sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// Whether this process has asked a thread to end. It stays so: whether one still waits to be ended, libc
 /// knows.
 static WAS_ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a thread of this process asked to be cancelled anywhere.
-static IS_ANYWHERE: AtomicBool = AtomicBool::new(false);
+/// The threads of this process that have asked to be cancelled anywhere, by [`mine`]: others, too, may find
+/// themselves here, and ask libc in vain. (Those of redis for its background work do, and each call of its
+/// event loop made two of libc's.)
+static ANYWHERE: AtomicU64 = AtomicU64::new(0);
 
 static CANCEL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 static TEST: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
@@ -59,10 +61,16 @@ fn act() {
     }
 }
 
-/// Whether calls are to be [`whole`].
+/// Whether calls of this thread are to be [`whole`].
 #[inline]
 pub(crate) fn is_anywhere() -> bool {
-    IS_ANYWHERE.load(Ordering::Relaxed)
+    let anywhere = ANYWHERE.load(Ordering::Relaxed);
+    anywhere != 0 && anywhere & mine() != 0
+}
+
+/// The bit of the calling thread, which it shares with some.
+fn mine() -> u64 {
+    1 << (os::process::thread_mark().wrapping_mul(0x9e37_79b9) >> 26)
 }
 
 /// A call of ours: see [`whole`].
@@ -123,7 +131,7 @@ fn set(by: &AtomicPtr<c_void>, to: c_int) -> Option<c_int> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_setcanceltype(to: c_int, before: *mut c_int) -> c_int {
     if to == ASYNCHRONOUS {
-        IS_ANYWHERE.store(true, Ordering::Relaxed);
+        ANYWHERE.fetch_or(mine(), Ordering::Relaxed);
     }
     if SET_TYPE.load(Ordering::Acquire).is_null() {
         resolve();
