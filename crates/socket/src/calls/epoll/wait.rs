@@ -10,7 +10,7 @@ use crate::epoll::telling::{Notes, effective, hush};
 use crate::epoll::turns;
 use crate::held::{hold_index, hold_seen};
 use crate::here::Part as _;
-use crate::interest::arrival::Standing;
+use crate::interest::arrival::{FEW, MOST, Standing};
 use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, FAR, Registration, Source, Told};
 use crate::interest::set::Set;
@@ -42,10 +42,6 @@ impl Batches {
 /// and up to eight times less often while it has nothing to say: beside requests of 30 microseconds each look
 /// is one system call more.
 const KERNEL_EVERY: (Cycles, Cycles) = (Cycles::from_us(20), Cycles::from_us(160));
-/// Most members reported by one look.
-const FOUND_MAX: usize = 128;
-/// The same, of a set with so few recent members at most.
-const FOUND_BY_FEW: usize = 8;
 /// Between two looks at unanswered intents.
 const TICK_EVERY: Cycles = Cycles::from_ms(10);
 /// So much a sleep makes silent without a pause: more than any burst leaves, and an end to a peer that rings
@@ -260,15 +256,15 @@ fn collect(set: &Set, answer: &mut Answer<'_>) -> bool {
         return answer.kept > 0;
     }
     match set.recent() as usize {
-        few if few <= FOUND_BY_FEW => collect_up_to::<FOUND_BY_FEW>(set, answer),
-        _ => collect_up_to::<FOUND_MAX>(set, answer),
+        few if few <= FEW => collect_up_to::<FEW>(set, answer),
+        _ => collect_up_to::<MOST>(set, answer),
     }
 }
 
 /// (Apart by size: to clear room for many costs more than all else of a look at few.)
-fn collect_up_to<const MOST: usize>(set: &Set, answer: &mut Answer<'_>) -> bool {
-    let mut found = [0u32; MOST];
-    let room = (answer.events.len() - answer.kept).min(MOST);
+fn collect_up_to<const COUNT: usize>(set: &Set, answer: &mut Answer<'_>) -> bool {
+    let mut found = [0u32; COUNT];
+    let room = (answer.events.len() - answer.kept).min(COUNT);
     if room == 0 {
         return true;
     }
