@@ -22,6 +22,8 @@ pub(crate) const CASES: &[Case] = &[
     case("operator.shared_by_fork", shared_by_fork),
     case("operator.one_of_two", one_of_two),
     case("operator.new_ones", new_ones),
+    case("operator.asked_for_nothing", asked_for_nothing),
+    case("operator.put_into_a_set_with_a_rest", put_into_a_set_with_a_rest),
     case("operator.passed_on_afterwards", passed_on_afterwards),
 ];
 
@@ -98,6 +100,42 @@ fn while_reading(cx: &mut Cx) {
         is_on_tcp(cx, p);
     }
     end(cx, p);
+}
+
+/// A call that wants nothing finds nothing: 0 would be the end of the stream.
+fn asked_for_nothing(cx: &mut Cx) {
+    undisturbed();
+    let p = cx.warm();
+    send_home(somebody(cx));
+    settle();
+    for flags in [MSG_DONTWAIT, MSG_DONTWAIT | libc::MSG_PEEK] {
+        say!("recv -> {}", show(sys::recv(p.fd, &mut [], flags)));
+    }
+    is_on_tcp(cx, p);
+    end(cx, p);
+}
+
+/// What is left in memory is told of by a wait that has no time, too: by the first one.
+fn put_into_a_set_with_a_rest(cx: &mut Cx) {
+    undisturbed();
+    for events in [EPOLLIN, EPOLLIN | libc::EPOLLONESHOT, EPOLLIN | EPOLLET] {
+        let p = cx.warm();
+        let set = sys::epoll();
+        say!("epoll -> {}", sys::ep_show(set, 0));
+        cx.peer(&format!("send {} ab", p.id));
+        settle();
+        send_home(me());
+        cx.peer(&format!("send {} cd", p.id));
+        settle();
+        let other = sys::dup(p.fd).expect("another number") as i32;
+        sys::ep_add(set, other, events, 7).expect("add");
+        settle();
+        say!("epoll -> {}", sys::ep_show(set, 0));
+        say!("{}", read_all(p.fd, 4));
+        say!("close -> {}", show(sys::close(other)));
+        is_on_tcp(cx, p);
+        end(cx, p);
+    }
 }
 
 fn while_writing(cx: &mut Cx) {

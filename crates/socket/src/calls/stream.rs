@@ -190,12 +190,12 @@ impl Receive<'_> {
             // A peek cannot see more than the ring holds, however long it waits.
             let is_all = self.flags & msg::PEEK != 0 && self.peeked + self.got >= self.end.incoming.size();
             let is_enough = self.got > 0 && (self.got >= self.target() || is_all);
-            if is_enough || (self.total == 0 && ready::has_bytes(&self.end, 1)) {
-                return Outcome::Done(self.got);
-            }
-            if self.total == 0 && self.end.incoming.is_at_end() && self.is_told_by_tcp() {
+            if self.total == 0 && self.is_told_by_tcp() {
                 // (It takes nothing, and the kernel does not wait.)
                 return Outcome::Forward;
+            }
+            if is_enough || (self.total == 0 && ready::has_bytes(&self.end, 1)) {
+                return Outcome::Done(self.got);
             }
             if self.is_cut() {
                 return self.go_on_behind(&mut rest);

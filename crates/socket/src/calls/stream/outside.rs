@@ -51,6 +51,9 @@ impl Receive<'_> {
     #[cold]
     pub(super) fn is_told_by_tcp(&self) -> bool {
         let told = bits::IN | bits::RDHUP | bits::HUP | bits::ERR;
+        if !self.end.incoming.is_at_end() || self.end.view.bytes_in_word() > 0 {
+            return false;
+        }
         !self.may_wait() || self.end.is_read_by_libc() || os::poll::peek(self.fd, told) != 0
     }
 
