@@ -56,9 +56,7 @@ pub(crate) fn send<S: Supply>(conn: &Conn, end: &End, fd: i32, source: S, total:
         return false;
     }
     end.ring_peer(&end.outgoing.words().data_wait.0);
-    if has_listened {
-        note_writing(conn, end, true, now);
-    }
+    note_writing(conn, end, has_listened, now);
     turn.count(total);
     after_publishing(conn, end, fd);
     true

@@ -331,10 +331,13 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a crowd holds signals back at each of its yields, and loses a quarter of its rate",
         edits: &[edit(
             "crates/socket/src/ground/policy/waiter.rs",
-            "        self.yielded > R::LONG_AWAY || self.habits.was_away_for_a_slice()\n",
+            "        self.yielded > R::LONG_AWAY || self.habits.was_away_for_a_slice(now)\n",
             "        true\n",
         )],
-        test: Test::Unit("socket", "signals_are_held_back_beside_somebody_who_computes"),
+        test: Test::Unit(
+            "socket",
+            "signals_are_held_back_beside_somebody_who_computes_and_hardly_ever_in_a_crowd",
+        ),
     },
     Mend {
         name: "in-the-same-breath",

@@ -11,7 +11,7 @@ use crate::doorbell;
 use crate::end::End;
 use crate::flag;
 use crate::held::{Held, hold_index};
-use crate::interest::arrival::Standing;
+use crate::interest::arrival::{self, Standing};
 use crate::interest::registration::{Registration, Source, Told, registrations};
 use crate::interest::set::Set;
 use os::epoll::bits;
@@ -29,7 +29,7 @@ const CHUNK: usize = 8;
 /// before; one more where the kernel was not due between, and one for what has come since the first began.
 const LAPS_MOST: usize = 6;
 /// So many ready members stand in the order of arrival at most, in a lap.
-const LAP_MOST: usize = 128;
+const LAP_MOST: usize = arrival::MOST;
 
 /// An answer on its way.
 pub(super) trait Round {

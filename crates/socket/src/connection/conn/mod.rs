@@ -32,7 +32,7 @@ const QUIET_PEER: Cycles = Cycles::from_ms(10);
 /// had not ended before.
 const SAME_BREATH: Cycles = Cycles::from_us(50);
 
-/// A time in 32 bits, for half an hour and more.
+/// A time in 32 bits, which begin again after some twenty minutes.
 #[inline]
 fn ticks(time: Cycles) -> u32 {
     (time.word() >> 10) as u32

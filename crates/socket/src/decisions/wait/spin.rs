@@ -74,7 +74,7 @@ fn spin_by<T>(
             Step::Pause => sync::pause(),
             Step::Yield => {
                 before_yield();
-                if signals.is_none() && waiter.may_be_away_for_long() {
+                if signals.is_none() && waiter.may_be_away_for_long(Cycles::now) {
                     signals = held_back::hold_back();
                 }
                 saw = Saw::Core(yield_core(), slices());

@@ -18,6 +18,8 @@ pub(crate) struct Habits<R = Measured> {
     abstained: AtomicU64,
     /// The sum of long yields.
     long_yields: AtomicU32,
+    /// Until when yields are likely to be long.
+    long_until: AtomicU64,
     /// What waiting for a server's answer is worth.
     pub(super) answers: Window,
     rules: PhantomData<fn() -> R>,
@@ -62,6 +64,7 @@ impl<R: Rules> Habits<R> {
             abstains_until: AtomicU64::new(0),
             abstained: AtomicU64::new(0),
             long_yields: AtomicU32::new(0),
+            long_until: AtomicU64::new(0),
             answers: Window::new(R::ROUNDS_FOR_ANSWER),
             rules: PhantomData,
         }
@@ -81,10 +84,11 @@ impl<R: Rules> Habits<R> {
         until != Cycles::NONE && !now().is_after(until)
     }
 
-    /// Whether the last yield was as long as those beside somebody who computes.
+    /// Whether yields lately were as long as those beside somebody who computes.
     #[inline]
-    pub(super) fn was_away_for_a_slice(&self) -> bool {
-        Cycles::load(&self.last_yield) > R::LONG_SLICE
+    pub(super) fn was_away_for_a_slice(&self, now: impl Fn() -> Cycles) -> bool {
+        let until = Cycles::load(&self.long_until);
+        until != Cycles::NONE && !now().is_after(until)
     }
 
     /// Looks of a round: many while the core has nobody else to run.
@@ -98,6 +102,9 @@ impl<R: Rules> Habits<R> {
     pub(crate) fn note_yield(&self, given: HandOver, slices: Option<&Slices>, now: Cycles) -> bool {
         let lasted = now.since(given.at);
         lasted.store(&self.last_yield);
+        if lasted > R::LONG_SLICE {
+            now.plus(lasted.times(R::REMEMBERED)).max(Cycles::load(&self.long_until)).store(&self.long_until);
+        }
         self.weigh(given.was_to_a_long_slice::<R>(slices, now), now);
         lasted < R::IDLE_YIELD && slices.is_some_and(|slices| !slices.was_last(given.core, given.at.word()))
     }

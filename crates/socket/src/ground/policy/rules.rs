@@ -34,6 +34,9 @@ pub(crate) trait Rules {
     /// In a wait whose yields have taken so long a signal may well come in the next one. (Of a crowd hardly
     /// any wait is: three system calls at each of its yields cost a quarter of its rate.)
     const LONG_AWAY: Cycles = Cycles::from_us(100);
+    /// So many times its length a long slice is remembered: beside a program of low priority one comes in
+    /// 150 yields.
+    const REMEMBERED: u64 = 10;
     /// A yield that lasts longer is long whoever had the core.
     const TOO_LONG_YIELD: Cycles = Cycles::from_ms(200);
     /// Who has yielded for so long in one wait sleeps, whatever he has learned: on a machine with dozens of

@@ -157,8 +157,8 @@ impl<'a, R: Rules> Waiter<'a, R> {
     /// is no short one, or the core is likely to be gone for a whole slice. (What comes sooner is as if it
     /// had come before the call.)
     #[inline]
-    pub(crate) fn may_be_away_for_long(&self) -> bool {
-        self.yielded > R::LONG_AWAY || self.habits.was_away_for_a_slice()
+    pub(crate) fn may_be_away_for_long(&self, now: impl Fn() -> Cycles) -> bool {
+        self.yielded > R::LONG_AWAY || self.habits.was_away_for_a_slice(now)
     }
 
     #[inline]

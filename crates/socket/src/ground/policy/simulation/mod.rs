@@ -224,7 +224,7 @@ impl<'a, R: Rules> Host<'a, R> {
         end.asleep = None;
         let is_woken = matches!(saw, Saw::Wake(_));
         let step = waiter.next(|| at(now), saw);
-        let is_guarded = waiter.may_be_away_for_long();
+        let is_guarded = waiter.may_be_away_for_long(|| at(now));
         if step == Step::Yield {
             *after = After::Yield(HandOver::note::<R>(Some(&self.slices), core as u32, at(now)));
         } else if step == Step::Look && is_there && !is_woken {
