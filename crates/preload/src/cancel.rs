@@ -15,9 +15,8 @@ use sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 /// knows.
 static WAS_ASKED: AtomicBool = AtomicBool::new(false);
 
-/// The threads of this process that have asked to be cancelled anywhere, by [`mine`]: others, too, may find
-/// themselves here, and ask libc in vain. (Those of redis for its background work do, and each call of its
-/// event loop made two of libc's.)
+/// The threads of this process that have asked to be cancelled anywhere, by [`mine`]: others may find
+/// themselves here, too, and ask libc in vain. (Each call of these makes two of libc's.)
 static ANYWHERE: AtomicU64 = AtomicU64::new(0);
 
 static CANCEL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());

@@ -28,8 +28,8 @@ use sync::Ordering;
 const QUIET_TCP: Cycles = Cycles::from_us(333);
 /// The same of who has heard from the peer since he last wrote: a busy pair asks a hundred times a second.
 const QUIET_PEER: Cycles = Cycles::from_ms(10);
-/// And what is written on right behind such a write, as a head and its body are: nobody has ended since who
-/// had not ended before.
+/// What is written so soon behind such a write, as a body is behind its head, counts as one with it. (Of a
+/// peer that is killed between the two the next write hears.)
 const SAME_BREATH: Cycles = Cycles::from_us(50);
 
 /// A time in 32 bits, which begin again after some twenty minutes.
