@@ -43,7 +43,10 @@ pub mod opt {
     pub const TCP_FASTOPEN: i32 = 23;
     pub const TCP_FASTOPEN_CONNECT: i32 = 30;
     pub const TCP_ULP: i32 = 31;
+    pub const TCP_MD5SIG_EXT: i32 = 32;
+    pub const TCP_ZEROCOPY_RECEIVE: i32 = 35;
     pub const TCP_INQ: i32 = 36;
+    pub const TCP_AO_ADD_KEY: i32 = 38;
     pub const TCP_NODELAY: i32 = 1;
     pub const TCP_CORK: i32 = 3;
     pub const TCP_MD5SIG: i32 = 14;

@@ -1,6 +1,8 @@
 //! fcntl, ioctl, setsockopt: the few requests that concern shared memory; the rest is the kernel socket's.
 //! Owns: O_NONBLOCK's copy in the slot, and the refusal of what only TCP can do.
 
+mod by_page;
+
 use crate::hook::{self, descriptor_hooks, hooks};
 use crate::lifecycle::{duplicated, duplicated_elsewhere, is_borrowed, made, passed_on};
 use crate::pointers;
@@ -129,7 +131,7 @@ fn int_value(value: Buf, len: u32) -> Option<c_int> {
 fn needs_tcp(name: c_int, value: Buf, len: u32) -> bool {
     match name {
         opt::TCP_FASTOPEN_CONNECT | opt::TCP_REPAIR => int_value(value, len) != Some(0),
-        opt::TCP_ULP | opt::TCP_MD5SIG => true,
+        opt::TCP_ULP | opt::TCP_MD5SIG | opt::TCP_MD5SIG_EXT | opt::TCP_AO_ADD_KEY => true,
         _ => false,
     }
 }
@@ -281,6 +283,7 @@ descriptor_hooks! {
     fn getsockopt [] (fd: c_int, level: c_int, name: c_int, value: Buf, len: *mut u32) -> c_int {
         match (level, name) {
             (opt::IPPROTO_TCP, opt::TCP_DEFER_ACCEPT) => tell_deferral(fd, value, len),
+            (opt::IPPROTO_TCP, opt::TCP_ZEROCOPY_RECEIVE) => by_page::receive(fd, value, len),
             (opt::SOL_SOCKET, opt::SO_ERROR) => tell_error(fd, value, len),
             _ => Outcome::Forward,
         }

@@ -19,6 +19,9 @@ pub(crate) const CASES: &[Case] = &[
     any("options.signal_driven", signal_driven),
     any("options.zero_copy", zero_copy),
     Case { name: "options.zero_copy_not_asked_for", shm: true, run: zero_copy_not_asked_for },
+    Case { name: "options.by_page", shm: true, run: by_page },
+    any("options.by_page_at_length", by_page_at_length),
+    any("options.multipath", multipath),
     any("options.times_of_arrival", times_of_arrival),
     any("options.error_queue_left_alone", error_queue_left_alone),
     any("options.shared_port", shared_port),
@@ -439,4 +442,76 @@ fn complaints(cx: &mut Cx) {
     }
     say!("write -> {}", show(sys::write(fd, b"on")));
     cx.peer("recvn 0 2");
+}
+
+/// TCP_ZEROCOPY_RECEIVE of bytes that fill no page.
+fn by_page(cx: &mut Cx) {
+    let fd = cx.warm().fd;
+    let asked = |what: &str, (r, told): (sys::Ret, [u32; 3])| say!("{what} -> {} {told:?}", show(r));
+    asked("nothing", sys::receive_by_page(fd, 0, 4096, 20));
+    cx.ask("send 0 0123456789");
+    until_queued(fd, 10);
+    for size in [0, 8, 11, 12, 16, 20, 24, 36] {
+        asked(&format!("with {size}"), sys::receive_by_page(fd, 0, 4096, size));
+    }
+    asked("at 8", sys::receive_by_page(fd, 8, 4096, 20));
+    let mut buf = [0; 16];
+    let r = sys::read(fd, &mut buf);
+    say!("read -> {}", got(r, &buf));
+    asked("read", sys::receive_by_page(fd, 0, 4096, 20));
+    cx.peer("send 0 ab");
+    cx.peer("shut 0 1");
+    crate::context::until_ready(fd, libc::POLLRDHUP);
+    asked("behind a FIN", sys::receive_by_page(fd, 0, 4096, 20));
+    let r = sys::read(fd, &mut buf);
+    say!("read -> {}", got(r, &buf));
+    asked("at the end", sys::receive_by_page(fd, 0, 4096, 20));
+}
+
+/// As tcp_mmap of the kernel's own tests: what is not mapped is read, and nothing is missing.
+fn by_page_at_length(cx: &mut Cx) {
+    const CHUNK: usize = 64 << 10;
+    const TOTAL: usize = 3 << 20;
+    let fd = cx.warm().fd;
+    sys::nonblocking(fd, true);
+    let place = sys::map_socket(fd, CHUNK);
+    cx.ask(&format!("later 1 zeros 0 {TOTAL}"));
+    let (mut moved, mut buf) = (0, vec![0; CHUNK]);
+    while moved < TOTAL {
+        assert_eq!(poll1(fd, POLLIN, 5000), "IN");
+        let (r, [mapped, hint, _]) = sys::receive_by_page(fd, place, CHUNK as u32, 20);
+        assert!(r.is_ok(), "{}", show(r));
+        // (TCP names all of a segment, which may be more than was asked for.)
+        let wanted = CHUNK.min(hint as usize);
+        let read = if wanted > 0 { sys::read(fd, &mut buf[..wanted]).expect("read") } else { 0 };
+        assert!(mapped > 0 || read > 0, "told of bytes, and given none");
+        moved += mapped as usize + read as usize;
+    }
+    say!("{moved} bytes");
+}
+
+/// MPTCP at both ends, and at either: accept() then gives a socket of TCP's.
+fn multipath(_: &mut Cx) {
+    for (listens, connects) in [(true, true), (true, false), (false, true)] {
+        let made = |is_multipath: bool| match is_multipath {
+            true => sys::multipath(),
+            false => Ok(sys::tcp_listener(0) as usize),
+        };
+        let (Ok(l), Ok(c)) = (made(listens), made(connects)) else {
+            say!("no MPTCP here");
+            return;
+        };
+        let (l, c) = (l as Fd, c as Fd);
+        sys::bind(l, 0).expect("bind");
+        sys::listen(l, 4).expect("listen");
+        say!("connect -> {}", show(sys::connect(c, sys::port_of(l))));
+        let s = accepted(l);
+        (0..3).for_each(|_| exchange(c, s));
+        say!("shutdown -> {}", show(sys::shutdown(c, libc::SHUT_WR)));
+        let mut buf = [0u8; 9];
+        let r = sys::read(s, &mut buf);
+        say!("at the end -> {}", got(r, &buf));
+        say!("close -> {} {}", show(sys::close(s)), show(sys::close(c)));
+        sys::close(l).expect("close");
+    }
 }

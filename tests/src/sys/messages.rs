@@ -83,3 +83,26 @@ pub fn recvmsg_left(fd: Fd, len: usize, room: usize, flags: c_int) -> String {
     let got = &control[..m.msg_controllen.min(control.len())];
     format!("{} flags {:x} control {got:?}", super::show(r), m.msg_flags)
 }
+
+/// getsockopt(TCP_ZEROCOPY_RECEIVE) with `size` bytes of its structure: what it returned, then how much it has
+/// mapped, how much is to be read instead, and how much has arrived.
+pub fn receive_by_page(fd: Fd, address: usize, length: u32, size: usize) -> (Ret, [u32; 3]) {
+    const TCP_ZEROCOPY_RECEIVE: c_int = 35;
+    let mut asked = [0u32; 16];
+    [asked[0], asked[1]] = [address as u32, (address as u64 >> 32) as u32];
+    asked[2] = length;
+    let mut len = size as libc::socklen_t;
+    // SAFETY: the structure of linux/tcp.h is no longer than this place.
+    let r = unsafe {
+        libc::getsockopt(fd, libc::IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, asked.as_mut_ptr().cast(), &mut len)
+    };
+    (ret32(r), [asked[2], asked[3], asked[4]])
+}
+
+/// Address space in which a TCP socket can show its pages (mmap(2) of it).
+pub fn map_socket(fd: Fd, len: usize) -> usize {
+    // SAFETY: a new mapping, wherever the kernel likes.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, fd, 0) };
+    assert_ne!(at, libc::MAP_FAILED);
+    at.addr()
+}

@@ -79,6 +79,14 @@ pub fn tcp(flags: c_int) -> Fd {
     socket(if family() == Family::V6 { libc::AF_INET6 } else { libc::AF_INET }, flags)
 }
 
+/// An MPTCP socket, where the kernel has such.
+pub fn multipath() -> Ret {
+    const IPPROTO_MPTCP: c_int = 262;
+    let domain = if family() == Family::V4 { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: integers alone.
+    ret32(unsafe { libc::socket(domain, libc::SOCK_STREAM, IPPROTO_MPTCP) })
+}
+
 /// A TCP socket for listening.
 pub fn tcp_listener(flags: c_int) -> Fd {
     socket(if family() == Family::V4 { libc::AF_INET } else { libc::AF_INET6 }, flags)

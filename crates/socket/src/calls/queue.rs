@@ -45,7 +45,13 @@ pub fn left_to_read(fd: i32) -> Option<usize> {
         return None;
     }
     crate::decide::in_use(fd).filter(|_| net::tells_queue(fd))?;
-    Some(crate::stream::readable_bytes(fd)? + usize::from(net::has_received_fin(fd)))
+    unread(fd).map(|(bytes, has_ended)| bytes + usize::from(has_ended))
+}
+
+/// What a shared connection has to read, by memory and by TCP, and whether a FIN is behind it; `None` of any
+/// other.
+pub fn unread(fd: i32) -> Option<(usize, bool)> {
+    crate::stream::readable_bytes(fd).map(|bytes| (bytes, net::has_received_fin(fd)))
 }
 
 /// For how many milliseconds a close of `fd` waits until it can be written to again; `None` for one that does
