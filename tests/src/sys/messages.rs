@@ -84,8 +84,8 @@ pub fn recvmsg_left(fd: Fd, len: usize, room: usize, flags: c_int) -> String {
     format!("{} flags {:x} control {got:?}", super::show(r), m.msg_flags)
 }
 
-/// getsockopt(TCP_ZEROCOPY_RECEIVE) with `size` bytes of its structure: what it returned, then how much it has
-/// mapped, how much is to be read instead, and how much has arrived.
+/// getsockopt(TCP_ZEROCOPY_RECEIVE) with `size` bytes of its structure: what it returned, then how much it
+/// has mapped, how much is to be read instead, and how much has arrived.
 pub fn receive_by_page(fd: Fd, address: usize, length: u32, size: usize) -> (Ret, [u32; 3]) {
     const TCP_ZEROCOPY_RECEIVE: c_int = 35;
     let mut asked = [0u32; 16];

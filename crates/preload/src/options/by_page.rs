@@ -1,7 +1,7 @@
 //! TCP_ZEROCOPY_RECEIVE, by which a program has whole pages of what arrived mapped in place of a copy. Owns:
 //! that the kernel takes no byte of a shared connection by itself, whose place among those in memory nobody
-//! would know. A page of a ring is lent to nobody: the program is told to read, as it is of bytes that fill no
-//! page.
+//! would know. A page of a ring is lent to nobody: the program is told to read, as it is of bytes that fill
+//! no page.
 
 use crate::pointers;
 use crate::real::Buf;
