@@ -10,8 +10,12 @@ const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
     Case { name, shm: true, run }
 }
 
-pub(crate) const CASES: &[Case] =
-    &[case("stack.data", data), case("stack.waits", waits), case("stack.descriptors", descriptors)];
+pub(crate) const CASES: &[Case] = &[
+    case("stack.data", data),
+    case("stack.waits", waits),
+    case("stack.waits_of_many", waits_of_many),
+    case("stack.descriptors", descriptors),
+];
 
 const SMALL: usize = 2048;
 const LARGE: usize = 4096;
@@ -133,6 +137,35 @@ fn waits(cx: &mut Cx) {
             ("epoll_pwait2", &[ep, event, 1, none, 0]),
         ],
     );
+}
+
+/// Forty connections that have something, in one set and one poll: told all at once, a few at a time, and
+/// slept for.
+fn waits_of_many(cx: &mut Cx) {
+    let set = sys::epoll();
+    let all: Vec<_> = (0..40).map(|_| cx.warm()).collect();
+    for p in &all {
+        sys::ep_add(set, p.fd, libc::EPOLLIN, p.fd as u64).expect("add");
+        cx.ask(&format!("send {} x", p.id));
+        crate::context::until_queued(p.fd, 1);
+    }
+    let mut events = vec![[0u64; 2]; 64];
+    let mut entries: Vec<_> =
+        all.iter().map(|p| libc::pollfd { fd: p.fd, events: libc::POLLIN, revents: 0 }).collect();
+    let (ep, room, entry) = (set as usize, place(&mut *events), place(&mut *entries));
+    let waits: Calls<'_> = &[
+        ("epoll_wait", &[ep, room, 64, 0]),
+        ("epoll_wait", &[ep, room, 12, 0]),
+        ("epoll_wait", &[ep, room, 12, 5]),
+        ("epoll_pwait", &[ep, room, 30, 5, 0]),
+        ("poll", &[entry, 40, 5]),
+    ];
+    all_within(LARGE, waits);
+    for p in &all {
+        let mut buf = [0; 2];
+        assert_eq!(sys::read(p.fd, &mut buf), Ok(1));
+    }
+    all_within(LARGE, waits);
 }
 
 fn descriptors(cx: &mut Cx) {
