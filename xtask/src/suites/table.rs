@@ -342,7 +342,7 @@ pub(super) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "openjdk",
-        packages: &["openjdk-17-jdk-headless", "jtreg6"],
+        packages: &["openjdk-17-jdk-headless", "jtreg7"],
         source: Source::Debian("openjdk-17"),
         // (A gigabyte of which a tenth is needed.)
         build: "find . -mindepth 1 -maxdepth 1 ! -name test ! -name debian -exec rm -rf {} +",
@@ -362,10 +362,12 @@ pub(super) const SUITES: &[Suite] = &[
             "java/net/URLConnection",
             "com/sun/net/httpserver",
         ],
-        run: "exec jtreg -agentvm -a -ignore:quiet -e:LD_PRELOAD -e:SMC_REGISTRY_DIR -w:$TMPDIR/w -r:$TMPDIR/r -v:summary \
-              -jdk:\"$(dirname $(dirname $(readlink -f /usr/bin/javac)))\" test/jdk/$PART",
-        again: "exec jtreg -agentvm -a -e:LD_PRELOAD -e:SMC_REGISTRY_DIR -w:$TMPDIR/w -r:$TMPDIR/r -v:summary \
-              -jdk:\"$(dirname $(dirname $(readlink -f /usr/bin/javac)))\" \"test/jdk/$CASE\"",
+        run: "export JT_JAVA=$(dirname $(dirname $(readlink -f /usr/bin/javac))) && \
+              exec jtreg -agentvm -a -ignore:quiet -e:LD_PRELOAD -e:SMC_REGISTRY_DIR -w:$TMPDIR/w -r:$TMPDIR/r -v:summary \
+              -jdk:$JT_JAVA test/jdk/$PART",
+        again: "export JT_JAVA=$(dirname $(dirname $(readlink -f /usr/bin/javac))) && \
+              exec jtreg -agentvm -a -e:LD_PRELOAD -e:SMC_REGISTRY_DIR -w:$TMPDIR/w -r:$TMPDIR/r -v:summary \
+              -jdk:$JT_JAVA \"test/jdk/$CASE\"",
         reader: verdicts::jtreg,
         limit: 1200,
         ..PLAIN
