@@ -4,7 +4,8 @@
 //! The filter of a sandbox knows the program, not this library: a call outside its list is refused at best,
 //! and kills the process more often. From then on we make do with what nearly every such list has: read,
 //! write, the poll family, futex, mmap of private memory, clocks, and getpid where the filter leaves that.
-//! Everything else in this room answers from memory, or says that it cannot be told.
+//! Everything else in this room answers from memory, or says that it cannot be told. Where a filter refuses
+//! one of these, none is made at all.
 
 use crate::part::Part as _;
 use sync::{AtomicBool, AtomicU8, Ordering};
@@ -19,6 +20,8 @@ pub enum Calls {
     Filtered = 1,
     /// read, write and exit (SECCOMP_MODE_STRICT).
     Fewest = 2,
+    /// Nothing but what the program calls, as it calls it.
+    Programs = 3,
 }
 
 /// What is known of the filter of a process.
@@ -45,7 +48,7 @@ pub fn confine(calls: Calls) {
     }
     Filter::here().calls.store(calls as u8, Ordering::SeqCst);
     if calls != Calls::Filtered {
-        Filter::here().withholds_id.store(calls == Calls::Fewest, Ordering::SeqCst);
+        Filter::here().withholds_id.store(calls != Calls::All, Ordering::SeqCst);
     }
 }
 
@@ -66,10 +69,16 @@ pub fn is_confined() -> bool {
     Filter::here().calls.load(Ordering::Relaxed) != Calls::All as u8
 }
 
-/// Whether it leaves read and write alone.
+/// Whether it leaves read and write alone, or not even these.
 #[inline]
 pub fn is_strict() -> bool {
-    Filter::here().calls.load(Ordering::Relaxed) == Calls::Fewest as u8
+    Filter::here().calls.load(Ordering::Relaxed) >= Calls::Fewest as u8
+}
+
+/// Whether no call is made but the program's own.
+#[inline]
+pub fn leaves_nothing() -> bool {
+    Filter::here().calls.load(Ordering::Relaxed) == Calls::Programs as u8
 }
 
 /// What was true of the signal handlers when the filter came.

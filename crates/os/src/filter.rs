@@ -42,11 +42,13 @@ pub struct Left {
     pub enough: bool,
     /// To ask for the process id.
     pub process_id: bool,
+    /// What an epoll set with shared connections needs besides: to change its records.
+    pub enough_for_sets: bool,
 }
 
 impl Left {
     /// What there is without a filter.
-    pub const ALL: Left = Left { enough: true, process_id: true };
+    pub const ALL: Left = Left { enough: true, process_id: true, enough_for_sets: true };
 }
 
 /// What `filter` leaves us.
@@ -72,7 +74,9 @@ pub fn left_by(filter: &[Instruction]) -> Left {
         says(nr::__NR_clock_gettime, [nr::CLOCK_MONOTONIC as usize, PLACE, 0, 0, 0, 0]),
     ];
     let others_are_harmless = others.into_iter().all(|said| allows(said) || said == ERRNO);
-    Left { enough: process_id && needed.into_iter().all(allows) && others_are_harmless, process_id }
+    let enough_for_sets = allows(says(nr::__NR_epoll_ctl, [NUMBER, 3, NUMBER, PLACE, 0, 0]));
+    let enough = process_id && needed.into_iter().all(allows) && others_are_harmless;
+    Left { enough, process_id, enough_for_sets }
 }
 
 fn data(number: u32, args: [usize; 6]) -> Data {
@@ -211,7 +215,7 @@ mod tests {
     fn who_may_not_ask_who_it_is_has_not_enough() {
         for said in [KILL, ERRNO | 1] {
             let left = left_by(&filter(&[nr::__NR_getpid], said, ALLOW));
-            assert_eq!(left, Left { enough: false, process_id: false });
+            assert_eq!(left, Left { enough: false, process_id: false, enough_for_sets: true });
         }
         assert_eq!(left_by(&filter(&[nr::__NR_ppoll], KILL, ALLOW)), Left { enough: false, ..Left::ALL });
     }
@@ -225,6 +229,8 @@ mod tests {
         assert!(is_enough(&filter(&[nr::__NR_futex], ERRNO | 1, ALLOW)));
         assert!(!is_enough(&filter(&[nr::__NR_futex], KILL, ALLOW)));
         assert!(!is_enough(&filter(&[nr::__NR_read, nr::__NR_write], ALLOW, KILL)));
+        let without_sets = left_by(&filter(&[nr::__NR_epoll_ctl], KILL, ALLOW));
+        assert_eq!(without_sets, Left { enough_for_sets: false, ..Left::ALL });
         assert!(!is_enough(&[]), "no filter at all is none that the kernel takes");
     }
 

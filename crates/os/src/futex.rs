@@ -28,6 +28,9 @@ pub fn wake(word: &AtomicU32) {
 /// Whether the kernel can read the word at `word` (a multiple of four): it compares it, and sleeps for no
 /// time at all.
 pub fn is_readable(word: usize) -> bool {
+    if crate::confined::leaves_nothing() {
+        return true;
+    }
     const UNLIKELY: u32 = 0x5a17_e0d3;
     let limit = nr::__kernel_timespec { tv_sec: 0, tv_nsec: 0 };
     let what = nr::FUTEX_WAIT | nr::FUTEX_PRIVATE_FLAG;
@@ -39,6 +42,9 @@ pub fn is_readable(word: usize) -> bool {
 /// Whether the kernel can write to the word at `word` (a multiple of four): it adds nothing to it, in one
 /// step.
 pub fn is_writable(word: usize) -> bool {
+    if crate::confined::leaves_nothing() {
+        return true;
+    }
     static NOBODY_SLEEPS_HERE: AtomicU32 = AtomicU32::new(0);
     // FUTEX_OP_ADD of 0; who may sleep at the word is woken if it holds 0x5a1, and then for no reason, as
     // sleepers must expect.

@@ -126,6 +126,10 @@ fn wait(
     // alignment is 1 there; elsewhere the program's array is aligned as C requires.) What is read of it was
     // written before.
     let room = unsafe { core::slice::from_raw_parts_mut(events, room) };
+    if socket::beside::is_so() {
+        let told = socket::beside::wait(epfd, room);
+        return if told > 0 { Outcome::Done(told) } else { Outcome::Forward };
+    }
     ours::wait(epfd, room, timeout_ns, &mut kernel)
 }
 

@@ -7,7 +7,7 @@ use crate::real::{Buf, Mask, Time, forward};
 use core::ffi::{c_int, c_void};
 use os::poll::{PollFd, bits};
 use socket::poll::Sleep;
-use socket::{Errno, Outcome, poll as ours};
+use socket::{Errno, Outcome, beside, poll as ours};
 
 /// The program's call.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -119,6 +119,10 @@ fn poll_all(call: Call, fds: *mut PollFd, count: u64, timeout_ns: Option<u64>, m
 }
 
 fn poll_unnoted(call: Call, fds: *mut PollFd, count: u64, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
+    if beside::is_so() {
+        let ready = entries(fds, count).map_or(0, beside::poll);
+        return if ready > 0 { Outcome::Done(ready) } else { Outcome::Forward };
+    }
     match entries(fds, count) {
         Some(fds) if ours::concerns_us(fds) => {
             ours::poll(fds, timeout_ns, &mut LibcSleep { mask, call }).into()
@@ -359,6 +363,9 @@ impl Sets {
             used + 1
         });
         let fds = &mut room[..used];
+        if beside::is_so() {
+            return if beside::poll(fds) > 0 { Outcome::Done(self.answer(fds)) } else { Outcome::Forward };
+        }
         let limit = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
         loop {
             let left = limit.map(|end| end.saturating_sub(os::time::monotonic_ns()));

@@ -19,7 +19,7 @@ mod uses;
 
 // (A module has its name in the crate whichever floor it is on.)
 use calls::straight;
-pub use calls::{client, close, epoll, poll, queue, server, signals, stream, told};
+pub use calls::{beside, client, close, epoll, poll, queue, server, signals, stream, told};
 use connection::{afterwards, conn, end, far, kept, watch};
 use decisions::{answer, claim, detour, handover};
 pub use decisions::{decide, home, wait};

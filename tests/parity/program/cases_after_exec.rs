@@ -10,6 +10,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "afterexec.first_of_all", shm: true, run: |cx| becomes_another(cx, "first") },
     Case { name: "afterexec.replaced", shm: false, run: |cx| becomes_another(cx, "replaced") },
     Case { name: "afterexec.replaced_one_by_one", shm: false, run: replaced_one_by_one },
+    Case { name: "afterexec.set_tells_of_a_reset", shm: false, run: set_tells_of_a_reset },
 ];
 
 const ID: u32 = 700;
@@ -83,4 +84,29 @@ fn others(fd: Fd) -> Vec<Fd> {
     let mut numbers: Vec<Fd> = numbers.filter(|number| *number > fd).collect();
     numbers.sort_unstable();
     numbers
+}
+
+/// A set goes along, and in it a connection whose peer was killed with bytes unread: what it tells is the
+/// program's own data.
+fn set_tells_of_a_reset(cx: &mut Cx) {
+    let pid = sys::fork(|| {
+        let numbers = [sys::epoll(), cx.warm().fd];
+        let [set, fd] = numbers.map(|one| sys::dup(one).expect("a number that goes on") as Fd);
+        sys::ep_add(set, fd, libc::EPOLLIN, 0x1234).expect("add");
+        say!("write -> {}", sys::show(sys::write(fd, b"12345")));
+        cx.tell("die");
+        crate::context::until_ready(fd, libc::POLLHUP);
+        say!("before {}", sys::ep_show(set, 1000));
+        let mut buf = [0; 9];
+        (0..2).for_each(|_| say!("read -> {}", sys::show(sys::read(fd, &mut buf))));
+        let set = set.to_string();
+        sys::exec(Exec::Execve, "/proc/self/exe", &["parity-case", "--set-after-exec", &set]);
+        9
+    });
+    say!("child {}", sys::wait(pid));
+}
+
+/// What the next program is told.
+pub(crate) fn inherited_set(set: Fd) {
+    (0..3).for_each(|_| say!("after {}", sys::ep_show(set, 1000)));
 }

@@ -26,6 +26,7 @@ mod cases_exec;
 mod cases_family;
 mod cases_fds;
 mod cases_filter;
+mod cases_filter_rest;
 mod cases_fork;
 mod cases_full;
 mod cases_handed;
@@ -108,6 +109,7 @@ fn all() -> Vec<Case> {
         cases_after_exec::CASES,
         cases_end::CASES,
         cases_filter::CASES,
+        cases_filter_rest::CASES,
         cases_agreed::CASES,
         cases_options::CASES,
         cases_order::CASES,
@@ -154,6 +156,7 @@ fn main() {
             cases_handed::inherits(how, fds, wanted.parse().expect("bytes"));
         }
         ["--after-exec", how, fd] => cases_after_exec::inherited(how, fd.parse().expect("descriptor")),
+        ["--set-after-exec", set] => cases_after_exec::inherited_set(set.parse().expect("descriptor")),
         ["--refused", name, fd, over_exec] => {
             cases_agreed::refused(name, fd.parse().expect("descriptor"), over_exec == "true");
         }

@@ -1,5 +1,6 @@
 //! What a program calls. Owns: that each answers as TCP does, or says `Forward`.
 
+pub mod beside;
 pub mod client;
 pub mod close;
 pub mod epoll;

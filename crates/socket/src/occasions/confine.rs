@@ -11,7 +11,7 @@ use crate::held::hold_index;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::table::{self, Entry};
-use crate::{decide, detour, flag, home, lend, stream};
+use crate::{decide, detour, flag, home, lend, records, stream};
 use fabric::Reason;
 use fabric::door::{Directory as _, Life as _, Rendezvous as _};
 use fabric::fallback::What;
@@ -27,9 +27,11 @@ pub fn stays_out() -> bool {
 }
 
 /// Before a filter of the program's. Where it does not leave us what we need, what is shared goes back to TCP
-/// before it stands.
+/// before it stands, and from then on no call is ours: what is left unread in memory the program's own calls
+/// find (`beside`).
 pub fn before_filter(left: os::filter::Left) {
-    if !left.enough {
+    let is_enough = left.enough && (left.enough_for_sets || !crate::has_been_any_set());
+    if !is_enough {
         for (fd, held) in crate::held::connections() {
             if let Some(end) = End::of(&held).filter(|_| held.phase() == Phase::Smc) {
                 home::send_in_time(&held, &end, Reason::OPTUNSUPP);
@@ -38,7 +40,12 @@ pub fn before_filter(left: os::filter::Left) {
         }
     }
     // (What one refuses the next one does not give back.)
-    before(if confined::is_strict() { Calls::Fewest } else { Calls::Filtered });
+    before(match is_enough {
+        _ if confined::leaves_nothing() => Calls::Programs,
+        true if confined::is_strict() => Calls::Fewest,
+        true => Calls::Filtered,
+        false => Calls::Programs,
+    });
     if !left.process_id {
         let _ = os::process::cached_pid();
         confined::withhold_id(true);
@@ -61,16 +68,18 @@ fn before(calls: Calls) {
             held.note_what_calls_would_tell(fd);
             let is_outside =
                 End::of(&held).is_some_and(|end| end.outgoing.has_ended() && !detour::come_back(&held, &end));
-            if calls == Calls::Fewest || is_outside {
+            let are_few = matches!(calls, Calls::Fewest | Calls::Programs);
+            if are_few || is_outside {
                 // What is written from here on needs no more than a write.
                 stream::demote(fd);
             }
-            if calls == Calls::Fewest
-                && let Some(end) = End::of(&held)
-            {
+            if are_few && let Some(end) = End::of(&held) {
                 // Nor what is read, and its end: only a read tells of that.
                 let _ = home::send(&held, &end, Reason::OPTUNSUPP);
             }
+        }
+        if calls == Calls::Programs {
+            records::leave_to_program(&held);
         }
     }
     confined::confine(calls);

@@ -139,7 +139,7 @@ fn attach_rest(conn: &Conn, end: &End, index: Index, registration: &Registration
     let events = registration.events();
     // (ONESHOT is one report, so it is all this record's.)
     let asked = if events & bits::ONESHOT != 0 { events } else { events & (READ_SIDE | FLAGS) };
-    if asked & !FLAGS == 0 || end.incoming.used() == Ok(0) {
+    if asked & !FLAGS == 0 || end.incoming.used() == Ok(0) || os::confined::leaves_nothing() {
         return;
     }
     let data = registration.cookie(index, Source::Bell);
@@ -617,6 +617,42 @@ fn make_plain(conn: &Conn, index: Index, registration: &'static Registration) {
     let data = if is_ours_to_hide { cookie } else { data };
     let wanted = if asked.is_fired() { bits::ONESHOT } else { asked.events() };
     put_anew(epfd, fd, wanted, data);
+}
+
+/// Before a filter behind which no call is ours: the records of the socket say what the program asks for,
+/// with its own data, and no doorbell stands beside them. What is left in memory the hooks tell (`beside`).
+pub(crate) fn leave_to_program(conn: &Conn) {
+    let Some(_turn) = conn.interest.turn.take() else { return };
+    for (_, registration) in of_conn(conn) {
+        if registration.is_parked() {
+            drop_registration(conn, registration, true);
+            continue;
+        }
+        if !registration.tells_own_data() {
+            put_as_asked(registration);
+        }
+        tell_by_tcp_alone(conn, registration);
+    }
+}
+
+/// The kernel's record says what the program asks for, with its own data.
+pub(crate) fn put_as_asked(registration: &Registration) {
+    let Some(fd) = registration.record() else { return };
+    let asked = registration.interest.seen();
+    let wanted = if asked.is_fired() { bits::ONESHOT } else { asked.events() };
+    registration.kernel_events.store(wanted, Ordering::Relaxed);
+    note_change(registration);
+    put_anew(registration.epfd(), fd, wanted, registration.data.load(Ordering::Relaxed));
+}
+
+/// And no doorbell stands beside it.
+pub(crate) fn tell_by_tcp_alone(conn: &Conn, registration: &'static Registration) {
+    note_change(registration);
+    registration.make_outright();
+    if let Some(set) = set_of(registration) {
+        set.note_outright();
+    }
+    detach_bell(conn, registration, true);
 }
 
 /// Changes what a set's record asks for, and says.

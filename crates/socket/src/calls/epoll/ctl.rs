@@ -13,7 +13,7 @@ use crate::records::{
 };
 use crate::table::{self, Entry};
 use crate::waiters::HAD_ROOM;
-use crate::{Outcome, answer, claim, decide, flag, home, ready, settle, unseen};
+use crate::{Outcome, answer, claim, decide, flag, home, settle, unseen};
 use fabric::Reason;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
@@ -200,7 +200,14 @@ fn tell_others(conn: &Held, epfd: i32, op: Op, fd: i32) {
 
 /// Before a program becomes another one that gets `conn`, and a set of this one's with it.
 pub(crate) fn hand_on(conn: &Held) {
-    hand_on_in(conn, |registration| registration.is_own() && !os::fd::is_cloexec(registration.epfd()), true);
+    hand_on_in(conn, |registration| registration.is_own() && goes_on_over_exec(registration), true);
+}
+
+/// Whether the next program has its set, by whichever number.
+fn goes_on_over_exec(registration: &Registration) -> bool {
+    let is_number_of = |entry: Entry| matches!(entry, Entry::Epoll(set) if registration.is_in(set));
+    let by_another = || table::entries().any(|(fd, entry)| is_number_of(entry) && !os::fd::is_cloexec(fd));
+    !os::fd::is_cloexec(registration.epfd()) || by_another()
 }
 
 /// A set is about to be passed (SCM_RIGHTS, pidfd_getfd), or has come so: whoever has it, perhaps this
@@ -256,17 +263,21 @@ fn hand_on_in(conn: &Held, goes_on: impl Fn(&Registration) -> bool, over_exec: b
     if !is_any || conn.phase() != Phase::Smc || is_home(conn, Reason::OPTUNSUPP) {
         return;
     }
-    // (Somebody may be stopped in the middle of a copy, or the rings have more to tell than TCP.)
-    let Some(end) = End::of(conn).filter(ready::is_on_tcp_for_good) else { return };
+    // (Also where somebody is stopped in the middle of a copy, or the connection was reset: what the set
+    // tells is the program's, whoever reads it.)
+    let Some(end) = End::of(conn) else { return };
     let Some(_turn) = conn.interest.turn.take() else { return };
     for (index, registration) in of_conn(conn).filter(|(_, registration)| goes_on(registration)) {
-        let Some(fd) = registration.record() else { continue };
-        let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
+        if registration.record().is_none() {
+            continue;
+        }
         // (Both directions are on TCP: what is asked for is the kernel's to tell, and nothing besides.)
-        let wanted = if registration.is_fired() { bits::ONESHOT } else { events };
-        records::note_change(registration);
-        records::put_anew(registration.epfd(), fd, wanted, data);
-        if !registration.is_outright() && !registration.is_fired() {
+        records::put_as_asked(registration);
+        let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
+        if conn.has(flag::RESET) {
+            // (Whatever is unread: TCP tells of its end until that is told.)
+            records::tell_by_tcp_alone(conn, registration);
+        } else if !registration.is_outright() && !registration.is_fired() {
             ask_outright(conn, index, registration, (events, data));
             let _ = over_exec.then(|| os::fd::set_cloexec(end.my_bell(), false));
         }
