@@ -49,6 +49,7 @@ pub(crate) const CASES: &[Case] = &[
     case("overflow.one_thread_both_ends", one_thread_both_ends),
     case("overflow.small_send_buffer", small_send_buffer),
     case("overflow.small_buffers", small_buffers),
+    case("overflow.asks_again_in_vain", asks_again_in_vain),
 ];
 
 const LARGE: usize = 1_000_000;
@@ -566,4 +567,18 @@ fn small_buffers(cx: &mut Cx) {
     say!("write -> {}", show(sys::write(fd, b"hello")));
     cx.peer("recvn 0 5");
     taken(cx, Pair { fd, id: 0 }, 60_000..230_000);
+}
+
+/// A program that throws away what is not taken, and goes on: its reader computes meanwhile.
+fn asks_again_in_vain(cx: &mut Cx) {
+    const PIECE: usize = 50_000;
+    let p = cx.warm();
+    sys::nonblocking(p.fd, true);
+    cx.ask(&format!("later 1 compute {} 700", p.id));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let piece = vec![b'm'; PIECE];
+    let taken: usize = (0..100).filter_map(|_| sys::write(p.fd, &piece).ok()).sum();
+    say!("takes megabytes: {}", taken > 2_000_000);
+    cx.tell(&format!("recvn {} {taken}", p.id));
+    say!("all of it arrives: {}", cx.answer() == digest(&vec![b'm'; taken]));
 }

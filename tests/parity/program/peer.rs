@@ -128,6 +128,11 @@ fn act(verb: &str, fd: Fd, rest: &[&str]) -> String {
         }
         ("starved", [n]) => crate::cases_early::read_without_descriptors(fd, number(n)),
         ("has_peer", []) => sys::peer_port(fd).map_or_else(|e| e.to_string(), |_| "yes".into()),
+        ("compute", [ms]) => {
+            let until = std::time::Instant::now() + Duration::from_millis(number(ms) as u64);
+            while std::time::Instant::now() < until {}
+            "done".into()
+        }
         ("queued", []) => sys::queued(fd).to_string(),
         ("close", []) => show(sys::close(fd)),
         _ => format!("what is '{verb} {rest:?}'"),

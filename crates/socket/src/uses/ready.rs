@@ -296,6 +296,7 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
         level |= bits::IN | bits::RDNORM;
     }
     if closed & ClosedBy::WRITE != 0 || may_write(conn, end) || has_space_outside(conn, end, fd) {
+        conn.stream.forget_refusal();
         level |= bits::OUT | bits::WRNORM;
     }
     level |= told_of_gone_peer(conn, end, fd);

@@ -147,7 +147,9 @@ impl Transmit<'_> {
         self.is_refused = self.sent > 0 && matches!(errno, Errno::EPIPE | Errno::ECONNRESET);
     }
 
-    /// There is no space: whether the reader rests, and TCP takes the rest of the call.
+    /// There is no space: whether the reader rests, and TCP takes the rest of the call. So it does for a
+    /// program that asks again in vain without having waited for room: it may throw away what is not taken,
+    /// and over TCP megabytes are, whatever the reader does.
     pub(super) fn turns_to_tcp(&mut self, may_wait: bool) -> bool {
         if !detour::may_overflow(self.conn) {
             return false;
@@ -155,9 +157,15 @@ impl Transmit<'_> {
         self.overflows = if may_wait {
             resting::is_seen(&self.end)
         } else {
-            resting::is_seen_at_once(&self.end, || self.is_still())
+            // (What it has on TCP would hide from a writer in another container that this one was killed.)
+            let asks_again = !self.end.view.is_far() && self.conn.stream.was_refused(self.written());
+            asks_again || resting::is_seen_at_once(&self.end, || self.is_still())
         };
         self.overflows
+    }
+
+    fn written(&self) -> u64 {
+        self.end.outgoing.words().producer.0.prod.load(sync::Ordering::Relaxed)
     }
 
     /// Whether the reader does not move for a moment.
@@ -180,6 +188,9 @@ impl Transmit<'_> {
             watch::watch(self.conn);
         }
         note_stall(self.conn, &self.end, self.is_tcp_full);
+        if self.sent == 0 && !self.is_tcp_full {
+            self.conn.stream.note_refusal(self.written());
+        }
         if ready::is_on_tcp_for_good(&self.end) {
             home::notice(self.conn, &self.end);
         }

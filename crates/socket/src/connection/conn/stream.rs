@@ -16,6 +16,9 @@ pub(crate) struct Stream {
     pub(super) asked_tcp: AtomicU64,
     /// When a poll of sockets of which it is the first last asked the kernel, in cycles.
     pub(crate) polled: AtomicU64,
+    /// Where the ring was full for a call that may not wait, and had not moved it: how far it was written to,
+    /// plus one.
+    refused_at: AtomicU64,
     /// SO_RCVLOWAT.
     pub(crate) rcvlowat: AtomicU32,
     /// Such polls since that did not ask.
@@ -33,6 +36,7 @@ impl Stream {
             heard_at: AtomicU32::new(0),
             asked_tcp: AtomicU64::new(0),
             polled: AtomicU64::new(0),
+            refused_at: AtomicU64::new(0),
             rcvlowat: AtomicU32::new(1),
             polls: AtomicU16::new(0),
             has_grown: AtomicBool::new(false),
@@ -47,6 +51,7 @@ impl Stream {
             heard_at,
             asked_tcp,
             polled: _,
+            refused_at,
             rcvlowat,
             polls: _,
             has_grown,
@@ -56,8 +61,29 @@ impl Stream {
         heard.store(0, Ordering::Relaxed);
         heard_at.store(0, Ordering::Relaxed);
         asked_tcp.store(0, Ordering::Relaxed);
+        refused_at.store(0, Ordering::Relaxed);
         rcvlowat.store(1, Ordering::Relaxed);
         has_grown.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Stream {
+    /// A call that may not wait found the ring full, which had been `written` to so far.
+    pub(crate) fn note_refusal(&self, written: u64) {
+        self.refused_at.store(written.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether that is so again, and nobody has waited for room since.
+    pub(crate) fn was_refused(&self, written: u64) -> bool {
+        self.refused_at.load(Ordering::Relaxed) == written.wrapping_add(1)
+    }
+
+    /// There is room, and a wait sees that.
+    #[inline]
+    pub(crate) fn forget_refusal(&self) {
+        if self.refused_at.load(Ordering::Relaxed) != 0 {
+            self.refused_at.store(0, Ordering::Relaxed);
+        }
     }
 }
 
