@@ -46,6 +46,20 @@ fn both_ends_show_why_and_a_new_policy_counts_at_once() {
     assert_eq!(stop(&field, "stop-again", ends), [ALL_BY_TCP(COUNT); 2]);
 }
 
+/// Its policy would be the kernel's from then on.
+#[test]
+fn a_second_daemon_overwrites_nothing_of_the_first() {
+    let Some(mut field) = Field::new("far-second", BEHIND_DNAT) else { return };
+    let second = field.second_daemon();
+    assert!(!second.ok() && second.err.contains("another daemon's, which runs"), "{second}");
+    let ends = talk(&field, COUNT, "stop");
+    assert_eq!(stop(&field, "stop", ends), [ALL_BY_TCP(COUNT); 2]);
+    // (What the kernel holds ends with the process.)
+    field.restart_daemon("");
+    let ends = talk(&field, COUNT, "stop-again");
+    assert_eq!(stop(&field, "stop-again", ends), [ALL_BY_MEMORY(COUNT); 2]);
+}
+
 /// The server has nothing to ask the new daemon for: who it is, is looked up.
 #[test]
 fn a_daemon_that_is_started_anew_judges_processes_that_it_never_met() {

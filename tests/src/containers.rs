@@ -6,7 +6,7 @@
 //! with clang; says what is missing.
 
 use crate::dist::Dist;
-use crate::process::{Running, installed, within};
+use crate::process::{Outcome, Running, installed, within};
 use crate::scratch::Scratch;
 use crate::sys;
 use std::ffi::OsStr;
@@ -117,6 +117,15 @@ impl Containers {
         within(LIMIT, || !daemon.alive() || self.socket().exists());
         self.daemon = Some(daemon);
         marks
+    }
+
+    /// A second one that would pin its programs where this one has: it ends by itself, and says so.
+    pub fn second_daemon(&self) -> Outcome {
+        let mut command = Command::new(&self.program);
+        command.arg("--socket").arg(self.at("run").join("second")).args(["--metrics", ""]);
+        command.arg("--pins").arg(self.at("pins")).arg("--cgroup").arg(&self.cgroup);
+        command.arg("--config").arg(self.scratch.file("second.toml", ""));
+        Running::start(command.env_remove("NOTIFY_SOCKET"), self.scratch.path(), "second").finish(LIMIT)
     }
 
     /// kill -9, and another one with another policy.

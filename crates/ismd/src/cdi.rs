@@ -47,6 +47,14 @@ struct Mount {
     options: [&'static str; 5],
 }
 
+/// What containers would reach that is not for them.
+pub(crate) fn fault(daemon: &Daemon) -> Option<String> {
+    let folder = daemon.socket.parent()?;
+    let metrics = daemon.metrics.as_ref().filter(|metrics| metrics.starts_with(folder))?;
+    let [folder, metrics] = [folder, metrics].map(Path::display);
+    Some(format!("containers get {folder}: scrapes are not to be answered there ({metrics})"))
+}
+
 /// The specification, for a daemon with its sockets and `library`, or the library that is installed beside
 /// this program. Errors: no such library, a path that cannot be written down, or one by which containers
 /// could scrape.
@@ -60,12 +68,8 @@ pub(crate) fn text(daemon: &Daemon, library: Option<&Path>) -> anyhow::Result<St
     let folder = socket.parent().context("the socket lies in no folder")?;
     let name = socket.file_name().and_then(|name| name.to_str()).context("the socket has no plain name")?;
     ensure!(folder.parent().is_some(), "the socket lies in /, which is not for containers");
-    if let Some(metrics) = daemon.metrics.as_ref().filter(|metrics| metrics.starts_with(folder)) {
-        bail!(
-            "containers get {}: scrapes are not to be answered there ({})",
-            folder.display(),
-            metrics.display()
-        );
+    if let Some(fault) = fault(daemon) {
+        bail!(fault);
     }
     let spec = Spec {
         cdi_version: VERSION,

@@ -94,6 +94,9 @@ fn check(path: &Path) -> anyhow::Result<()> {
     let policy = load(path)?;
     let (fabrics, rules) = (policy.fabrics.len(), policy.rules.len());
     let mut text = format!("{}: no faults (fabrics: {fabrics}, rules: {rules})\n", path.display());
+    if let Some(fault) = cdi::fault(&policy.daemon) {
+        text += &format!("{}: {fault}\n", path.display());
+    }
     if !cfg!(have_mark) {
         text += "this daemon was built without clang: it marks no connections\n";
     }
@@ -145,23 +148,24 @@ fn root_cgroup() -> PathBuf {
     roots.into_iter().find(is_root).unwrap_or(roots[0]).into()
 }
 
-/// Lets connections be marked; what the service manager is told of it.
-fn start_mark(daemon: &policy::Daemon) -> (Option<mark::Mark>, String) {
+/// Lets connections be marked; what the service manager is told of it. Error: another daemon does so there.
+fn start_mark(daemon: &policy::Daemon) -> anyhow::Result<(Option<mark::Mark>, String)> {
     let Some(pins) = &daemon.pins else {
-        return (None, "connections are not marked: so it was asked for".into());
+        return Ok((None, "connections are not marked: so it was asked for".into()));
     };
     let cgroup = daemon.cgroup.clone().unwrap_or_else(root_cgroup);
     match mark::Mark::start(pins, &cgroup) {
         Ok(mark) => {
             info!(pins = %pins.display(), cgroup = %cgroup.display(), "connections are marked");
-            (Some(mark), format!("marks connections of {}", cgroup.display()))
+            Ok((Some(mark), format!("marks connections of {}", cgroup.display())))
         }
+        Err(error) if error.is::<mark::InUse>() => Err(error),
         Err(error) => {
             warn!(
                 error = format!("{error:#}"),
                 "connections are not marked: between containers they stay on TCP"
             );
-            (None, format!("passes memory; connections are not marked: {error:#}"))
+            Ok((None, format!("passes memory; connections are not marked: {error:#}")))
         }
     }
 }
@@ -212,9 +216,12 @@ fn serve(arguments: &Arguments) -> anyhow::Result<()> {
         manager::keep(manager::KEPT[1], socket.as_fd());
     }
     let random = os::process::random_u64();
+    if let Some(fault) = cdi::fault(&policy.daemon) {
+        warn!("{fault}");
+    }
     info!(socket = %policy.daemon.socket.display(), fabrics = policy.fabrics.len(), "serves");
     // (Half of them for what clients pass, half for the clients: a socket and a process each.)
-    let (mark, status) = start_mark(&policy.daemon);
+    let (mark, status) = start_mark(&policy.daemon)?;
     let numbers =
         |mark: &mark::Mark| mark.known.iter().map(|(pid, earlier)| (*pid, earlier.client)).collect();
     let known = mark.as_ref().map(numbers).unwrap_or_default();

@@ -7,12 +7,15 @@ use crate::tables::{Asker, Earlier, Job, Maps, Ruled};
 use crate::trace::Tap;
 use anyhow::{Context, bail};
 use os::bpf;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::fmt;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -34,8 +37,23 @@ const LAYOUT: &str = "isthmus-mark-2";
 /// What all of them begin with.
 const LAYOUTS: &str = "isthmus-mark-";
 
+/// Another daemon has put its policy and its clients there: this one would overwrite both.
+#[derive(Debug)]
+pub(crate) struct InUse(PathBuf);
+
+impl fmt::Display for InUse {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let folder = self.0.display();
+        write!(to, "{folder} is another daemon's, which runs: end that one, or name another folder (--pins)")
+    }
+}
+
+impl std::error::Error for InUse {}
+
 /// The programs, at work.
 pub(crate) struct Mark {
+    /// The lock that keeps other daemons from the folder.
+    _folder: fs::File,
     jobs: Sender<(Option<u32>, Job)>,
     /// How many wait, by user.
     waiting: Arc<Mutex<HashMap<u32, u32>>>,
@@ -47,19 +65,16 @@ pub(crate) struct Mark {
 
 impl Mark {
     /// Loads the programs, or what is newer of them, and lets them run for the sockets of `cgroup`. `pins` is
-    /// a folder of a BPF file system. Errors: built without clang, no privilege, no BPF file system.
+    /// a folder of a BPF file system. Errors: [`InUse`]; built without clang, no privilege, no such system.
     pub(crate) fn start(pins: &Path, cgroup: &Path) -> anyhow::Result<Mark> {
         let namespace = fs::metadata("/proc/self/ns/pid").context("/proc/self/ns/pid")?.ino();
         if namespace != FIRST_NAMESPACE {
             bail!("the daemon does not run in the host's first process namespace");
         }
         let folder = pins.join(LAYOUT);
-        match fs::DirBuilder::new().mode(0o700).create(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(error).with_context(|| format!("cannot make {}", folder.display()));
-            }
-            _ => {}
-        }
+        let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&folder);
+        made.with_context(|| format!("cannot make {}", folder.display()))?;
+        let lock = lock(&folder)?;
         // (Also where ours do not run.)
         remove_other_layouts(pins);
         attach(&folder, cgroup)?;
@@ -80,7 +95,7 @@ impl Mark {
             }
         })?;
         let tap = open_tap(&folder);
-        Ok(Mark { jobs, waiting, known, tap })
+        Ok(Mark { _folder: lock, jobs, waiting, known, tap })
     }
 
     /// Gives a process a table; it is answered when the kernel knows it. Reason: MAX_DMB if too many wait.
@@ -119,6 +134,16 @@ impl Mark {
             return Err(Reason::MAX_DMB);
         }
         self.jobs.send((Some(uid), job)).map_err(|_| Reason::NOSMCDDEV)
+    }
+}
+
+/// Held as long as the daemon runs, and let go of by the kernel however it ends.
+fn lock(folder: &Path) -> anyhow::Result<fs::File> {
+    let opened = fs::File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
+    match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(opened),
+        Err(Errno::WOULDBLOCK) => Err(InUse(folder.into()).into()),
+        Err(errno) => Err(errno).with_context(|| format!("cannot lock {}", folder.display())),
     }
 }
 
