@@ -101,3 +101,20 @@ fn a_connect_that_is_refused() {
     assert!(!refused.err.contains("stays on TCP"), "{refused}");
     assert_counted(&bed, &[], &[]);
 }
+
+/// A reset that cannot be remembered is none, and says so.
+#[test]
+fn a_reset_that_is_refused() {
+    let Some(pair) = pair("counters-reset", "stay") else { return };
+    let reset = || {
+        let mut tool = pair.bed.tool_command("smcd").expect("this bed has tools");
+        let said = tool.args(["stats", "reset"]).output().expect("smcd");
+        (said.status.code(), String::from_utf8_lossy(&said.stderr).into_owned())
+    };
+    let place = pair.bed.registry().join(format!(".smcstats.u{}", isthmus_tests::sys::euid()));
+    std::fs::create_dir(&place).expect("our own folder");
+    let (code, told) = reset();
+    assert!(code == Some(255) && told.contains("cannot use"), "{code:?} {told}");
+    std::fs::remove_dir(&place).expect("empty");
+    assert_eq!(reset(), (Some(0), String::new()));
+}

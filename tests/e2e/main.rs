@@ -32,4 +32,5 @@ mod shells;
 mod support;
 mod tour;
 mod unhooked;
+mod unwritten;
 mod web;

@@ -109,7 +109,7 @@ pub(crate) fn assert_rows(bed: &Bed, ends: &Ends, wanted: &[&str]) {
 }
 
 #[track_caller]
-fn assert_shown(bed: &Bed, ends: &Ends, wanted: &[&str]) {
+pub(crate) fn assert_shown(bed: &Bed, ends: &Ends, wanted: &[&str]) {
     let is_so = within(LONG, || rows(bed, ends.port) == wanted);
     let said = format!("client:\n{}\nserver:\n{}", ends.client.output(), ends.server.output());
     assert!(is_so, "smcss: {:#?}\nwanted: {wanted:#?}\n{said}", rows(bed, ends.port));

@@ -223,7 +223,7 @@ impl<T: Tier> Fabric<T> {
             return Err(Reason::SYNCERR);
         }
         self.let_go_of_the_dead();
-        let price = self.pay(len, Some(owner)).inspect_err(|_| self.rest())?;
+        let price = self.pay(len, Some(owner)).inspect_err(|why| self.rest(*why))?;
         let mapped = match self.map_again(offered, len, nonce, owner) {
             Some(reused) => Ok(reused),
             None => self.map_anew(offered, len, nonce, owner),

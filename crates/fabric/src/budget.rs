@@ -10,7 +10,7 @@
 
 use crate::config::Config;
 use os::room::Room;
-use sync::AtomicU64;
+use sync::{AtomicU32, AtomicU64};
 
 /// What a process has taken.
 pub(crate) struct Budget {
@@ -20,6 +20,8 @@ pub(crate) struct Budget {
     pub(crate) paid: AtomicU64,
     /// Until when (in nanoseconds) nothing is asked for, since there was nothing.
     pub(crate) exhausted: AtomicU64,
+    /// Why.
+    pub(crate) exhausted_for: AtomicU32,
 }
 
 /// So long after the budget has ended it is not looked at again: a look reads some files.
@@ -64,7 +66,12 @@ impl Limits {
 
 impl Budget {
     pub(crate) const fn new() -> Self {
-        Budget { mapped: AtomicU64::new(0), paid: AtomicU64::new(0), exhausted: AtomicU64::new(0) }
+        Budget {
+            mapped: AtomicU64::new(0),
+            paid: AtomicU64::new(0),
+            exhausted: AtomicU64::new(0),
+            exhausted_for: AtomicU32::new(0),
+        }
     }
 }
 

@@ -113,6 +113,20 @@ impl Default for Config {
     }
 }
 
+/// Whether a variable says no number where one is wanted: such a value counts as none.
+pub fn is_misread(name: &[u8], value: &[u8]) -> bool {
+    const NUMBERS: [&[u8]; 7] = [
+        b"SMC_SNDBUF",
+        b"SMC_RCVBUF",
+        b"SMC_SPIN",
+        b"SMC_BRIEF",
+        b"SMC_MEMORY",
+        b"SMC_USER_MEMORY",
+        b"SMC_ISMD_PATIENCE",
+    ];
+    NUMBERS.contains(&name) && !value.first().is_some_and(u8::is_ascii_digit)
+}
+
 /// Whether a switch is on.
 pub(crate) fn is_on(value: &[u8]) -> bool {
     value.first().is_some_and(|first| *first != b'0')

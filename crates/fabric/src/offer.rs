@@ -216,7 +216,7 @@ impl<T: Tier> Fabric<T> {
             self.dissolve_dead_groups(GROUPS as u32, Some(index));
             // A smaller one may find room yet.
             let smaller = SLOTS[..=step].iter().rev().find_map(|slots| make(*slots).ok());
-            smaller.ok_or(refused).inspect_err(|_| self.rest())
+            smaller.ok_or(refused).inspect_err(|why| self.rest(*why))
         })
     }
 

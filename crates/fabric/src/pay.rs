@@ -23,11 +23,11 @@ fn less(word: &AtomicU64, by: u64) {
 
 impl<T: Tier> Fabric<T> {
     /// Takes `len` bytes for a segment of this process, or one of `owner`'s. Reason: MEM where the budget
-    /// ends.
+    /// ends; while it rests, why it does.
     pub(crate) fn pay(&self, len: usize, owner: Option<ProcessId>) -> Result<Price, Reason> {
         let now = os::time::monotonic_ns();
         if now < self.budget.exhausted.load(Relaxed) {
-            return Err(Reason::MEM);
+            return Err(Reason(self.budget.exhausted_for.load(Relaxed)));
         }
         let room = os::room::look();
         let limits = Limits::of(&room, self.config.memory(), self.config.user_memory());
@@ -59,7 +59,8 @@ impl<T: Tier> Fabric<T> {
     }
 
     /// There was no room for the smallest segment.
-    pub(crate) fn rest(&self) {
+    pub(crate) fn rest(&self, why: Reason) {
+        self.budget.exhausted_for.store(why.0, Relaxed);
         self.budget.exhausted.store(os::time::monotonic_ns().saturating_add(REST_NS), Relaxed);
     }
 

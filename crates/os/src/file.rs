@@ -71,15 +71,20 @@ pub(crate) fn read_start<'a>(path: &CStr, text: &'a mut [u8]) -> Result<&'a [u8]
     Ok(text.get(..got?).unwrap_or_default())
 }
 
-/// Bytes that an unprivileged user may still write in the file system of `path`; [`u64::MAX`] if it has no
-/// bound.
+/// Bytes that an unprivileged user may still write in a new file in the file system of `path`; [`u64::MAX`]
+/// if it has no bound, 0 if it takes no more files.
 pub fn room(path: &CStr) -> Result<u64> {
     // SAFETY: all-zero bytes are a valid `statfs`.
     let mut about: nr::statfs = unsafe { core::mem::zeroed() };
     // SAFETY: `path` is NUL terminated and `about` is writable.
     check(unsafe { syscall!(nr::__NR_statfs, path.as_ptr(), &raw mut about) })?;
     let bytes = (about.f_bavail as u64).saturating_mul(about.f_bsize as u64);
-    Ok(if about.f_blocks == 0 { u64::MAX } else { bytes })
+    let takes_no_file = about.f_files != 0 && about.f_ffree == 0;
+    Ok(match about.f_blocks {
+        _ if takes_no_file => 0,
+        0 => u64::MAX,
+        _ => bytes,
+    })
 }
 
 /// Whether this user may make files in the folder `path`.

@@ -103,6 +103,11 @@ fn allowance(limit: i32) -> u32 {
     if is_short() { 0 } else { share(limit) }
 }
 
+/// Whether a process whose hard limit this is ever has a number for us.
+pub fn may_be_ours(hard: usize) -> bool {
+    hard > FEW_NUMBERS as usize
+}
+
 fn share(limit: i32) -> u32 {
     (limit.saturating_sub(FEW_NUMBERS) / 4).max(0) as u32
 }

@@ -18,7 +18,10 @@ static CONSTRUCTOR: extern "C" fn() = constructor;
 static DESTRUCTOR: extern "C" fn() = destructor;
 
 extern "C" fn constructor() {
-    read_environment();
+    each_variable(config::set);
+    if config::is_debug() {
+        each_variable(tell_what_is_misread);
+    }
     real::resolve();
     process::resolve();
     crate::cancel::resolve();
@@ -88,8 +91,17 @@ extern "C" fn destructor() {
     }
 }
 
-/// musl passes nothing to constructors, so the environment is found by its symbol in both libcs.
-fn read_environment() {
+fn tell_what_is_misread(name: &[u8], value: &[u8]) {
+    if config::is_misread(name, value) {
+        for piece in [&b"libsmc-preload: "[..], name, b" is no number, and passed over: ", value, b"\n"] {
+            os::process::tell(piece);
+        }
+    }
+}
+
+/// Our variables, and what they say. musl passes nothing to constructors, so the environment is found by its
+/// symbol in both libcs.
+fn each_variable(what: fn(&[u8], &[u8])) {
     let place = real::global(c"environ").cast::<*const *const c_char>();
     if place.is_null() {
         return;
@@ -103,7 +115,7 @@ fn read_environment() {
         if text.starts_with(b"SMC_")
             && let Some(at) = text.iter().position(|byte| *byte == b'=')
         {
-            config::set(&text[..at], &text[at + 1..]);
+            what(&text[..at], &text[at + 1..]);
         }
         // SAFETY: not past the terminating NULL.
         entry = unsafe { entry.add(1) };

@@ -76,7 +76,7 @@ pub(crate) fn user_of(name: &str) -> Option<u32> {
 
 /// Why the library can make no use of the registry of `uid`, or make one, if that can be seen from outside.
 /// Reasons as the library gives them: NOSMCDDEV (no folder, or a closed one), MEM (a full one), CNFERR (not
-/// the user's own, or out of reach).
+/// the user's own, out of reach, or no registry).
 pub(crate) fn fault(folder: &Path, uid: u32) -> Option<Reason> {
     let path = file(folder, uid);
     match fs::symlink_metadata(&path) {
@@ -86,7 +86,8 @@ pub(crate) fn fault(folder: &Path, uid: u32) -> Option<Reason> {
             let is_fit = about.is_file() && about.uid() == uid && about.mode() & 0o077 == 0;
             // (Root's own modes bind nobody.)
             let is_closed = uid != 0 && about.mode() & 0o600 != 0o600;
-            (!is_fit || is_closed || is_read_only(&path)).then_some(Reason::CNFERR)
+            let is_unusable = !is_fit || is_closed || is_read_only(&path) || is_something_else(&path, uid);
+            is_unusable.then_some(Reason::CNFERR)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => why_none_is_made(folder, uid),
         Err(_) => Some(Reason::CNFERR),
@@ -104,10 +105,18 @@ fn is_full(folder: &Path) -> bool {
     path.is_ok_and(|path| os::file::room(&path).is_ok_and(|room| room < REGISTRY_LEN as u64))
 }
 
-/// Whether the registry of `uid` has a layout of another version than ours.
+/// Whether the registry of `uid` has a layout of another version than ours, or none yet.
 pub(crate) fn is_of_another_version(folder: &Path, uid: u32) -> bool {
-    let version = open_own(&file(folder, uid), uid).ok().and_then(|file| version_of(&file));
-    version.is_some_and(|version| version != layouts::VERSION)
+    let Ok(file) = open_own(&file(folder, uid), uid) else { return false };
+    let is_empty = file.metadata().is_ok_and(|about| about.len() == 0);
+    is_empty || version_of(&file).is_some_and(|version| version != layouts::VERSION)
+}
+
+/// Whether what lies in a registry's place is no registry of any version, and not about to be one.
+fn is_something_else(path: &Path, uid: u32) -> bool {
+    let is_other =
+        |file: File| file.metadata().is_ok_and(|about| about.len() != 0) && version_of(&file).is_none();
+    open_own(path, uid).is_ok_and(is_other)
 }
 
 /// What another user may follows from the folder's mode, its group being his for all we know.

@@ -51,6 +51,8 @@ pub struct Link {
     function: AtomicU32,
     tag: AtomicU32,
     failed_at: AtomicU64,
+    /// Why: what the daemon said, or that there is none.
+    failed_for: AtomicU32,
     /// When a question was given up whose answer has not come yet.
     unanswered_since: AtomicU64,
     /// When the daemon had no table for this process.
@@ -77,6 +79,7 @@ impl Link {
             function: AtomicU32::new(0),
             tag: AtomicU32::new(0),
             failed_at: AtomicU64::new(0),
+            failed_for: AtomicU32::new(0),
             unanswered_since: AtomicU64::new(0),
             refused_at: AtomicU64::new(0),
             awaits_table: AtomicBool::new(false),
@@ -264,7 +267,7 @@ impl Link {
         }
         let failed_at = Cycles::load(&self.failed_at);
         if failed_at != Cycles::NONE && Cycles::now().since(failed_at) < PAUSE {
-            return Err(Reason::NOSMCDDEV);
+            return Err(Reason(self.failed_for.load(Relaxed)));
         }
         match line.map_or(Late::Gone, |line| self.catch_up(line)) {
             Late::Heard(line) => return self.settled(line),
@@ -272,10 +275,13 @@ impl Link {
             Late::Gone => {}
         }
         let opened = self.open();
-        if opened.is_err() {
-            Cycles::now().store(&self.failed_at);
-        }
-        opened
+        opened.inspect_err(|reason| self.fail_for(*reason))
+    }
+
+    /// For a while the daemon is not asked.
+    fn fail_for(&self, reason: Reason) {
+        self.failed_for.store(reason.0, Relaxed);
+        Cycles::now().store(&self.failed_at);
     }
 
     /// Takes the answer to what was given up, if it has come. What it says is not wanted any more.
@@ -419,7 +425,7 @@ impl Link {
     }
 
     fn give_up(&self, question: &Message) {
-        Cycles::now().store(&self.failed_at);
+        self.fail_for(Reason::NOSMCDDEV);
         Cycles::now().store(&self.unanswered_since);
         // (The daemon will have taken it by then.)
         if let Message::Offer { number, .. } = question {

@@ -217,7 +217,9 @@ impl Registry {
         let Ok(file) = place::open(&self.folder, uid, How::READ_WRITE) else {
             return false;
         };
-        let is_abandoned = is_registry(file) && !file::is_locked_from(file, LOCK_BASE);
+        // (An empty file is nobody's: one is made under another name, and whole before it has this.)
+        let is_one = is_registry(file) || mem::file_len(file) == Ok(0);
+        let is_abandoned = is_one && !file::is_locked_from(file, LOCK_BASE);
         if is_abandoned {
             place::remove(&self.folder, uid);
         }
@@ -366,15 +368,23 @@ fn is_registry(file: i32) -> bool {
         .unwrap_or(false)
 }
 
+/// What is ours by its name and no registry of any version is somebody's file, and stays: CNFERR.
 fn check_and_map(file: i32) -> Result<&'static RegistryMap, Reason> {
-    if mem::file_len(file).map_err(|_| Reason::CNFERR)? < FILE_LEN as u64 {
-        return Err(Reason::VERSMISMAT);
+    let len = mem::file_len(file).map_err(|_| Reason::CNFERR)?;
+    if len < FILE_LEN as u64 {
+        let is_one = len == 0 || is_registry(file);
+        return Err(if is_one { Reason::VERSMISMAT } else { Reason::CNFERR });
     }
     let words = mem::map_shared(file, RegistryMap::LEN).map_err(|_| Reason::MEM)?;
     let map = RegistryMap::over(words).ok_or(Reason::MEM)?;
-    if map.magic.load(Acquire) != MAGIC || map.version.load(Relaxed) != VERSION {
+    let refused = match (map.magic.load(Acquire), map.version.load(Relaxed)) {
+        (MAGIC, VERSION) => None,
+        (MAGIC, _) => Some(Reason::VERSMISMAT),
+        _ => Some(Reason::CNFERR),
+    };
+    if let Some(reason) = refused {
         let _ = mem::retire(words);
-        return Err(Reason::VERSMISMAT);
+        return Err(reason);
     }
     Ok(map)
 }

@@ -8,6 +8,11 @@ pub fn set(name: &[u8], value: &[u8]) {
     fabric().set(name, value);
 }
 
+/// Whether a variable says no number where one is wanted.
+pub fn is_misread(name: &[u8], value: &[u8]) -> bool {
+    fabric::config::is_misread(name, value)
+}
+
 /// Whether everything is switched off (SMC_DISABLE).
 pub fn is_disabled() -> bool {
     fabric().config.is_disabled()

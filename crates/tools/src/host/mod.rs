@@ -8,7 +8,7 @@ mod diag;
 mod process;
 pub(crate) mod table;
 
-pub(crate) use process::Process;
+pub(crate) use process::{Process, of_thread};
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -122,8 +122,11 @@ pub(super) fn describe(pid: u32, descriptors: Descriptors, folder: &Path) -> Pro
     let has_registry = !descriptors.registries.is_empty();
     // The registry itself, and the lock on the process's row.
     const WANTED: usize = 2;
-    let has_no_descriptor =
-        || limit(pid, "Max open files").is_some_and(|limit| descriptors.count + WANTED > limit);
+    let has_no_descriptor = || {
+        let [soft, hard] = limits(pid, "Max open files");
+        let is_full = |limit: usize| descriptors.count + WANTED > limit;
+        soft.is_some_and(is_full) || hard.is_some_and(|hard| !os::limits::may_be_ours(hard))
+    };
     let has_no_memory = || {
         let limit = limit(pid, "Max address space");
         limit.zip(mapped(pid)).is_some_and(|(limit, mapped)| mapped + REGISTRY_LEN > limit)
@@ -141,11 +144,17 @@ pub(super) fn describe(pid: u32, descriptors: Descriptors, folder: &Path) -> Pro
     }
 }
 
-/// How much of `what` a process may have (the soft limit); None for as much as it likes.
+/// How much of `what` a process may have: the soft limit.
 fn limit(pid: u32, what: &str) -> Option<usize> {
-    let limits = fs::read_to_string(path(pid, "limits")).ok()?;
-    let line = limits.lines().find_map(|line| line.strip_prefix(what))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
+    limits(pid, what)[0]
+}
+
+/// The soft limit and the hard one; None for as much as it likes.
+fn limits(pid: u32, what: &str) -> [Option<usize>; 2] {
+    let limits = fs::read_to_string(path(pid, "limits")).unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix(what)).unwrap_or_default();
+    let mut words = line.split_ascii_whitespace();
+    [(); 2].map(|()| words.next()?.parse().ok())
 }
 
 /// Bytes of address space that a process has taken.
@@ -217,6 +226,11 @@ fn users(pid: u32) -> Option<[u32; 3]> {
     Some([users.next()?, users.next()?, users.next()?])
 }
 
+/// The process that `id` is a thread of: itself, of a process's id.
+pub(crate) fn of_thread(id: u32) -> Option<u32> {
+    status(id, "Tgid:")?.first()?.parse().ok()
+}
+
 /// The words of a line of proc(5)'s status.
 fn status(pid: u32, name: &str) -> Option<Vec<String>> {
     let status = fs::read_to_string(path(pid, "status")).ok()?;
@@ -227,7 +241,8 @@ fn status(pid: u32, name: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::{
-        descriptors, holds, is_library, is_same_folder, limit, mapped, registry_of, users, variable,
+        descriptors, holds, is_library, is_same_folder, limit, limits, mapped, of_thread, registry_of, users,
+        variable,
     };
     use std::net::TcpListener;
     use std::os::fd::AsRawFd;
@@ -249,6 +264,20 @@ mod tests {
     fn the_own_limits_are_read() {
         let me = std::process::id();
         assert_eq!(limit(me, "Max open files"), Some(os::limits::descriptor_limit()));
+        assert!(limits(me, "Max open files")[1] >= limit(me, "Max open files"));
+        assert_eq!(limits(me, "No such"), [None; 2]);
+    }
+
+    #[test]
+    fn a_thread_is_told_from_its_process() {
+        let me = std::process::id();
+        let another = || {
+            let link = std::fs::read_link("/proc/thread-self").expect("proc");
+            link.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number")
+        };
+        let thread: u32 = std::thread::spawn(another).join().expect("no panic");
+        assert_ne!(thread, me);
+        assert_eq!((of_thread(me), of_thread(u32::MAX)), (Some(me), None));
         assert!(
             mapped(me) > Some(1 << 20) && mapped(me) < limit(me, "Max address space").or(Some(usize::MAX))
         );

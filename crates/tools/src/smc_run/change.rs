@@ -55,6 +55,9 @@ fn process(pid: u32) -> Result<(Process, u32), Refusal> {
     if visit::name_of(pid).is_none() {
         return Err((NO_PROCESS, format!("no process {pid}")));
     }
+    if let Some(process) = host::of_thread(pid).filter(|process| *process != pid) {
+        return Err((NO_PROCESS, format!("{pid} is a thread of process {process}: name that")));
+    }
     let found = host::process(pid, &registry::folder()).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => {
             (NOT_OURS, format!("process {pid} belongs to another user, or is closed"))

@@ -208,7 +208,8 @@ pub(super) fn parse(args: &[OsString]) -> Result<Action, Complaint> {
         let change = wishes.change().filter(|_| is_alone);
         return change.map(Action::Change).ok_or_else(|| {
             let wanted = "-p PID --tcp [ -c WHICH ] or -p PID --smc, and nothing else";
-            Complaint::on_stdout(format!("smc_run: Error: A running process is changed by {wanted}\n"))
+            let wrong = wishes.unreadable().unwrap_or_default();
+            Complaint::on_stdout(format!("smc_run: Error: A running process is changed by {wanted}{wrong}\n"))
         });
     }
     if start.command.is_empty() {
@@ -227,8 +228,22 @@ struct Wishes {
 }
 
 impl Wishes {
+    fn pid(&self) -> Option<u32> {
+        self.pid.as_ref()?.to_str()?.parse().ok().filter(|pid| *pid > 0)
+    }
+
+    /// Which of the values it is that says nothing.
+    fn unreadable(&self) -> Option<String> {
+        let pid = self.pid.as_ref().filter(|_| self.pid().is_none());
+        let is_read = |which: &&OsString| which.to_str().and_then(Which::read).is_some();
+        let which = self.which.as_ref().filter(|which| !is_read(which));
+        let no_pid = pid.map(|pid| format!(" ('{}' is no process id)", pid.display()));
+        let no_which = || Some(format!(" ('{}' is no inode, no LOCAL-PEER and not 'all')", which?.display()));
+        no_pid.or_else(no_which)
+    }
+
     fn change(&self) -> Option<Change> {
-        let pid = self.pid.as_ref()?.to_str()?.parse().ok().filter(|pid| *pid > 0)?;
+        let pid = self.pid()?;
         let to = match (self.tcp, self.smc, &self.which) {
             (true, false, None) => To::Tcp,
             (true, false, Some(which)) => To::TcpOf(Which::read(which.to_str()?)?),
@@ -341,6 +356,10 @@ mod tests {
             let complaint = read(wrong).expect_err("a complaint").0;
             assert!(complaint.starts_with("smc_run: Error: A running process is changed by"), "{wrong:?}");
         }
+        let complaint = |args: &[&str]| read(args).expect_err("a complaint").0;
+        assert!(complaint(&["-pabc", "--tcp"]).ends_with("nothing else ('abc' is no process id)\n"));
+        let of_which = complaint(&["-p7", "--tcp", "-c", "foo"]);
+        assert!(of_which.ends_with("('foo' is no inode, no LOCAL-PEER and not 'all')\n"), "{of_which}");
     }
 
     #[test]

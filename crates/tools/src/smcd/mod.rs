@@ -50,10 +50,13 @@ fn answer(request: &Request) -> u8 {
         output::complain(&complaints.concat());
         return 1;
     }
-    output::print(&text(request, &registries));
-    if let Command::Stats(_) = request.command {
+    if let Command::Stats(action) = request.command {
+        let (text, is_done) = stats::text(&registries, action, request);
+        output::print(&text);
         output::complain(&missing(&registry::folder()));
+        return if is_done { 0 } else { MINUS_ONE };
     }
+    output::print(&text(request, &registries));
     0
 }
 
@@ -70,10 +73,9 @@ fn text(request: &Request, registries: &[Registry]) -> String {
         Command::Info => info::text(&info::hostname(), &info::Memory::now(registries)),
         Command::LinkGroups(id) => linkgroup::text(&linkgroup::read(registries), *id, request.details),
         Command::Devices => device::text(&linkgroup::read(registries), &device::functions()),
-        Command::Stats(action) => stats::text(registries, *action, request),
         Command::ShowUeid => eid::ueid_text(),
         Command::ShowSeid => eid::seid_text(),
         // Refused, or done, before.
-        Command::Enable(..) | Command::ChangeUeid | Command::ChangeSeid => String::new(),
+        Command::Stats(_) | Command::Enable(..) | Command::ChangeUeid | Command::ChangeSeid => String::new(),
     }
 }

@@ -10,8 +10,8 @@ use super::syntax::{self, Request};
 use crate::output;
 use crate::registry::Registry;
 
-/// What `smcd stats` prints. A reset shows the numbers for the last time.
-pub(super) fn text(registries: &[Registry], action: syntax::Stats, request: &Request) -> String {
+/// What `smcd stats` prints, and whether it did what was asked. A reset shows the numbers for the last time.
+pub(super) fn text(registries: &[Registry], action: syntax::Stats, request: &Request) -> (String, bool) {
     let absolute = read::steady(registries);
     let shown = if request.absolute { absolute.clone() } else { since_reset(&absolute) };
     let text = match action {
@@ -22,8 +22,9 @@ pub(super) fn text(registries: &[Registry], action: syntax::Stats, request: &Req
         && let Err(why) = cache::write(&cache::path(), &absolute)
     {
         output::complain(&why);
+        return (text, false);
     }
-    text
+    (text, true)
 }
 
 fn since_reset(absolute: &Stats) -> Stats {
