@@ -126,6 +126,9 @@ pub fn wait_masked(fds: &mut [PollFd], timeout_ms: i32, blocked: u64) -> Result<
 
 /// Sleeps for so long, or until a signal handler has run.
 pub fn pause_ns(ns: u32) {
+    if crate::confined::is_strict() {
+        return crate::confined::pause();
+    }
     let limit = nr::__kernel_timespec { tv_sec: 0, tv_nsec: i64::from(ns) };
     // SAFETY: no entries; the timespec outlives the call.
     unsafe { syscall!(nr::__NR_ppoll, 0, 0, &raw const limit, 0, 8) };

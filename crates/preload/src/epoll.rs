@@ -18,7 +18,8 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     if op == 1 {
         ours::prepare_to_be_nested(fd, epfd);
     }
-    if table::get(fd) == table::Entry::Empty && op == 1 && crate::lifecycle::is_active() {
+    let may_ask = || crate::lifecycle::is_active() && !os::confined::is_confined();
+    if table::get(fd) == table::Entry::Empty && op == 1 && may_ask() {
         ours::note_early(fd);
     }
     match control_ours(epfd, op, fd, event) {
@@ -128,7 +129,12 @@ fn wait(
     let room = unsafe { core::slice::from_raw_parts_mut(events, room) };
     if socket::beside::is_so() {
         let told = socket::beside::wait(epfd, room);
-        return if told > 0 { Outcome::Done(told) } else { Outcome::Forward };
+        if told == 0 {
+            return Outcome::Forward;
+        }
+        // (The same call, which does not wait.)
+        let got = if told < room.len() { kernel.wait(&mut room[told..], Some(0)).unwrap_or(0) } else { 0 };
+        return Outcome::Done(socket::beside::merge(room, told, got));
     }
     ours::wait(epfd, room, timeout_ns, &mut kernel)
 }

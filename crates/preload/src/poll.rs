@@ -120,8 +120,14 @@ fn poll_all(call: Call, fds: *mut PollFd, count: u64, timeout_ns: Option<u64>, m
 
 fn poll_unnoted(call: Call, fds: *mut PollFd, count: u64, timeout_ns: Option<u64>, mask: Mask) -> Outcome {
     if beside::is_so() {
-        let ready = entries(fds, count).map_or(0, beside::poll);
-        return if ready > 0 { Outcome::Done(ready) } else { Outcome::Forward };
+        return match entries(fds, count) {
+            Some(fds) if beside::is_any(fds) => {
+                // (The same call, which does not wait.)
+                let told = LibcSleep { mask, call }.libc(fds, Some(0));
+                if told < 0 { Outcome::Fail(crate::hook::last()) } else { Outcome::Done(beside::add(fds)) }
+            }
+            _ => Outcome::Forward,
+        };
     }
     match entries(fds, count) {
         Some(fds) if ours::concerns_us(fds) => {
@@ -339,6 +345,9 @@ impl Sets {
         if !named().any(|fd| ours::concerns_us(&[PollFd { fd: fd as i32, events: 0, revents: 0 }])) {
             return Outcome::Forward;
         }
+        if beside::is_so() {
+            return self.beside();
+        }
         match named().count() {
             few if few <= FEW => self.on_stack::<FEW>(count, timeout_ns, mask),
             many if many <= ON_STACK => self.on_stack::<ON_STACK>(count, timeout_ns, mask),
@@ -347,6 +356,22 @@ impl Sets {
                 Err(_) => Outcome::Fail(Errno::ENOMEM),
             },
         }
+    }
+
+    /// What is left in memory, where no call is ours; if nothing is, the call is libc's. (What else is ready
+    /// the next call tells.)
+    fn beside(&self) -> Outcome {
+        let count = self.count as usize;
+        let entry = |fd: usize| PollFd { fd: fd as i32, events: self.asked(fd), revents: 0 };
+        if !(0..count).any(|fd| beside::is_any(&[entry(fd)])) {
+            return Outcome::Forward;
+        }
+        let answered = |fd: usize| {
+            let mut one = [entry(fd)];
+            beside::add(&mut one);
+            self.answer(&one)
+        };
+        Outcome::Done((0..count).map(answered).sum())
     }
 
     /// (In frames of their own: few descriptors are selected on a small stack.)
@@ -363,9 +388,6 @@ impl Sets {
             used + 1
         });
         let fds = &mut room[..used];
-        if beside::is_so() {
-            return if beside::poll(fds) > 0 { Outcome::Done(self.answer(fds)) } else { Outcome::Forward };
-        }
         let limit = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
         loop {
             let left = limit.map(|end| end.saturating_sub(os::time::monotonic_ns()));

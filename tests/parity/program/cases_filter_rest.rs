@@ -37,6 +37,19 @@ pub(crate) const CASES: &[Case] = &[
             told
         });
     }),
+    case("filterrest.epoll_added_again", |cx| {
+        let calls = [EPOLL, &[libc::SYS_epoll_ctl]].concat();
+        behind(cx, &calls, |fd, set| {
+            sys::ep_del(set, fd).expect("del");
+            sys::ep_add(set, fd, libc::EPOLLIN, 8).expect("add");
+            sys::ep_show(set, 5000)
+        });
+    }),
+    #[cfg(target_arch = "x86_64")]
+    case("filterrest.poll_of_the_set", |cx| {
+        behind(cx, &[libc::SYS_poll], |_, set| sys::poll1(set, libc::POLLIN, 5000));
+    }),
+    case("filterrest.refused", refused),
     // (All that a shared connection needs is there but for a change of the set.)
     case("filterrest.epoll_without_ctl", |cx| {
         let more = [
@@ -101,4 +114,26 @@ fn behind_asking(cx: &mut Cx, calls: &[i64], asked: i32, wait: fn(Fd, Fd) -> Str
         });
         say!("child {}", sys::wait(pid));
     }
+}
+
+/// The kernel does not take the filter: nothing has changed for the sets.
+fn refused(cx: &mut Cx) {
+    let p = cx.warm();
+    let pid = sys::fork(|| {
+        let set = sys::epoll();
+        sys::ep_add(set, p.fd, libc::EPOLLIN, 9).expect("add");
+        say!("quiet {}", sys::ep_show(set, 0));
+        cx.ask(&format!("send {} a-request", p.id));
+        until_queued(p.fd, 9);
+        say!("no filter at all -> {}", sys::show(sys::allow_only(&[0; 4096], true)));
+        let mut buf = [0; 16];
+        for word in ["one", "two"] {
+            say!("told {}", sys::ep_show(set, 5000));
+            let r = sys::read(p.fd, &mut buf);
+            say!("read {}", got(r, &buf));
+            cx.ask(&format!("later 20 send {} {word}", p.id));
+        }
+        0
+    });
+    say!("child {}", sys::wait(pid));
 }

@@ -267,7 +267,8 @@ impl Link {
         }
         let failed_at = Cycles::load(&self.failed_at);
         if failed_at != Cycles::NONE && Cycles::now().since(failed_at) < PAUSE {
-            return Err(Reason(self.failed_for.load(Relaxed)));
+            let told = Reason(self.failed_for.load(Relaxed));
+            return Err(if told == Reason(0) { Reason::NOSMCDDEV } else { told });
         }
         match line.map_or(Late::Gone, |line| self.catch_up(line)) {
             Late::Heard(line) => return self.settled(line),

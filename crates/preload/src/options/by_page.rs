@@ -7,7 +7,7 @@ use crate::pointers;
 use crate::real::Buf;
 use socket::{Errno, Outcome, queue};
 
-/// What all kernels know of it (`struct tcp_zerocopy_receive` of linux/tcp.h), up to its buffer's length.
+/// What is known of it here (`struct tcp_zerocopy_receive` of linux/tcp.h), up to its flags.
 #[repr(C)]
 struct Asked {
     address: u64,
@@ -17,6 +17,7 @@ struct Asked {
     err: i32,
     copybuf_address: u64,
     copybuf_len: i32,
+    flags: u32,
 }
 
 /// The least that the kernel takes: up to `length`.

@@ -140,7 +140,8 @@ fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
         return AfterClose::Nothing;
     }
     if held.phase() == Phase::Listening {
-        let at = net::local(fd);
+        // (Behind a filter it was withdrawn before.)
+        let at = if os::confined::is_confined() { Err(os::Errno::EPERM) } else { net::local(fd) };
         let cookie = held.role.listener.load(Ordering::Relaxed);
         return at.map_or(AfterClose::Nothing, |at| AfterClose::Listener(cookie, at));
     }

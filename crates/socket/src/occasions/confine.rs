@@ -30,6 +30,9 @@ pub fn stays_out() -> bool {
 /// before it stands, and from then on no call is ours: what is left unread in memory the program's own calls
 /// find (`beside`).
 pub fn before_filter(left: os::filter::Left) {
+    if confined::leaves_nothing() {
+        return;
+    }
     let is_enough = left.enough && (left.enough_for_sets || !crate::has_been_any_set());
     if !is_enough {
         for (fd, held) in crate::held::connections() {
@@ -41,7 +44,6 @@ pub fn before_filter(left: os::filter::Left) {
     }
     // (What one refuses the next one does not give back.)
     before(match is_enough {
-        _ if confined::leaves_nothing() => Calls::Programs,
         true if confined::is_strict() => Calls::Fewest,
         true => Calls::Filtered,
         false => Calls::Programs,
@@ -54,7 +56,9 @@ pub fn before_filter(left: os::filter::Left) {
 
 /// Before only read, write and exit are left.
 pub fn before_strict() {
-    before(Calls::Fewest);
+    if !confined::leaves_nothing() {
+        before(Calls::Fewest);
+    }
 }
 
 fn before(calls: Calls) {
@@ -79,10 +83,21 @@ fn before(calls: Calls) {
             }
         }
         if calls == Calls::Programs {
+            end_both_ways(&held);
             records::leave_to_program(&held);
         }
     }
     confined::confine(calls);
+}
+
+/// Whatever else the rings or the doorbell have to tell (a place to peek at, signals): nothing rings any more,
+/// so nothing is to come by them.
+fn end_both_ways(held: &Conn) {
+    if held.phase() == Phase::Smc
+        && let Some(end) = End::of(held)
+    {
+        let _ = end.end_turn(end.side) && end.end_turn(end.side.peer());
+    }
 }
 
 /// Before a thread takes a table of descriptors of its own and leaves the others the process's: from then on
@@ -127,6 +142,7 @@ pub fn after_refusal() {
     for (fd, entry) in table::entries() {
         let Entry::Conn(index) = entry else { continue };
         let Some(held) = hold_index(index) else { continue };
+        records::tell_rest_again(&held);
         if held.has(flag::WITHDRAWN) {
             held.unmark(flag::WITHDRAWN);
             let _ = fabric().tier().announce(fd);

@@ -635,6 +635,17 @@ pub(crate) fn leave_to_program(conn: &Conn) {
     }
 }
 
+/// No filter stands after all: what is left in memory is told by the doorbell again.
+pub(crate) fn tell_rest_again(conn: &Conn) {
+    if !conn.is(Phase::Smc) {
+        return;
+    }
+    let Some(_turn) = conn.interest.turn.take() else { return };
+    for (index, registration) in of_conn(conn).filter(|(_, registration)| registration.is_outright()) {
+        attach_bell(conn, index, registration);
+    }
+}
+
 /// The kernel's record says what the program asks for, with its own data.
 pub(crate) fn put_as_asked(registration: &Registration) {
     let Some(fd) = registration.record() else { return };

@@ -163,7 +163,7 @@ pub(crate) fn may_write(conn: &Conn, end: &End) -> bool {
 /// socket gets just that: from then on the kernel tells everybody (poll, epoll, the next call) what it would
 /// have told anyway.
 pub(crate) fn provoke_reset(conn: &Conn, end: &End, fd: i32) {
-    if conn.has(flag::PROVOKED) || end.outgoing.used() == Ok(0) {
+    if conn.has(flag::PROVOKED) || end.outgoing.used() == Ok(0) || os::confined::is_strict() {
         return;
     }
     // Who said that he will not read has told his kernel by the time that his FIN is here. (A send to a

@@ -13,7 +13,7 @@ use crate::records::{
 };
 use crate::table::{self, Entry};
 use crate::waiters::HAD_ROOM;
-use crate::{Outcome, answer, claim, decide, flag, home, settle, unseen};
+use crate::{Outcome, answer, claim, decide, flag, home, ready, settle, unseen};
 use fabric::Reason;
 use os::epoll::{Op, bits, ctl as kernel_ctl};
 use os::{Errno, net};
@@ -170,9 +170,11 @@ fn is_shared_now(conn: &Conn, set: &Set) -> bool {
     set.is_anothers() || is_shared(conn) || set.members().take(4).any(|(_, member)| is_member_shared(member))
 }
 
-/// Whether a connection that others are to be told of is on its way to TCP, with bytes left in the ring.
+/// Whether a connection that others are to be told of, or no wait of ours, is on its way to TCP, with bytes
+/// left in the ring.
 fn is_leaving(conn: &Conn, set: &Set) -> bool {
-    is_for_others_too(conn, set) && End::of(conn).is_some_and(|end| end.incoming.has_ended_for_good())
+    let is_over = || End::of(conn).is_some_and(|end| end.incoming.has_ended_for_good());
+    os::confined::leaves_nothing() || is_for_others_too(conn, set) && is_over()
 }
 
 /// What a set of several processes is asked is asked of TCP, whose socket says the same to all of them: the
@@ -263,9 +265,10 @@ fn hand_on_in(conn: &Held, goes_on: impl Fn(&Registration) -> bool, over_exec: b
     if !is_any || conn.phase() != Phase::Smc || is_home(conn, Reason::OPTUNSUPP) {
         return;
     }
-    // (Also where somebody is stopped in the middle of a copy, or the connection was reset: what the set
-    // tells is the program's, whoever reads it.)
-    let Some(end) = End::of(conn) else { return };
+    // (Over exec also where somebody is stopped in the middle of a copy, or the connection was reset: what
+    // the set tells the next program is that one's own data. Of a set that is passed this process goes on.)
+    let is_to_go = |end: &End| over_exec || ready::is_on_tcp_for_good(end);
+    let Some(end) = End::of(conn).filter(is_to_go) else { return };
     let Some(_turn) = conn.interest.turn.take() else { return };
     for (index, registration) in of_conn(conn).filter(|(_, registration)| goes_on(registration)) {
         if registration.record().is_none() {
@@ -326,7 +329,8 @@ fn add(conn: &Conn, conn_index: Index, epfd: i32, fd: i32, events: u32, data: u6
     let is_listed = set.add(index);
     unseen::look_before(set, registration);
     let cookie = registration.cookie(index, Source::Tcp);
-    let kernel_events = match registration.is_outright() && events & bits::ONESHOT != 0 {
+    let is_told_by_bell = registration.is_outright() && !os::confined::leaves_nothing();
+    let kernel_events = match is_told_by_bell && events & bits::ONESHOT != 0 {
         true => bits::ONESHOT,
         false => record_events(conn, registration, events),
     };
