@@ -148,7 +148,7 @@ impl Transmit<'_> {
     }
 
     /// There is no space: whether the reader rests, and TCP takes the rest of the call. So it does for a
-    /// program that asks again in vain without having waited for room: it may throw away what is not taken,
+    /// program that asks in vain again and again without having waited for room: it may throw away what is not taken,
     /// and over TCP megabytes are, whatever the reader does.
     pub(super) fn turns_to_tcp(&mut self, may_wait: bool) -> bool {
         if !detour::may_overflow(self.conn) {
@@ -158,7 +158,7 @@ impl Transmit<'_> {
             resting::is_seen(&self.end)
         } else {
             // (What it has on TCP would hide from a writer in another container that this one was killed.)
-            let asks_again = !self.end.view.is_far() && self.conn.stream.was_refused(self.written());
+            let asks_again = !self.end.view.is_far() && self.conn.stream.asks_in_vain(self.written());
             asks_again || resting::is_seen_at_once(&self.end, || self.is_still())
         };
         self.overflows

@@ -2,7 +2,7 @@
 //! or a copy.
 
 use shm::{RxCache, TxCache};
-use sync::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use sync::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 #[repr(C)]
 pub(crate) struct Stream {
@@ -19,6 +19,8 @@ pub(crate) struct Stream {
     /// Where the ring was full for a call that may not wait, and had not moved it: how far it was written to,
     /// plus one.
     refused_at: AtomicU64,
+    /// How often, there.
+    refusals: AtomicU8,
     /// SO_RCVLOWAT.
     pub(crate) rcvlowat: AtomicU32,
     /// Such polls since that did not ask.
@@ -37,6 +39,7 @@ impl Stream {
             asked_tcp: AtomicU64::new(0),
             polled: AtomicU64::new(0),
             refused_at: AtomicU64::new(0),
+            refusals: AtomicU8::new(0),
             rcvlowat: AtomicU32::new(1),
             polls: AtomicU16::new(0),
             has_grown: AtomicBool::new(false),
@@ -52,6 +55,7 @@ impl Stream {
             asked_tcp,
             polled: _,
             refused_at,
+            refusals: _,
             rcvlowat,
             polls: _,
             has_grown,
@@ -67,15 +71,25 @@ impl Stream {
     }
 }
 
+/// So often a program may ask in vain that merely waits for room: event loops write once more for room that
+/// they were told of before (nginx, for a request that comes with it).
+const IN_VAIN: u8 = 2;
+
 impl Stream {
     /// A call that may not wait found the ring full, which had been `written` to so far.
     pub(crate) fn note_refusal(&self, written: u64) {
-        self.refused_at.store(written.wrapping_add(1), Ordering::Relaxed);
+        let at = written.wrapping_add(1);
+        let before = if self.refused_at.swap(at, Ordering::Relaxed) == at { self.refusals() } else { 0 };
+        self.refusals.store(before.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Whether that is so again, and nobody has waited for room since.
-    pub(crate) fn was_refused(&self, written: u64) -> bool {
-        self.refused_at.load(Ordering::Relaxed) == written.wrapping_add(1)
+    fn refusals(&self) -> u8 {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    /// Whether that was so again and again, and nobody has waited for room since.
+    pub(crate) fn asks_in_vain(&self, written: u64) -> bool {
+        self.refused_at.load(Ordering::Relaxed) == written.wrapping_add(1) && self.refusals() >= IN_VAIN
     }
 
     /// There is room, and a wait sees that.
