@@ -46,8 +46,8 @@ pub fn add(fds: &mut [PollFd]) -> usize {
     fds.iter().filter(|entry| entry.revents != 0).count()
 }
 
-/// What is left of the members of a set. An edge is told once, and so is what is asked for once. (A set inside
-/// it is not looked at.)
+/// What is left of the members of a set. An edge is told once, and so is what is asked for once. (A set
+/// inside it is not looked at.)
 pub fn wait(epfd: i32, events: &mut [Event]) -> usize {
     let Some(set) = Set::index_of(epfd).and_then(Set::get) else { return 0 };
     let mut told = 0;

@@ -90,8 +90,8 @@ fn before(calls: Calls) {
     confined::confine(calls);
 }
 
-/// Whatever else the rings or the doorbell have to tell (a place to peek at, signals): nothing rings any more,
-/// so nothing is to come by them.
+/// Whatever else the rings or the doorbell have to tell (a place to peek at, signals): nothing rings any
+/// more, so nothing is to come by them.
 fn end_both_ways(held: &Conn) {
     if held.phase() == Phase::Smc
         && let Some(end) = End::of(held)

@@ -148,8 +148,8 @@ impl Transmit<'_> {
     }
 
     /// There is no space: whether the reader rests, and TCP takes the rest of the call. So it does for a
-    /// program that asks in vain again and again without having waited for room: it may throw away what is not taken,
-    /// and over TCP megabytes are, whatever the reader does.
+    /// program that asks in vain again and again without having waited for room: it may throw away what is
+    /// not taken, and over TCP megabytes are, whatever the reader does.
     pub(super) fn turns_to_tcp(&mut self, may_wait: bool) -> bool {
         if !detour::may_overflow(self.conn) {
             return false;
