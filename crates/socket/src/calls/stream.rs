@@ -27,7 +27,6 @@ pub use asked::{
 };
 
 use crate::abandoned::{Stay, address};
-use crate::conn::Conn;
 use crate::decide::tied;
 use crate::detour;
 use crate::end::{End, ON_TCP};
@@ -235,7 +234,7 @@ impl Receive<'_> {
         let mut turn = self
             .end
             .receive_turn(self.conn, self.may_wait())
-            .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
+            .map_err(|errno| told::refused(self.conn, &self.end, self.fd, errno))?;
         let mut consumer = turn.consumer(self.end.incoming, &self.conn.stream.rx_cache);
         let (mut count, mut left) = (0, Ok(()));
         while let Some(sink) = rest.next_part() {
@@ -272,7 +271,7 @@ impl Receive<'_> {
         let mut turn = self
             .end
             .receive_turn(self.conn, self.may_wait())
-            .map_err(|errno| refused(self.conn, &self.end, self.fd, errno))?;
+            .map_err(|errno| told::refused(self.conn, &self.end, self.fd, errno))?;
         let mut consumer = turn.consumer(self.end.incoming, &self.conn.stream.rx_cache);
         while let Some(sink) = sinks.next() {
             let from = self.peeked + self.got;
@@ -299,7 +298,9 @@ impl Receive<'_> {
 
     /// The ring has nothing (more): the end of the stream, EAGAIN, or a wait.
     fn on_empty(&mut self) -> Step {
-        self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+        if self.begins_anew() {
+            return self.leave(Outcome::Forward);
+        }
         let is_undecided = self.conn.phase() == Phase::Intent;
         let phase = if is_undecided { answer::refresh(self.conn, self.fd) } else { self.conn.phase() };
         let is_outside = self.end.incoming.is_at_end();
@@ -369,7 +370,7 @@ impl Receive<'_> {
             Ok(()) => Step::Retry,
             // (Who asks for no bytes waits once, and is told nothing of how that ended.)
             Err(_) if self.total == 0 => self.leave(Outcome::Done(0)),
-            Err(errno) => self.leave(Outcome::Fail(errno)),
+            Err(errno) => self.leave(wait::outcome_of(errno)),
         }
     }
 
@@ -653,7 +654,7 @@ impl<'c> Transmit<'c> {
                 Err(ON_TCP) => return Err(self.check_open().err().unwrap_or(Outcome::Forward)),
                 Err(errno) => {
                     self.is_within = true;
-                    let refused = refused(self.conn, &self.end, self.fd, errno);
+                    let refused = told::refused(self.conn, &self.end, self.fd, errno);
                     let next = if errno == Errno::EAGAIN { rest.next_part() } else { None };
                     return Err(self.leave_for_afterwards(next, refused));
                 }
@@ -728,7 +729,9 @@ impl<'c> Transmit<'c> {
     }
 
     fn on_full(&mut self) -> Step {
-        self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+        if self.begins_anew() {
+            return self.leave(Outcome::Forward);
+        }
         push::push(&self.end);
         if self.conn.has(flag::HELD_OUTSIDE) {
             detour::push(self.conn, self.fd);
@@ -784,16 +787,11 @@ impl<'c> Transmit<'c> {
                 (self.overflows, self.is_tcp_full) = (false, false);
                 Step::Retry
             }
-            Err(errno) => self.leave(Outcome::Fail(errno)),
+            Err(errno) => self.leave(wait::outcome_of(errno)),
         }
     }
 
     fn leave(&self, outcome: Outcome) -> Step {
         Step::Return(self.partial_or(outcome))
     }
-}
-
-/// The turn was refused: a lying lock word ends the connection, re-entry from a signal handler does not.
-fn refused(conn: &Conn, end: &End, fd: i32, errno: Errno) -> Outcome {
-    if errno == Errno::ECONNRESET { ready::break_off(conn, end, fd) } else { Outcome::Fail(errno) }
 }

@@ -54,3 +54,8 @@ pub fn tell_again(fd: i32, errno: Errno) {
         conn.unmark(flag::RESET_TOLD);
     }
 }
+
+/// The turn was refused: a lying lock word ends the connection, re-entry from a signal handler does not.
+pub(crate) fn refused(conn: &Conn, end: &End, fd: i32, errno: Errno) -> Outcome {
+    if errno == Errno::ECONNRESET { ready::break_off(conn, end, fd) } else { Outcome::Fail(errno) }
+}

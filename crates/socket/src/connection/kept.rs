@@ -68,6 +68,15 @@ pub(crate) fn number(conn: &Conn, index: Index, fd: i32) -> i32 {
     if conn.has(flag::KEPT) && !is_in_the_table(index, fd) { kept_number(index).unwrap_or(-1) } else { fd }
 }
 
+/// Whether the number of a call on `conn` is no socket of ours any more. One that has neither slept nor moved
+/// anything begins now, as far as anybody can tell, and is about what has the number now: a thread whose file
+/// was replaced, and which was then sent a signal, is to find the other file if the signal came before its
+/// sleep (OpenJDK's close).
+#[inline]
+pub(crate) fn is_another_file(conn: &Conn, fd: i32) -> bool {
+    conn.has(flag::KEPT) && !matches!(table::get(fd), Entry::Conn(_))
+}
+
 /// Whether `fd` is a number of ours for some socket.
 pub(crate) fn is_one(fd: i32) -> bool {
     let mut words = places().iter().map(|place| place.load(Ordering::Acquire));

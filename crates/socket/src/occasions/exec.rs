@@ -93,6 +93,9 @@ pub fn before_exec(is_failure_told: bool) {
         if is_unfindable {
             handover::leave_word(&held, fd, is_failure_told);
         }
+        if held.has(flag::GOES_ON) {
+            epoll::hand_on(&held);
+        }
         if !held.has(flag::GOES_ON) || is_unfindable {
             leave_to_others(&held);
             // The next program is the same process by name, but has no part in this connection.
@@ -100,7 +103,6 @@ pub fn before_exec(is_failure_told: bool) {
                 fabric().members().leave(end.mine());
             }
         } else {
-            epoll::hand_on(&held);
             give_up_count(&held);
             handover::keep_memory_over_exec(&held, true);
         }

@@ -7,6 +7,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::held::Held;
 use crate::{flag, kept, sleepers};
+use core::cell::Cell;
 use shm::slab::Index;
 
 /// An address by which a later call is told to be above one that was left, or below one that it interrupts:
@@ -17,14 +18,14 @@ pub(crate) fn address<T>(of: &T) -> usize {
 }
 
 /// A call on some connections that gives its core away, or sleeps, or has done so.
-pub(crate) struct Call(Written);
+pub(crate) struct Call(Written, Cell<bool>);
 
 impl Call {
     /// Before it looks; [`Self::may_sleep`] comes before a sleep.
     #[inline(never)]
     pub(crate) fn begin_awake(entry: usize) -> Self {
         callers::drop_left_by_me(entry, give_up);
-        Call(Written::begin())
+        Call(Written::begin(), Cell::new(false))
     }
 
     /// Where the thread may be cancelled from now on.
@@ -49,6 +50,11 @@ impl Call {
     /// It holds `conn`, and is counted there as a sleeper.
     pub(crate) fn add(&mut self, conn: &Held, data: bool, space: bool) {
         self.0.add(Hold { index: conn.index().0, data, space });
+    }
+
+    /// It sleeps: whether for the first time.
+    pub(crate) fn begins_to_sleep(&self) -> bool {
+        !self.1.replace(true)
     }
 
     /// It is counted as a sleeper of its one connection from now on, or no more.
@@ -98,6 +104,11 @@ impl Stay {
             call.0.note_number(fd);
             call
         })
+    }
+
+    /// Whether it has slept.
+    pub(crate) fn has_slept(&self) -> bool {
+        self.0.as_ref().is_some_and(|call| call.1.get())
     }
 
     /// It returns.

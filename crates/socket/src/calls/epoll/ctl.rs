@@ -267,8 +267,10 @@ fn hand_on_in(conn: &Held, goes_on: impl Fn(&Registration) -> bool, over_exec: b
     }
     // (Over exec also where somebody is stopped in the middle of a copy, or the connection was reset: what
     // the set tells the next program is that one's own data. Of a set that is passed this process goes on.)
-    let is_to_go = |end: &End| over_exec || ready::is_on_tcp_for_good(end);
-    let Some(end) = End::of(conn).filter(is_to_go) else { return };
+    let end = End::of(conn);
+    if !over_exec && !end.as_ref().is_some_and(ready::is_on_tcp_for_good) {
+        return;
+    }
     let Some(_turn) = conn.interest.turn.take() else { return };
     for (index, registration) in of_conn(conn).filter(|(_, registration)| goes_on(registration)) {
         if registration.record().is_none() {
@@ -277,10 +279,12 @@ fn hand_on_in(conn: &Held, goes_on: impl Fn(&Registration) -> bool, over_exec: b
         // (Both directions are on TCP: what is asked for is the kernel's to tell, and nothing besides.)
         records::put_as_asked(registration);
         let (events, data) = (registration.events(), registration.data.load(Ordering::Relaxed));
-        if conn.has(flag::RESET) {
+        let Some(end) = end.as_ref().filter(|_| !conn.has(flag::RESET)) else {
             // (Whatever is unread: TCP tells of its end until that is told.)
             records::tell_by_tcp_alone(conn, registration);
-        } else if !registration.is_outright() && !registration.is_fired() {
+            continue;
+        };
+        if !registration.is_outright() && !registration.is_fired() {
             ask_outright(conn, index, registration, (events, data));
             let _ = over_exec.then(|| os::fd::set_cloexec(end.my_bell(), false));
         }

@@ -2,10 +2,18 @@
 //! waits where nobody sees it (`unseen`) goes on with TCP, for the ring would not wake it.
 
 use super::{Receive, Step, Transmit};
-use crate::{Outcome, decide, flag, ready, told, unseen};
+use crate::{Outcome, decide, flag, kept, ready, told, unseen};
 use os::Errno;
 
 impl Receive<'_> {
+    /// Looks by which number the socket is found now. Whether the call has done nothing yet, and its number
+    /// is another file's.
+    pub(super) fn begins_anew(&mut self) -> bool {
+        let is_another = self.got == 0 && !self.stay.has_slept() && kept::is_another_file(self.conn, self.fd);
+        self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+        is_another
+    }
+
     /// There may be bytes later. (Who goes on with TCP looks once more for what has come meanwhile.)
     pub(super) fn not_now(&mut self) -> Step {
         ready::note_read(self.conn, &self.end, self.fd);
@@ -30,6 +38,14 @@ impl Receive<'_> {
 }
 
 impl Transmit<'_> {
+    /// The same of a call that writes.
+    pub(super) fn begins_anew(&mut self) -> bool {
+        let is_another =
+            self.sent == 0 && !self.stay.has_slept() && kept::is_another_file(self.conn, self.fd);
+        self.fd = kept::number(self.conn, self.conn.index(), self.fd);
+        is_another
+    }
+
     /// There may be room later.
     pub(super) fn not_now(&mut self) -> Step {
         if !self.blocking.is_said && !self.is_refused_room && unseen::waits_elsewhere(self.conn, self.fd) {

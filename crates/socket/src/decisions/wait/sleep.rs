@@ -12,7 +12,7 @@ use crate::held::Held;
 use crate::here::fabric;
 use crate::phase::Phase;
 use crate::policy::{Saw, Step, Waiter};
-use crate::{answer, detour, doorbell, flag, kept, push, ready, resting, sleepers};
+use crate::{Outcome, answer, detour, doorbell, flag, kept, push, ready, resting, sleepers};
 use fabric::verdict::Verdict;
 use os::Errno;
 use os::held_back::{self, Interrupted};
@@ -131,8 +131,17 @@ impl Blocking {
     }
 }
 
+/// Before the first sleep of a call its number had become another file's. (No call fails with it.)
+const ANOTHER_FILE: Errno = Errno(i32::MAX);
+
+/// What a call is told that waited in vain.
+pub(crate) fn outcome_of(errno: Errno) -> Outcome {
+    if errno == ANOTHER_FILE { Outcome::Forward } else { Outcome::Fail(errno) }
+}
+
 /// Sleeps until the wish may have come true or TCP has something to say; the caller looks for itself.
-/// Errors: EINTR (a signal handler without SA_RESTART ran), EAGAIN (time is up). The call is [`Blocking`].
+/// Errors: EINTR (a signal handler without SA_RESTART ran), EAGAIN (time is up), and what is for
+/// [`outcome_of`]. The call is [`Blocking`].
 ///
 /// `call` says what the call holds.
 #[inline(never)]
@@ -144,6 +153,10 @@ pub(crate) fn sleep(
     limit: Limit,
     call: &Call,
 ) -> Result<(), Errno> {
+    let is_first = call.begins_to_sleep();
+    if is_first && kept::is_another_file(conn, fd) {
+        return Err(ANOTHER_FILE);
+    }
     let mut waiter = waiter(conn, fabric().config.spin()).with_naps(may_nap(conn, wish));
     if waiter.begin_rest(Cycles::now()) == Step::Nap
         && let Some(outcome) = nap(conn, end, wish, limit, &mut waiter)
@@ -158,9 +171,9 @@ pub(crate) fn sleep(
     let (data, space) = if wish.is_to_write() { (0, 1) } else { (1, 0) };
     sleepers::count_sleepers(conn, end, data, space);
     call.counts(conn, data != 0, space != 0);
-    let mut outcome = sleep_once(conn, end, fd, wish, limit);
+    let mut outcome = sleep_once(conn, end, fd, wish, limit, is_first);
     while outcome == Err(Errno::EINTR) && limit.0.is_none() && os::process::all_handlers_restart() {
-        outcome = if call.stands() { sleep_once(conn, end, fd, wish, limit) } else { Ok(()) };
+        outcome = if call.stands() { sleep_once(conn, end, fd, wish, limit, false) } else { Ok(()) };
     }
     if call.stands() {
         call.counts(conn, false, false);
@@ -272,10 +285,20 @@ fn rest(
 }
 
 /// Sleeps until there may be what is wished for. A signal that comes while it looks, between two sleeps, is
-/// to interrupt the next one.
-fn sleep_once(conn: &Held, end: &End, fd: i32, wish: Wish, limit: Limit) -> Result<(), Errno> {
+/// to interrupt the next one; and one that came before it to be followed by what it was sent for.
+fn sleep_once(
+    conn: &Held,
+    end: &End,
+    fd: i32,
+    wish: Wish,
+    limit: Limit,
+    is_first: bool,
+) -> Result<(), Errno> {
     let mask = held_back::hold_between_sleeps();
-    let slept = sleep_and_look(conn, end, fd, wish, limit, mask);
+    let slept = match is_first && kept::is_another_file(conn, fd) {
+        true => Err(ANOTHER_FILE),
+        false => sleep_and_look(conn, end, fd, wish, limit, mask),
+    };
     if let Some(blocked) = mask {
         held_back::let_go(blocked);
     }
