@@ -348,8 +348,10 @@ impl Receive<'_> {
             // (Who waits here wakes sooner where nothing is on TCP.)
             detour::come_back(self.conn, &self.end);
         }
-        // (What is on TCP and cannot be read yet is the kernel's to tell of.)
-        if !is_outside || self.end.incoming.is_caught_up() {
+        // (What is on TCP and cannot be read yet is the kernel's to tell of. Who was woken for nothing sleeps
+        // on: a signal that comes meanwhile would find no sleep to end.)
+        let is_woken_in_vain = self.got == 0 && self.stay.has_slept();
+        if !is_woken_in_vain && (!is_outside || self.end.incoming.is_caught_up()) {
             match self.spin(wish) {
                 Ok(true) => return Step::Retry,
                 Ok(false) => {}
@@ -746,7 +748,7 @@ impl<'c> Transmit<'c> {
                 return self.await_connect();
             }
         }
-        if may_wait && !self.is_tcp_full {
+        if may_wait && !self.is_tcp_full && !(self.sent == 0 && self.stay.has_slept()) {
             match self.spin() {
                 Ok(true) => return Step::Retry,
                 Ok(false) => {}
