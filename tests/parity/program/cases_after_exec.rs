@@ -106,7 +106,11 @@ fn set_tells_of_a_reset(cx: &mut Cx) {
     say!("child {}", sys::wait(pid));
 }
 
-/// What the next program is told.
+/// What the next program is told: of whom, and that it is over.
 pub(crate) fn inherited_set(set: Fd) {
-    (0..3).for_each(|_| say!("after {}", sys::ep_show(set, 1000)));
+    for _ in 0..3 {
+        let told = sys::ep_wait(set, 1000).expect("wait");
+        let is_over = |(data, events): &(u64, u32)| (*data, events & libc::EPOLLHUP as u32 != 0);
+        say!("after {:?}", told.iter().map(is_over).collect::<Vec<_>>());
+    }
 }
