@@ -168,8 +168,9 @@ pub(crate) fn leave_word(conn: &Conn, fd: i32, is_failure_told: bool) {
     let moves = is_failure_told || is_others;
     match says(conn, &end, fd, Hold { is_lent: false, moves }) {
         true => {}
-        // (A stream with a gap is worse than none, and so is a peer that writes where nobody reads.)
-        false if is_left || !is_home => _ = ready::break_off(conn, &end, fd),
+        // (A stream with a gap is worse than none, and so is a peer that writes where nobody reads. One that
+        // was reset is over: TCP says so, and would say less of a socket that is disconnected.)
+        false if (is_left || !is_home) && !conn.has(flag::RESET) => _ = ready::break_off(conn, &end, fd),
         false => {}
     }
 }
