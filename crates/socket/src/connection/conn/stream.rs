@@ -72,8 +72,9 @@ impl Stream {
 }
 
 /// So often a program may ask in vain that merely waits for room: event loops write once more for room that
-/// they were told of before (nginx, for a request that comes with it).
-const IN_VAIN: u8 = 2;
+/// they were told of before (nginx, for a request that comes with it), and some try a fixed number of blocks
+/// whenever they are told of any (iperf3: ten).
+const IN_VAIN: u8 = 32;
 
 impl Stream {
     /// A call that may not wait found the ring full, which had been `written` to so far.
