@@ -158,14 +158,10 @@ impl Transmit<'_> {
             resting::is_seen(&self.end)
         } else {
             // (What it has on TCP would hide from a writer in another container that this one was killed.)
-            let asks_again = !self.end.view.is_far() && self.conn.stream.asks_in_vain(self.written());
+            let asks_again = !self.end.view.is_far() && self.conn.stream.asks_in_vain();
             asks_again || resting::is_seen_at_once(&self.end, || self.is_still())
         };
         self.overflows
-    }
-
-    fn written(&self) -> u64 {
-        self.end.outgoing.words().producer.0.prod.load(sync::Ordering::Relaxed)
     }
 
     /// Whether the reader does not move for a moment.
@@ -189,7 +185,7 @@ impl Transmit<'_> {
         }
         note_stall(self.conn, &self.end, self.is_tcp_full);
         if self.sent == 0 && !self.is_tcp_full {
-            self.conn.stream.note_refusal(self.written());
+            self.conn.stream.note_refusal();
         }
         if ready::is_on_tcp_for_good(&self.end) {
             home::notice(self.conn, &self.end);

@@ -16,17 +16,14 @@ pub(crate) struct Stream {
     pub(super) asked_tcp: AtomicU64,
     /// When a poll of sockets of which it is the first last asked the kernel, in cycles.
     pub(crate) polled: AtomicU64,
-    /// Where the ring was full for a call that may not wait, and had not moved it: how far it was written to,
-    /// plus one.
-    refused_at: AtomicU64,
-    /// How often, there.
-    refusals: AtomicU8,
     /// SO_RCVLOWAT.
     pub(crate) rcvlowat: AtomicU32,
     /// Such polls since that did not ask.
     pub(crate) polls: AtomicU16,
     /// TCP takes as much as of a stream that was read.
     pub(crate) has_grown: AtomicBool,
+    /// How often calls that may not wait found the ring full since a wait saw room.
+    refusals: AtomicU8,
 }
 
 impl Stream {
@@ -38,11 +35,10 @@ impl Stream {
             heard_at: AtomicU32::new(0),
             asked_tcp: AtomicU64::new(0),
             polled: AtomicU64::new(0),
-            refused_at: AtomicU64::new(0),
-            refusals: AtomicU8::new(0),
             rcvlowat: AtomicU32::new(1),
             polls: AtomicU16::new(0),
             has_grown: AtomicBool::new(false),
+            refusals: AtomicU8::new(0),
         }
     }
 
@@ -54,18 +50,17 @@ impl Stream {
             heard_at,
             asked_tcp,
             polled: _,
-            refused_at,
-            refusals: _,
             rcvlowat,
             polls: _,
             has_grown,
+            refusals,
         } = self;
         rx_cache.reset();
         tx_cache.reset();
         heard.store(0, Ordering::Relaxed);
         heard_at.store(0, Ordering::Relaxed);
         asked_tcp.store(0, Ordering::Relaxed);
-        refused_at.store(0, Ordering::Relaxed);
+        refusals.store(0, Ordering::Relaxed);
         rcvlowat.store(1, Ordering::Relaxed);
         has_grown.store(false, Ordering::Relaxed);
     }
@@ -77,27 +72,22 @@ impl Stream {
 const IN_VAIN: u8 = 32;
 
 impl Stream {
-    /// A call that may not wait found the ring full, which had been `written` to so far.
-    pub(crate) fn note_refusal(&self, written: u64) {
-        let at = written.wrapping_add(1);
-        let before = if self.refused_at.swap(at, Ordering::Relaxed) == at { self.refusals() } else { 0 };
+    /// A call that may not wait found the ring full, and has moved nothing.
+    pub(crate) fn note_refusal(&self) {
+        let before = self.refusals.load(Ordering::Relaxed);
         self.refusals.store(before.saturating_add(1), Ordering::Relaxed);
     }
 
-    fn refusals(&self) -> u8 {
-        self.refusals.load(Ordering::Relaxed)
-    }
-
     /// Whether that was so again and again, and nobody has waited for room since.
-    pub(crate) fn asks_in_vain(&self, written: u64) -> bool {
-        self.refused_at.load(Ordering::Relaxed) == written.wrapping_add(1) && self.refusals() >= IN_VAIN
+    pub(crate) fn asks_in_vain(&self) -> bool {
+        self.refusals.load(Ordering::Relaxed) >= IN_VAIN
     }
 
     /// There is room, and a wait sees that.
     #[inline]
     pub(crate) fn forget_refusal(&self) {
-        if self.refused_at.load(Ordering::Relaxed) != 0 {
-            self.refused_at.store(0, Ordering::Relaxed);
+        if self.refusals.load(Ordering::Relaxed) != 0 {
+            self.refusals.store(0, Ordering::Relaxed);
         }
     }
 }
