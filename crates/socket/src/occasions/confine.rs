@@ -97,6 +97,9 @@ fn end_both_ways(held: &Conn) {
         && let Some(end) = End::of(held)
     {
         let _ = end.end_turn(end.side) && end.end_turn(end.side.peer());
+        // (Who waits at the other end looks at TCP now: nobody here will ring again.)
+        end.ring_peer(&end.outgoing.words().data_wait.0);
+        end.ring_peer(&end.incoming.words().space_wait.0);
     }
 }
 
