@@ -7,7 +7,7 @@
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
-use sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::free_list::FreeList;
 
@@ -15,35 +15,48 @@ use crate::free_list::FreeList;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Index(pub u32);
 
+/// (What a look needs comes first: an object's own first line.)
+#[repr(C)]
 struct Entry<T> {
-    next_free: AtomicU32,
-    is_made: AtomicU8,
     value: UnsafeCell<MaybeUninit<T>>,
+    next_free: AtomicU32,
 }
 
-/// Objects in a leaf, if they are not large.
+/// Objects in a leaf, if they are not large; more there never are.
 pub const LEAF: usize = 64;
+
+/// Some objects: where they are, and which of them are made, a bit for each. Both are on one line, which all
+/// looks share.
+struct Leaf<T> {
+    entries: AtomicPtr<Entry<T>>,
+    made: AtomicU64,
+}
 
 /// A table of at most `LEAVES` times `PER_LEAF` objects. Its memory comes leaf by leaf, as objects are made,
 /// and is never given back: a leaf is a mapping that is zero at first.
 pub struct Slab<T: 'static, const LEAVES: usize, const PER_LEAF: usize = LEAF> {
-    leaves: [AtomicPtr<Entry<T>>; LEAVES],
+    leaves: [Leaf<T>; LEAVES],
     made: AtomicU32,
     free: FreeList,
 }
 
 // SAFETY: entries are handed out as shared references to `T: Sync`; construction is exclusive (who moves
-// `made` on).
+// `made` of the slab on).
 unsafe impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Sync for Slab<T, LEAVES, PER_LEAF> {}
 
 impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Slab<T, LEAVES, PER_LEAF> {
     /// Bytes of a leaf.
     const LEAF_LEN: usize = (PER_LEAF * size_of::<Entry<T>>() + align_of::<Entry<T>>()).next_multiple_of(8);
 
+    /// A bit for each object of a leaf.
+    const FITS: () = assert!(PER_LEAF <= u64::BITS as usize);
+
     /// An empty slab without memory; costs nothing.
     pub const fn new() -> Self {
+        () = Self::FITS;
         Slab {
-            leaves: [const { AtomicPtr::new(core::ptr::null_mut()) }; LEAVES],
+            leaves: [const { Leaf { entries: AtomicPtr::new(core::ptr::null_mut()), made: AtomicU64::new(0) } };
+                LEAVES],
             made: AtomicU32::new(0),
             free: FreeList::new(),
         }
@@ -51,7 +64,7 @@ impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Slab<T, LEAVES,
 
     /// Makes sure that the leaf of number `index` is there; `None` if there is no such leaf or no memory.
     fn grow(&self, index: u32, memory: impl FnOnce(usize) -> Option<&'static [AtomicU64]>) -> Option<()> {
-        let leaf = self.leaves.get(index as usize / PER_LEAF)?;
+        let leaf = &self.leaves.get(index as usize / PER_LEAF)?.entries;
         if !leaf.load(Ordering::Acquire).is_null() {
             return Some(());
         }
@@ -63,9 +76,8 @@ impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Slab<T, LEAVES,
         Some(())
     }
 
-    #[inline]
     fn entry(&self, index: u32) -> Option<&'static Entry<T>> {
-        let entries = self.leaves.get(index as usize / PER_LEAF)?.load(Ordering::Acquire);
+        let entries = self.leaves.get(index as usize / PER_LEAF)?.entries.load(Ordering::Acquire);
         if entries.is_null() {
             return None;
         }
@@ -75,13 +87,14 @@ impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Slab<T, LEAVES,
 
     /// The object with this number, if it was ever made.
     #[inline]
-    pub fn get(&self, index: Index) -> Option<&'static T> {
-        let entry = self.entry(index.0)?;
-        if entry.is_made.load(Ordering::Acquire) == 0 {
+    pub fn get(&self, Index(index): Index) -> Option<&'static T> {
+        let (leaf, at) = (self.leaves.get(index as usize / PER_LEAF)?, index as usize % PER_LEAF);
+        if leaf.made.load(Ordering::Acquire) & 1 << at == 0 {
             return None;
         }
-        // SAFETY: `is_made` is set, with release, after the value was written, and never cleared.
-        Some(unsafe { (*entry.value.get()).assume_init_ref() })
+        // SAFETY: the bit is set, with release, after the value was written into a leaf that is there, and
+        // neither is ever taken back; `grow` checked the length.
+        Some(unsafe { (*(*leaf.entries.load(Ordering::Relaxed).add(at)).value.get()).assume_init_ref() })
     }
 
     /// A free object, recycled or made by `make`, in memory that `memory` brings (zeroed, never unmapped, so
@@ -103,9 +116,11 @@ impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Slab<T, LEAVES,
             }
         };
         let entry = self.entry(index)?;
-        // SAFETY: moving `made` on gave this index to this thread alone, and nobody reads before `is_made`.
+        // SAFETY: moving `made` on gave this index to this thread alone, and nobody reads before its bit is
+        // set.
         unsafe { (*entry.value.get()).write(make()) };
-        entry.is_made.store(1, Ordering::Release);
+        let leaf = self.leaves.get(index as usize / PER_LEAF)?;
+        leaf.made.fetch_or(1 << (index as usize % PER_LEAF), Ordering::Release);
         self.get(Index(index)).map(|value| (Index(index), value))
     }
 
