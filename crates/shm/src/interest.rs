@@ -20,6 +20,9 @@ const FIRED: u64 = 1 << 32;
 /// Counts questions, above the events.
 const NEXT: u64 = 1 << 33;
 
+/// EPOLLONESHOT: a question that is answered once. No other is ever taken off.
+pub const ONCE: u32 = 1 << 30;
+
 /// A question, as somebody saw it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen(u64);
@@ -57,6 +60,8 @@ pub struct Interest {
     word: AtomicU64,
     /// The doorbell's descriptor in the kernel's set plus one; 0 while there is none.
     bell: AtomicU32,
+    /// The kernel is asked already, and `word` does not say so yet.
+    is_being_asked: AtomicU32,
 }
 
 impl Default for Interest {
@@ -68,7 +73,7 @@ impl Default for Interest {
 impl Interest {
     /// Asks for nothing.
     pub fn new() -> Self {
-        Interest { word: AtomicU64::new(FIRED), bell: AtomicU32::new(0) }
+        Interest { word: AtomicU64::new(FIRED), bell: AtomicU32::new(0), is_being_asked: AtomicU32::new(0) }
     }
 
     /// The question as it stands.
@@ -89,18 +94,46 @@ impl Interest {
         self.replace(FIRED)
     }
 
-    /// The caller has the turn: nobody else changes the number, and `fire` only what is replaced.
+    /// The caller has the turn: nobody else changes the number, and `fire` only a question that is answered
+    /// [`ONCE`]; any other nobody else changes at all.
     #[inline]
     fn replace(&self, with: u64) -> Seen {
-        let number = self.word.load(Ordering::Relaxed) & !(NEXT - 1);
-        Seen(self.word.swap(number.wrapping_add(NEXT) | with, Ordering::AcqRel))
+        let before = self.word.load(Ordering::Acquire);
+        let after = (before & !(NEXT - 1)).wrapping_add(NEXT) | with;
+        if before as u32 & ONCE != 0 {
+            return Seen(self.word.swap(after, Ordering::AcqRel));
+        }
+        self.word.store(after, Ordering::Release);
+        Seen(before)
     }
 
-    /// Takes the question off that was `seen`: exactly one thread may report it. `false` if it does not stand
-    /// any more.
+    /// Takes the question off that was `seen`, which is to be answered [`ONCE`]: exactly one thread may
+    /// report it. `false` if it does not stand any more.
     pub fn fire(&self, seen: Seen) -> bool {
+        if seen.is_fired() || seen.events() & ONCE == 0 {
+            return false;
+        }
         let fired = self.word.compare_exchange(seen.0, seen.0 | FIRED, Ordering::AcqRel, Ordering::Relaxed);
-        !seen.is_fired() && fired.is_ok()
+        fired.is_ok()
+    }
+
+    /// The kernel's record is about to be changed: whoever hears of it waits for what is asked. (Until
+    /// [`end_asking`](Interest::end_asking), with the turn.)
+    #[inline]
+    pub fn begin_asking(&self) {
+        self.is_being_asked.store(1, Ordering::SeqCst);
+    }
+
+    /// It is written down, or the kernel refused.
+    #[inline]
+    pub fn end_asking(&self) {
+        self.is_being_asked.store(0, Ordering::Release);
+    }
+
+    /// Whether what the kernel told may be the answer to what is not written down yet.
+    #[inline]
+    pub fn is_being_asked(&self) -> bool {
+        self.is_being_asked.load(Ordering::SeqCst) != 0
     }
 
     /// The doorbell's descriptor in the set, if it has one.

@@ -7,14 +7,14 @@
 //! or somebody's next look finds it.
 
 use crate::bell::{Bell, Pipe, Wanted, Words};
-use crate::interest::Interest;
+use crate::interest::{Interest, ONCE};
 use crate::wait::WaitWord;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-const IN: u32 = 1;
-const OUT: u32 = 4;
+const IN: u32 = 1 | ONCE;
+const OUT: u32 = 4 | ONCE;
 
 /// The kernel's side: its lock makes each call one step.
 #[derive(Default)]

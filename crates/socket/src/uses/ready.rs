@@ -3,8 +3,9 @@
 
 use crate::conn::Conn;
 use crate::end::End;
+use crate::flag::{self, Flags};
 use crate::phase::Phase;
-use crate::{Outcome, far, flag, held, kept, push, resting, table, watch};
+use crate::{Outcome, far, held, kept, push, resting, table, watch};
 use os::epoll::bits;
 use os::time::Cycles;
 use os::{Errno, diag, net};
@@ -304,6 +305,30 @@ pub(crate) fn levels(conn: &Conn, end: &End, fd: i32) -> u32 {
         level |= bits::HUP | if conn.has(flag::RESET_TOLD) { 0 } else { bits::ERR };
     }
     level
+}
+
+/// The same of a connection of which nothing special is known, as of nearly all; else `None`.
+#[inline]
+pub(crate) fn ordinary_levels(conn: &Conn, end: &End) -> Option<u32> {
+    /// Of these [`levels`] has more to say than the rings.
+    const SPECIAL: Flags =
+        flag::TCP_ENDED.and(flag::TCP_GONE).and(flag::RESET).and(flag::SIGNAL_DRIVEN).and(flag::LIMITED);
+    let closed = [end.mine(), end.theirs()].map(|side| side.closed.load(Shared::Relaxed));
+    let is_special = !conn.is(Phase::Smc)
+        || conn.has(SPECIAL)
+        || closed != [0, 0]
+        || end.mine().set_sharers.load(Shared::Relaxed) != 0
+        || end.incoming.has_ended()
+        || end.outgoing.has_ended();
+    if is_special {
+        return None;
+    }
+    let mut level = if has_data(conn, end) { bits::IN | bits::RDNORM } else { 0 };
+    if has_space(conn, end) {
+        conn.stream.forget_refusal();
+        level |= bits::OUT | bits::WRNORM;
+    }
+    Some(level)
 }
 
 /// What it tells of a socket to whoever asks for nothing: an error, and that all is over.

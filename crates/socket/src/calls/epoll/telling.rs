@@ -4,7 +4,7 @@
 use super::ends::{hear_of_end, hear_tcp, with_urgent};
 use crate::conn::Conn;
 use crate::end::End;
-use crate::interest::events::{READ_SIDE, WRITE_SIDE};
+use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{Registration, Source, Told, of_conn};
 use crate::interest::set::Set;
 use crate::phase::Phase;
@@ -13,8 +13,8 @@ use crate::{answer, detour, doorbell, flag, home, push, ready, settle};
 use os::epoll::bits;
 use shm::interest::Seen;
 use shm::slab::Index;
-use sync::Ordering;
 use sync::Ordering as Shared;
+use sync::{Ordering, fence};
 
 /// What came up while an answer was made.
 #[derive(Default)]
@@ -27,6 +27,26 @@ pub(super) struct Notes {
     pub(super) has_rung: bool,
     /// The doorbell that ends the kernel's lap was among what the kernel told since this was last cleared.
     pub(super) has_passed_marker: bool,
+}
+
+/// What the program is to see of what the rings tell, as they nearly always do: by level, of a connection of
+/// which nothing special is known. `None` if [`effective`] is to say it.
+///
+/// Nothing is held meanwhile: that the registration lives the same life afterwards says that all of it was
+/// its connection's.
+#[inline]
+pub(super) fn ordinary(told: Told) -> Option<(u32, u64)> {
+    let registration = told.registration;
+    let (seen, data) = told.question()?;
+    let is_own = registration.era.load(Ordering::Relaxed) == crate::era::now();
+    if seen.events() & (FLAGS | bits::PRI) != 0 || !is_own {
+        return None;
+    }
+    let conn = registration.peek_conn()?;
+    let level = ready::ordinary_levels(conn, &End::of(conn)?)? & seen.events();
+    fence(Ordering::Acquire);
+    let is_its = registration.generation.load(Ordering::Relaxed) == told.generation;
+    (is_its && level != 0).then_some((level, data))
 }
 
 /// What the program is to see of one record, if anything. Counts what was made silent.
@@ -44,7 +64,7 @@ pub(super) fn effective(told: Told, notes: &mut Notes, asleep: u32) -> Option<(u
         settle::settle(&conn, registration);
         return None;
     }
-    if told.source != Source::Rings && registration.is_being_asked() {
+    if told.source != Source::Rings && registration.interest.is_being_asked() {
         // (Who asks changes the kernel's record first. By then it would have told of the new question.)
         drop(conn.interest.turn.take());
     }

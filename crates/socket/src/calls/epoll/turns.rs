@@ -11,10 +11,11 @@ use crate::doorbell;
 use crate::end::End;
 use crate::flag;
 use crate::held::{Held, hold_index};
-use crate::interest::arrival::{self, Standing};
+use crate::interest::arrival;
 use crate::interest::registration::{Registration, Source, Told, registrations};
 use crate::interest::set::Set;
 use os::epoll::bits;
+use os::time::Cycles;
 use shm::slab::Index;
 use sync::Ordering;
 
@@ -130,7 +131,7 @@ pub(super) fn deal(answer: &mut impl Round, set: &Set) -> bool {
 /// The rings' lap begins anew.
 fn begin_rings(set: &Set) {
     let mut found = [0u32; LAP_MOST];
-    set.laps.begin_rings(set.begin_lap(&mut found, standing));
+    set.laps.begin_rings(set.begin_lap(&mut found, pending));
 }
 
 /// The rest of the rings' lap, as far as there is room. How many they have told since the kernel's last lap.
@@ -228,10 +229,10 @@ pub(super) fn are_to_tell(set: &Set, told: &Told) -> Option<Held> {
     if is_theirs { told.conn().filter(is_known) } else { None }
 }
 
-/// What there is to tell of a member.
-fn standing(registration: &'static Registration) -> Standing {
-    let of = |conn| End::of(conn).map(|end| registration.standing(conn, &end));
-    registration.peek_conn().and_then(of).unwrap_or(Standing::Silent)
+/// Since when there is something to tell of a member.
+fn pending(registration: &'static Registration) -> Option<Cycles> {
+    let of = |conn| End::of(conn).and_then(|end| registration.pending(conn, &end));
+    registration.peek_conn().and_then(of)
 }
 
 fn is_pending(registration: &'static Registration) -> bool {

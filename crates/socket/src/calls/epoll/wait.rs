@@ -6,11 +6,11 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::epoll::ctl::meant;
 use crate::epoll::rounds::{Sharers, look_after_held, look_after_watched, slice_ms};
-use crate::epoll::telling::{Notes, effective, hush};
+use crate::epoll::telling::{Notes, effective, hush, ordinary};
 use crate::epoll::turns;
 use crate::held::{hold_index, hold_seen};
 use crate::here::Part as _;
-use crate::interest::arrival::{FEW, MOST, Standing};
+use crate::interest::arrival::{FEW, MOST};
 use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, FAR, Registration, Source, Told};
 use crate::interest::set::Set;
@@ -270,9 +270,12 @@ fn collect_up_to<const COUNT: usize>(set: &Set, answer: &mut Answer<'_>) -> bool
     if room == 0 {
         return true;
     }
-    let count = set.look(&mut found, room, |registration| {
-        with_end(registration, |conn, end| registration.standing(conn, end)).unwrap_or(Standing::Silent)
-    });
+    let count = set.look(
+        &mut found,
+        room,
+        |registration| with_end(registration, |conn, end| registration.pending(conn, end)).flatten(),
+        |registration| with_end(registration, |conn, end| registration.announced(conn, end)).flatten(),
+    );
     // (A set that another thread closed may serve another descriptor by now.)
     if set.life() == answer.life {
         report(set, answer, &found[..count]);
@@ -288,7 +291,11 @@ fn report(set: &Set, answer: &mut Answer<'_>, found: &[u32]) {
         {
             let generation = registration.generation.load(Ordering::Acquire);
             if generation & 1 == 1 {
-                answer.take(set, Told { registration, generation, source: Source::Rings, raised: 0 });
+                let told = Told { registration, generation, source: Source::Rings, raised: 0 };
+                match ordinary(told) {
+                    Some(found) => answer.enter(set, told, found),
+                    None => answer.take(set, told),
+                }
             }
         }
     }

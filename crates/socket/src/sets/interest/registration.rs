@@ -1,7 +1,6 @@
 //! One socket in one set. Owns: the cookie that stands for a registration in the kernel's records, and what
 //! of an edge has been reported.
 
-use super::arrival::Standing;
 use super::events::{INPUT, READ_SIDE, WRITE_SIDE};
 use crate::conn::Conn;
 use crate::end::End;
@@ -13,7 +12,7 @@ use crate::{flag, ready};
 use os::epoll::bits;
 use os::time::Cycles;
 use shm::ClosedBy;
-use shm::interest::{Interest, Seen};
+use shm::interest::{Interest, ONCE, Seen};
 use shm::slab::{Index, LEAF, Slab};
 use sync::Ordering as Shared;
 use sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -52,50 +51,55 @@ pub(crate) fn registrations() -> &'static Slab<Registration, { REGISTRATIONS / L
     &Registrations::here().0
 }
 
-/// A socket in a set.
+/// A socket in a set. Two lines of memory, the first of which is for the rest: what every look at it needs
+/// stands on the second. (`shm::slab` adds a word at the end.)
+#[repr(C)]
 pub(crate) struct Registration {
-    /// Odd while live; counts uses, so that an old cookie is told from a new one.
-    pub(crate) generation: AtomicU32,
-    pub(crate) set: AtomicU32,
-    pub(crate) conn: AtomicU32,
-    pub(crate) fd: AtomicI32,
-    /// What is asked for, whether ONESHOT has been delivered, and the doorbell's number in the set.
-    pub(crate) interest: Interest,
     pub(crate) data: AtomicU64,
-    /// The kernel is asked already, and `interest` is not yet.
-    is_being_asked: AtomicU32,
-    /// Next of the same connection, plus one.
-    pub(crate) next: AtomicU32,
-    /// The process that made it.
-    pub(crate) pid: AtomicU32,
-    /// And since which fork.
+    /// Since which fork its process has it.
     pub(crate) era: AtomicU64,
-    /// What the kernel was last asked about the TCP socket: at least what `events` need; and of edges what it
-    /// will tell, or the program was told.
-    pub(crate) kernel_events: AtomicU32,
-    /// Taken back by the program; its records are still in the kernel (`lazy`).
-    pub(crate) is_parked: AtomicU32,
-    /// Whether the kernel's records carry the program's own data, and no wait looks at the rings for it.
-    told_as: AtomicU32,
     /// The last answer that told of it, by its number, and where in that one.
     told_in: AtomicU64,
-    /// Where it stands among the set's members.
-    pub(crate) position: AtomicU32,
-    /// Sleeps of the set since it last had something to report.
-    pub(crate) age: AtomicU32,
-    /// Who is before it among those that the next wait of the set takes in, plus two; 1 for nobody, 0 if it
-    /// does not stand there.
-    untold: AtomicU32,
-    /// Its place in the kernel's list, by the core's counter: when it last had its turn, or was put into the
-    /// set; and since when it has been in the list at all, 0 while it is not.
-    turned_at: AtomicU64,
-    listed_at: AtomicU64,
     /// EPOLLET: what was last reported: bytes that had arrived, sends that had found no space; and whether
     /// the level is to be reported whatever has been.
     seen_bytes: AtomicU64,
     seen_stalls: AtomicU32,
     is_fresh: AtomicU32,
+    /// Next of the same connection, plus one.
+    pub(crate) next: AtomicU32,
+    /// The process that made it.
+    pub(crate) pid: AtomicU32,
+    /// What the kernel was last asked about the TCP socket: at least what `events` need; and of edges what it
+    /// will tell, or the program was told.
+    pub(crate) kernel_events: AtomicU32,
+    /// Taken back by the program; its records are still in the kernel (`lazy`).
+    pub(crate) is_parked: AtomicU32,
+    /// Where it stands among the set's members.
+    pub(crate) position: AtomicU32,
+    /// Who is before it among those that the next wait of the set takes in, plus two; 1 for nobody, 0 if it
+    /// does not stand there.
+    untold: AtomicU32,
+
+    /// Its place in the kernel's list, by the core's counter: when it last had its turn, or was put into the
+    /// set; and since when it has been in the list at all, 0 while it is not.
+    turned_at: AtomicU64,
+    listed_at: AtomicU64,
+    /// What is asked for, whether ONESHOT has been delivered, and the doorbell's number in the set.
+    pub(crate) interest: Interest,
+    /// Odd while live; counts uses, so that an old cookie is told from a new one.
+    pub(crate) generation: AtomicU32,
+    pub(crate) set: AtomicU32,
+    pub(crate) conn: AtomicU32,
+    pub(crate) fd: AtomicI32,
+    /// Whether the kernel's records carry the program's own data, and no wait looks at the rings for it.
+    told_as: AtomicU32,
+    /// Sleeps of the set since it last had something to report.
+    pub(crate) age: AtomicU32,
 }
+
+const _: () =
+    assert!(core::mem::offset_of!(Registration, turned_at) == 64 && size_of::<Registration>() == 120);
+const _: () = assert!(ONCE == bits::ONESHOT);
 
 /// What a life of a registration has to report: what was heard of another is not for it.
 #[derive(Clone, Copy)]
@@ -146,7 +150,6 @@ impl Registration {
             fd: AtomicI32::new(-1),
             interest: Interest::new(),
             data: AtomicU64::new(0),
-            is_being_asked: AtomicU32::new(0),
             next: AtomicU32::new(0),
             pid: AtomicU32::new(0),
             era: AtomicU64::new(0),
@@ -177,7 +180,7 @@ impl Registration {
         self.told_in.store(0, Ordering::Relaxed);
         // (Whoever had this place may have been let go for his.)
         self.age.store(0, Ordering::Relaxed);
-        self.end_asking();
+        self.interest.end_asking();
         self.unlist();
         self.take_turn(Cycles::now());
         // (Last: a look that finds it live finds whose it is.)
@@ -190,27 +193,8 @@ impl Registration {
         self.data.store(data, Ordering::Release);
         let before = self.interest.ask(events);
         self.give_edge_back();
-        self.end_asking();
+        self.interest.end_asking();
         before
-    }
-
-    /// The kernel's record is about to be changed: whoever hears of it waits for what is asked. (Until
-    /// [`ask`](Registration::ask), with the turn.)
-    #[inline]
-    pub(crate) fn begin_asking(&self) {
-        self.is_being_asked.store(1, Ordering::SeqCst);
-    }
-
-    /// The kernel refused.
-    #[inline]
-    pub(crate) fn end_asking(&self) {
-        self.is_being_asked.store(0, Ordering::Release);
-    }
-
-    /// Whether what the kernel told may be the answer to what is not written down yet.
-    #[inline]
-    pub(crate) fn is_being_asked(&self) -> bool {
-        self.is_being_asked.load(Ordering::SeqCst) != 0
     }
 
     /// EPOLLET: the level is to be reported whatever has been.
@@ -471,22 +455,20 @@ impl Registration {
             || (events & (bits::OUT | bits::WRNORM) != 0 && ready::may_write(conn, end))
     }
 
-    /// What there is to tell of it, and since when.
+    /// Since when there is something to tell of it, if there is.
     #[inline]
-    pub(crate) fn standing(&self, conn: &Conn, end: &End) -> Standing {
-        let arrived = || Cycles::from_word(end.incoming.written_at());
-        if self.is_pending(conn, end) {
-            Standing::Pending(arrived())
-        } else if self.is_announced(conn, end) {
-            Standing::Announced(arrived())
-        } else {
-            Standing::Silent
-        }
+    pub(crate) fn pending(&self, conn: &Conn, end: &End) -> Option<Cycles> {
+        self.is_pending(conn, end).then(|| Cycles::from_word(end.incoming.written_at()))
+    }
+
+    /// Of one that has nothing to tell: the same of what the kernel's records will tell.
+    #[inline(never)]
+    pub(crate) fn announced(&self, conn: &Conn, end: &End) -> Option<Cycles> {
+        self.is_announced(conn, end).then(|| Cycles::from_word(end.incoming.written_at()))
     }
 
     /// Whether an end of the stream, or bytes by TCP, were announced that the kernel's records will tell of.
     /// (An edge is theirs alone.)
-    #[inline(never)]
     fn is_announced(&self, conn: &Conn, end: &End) -> bool {
         // (A process that has gone may have left the socket to others.)
         const ENDS: u32 = ClosedBy::WRITE | ClosedBy::CLOSE;
@@ -594,6 +576,12 @@ pub(crate) fn of_conn(conn: &Conn) -> impl Iterator<Item = (Index, &'static Regi
         next = registration.next.load(Ordering::Acquire);
         Some((index, registration))
     })
+}
+
+/// That of its number `fd` in `set`.
+#[inline]
+pub(crate) fn of_number(conn: &Conn, set: Index, fd: i32) -> Option<(Index, &'static Registration)> {
+    of_conn(conn).find(|(_, registration)| registration.is_in(set) && registration.fd() == fd)
 }
 
 /// Whether an intent has been answered, which its owner does not know yet.

@@ -2,7 +2,7 @@
 //! them before anybody is told of again. Owns: that members only exchange places, by whoever has the turn.
 
 use super::Set;
-use crate::interest::arrival::{self, Standing};
+use crate::interest::arrival;
 use crate::interest::registration::{Registration, registrations};
 use os::time::Cycles;
 use shm::slab::Index;
@@ -67,14 +67,14 @@ impl Set {
     pub(crate) fn begin_lap(
         &self,
         found: &mut [u32],
-        standing: impl Fn(&'static Registration) -> Standing,
+        pending: impl Fn(&'static Registration) -> Option<Cycles>,
     ) -> u32 {
         let Some(_turn) = self.turn.take() else { return self.recent() };
         // (As of now: behind the recent ones stand those that have left the set.)
         let recent = self.recent.load(Ordering::Relaxed);
         let mut count = 0;
         for (index, registration) in (0..recent).filter_map(|position| self.member(position)) {
-            if let Standing::Pending(arrived) = standing(registration) {
+            if let Some(arrived) = pending(registration) {
                 registration.list(arrived, &self.looked_at);
             } else if !registration.is_listed() {
                 continue;
