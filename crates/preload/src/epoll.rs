@@ -15,16 +15,21 @@ fn control(epfd: c_int, op: c_int, fd: c_int, event: Events) -> Outcome {
     if stays_out() {
         return Outcome::Forward;
     }
-    if op == 1 {
-        ours::prepare_to_be_nested(fd, epfd);
-    }
-    let may_ask = || crate::lifecycle::is_active() && !os::confined::is_confined();
-    if table::get(fd) == table::Entry::Empty && op == 1 && may_ask() {
-        ours::note_early(fd);
+    if op == 1 && !matches!(table::get(fd), table::Entry::Conn(_)) {
+        prepare(epfd, fd);
     }
     match control_ours(epfd, op, fd, event) {
         Outcome::Forward if matches!(op, 1 | 3) => ask_bare(epfd, op, fd, event),
         outcome => outcome,
+    }
+}
+
+/// What is put into a set, and is no socket of ours so far.
+fn prepare(epfd: c_int, fd: c_int) {
+    ours::prepare_to_be_nested(fd, epfd);
+    let may_ask = || crate::lifecycle::is_active() && !os::confined::is_confined();
+    if table::get(fd) == table::Entry::Empty && may_ask() {
+        ours::note_early(fd);
     }
 }
 

@@ -130,11 +130,9 @@ fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
     if table::clear(fd) != Entry::Conn(held.index()) {
         return AfterClose::Nothing;
     }
-    if held.is_in_other_calls() {
-        // Whoever asks a set by this number has done, or finds that it is gone: the kernel would take it for
-        // the number's next socket.
-        drop(held.interest.turn.take());
-    }
+    // Whoever asks a set by this number has done, or finds that it is gone: the kernel would take it for the
+    // number's next socket. (Nothing else says that somebody does.)
+    drop(held.interest.turn.take());
     keep_for_other_calls(&held, fd);
     if !held.drop_fd() {
         return AfterClose::Nothing;

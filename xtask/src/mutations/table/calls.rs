@@ -99,11 +99,7 @@ pub(super) const MENDS: &[Mend] = &[
     Mend {
         name: "gone-under-who-asks",
         without: "a number goes while somebody asks the kernel's set by it",
-        edits: &[edit(
-            "crates/socket/src/calls/close.rs",
-            "        drop(held.interest.turn.take());\n    }\n    keep_for",
-            "    }\n    keep_for",
-        )],
+        edits: &[edit("crates/socket/src/calls/close.rs", "    drop(held.interest.turn.take());\n", "")],
         test: Test::Unit("socket", "a_number_goes_once_whoever_asks_by_it_has_done"),
     },
     Mend {

@@ -32,7 +32,7 @@ pub(super) const MENDS: &[Mend] = &[
         without: "what the kernel tells of a new question is told with the data of the old one",
         edits: &[edit(
             "crates/socket/src/calls/epoll/telling.rs",
-            "if told.source != Source::Rings && registration.is_being_asked() {",
+            "if told.source != Source::Rings && registration.interest.is_being_asked() {",
             "if false {",
         )],
         test: Test::Unit("socket", "what_the_kernel_tells_of_a_question_waits_until_it_is_written_down"),

@@ -52,6 +52,9 @@ pub fn note_created(epfd: i32) {
 
 /// epoll_ctl on a socket of ours. Results and their order are the kernel's: the TCP socket is asked first.
 pub fn ctl(epfd: i32, op: Op, fd: i32, events: u32, data: u64) -> Outcome {
+    if let Some(outcome) = lazy::at_once(epfd, op, fd, (events, data)) {
+        return outcome;
+    }
     loop {
         if let Some(outcome) = ctl_now(epfd, op, fd, events, data) {
             return outcome;
@@ -292,8 +295,7 @@ fn hand_on_in(conn: &Held, goes_on: impl Fn(&Registration) -> bool, over_exec: b
 }
 
 fn find(conn: &Conn, epfd: i32, fd: i32) -> Option<(Index, &'static Registration)> {
-    let set = Set::index_of(epfd)?;
-    of_conn(conn).find(|(_, registration)| registration.is_in(set) && registration.fd() == fd)
+    registration::of_number(conn, Set::index_of(epfd)?, fd)
 }
 
 /// What goes with EPOLLEXCLUSIVE (fs/eventpoll.c): the kernel would not see the rest in our records.
@@ -464,9 +466,9 @@ fn modify(conn: &Held, epfd: i32, fd: i32, events: u32, data: u64) -> Result<Out
     let cookie = if registration.tells_own_data() { data } else { registration.cookie(index, Source::Tcp) };
     let kernel_events = record_events(conn, registration, events);
     let stood = registration.kernel_events.swap(kernel_events, Ordering::Relaxed);
-    registration.begin_asking();
+    registration.interest.begin_asking();
     kernel_ctl(epfd, Op::Mod, fd, kernel_events, cookie).inspect_err(|_| {
-        registration.end_asking();
+        registration.interest.end_asking();
         registration.kernel_events.store(stood, Ordering::Relaxed);
     })?;
     let before = registration.ask(events, data);

@@ -6,7 +6,7 @@ use super::wait::{Kernel, wait};
 use crate::Outcome;
 use crate::close::before_close;
 use crate::enter::enter;
-use crate::held::Held;
+use crate::held::{Held, peek_index};
 use crate::interest::registration::{Source, of_conn};
 use crate::phase;
 use crate::table::{self, Entry};
@@ -58,8 +58,9 @@ fn who_waits_for_his_turn_while_the_number_goes_asks_its_next_socket() {
 fn a_number_goes_once_whoever_asks_by_it_has_done() {
     let (socket, _listener) = connected();
     let number = socket.as_raw_fd();
-    let held = enter(number, phase::Event::Watched).unwrap();
-    let (turn, has_asked) = (held.interest.turn.take(), AtomicU32::new(0));
+    // (Who has the turn does not hold the connection besides.)
+    let conn = peek_index(enter(number, phase::Event::Watched).unwrap().index()).unwrap();
+    let (turn, has_asked) = (conn.interest.turn.take(), AtomicU32::new(0));
     std::thread::scope(|scope| {
         let closer = scope.spawn(|| {
             before_close(number);
@@ -110,7 +111,7 @@ fn what_the_kernel_tells_of_a_question_waits_until_it_is_written_down() {
     let (index, registration) = of_conn(&held).next().unwrap();
     // As EPOLL_CTL_MOD does it, and stays in the middle.
     let turn = held.interest.turn.take();
-    registration.begin_asking();
+    registration.interest.begin_asking();
     let sleeper = std::thread::spawn(move || {
         let mut events = [Event { events: 0, data: 0 }];
         let told = wait(set, &mut events, Some(2_000_000_000), &mut Kernels(kernels));

@@ -10,9 +10,12 @@
 use crate::conn::Conn;
 use crate::end::End;
 use crate::interest::events::FLAGS;
-use crate::interest::registration::{Registration, Source};
+use crate::interest::registration::{Registration, Source, of_number};
+use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::records::{self, count, drop_registration, recount, tcp_events};
+use crate::table;
+use crate::{Outcome, held, inherited};
 use os::Errno;
 use os::epoll::{Op, ctl as kernel_ctl};
 use shm::slab::Index;
@@ -26,6 +29,38 @@ fn may_stand_for(conn: &Conn, registration: &Registration, events: u32) -> bool 
         && registration.interest.bell().is_some()
         && !registration.tells_own_data()
         && registration.era.load(Ordering::Relaxed) == crate::era::now()
+}
+
+/// epoll_ctl as event loops call it with every message: of a record that is in the set, or parked with it, of
+/// a connection in shared memory, where nobody else has the set or the connection. `None`: it is to be looked
+/// at in full.
+///
+/// The connection is not held: whoever closes the number waits for the turn when it is out of the table, so
+/// with the turn the number's connection stays what it is.
+#[inline]
+pub(super) fn at_once(epfd: i32, op: Op, fd: i32, (events, data): (u32, u64)) -> Option<Outcome> {
+    let set_index = Set::index_of(epfd)?;
+    let (_, conn_index) = table::look(fd)?;
+    let conn = held::peek_index(conn_index).filter(|conn| conn.is(Phase::Smc))?;
+    if inherited::is_due() || Set::get(set_index)?.may_be_shared() {
+        return None;
+    }
+    let _turn = conn.interest.turn.take()?;
+    let end = End::of(conn).filter(|_| table::is_of(fd, conn_index) && conn.is(Phase::Smc))?;
+    if end.mine().set_sharers.load(Ordering::Relaxed) != 0 {
+        return None;
+    }
+    let (index, registration) = of_number(conn, set_index, fd)?;
+    let is_done = match (op, registration.is_parked()) {
+        (Op::Del, false) => park(conn, registration),
+        (Op::Mod, false) => match modify(conn, index, registration, events, data) {
+            Err(errno) => return Some(Outcome::Fail(errno)),
+            Ok(is_done) => is_done,
+        },
+        (Op::Add, true) => revive(conn, index, registration, events, data),
+        _ => false,
+    };
+    is_done.then_some(Outcome::Done(0))
 }
 
 /// EPOLL_CTL_MOD: whether it is done. The kernel is asked only for what its record lacks.
@@ -42,9 +77,9 @@ pub(super) fn modify(
     let wanted = tcp_events(conn, events) | registration.kernel_events.load(Ordering::Relaxed);
     if wanted != registration.kernel_events.load(Ordering::Relaxed) {
         let (epfd, cookie) = (registration.epfd(), registration.cookie(index, Source::Tcp));
-        registration.begin_asking();
+        registration.interest.begin_asking();
         kernel_ctl(epfd, Op::Mod, registration.fd(), wanted, cookie)
-            .inspect_err(|_| registration.end_asking())?;
+            .inspect_err(|_| registration.interest.end_asking())?;
         registration.kernel_events.store(wanted, Ordering::Relaxed);
     }
     let before = registration.ask(events, data);
