@@ -10,7 +10,7 @@ use crate::epoll::telling::{Notes, effective, hush, ordinary};
 use crate::epoll::turns;
 use crate::held::{hold_index, hold_seen};
 use crate::here::Part as _;
-use crate::interest::arrival::{FEW, MOST};
+use crate::interest::arrival::{FEW, MOST, Standing};
 use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
 use crate::interest::registration::{self, FAR, Registration, Source, Told};
 use crate::interest::set::Set;
@@ -270,12 +270,11 @@ fn collect_up_to<const COUNT: usize>(set: &Set, answer: &mut Answer<'_>) -> bool
     if room == 0 {
         return true;
     }
-    let count = set.look(
-        &mut found,
-        room,
-        |registration| with_end(registration, |conn, end| registration.pending(conn, end)).flatten(),
-        |registration| with_end(registration, |conn, end| registration.announced(conn, end)).flatten(),
-    );
+    let looked_at = Cycles::load(&set.looked_at);
+    let count = set.look(&mut found, room, |registration| {
+        let standing = with_end(registration, |conn, end| registration.standing(conn, end, looked_at));
+        standing.unwrap_or(Standing::Silent)
+    });
     // (A set that another thread closed may serve another descriptor by now.)
     if set.life() == answer.life {
         report(set, answer, &found[..count]);

@@ -3,6 +3,17 @@
 
 use os::time::Cycles;
 
+/// What a look finds of a member.
+#[derive(Clone, Copy)]
+pub(crate) enum Standing {
+    /// Nothing to tell.
+    Silent,
+    /// The kernel's records will tell of it, in an answer of their own if the rings have nothing to say.
+    Announced(Cycles),
+    /// It is to be told of, since then.
+    Pending(Cycles),
+}
+
 /// Most that one look finds.
 pub(crate) const MOST: usize = 128;
 /// The same, of a set with so few recent members at most.

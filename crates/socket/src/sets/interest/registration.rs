@@ -1,6 +1,7 @@
 //! One socket in one set. Owns: the cookie that stands for a registration in the kernel's records, and what
 //! of an edge has been reported.
 
+use super::arrival::Standing;
 use super::events::{INPUT, READ_SIDE, WRITE_SIDE};
 use crate::conn::Conn;
 use crate::end::End;
@@ -461,14 +462,25 @@ impl Registration {
         self.is_pending(conn, end).then(|| Cycles::from_word(end.incoming.written_at()))
     }
 
-    /// Of one that has nothing to tell: the same of what the kernel's records will tell.
-    #[inline(never)]
-    pub(crate) fn announced(&self, conn: &Conn, end: &End) -> Option<Cycles> {
-        self.is_announced(conn, end).then(|| Cycles::from_word(end.incoming.written_at()))
+    /// What there is to tell of it, and since when, at a look of a set whose last one that found anything was
+    /// at `looked_at`.
+    #[inline]
+    pub(crate) fn standing(&self, conn: &Conn, end: &End, looked_at: Cycles) -> Standing {
+        /// Whoever ends a stream notes it within this time (the direction is written to, then it is at its
+        /// end), unless another thread has his core meanwhile: then the kernel tells alone.
+        const AT_ONCE: Cycles = Cycles::from_us(2);
+        let arrived = Cycles::from_word(end.incoming.written_at());
+        if self.is_pending(conn, end) {
+            return Standing::Pending(arrived);
+        }
+        // (Else that look has seen all there was, and a line is left alone.)
+        let may_be = self.is_listed() || end.incoming.has_ended() || looked_at < arrived.plus(AT_ONCE);
+        if may_be && self.is_announced(conn, end) { Standing::Announced(arrived) } else { Standing::Silent }
     }
 
     /// Whether an end of the stream, or bytes by TCP, were announced that the kernel's records will tell of.
     /// (An edge is theirs alone.)
+    #[inline(never)]
     fn is_announced(&self, conn: &Conn, end: &End) -> bool {
         // (A process that has gone may have left the socket to others.)
         const ENDS: u32 = ClosedBy::WRITE | ClosedBy::CLOSE;

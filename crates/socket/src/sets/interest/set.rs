@@ -3,6 +3,7 @@
 
 mod order;
 
+use super::arrival::Standing;
 use super::laps::Laps;
 use super::registration::{Registration, of_conn, registrations};
 use super::waited::Waited;
@@ -504,20 +505,18 @@ impl Set {
 
     /// Looks at the recent members, beginning where the last full look ended, and puts into `found`, in the
     /// order of arrival, whom an answer with so much `room` is to tell of; returns how many. (`found` holds
-    /// more where many are ready: among them are the first.) `pending` says since when the rings have
-    /// something to tell of a member, `announced` the same of what the kernel's records will tell.
+    /// more where many are ready: among them are the first.)
     pub(crate) fn look(
         &self,
         found: &mut [u32],
         room: usize,
-        pending: impl Fn(&'static Registration) -> Option<Cycles>,
-        announced: impl Fn(&'static Registration) -> Option<Cycles>,
+        standing: impl Fn(&'static Registration) -> Standing,
     ) -> usize {
         let Some(_turn) = self.turn.take() else { return 0 };
         match self.recent.load(Ordering::Relaxed) {
             0 => 0,
-            1 => self.look_at_the_only_one(found, room, pending),
-            many => self.look_at(many, found, room, pending, announced),
+            1 => self.look_at_the_only_one(found, room, standing),
+            many => self.look_at(many, found, room, standing),
         }
     }
 
@@ -526,10 +525,10 @@ impl Set {
         &self,
         found: &mut [u32],
         room: usize,
-        pending: impl Fn(&'static Registration) -> Option<Cycles>,
+        standing: impl Fn(&'static Registration) -> Standing,
     ) -> usize {
         let Some((index, registration)) = self.member(0) else { return 0 };
-        let Some(arrived) = pending(registration) else {
+        let Standing::Pending(arrived) = standing(registration) else {
             registration.unlist();
             return 0;
         };
@@ -548,25 +547,29 @@ impl Set {
         recent: u32,
         found: &mut [u32],
         room: usize,
-        pending: impl Fn(&'static Registration) -> Option<Cycles>,
-        announced: impl Fn(&'static Registration) -> Option<Cycles>,
+        standing: impl Fn(&'static Registration) -> Standing,
     ) -> usize {
         let start = self.start.load(Ordering::Relaxed) % recent;
-        let (mut count, mut is_cut) = (0, false);
+        // (Who is announced stands at the end for now.)
+        let (mut count, mut announced, mut is_cut) = (0, 0, false);
         for position in (start..recent).chain(0..start) {
             let Some((index, registration)) = self.member(position) else { continue };
-            let Some(arrived) = pending(registration) else {
-                // (Most looks find nothing of most members, and nobody asks for more then.)
-                if registration.is_listed() && announced(registration).is_none() {
-                    registration.unlist();
+            match standing(registration) {
+                Standing::Silent => registration.unlist(),
+                Standing::Announced(_) if announced + 1 > found.len() / 4 => {}
+                Standing::Announced(arrived) => {
+                    registration.list(arrived, &self.looked_at);
+                    announced += 1;
+                    found[found.len() - announced] = index.0;
                 }
-                continue;
-            };
-            registration.list(arrived, &self.looked_at);
-            registration.age.store(0, Ordering::Relaxed);
-            found[count] = index.0;
-            count += 1;
-            if count == found.len() {
+                Standing::Pending(arrived) => {
+                    registration.list(arrived, &self.looked_at);
+                    registration.age.store(0, Ordering::Relaxed);
+                    found[count] = index.0;
+                    count += 1;
+                }
+            }
+            if count == found.len() - announced {
                 is_cut = (position + 1) % recent != start;
                 break;
             }
@@ -574,39 +577,16 @@ impl Set {
         if count == 0 {
             return 0;
         }
-        if count < found.len() {
-            count += self.look_for_announced(recent, found, (count, room), announced);
-        }
         Cycles::now().store(&self.looked_at);
+        // (They are no reason for an answer, and take nobody's room in one.)
+        if count + announced <= room {
+            found.copy_within(found.len() - announced.., count);
+            count += announced;
+        }
         if count > 1 || room <= 1 {
             self.put_in_order(&mut found[..count], room, is_cut);
         }
         count.min(room)
-    }
-
-    /// Of whom the kernel's records will tell, beside `count` that were found: put behind these. They are no
-    /// reason for an answer, and take nobody's room in one. How many.
-    fn look_for_announced(
-        &self,
-        recent: u32,
-        found: &mut [u32],
-        (count, room): (usize, usize),
-        announced: impl Fn(&'static Registration) -> Option<Cycles>,
-    ) -> usize {
-        let (found, more) = found.split_at_mut(count);
-        let most = more.len().min((found.len() + more.len()) / 4);
-        let mut seen = 0;
-        for (index, registration) in (0..recent).filter_map(|position| self.member(position)) {
-            if let Some(arrived) = announced(registration)
-                && seen < most
-                && !found.contains(&index.0)
-            {
-                registration.list(arrived, &self.looked_at);
-                more[seen] = index.0;
-                seen += 1;
-            }
-        }
-        if count + seen <= room { seen } else { 0 }
     }
 
     /// The first recent member that is wanted, from where the next look begins.

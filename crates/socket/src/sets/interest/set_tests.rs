@@ -1,5 +1,6 @@
 //! Registrations and the order of a set's members, in memory alone: no socket, no epoll descriptor.
 
+use super::arrival::Standing;
 use super::registration::{Registration, Source, decode, registrations};
 use super::set::Set;
 use os::epoll::bits;
@@ -41,7 +42,7 @@ fn who_has_nothing_for_long_is_left_to_the_kernel_until_it_reports() {
     set.promote(members[2].1);
     assert_eq!(set.recent(), 2);
     let mut found = [0; 4];
-    let count = set.look(&mut found, 4, |_| Some(Cycles::NONE), |_| None);
+    let count = set.look(&mut found, 4, |_| Standing::Pending(Cycles::NONE));
     let mut found = found[..count].to_vec();
     found.sort_unstable();
     assert_eq!(found, [members[1].0.0, members[2].0.0]);
@@ -73,7 +74,7 @@ fn a_full_look_begins_the_next_behind_it() {
     let mut seen = vec![];
     for _ in 0..3 {
         let mut found = [0];
-        assert_eq!(set.look(&mut found, 1, |_| Some(Cycles::NONE), |_| None), 1);
+        assert_eq!(set.look(&mut found, 1, |_| Standing::Pending(Cycles::NONE)), 1);
         seen.push(found[0]);
     }
     seen.sort_unstable();
@@ -202,11 +203,11 @@ fn await_round(word: &AtomicU32, round: u32) {
 /// Looks with room for so many; the members' numbers, and since when each was ready.
 fn told(set: &Set, room: usize, ready: &[(i32, u64)]) -> Vec<i32> {
     let mut found = [0; 16];
-    let pending = |registration: &'static Registration| {
+    let standing = |registration: &'static Registration| {
         let since = ready.iter().find(|(fd, _)| *fd == registration.fd());
-        since.map(|(_, since)| Cycles::from_word(*since))
+        since.map_or(Standing::Silent, |(_, since)| Standing::Pending(Cycles::from_word(*since)))
     };
-    let count = set.look(&mut found, room, pending, |_| None);
+    let count = set.look(&mut found, room, standing);
     let number = |index: &u32| registrations().get(Index(*index)).unwrap().fd();
     found[..count].iter().map(number).collect()
 }
@@ -235,13 +236,14 @@ fn who_was_told_of_and_is_ready_still_stands_behind_the_others() {
 #[test]
 fn what_is_announced_is_told_of_in_its_place_but_ends_no_wait() {
     let (_, set, _) = set_of(100_115, 2);
-    let look = |is_pending: bool, room: usize| {
-        let of = |wanted, since| {
-            move |member: &'static Registration| (member.fd() == wanted).then(|| Cycles::from_word(since))
+    let look = |pending: bool, room: usize| {
+        let standing = |registration: &'static Registration| match registration.fd() {
+            0 if pending => Standing::Pending(Cycles::from_word(LATER + 2)),
+            1 => Standing::Announced(Cycles::from_word(LATER + 1)),
+            _ => Standing::Silent,
         };
-        let pending = |member| of(0, LATER + 2)(member).filter(|_| is_pending);
         let mut found = [0; 4];
-        let count = set.look(&mut found, room, pending, of(1, LATER + 1));
+        let count = set.look(&mut found, room, standing);
         found[..count]
             .iter()
             .map(|index| registrations().get(Index(*index)).unwrap().fd())
