@@ -190,15 +190,39 @@ pub(super) fn hush(conn: &Conn, end: &End, registration: &Registration, asleep: 
     doorbell::note_rung(conn);
     conn.interest.bell.silence(end.words(), end);
     let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
-    let is_other = |(_, other): (Index, &'static Registration)| !core::ptr::eq(other, registration);
-    let elsewhere = of_conn(conn).any(is_other) || doorbell::is_waited_for(conn, end);
-    let are_others = elsewhere || set.is_none_or(|set| set.is_watched_beside(asleep));
+    let are_others = others_go_by_it(conn, end, registration, asleep);
     if are_others && push::let_out_for_others(end) {
         doorbell::kick(conn, end);
         return false;
     }
     let may_matter = are_others || set.is_none_or(Set::is_watched);
     !(may_matter && doorbell::rearm_drained(conn, end))
+}
+
+/// Whether somebody else relies on the doorbell than the one set, and its wait that counts as so many
+/// sleepers.
+fn others_go_by_it(conn: &Conn, end: &End, registration: &Registration, asleep: u32) -> bool {
+    let set = Set::get(Index(registration.set.load(Ordering::Relaxed)));
+    let is_other = |(_, other): (Index, &'static Registration)| !core::ptr::eq(other, registration);
+    of_conn(conn).any(is_other)
+        || doorbell::is_waited_for(conn, end)
+        || set.is_none_or(|set| set.is_watched_beside(asleep))
+}
+
+/// What a doorbell stands for was told by the rings, and will be for as long as it is there: where nobody
+/// else goes by it, it need not be named by the kernel each time as well. (Every wait asks anew before it
+/// sleeps.)
+#[cold]
+pub(super) fn silence_told(told: Told, asleep: u32) {
+    let registration = told.registration;
+    if registration.events() & FLAGS == 0
+        && let Some(conn) = told.conn()
+        && let Some(end) = End::of(&conn)
+        && !others_go_by_it(&conn, &end, registration, asleep)
+    {
+        doorbell::note_rung(&conn);
+        conn.interest.bell.silence(end.words(), &end);
+    }
 }
 
 fn plain_now(fd: i32, events: u32, data: u64) -> Option<(u32, u64)> {

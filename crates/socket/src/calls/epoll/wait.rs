@@ -6,7 +6,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::epoll::ctl::meant;
 use crate::epoll::rounds::{Sharers, look_after_held, look_after_watched, slice_ms};
-use crate::epoll::telling::{Notes, effective, hush, ordinary};
+use crate::epoll::telling::{Notes, effective, hush, ordinary, silence_told};
 use crate::epoll::turns;
 use crate::held::{hold_index, hold_seen};
 use crate::here::Part as _;
@@ -716,6 +716,9 @@ impl Answer<'_> {
     /// Enters what the program is to see of `registration`, once.
     fn take(&mut self, set: &Set, told: Told) {
         if self.has_told(told) {
+            if told.source == Source::Bell && !set.laps.are_on() {
+                silence_told(told, self.asleep);
+            }
             return;
         }
         let registration = told.registration;
