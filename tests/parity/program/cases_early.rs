@@ -32,6 +32,7 @@ pub(crate) const CASES: &[Case] = &[
     case("early.pieces_are_one_write", pieces_are_one_write),
     case("early.pieces_to_a_closed_end", pieces_to_a_closed_end),
     case("early.pieces_and_small_buffers", pieces_and_small_buffers),
+    case("early.written_while_it_connects", written_while_it_connects),
     Case { name: "early.a_large_write_waits_for_a_look", shm: true, run: |cx| waits_for_a_look(cx, false) },
     Case { name: "early.small_buffers_and_a_late_look", shm: true, run: small_buffers_and_late_look },
     Case { name: "early.a_corked_write_waits_for_a_look", shm: true, run: |cx| waits_for_a_look(cx, true) },
@@ -210,6 +211,21 @@ fn one_thread_has_both_ends(cx: &mut Cx) {
     say!("read {}", read_all(server, 200_003));
     say!("write -> {}", show(sys::write(server, b"answer")));
     say!("read {}", read_all(client, 6));
+}
+
+/// A call on a socket whose connect() has run out of its time waits for as long once more, for the handshake.
+fn written_while_it_connects(cx: &mut Cx) {
+    let (l, port) = cx.listen();
+    // (One waits to be accepted, and there is no room for another.)
+    sys::listen(l, 0).expect("listen");
+    sys::connect(sys::tcp(0), port).expect("connect");
+    let late = sys::tcp(0);
+    sys::set_timeout(late, libc::SO_SNDTIMEO, 200).expect("a time limit");
+    say!("connect -> {}", show(sys::connect(late, port)));
+    sys::catch(libc::SIGALRM, false);
+    sys::alarm_in(3000);
+    say!("write -> {}", show(sys::write(late, b"x")));
+    say!("send -> {}", show(sys::send(late, b"x", MSG_DONTWAIT)));
 }
 
 /// A server that is not under the library ends its own stream while the client writes: that is no end of what

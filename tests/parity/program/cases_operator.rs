@@ -1,11 +1,13 @@
 //! An operator takes connections off shared memory (`smc_run -p PID --tcp`) while the program is in any call.
 //! Over TCP he changes nothing; so nobody notices, and afterwards the bytes are TCP's.
 
-use crate::context::{Case, Cx, Pair, digest, pattern, read_all, say, settle, until, write_all};
+use crate::context::{Case, Cx, Pair, digest, fill, got, pattern, read_all, say, settle, until, write_all};
 use isthmus_tests::sys::{self, Fd, poll1, show};
 use libc::{EPOLLET, EPOLLIN, EPOLLOUT, MSG_DONTWAIT, POLLIN, POLLOUT};
 use std::process::Command;
+use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
     Case { name, shm: false, run }
@@ -25,6 +27,9 @@ pub(crate) const CASES: &[Case] = &[
     case("operator.asked_for_nothing", asked_for_nothing),
     case("operator.put_into_a_set_with_a_rest", put_into_a_set_with_a_rest),
     case("operator.passed_on_afterwards", passed_on_afterwards),
+    case("operator.time_left_to_a_receive", time_left_to_a_receive),
+    case("operator.time_left_to_a_send", time_left_to_a_send),
+    case("operator.told_not_to_wait_while_waiting", told_not_to_wait_while_waiting),
 ];
 
 /// The end of the tool interrupts no call of another thread: the kernel wakes one for SIGCHLD.
@@ -100,6 +105,98 @@ fn while_reading(cx: &mut Cx) {
         is_on_tcp(cx, p);
     }
     end(cx, p);
+}
+
+/// Whether the call ended at the end of its time, and not later by the part that it had waited before.
+fn in_its_time(begun: Instant, whole: Duration) -> bool {
+    (whole..whole + whole / 2).contains(&begun.elapsed())
+}
+
+const WHOLE: Duration = Duration::from_millis(1200);
+
+/// The time limit of a call that waits goes on where the connection is TCP's.
+fn time_left_to_a_receive(cx: &mut Cx) {
+    undisturbed();
+    for flags in [0, libc::MSG_PEEK, libc::MSG_WAITALL] {
+        let p = cx.warm();
+        sys::set_timeout(p.fd, libc::SO_RCVTIMEO, WHOLE.as_millis() as i64).expect("a time limit");
+        let reader = thread::spawn(move || {
+            let begun = Instant::now();
+            let mut bytes = [0; 9];
+            let read = sys::recv(p.fd, &mut bytes, flags);
+            format!("recv -> {} in its time {}", got(read, &bytes), in_its_time(begun, WHOLE))
+        });
+        if flags == libc::MSG_WAITALL {
+            settle();
+            cx.peer(&format!("send {} abc", p.id));
+        }
+        thread::sleep(WHOLE * 2 / 3);
+        send_home(somebody(cx));
+        say!("{}", reader.join().expect("a reader"));
+        is_on_tcp(cx, p);
+        end(cx, p);
+    }
+}
+
+fn time_left_to_a_send(cx: &mut Cx) {
+    undisturbed();
+    let p = cx.warm();
+    let filled = fill(p.fd);
+    sys::nonblocking(p.fd, false);
+    sys::set_timeout(p.fd, libc::SO_SNDTIMEO, WHOLE.as_millis() as i64).expect("a time limit");
+    let writer = thread::spawn(move || {
+        let begun = Instant::now();
+        // (What TCP takes of it once it is asked ends no wait for the rest.)
+        let sent = sys::write(p.fd, &vec![1; 32 << 20]);
+        (sent.map_or(0, |sent| sent as usize), in_its_time(begun, WHOLE))
+    });
+    thread::sleep(WHOLE * 2 / 3);
+    send_home(somebody(cx));
+    let (sent, is_in_time) = writer.join().expect("a writer");
+    say!("in its time {is_in_time}");
+    let read = cx.ask(&format!("recvn {} {}", p.id, filled + sent));
+    say!("all of it {}", read.starts_with(&(filled + sent).to_string()));
+    end(cx, p);
+}
+
+/// O_NONBLOCK that is set while a call waits is for the next one, or for what a handler with SA_RESTART makes
+/// of this one.
+fn told_not_to_wait_while_waiting(cx: &mut Cx) {
+    undisturbed();
+    const ALL: i32 = libc::MSG_WAITALL;
+    for (flags, restarts, goes_home) in
+        [(0, false, true), (0, true, true), (0, true, false), (ALL, false, true), (ALL, false, false)]
+    {
+        let p = cx.warm();
+        sys::catch(libc::SIGUSR1, restarts);
+        let (told, itself) = mpsc::channel();
+        let reader = thread::spawn(move || {
+            let _ = told.send(sys::this_thread());
+            let mut bytes = [0; 5];
+            let read = sys::recv(p.fd, &mut bytes, flags);
+            format!("recv -> {}", got(read, &bytes))
+        });
+        settle();
+        sys::nonblocking(p.fd, true);
+        if goes_home {
+            send_home(somebody(cx));
+        }
+        settle();
+        if restarts {
+            sys::signal_thread(itself.recv().expect("a reader"), libc::SIGUSR1);
+            settle();
+        }
+        cx.peer(&format!("send {} ab", p.id));
+        settle();
+        if flags == ALL {
+            cx.peer(&format!("send {} cde", p.id));
+        }
+        say!("{}", reader.join().expect("a reader"));
+        if restarts {
+            say!("{}", read_all(p.fd, 2));
+        }
+        end(cx, p);
+    }
 }
 
 /// A call that wants nothing finds nothing: 0 would be the end of the stream.

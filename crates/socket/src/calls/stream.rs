@@ -174,8 +174,8 @@ impl Receive<'_> {
             return Outcome::Done(0);
         }
         loop {
-            if self.is_kept_by_tcp() {
-                return self.go_on_kept(&mut rest);
+            if self.goes_on_by_tcp() {
+                return self.go_on_by_tcp(&mut rest);
             }
             let moved = if self.flags & msg::PEEK != 0 {
                 self.got = 0;
@@ -313,7 +313,7 @@ impl Receive<'_> {
         }
         if phase == Phase::Plain || self.end.is_read_by_libc() {
             // (A stretch that was opened after the look may close again, unless it is told of a reader.)
-            if phase == Phase::Plain && self.is_kept_by_tcp() {
+            if self.goes_on_by_tcp() {
                 return Step::Retry;
             }
             if phase == Phase::Plain || self.end.incoming.has_ended_for_good() || self.has_gone_on {
@@ -770,9 +770,7 @@ impl<'c> Transmit<'c> {
         if !self.blocking.is_true(self.conn, fd) {
             return self.not_now();
         }
-        let limit =
-            *self.limit.get_or_insert_with(|| Limit::after_ns(self.conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
-        let limit = limit.with_moved(self.sent);
+        let limit = self.limit().with_moved(self.sent);
         if self.is_tcp_full
             && let Some(step) = self.catch_up(limit)
         {

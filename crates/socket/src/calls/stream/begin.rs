@@ -24,11 +24,16 @@ impl Transmit<'_> {
             return Step::Retry;
         }
         let mut fds = [os::poll::PollFd { fd: self.fd, events: os::poll::bits::OUT, revents: 0 }];
+        let limit = self.limit();
         let entry = address(self);
         self.stay.begin(self.conn, self.fd, entry);
-        let told = os::poll::wait(&mut fds, wait::SLICE_MS);
+        let told = match limit.slice_ms(wait::SLICE_MS) {
+            Some(slice) => os::poll::wait(&mut fds, slice),
+            None => Err(Errno::EAGAIN),
+        };
         match told {
             Ok(_) => Step::Retry,
+            Err(Errno::EINTR) if limit.is_never() && os::process::all_handlers_restart() => Step::Retry,
             Err(errno) => self.leave(Outcome::Fail(errno)),
         }
     }

@@ -1,8 +1,9 @@
-//! The rest of a call that has moved some bytes through a ring when its direction went back to TCP. Owns:
-//! that a blocking call moves as much as the kernel's would.
+//! The rest of a call whose direction went back to TCP under it. Owns: that a blocking call moves as much, and
+//! waits for as long, as the kernel's would.
 //!
-//! A call that has moved nothing is libc's as it came. This one is not: what it has moved would be lost from
-//! its result.
+//! A call that has moved nothing, and not waited, is libc's as it came. One that has moved something is not:
+//! it would be lost from its result. Nor is one that has waited, where libc would begin to wait anew: for its
+//! whole time once more, or not at all, if O_NONBLOCK was set meanwhile.
 
 use super::{Receive, Transmit};
 use crate::abandoned::address;
@@ -23,15 +24,19 @@ use sync::Ordering;
 const BOUNCE: usize = 512;
 
 impl Transmit<'_> {
-    /// Whether a blocking call has begun in the ring, and goes on behind it; or has not begun, and has no
-    /// number but ours to go on by.
+    /// Whether a blocking call has begun in the ring, or to wait, and goes on behind it; or has not begun, and
+    /// has no number but ours to go on by.
     pub(super) fn is_cut(&self, outcome: Outcome) -> bool {
         outcome == Outcome::Forward
             && self.may_wait()
             && (self.end.outgoing.has_ended_for_good()
                 || self.conn.phase() == Phase::Plain
                 || self.is_left_to_reset())
-            && (self.sent > 0 || is_kept(self.conn, self.fd))
+            && (self.sent > 0 || is_kept(self.conn, self.fd) || self.would_wait_otherwise())
+    }
+
+    fn would_wait_otherwise(&self) -> bool {
+        self.stay.has_slept() && would_wait_otherwise(self.conn, self.fd, self.limit)
     }
 
     /// Whether the peer reads no more and has not closed: TCP waits for room, and is reset where it finds
@@ -73,9 +78,7 @@ impl Transmit<'_> {
                 }
                 Err(Errno::EAGAIN) => {
                     self.complete(core::mem::take(&mut is_cut));
-                    if !self.has_room_in_time() {
-                        let is_signal = self.may_wait() && self.limit.is_some_and(|limit| limit.is_never());
-                        let errno = if is_signal { Errno::EINTR } else { Errno::EAGAIN };
+                    if let Err(errno) = self.await_room() {
                         return self.partial_or(Outcome::Fail(errno));
                     }
                 }
@@ -90,21 +93,39 @@ impl Transmit<'_> {
         Outcome::Done(self.sent)
     }
 
-    fn has_room_in_time(&mut self) -> bool {
+    /// When it must end, from its first wait on.
+    pub(super) fn limit(&mut self) -> Limit {
+        let (conn, fd) = (self.conn, self.fd);
+        *self.limit.get_or_insert_with(|| Limit::after_ns(conn.timeout_ns(fd, opt::SO_SNDTIMEO)))
+    }
+
+    fn await_room(&mut self) -> Result<(), Errno> {
         let (conn, fd) = (self.conn, self.fd);
         if !self.blocking.is_true(conn, fd) {
-            return false;
+            return Err(Errno::EAGAIN);
         }
-        let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(conn.timeout_ns(fd, opt::SO_SNDTIMEO)));
+        let limit = self.limit();
         let entry = address(self);
         self.stay.begin(conn, fd, entry);
-        awaited(fd, bits::OUT, limit).is_some()
+        awaited(conn, fd, bits::OUT, limit.with_moved(self.sent)).map(drop)
     }
 }
 
 /// Whether what the call began with is closed, and the socket has a number of ours.
 fn is_kept(conn: &Held, fd: i32) -> bool {
     conn.has(flag::HELD_OPEN) && kept::is_one(kept::number(conn, conn.index(), fd))
+}
+
+/// Whether libc would wait for another time than what is left to a call that has waited already.
+#[cold]
+fn would_wait_otherwise(conn: &Held, fd: i32, limit: Option<Limit>) -> bool {
+    // (Behind a filter that leaves read and write there is no other wait than libc's.)
+    !os::confined::is_strict() && (limit.is_some_and(|limit| !limit.is_never()) || is_nonblocking(conn, fd))
+}
+
+/// O_NONBLOCK as it is now.
+fn is_nonblocking(conn: &Held, fd: i32) -> bool {
+    if os::confined::is_confined() { conn.has(flag::NONBLOCKING) } else { os::fd::is_nonblocking(fd) }
 }
 
 /// Puts what TCP takes of `source` there, without waiting; 0 if the source has ended.
@@ -154,8 +175,8 @@ impl Receive<'_> {
             self.fd = kept::number(self.conn, self.conn.index(), self.fd);
             // (An error is told once: by the next call.)
             let told = self.told_in_time(bits::IN | bits::PRI);
-            let is_over = told.is_none_or(|told| told & bits::IN == 0 || told & bits::ERR != 0);
-            if is_over || net::is_at_mark(self.fd) {
+            let goes_on = told.is_ok_and(|told| told & bits::IN != 0 && told & bits::ERR == 0);
+            if !goes_on || net::is_at_mark(self.fd) {
                 break;
             }
             let got = match self.flags & msg::TRUNC {
@@ -174,18 +195,20 @@ impl Receive<'_> {
         Outcome::Done(self.got)
     }
 
-    /// Whether the program has closed the number under a call that waits, and the connection has become
-    /// TCP's by that: the call goes on there by ours, as in the kernel.
-    pub(super) fn is_kept_by_tcp(&self) -> bool {
-        is_kept(self.conn, self.fd)
-            && (self.conn.phase() == Phase::Plain || self.end.is_read_by_libc())
-            && self.may_wait()
-            && self.flags & msg::PEEK == 0
+    /// Whether the connection has become TCP's under a call that waits, and the call goes on there without
+    /// libc: the program has closed its number (it goes on by ours, as in the kernel), or it has waited
+    /// already.
+    pub(super) fn goes_on_by_tcp(&self) -> bool {
+        let is_not_libcs = || {
+            (self.flags & msg::PEEK == 0 && is_kept(self.conn, self.fd))
+                || (self.stay.has_slept() && would_wait_otherwise(self.conn, self.fd, self.limit))
+        };
+        (self.conn.phase() == Phase::Plain || self.end.is_read_by_libc()) && self.may_wait() && is_not_libcs()
     }
 
-    /// Reads from TCP by our number.
+    /// Reads from TCP, for as long as it may wait. (A peek is libc's once there is something to see.)
     #[cold]
-    pub(super) fn go_on_kept<'a>(
+    pub(super) fn go_on_by_tcp<'a>(
         &mut self,
         rest: &mut Rest<Sink<'a>, impl Iterator<Item = Sink<'a>>>,
     ) -> Outcome {
@@ -193,8 +216,8 @@ impl Receive<'_> {
             self.fd = kept::number(self.conn, self.conn.index(), self.fd);
             let told = self.told_in_time(bits::IN);
             let got = match (told, self.flags & msg::TRUNC) {
-                (None, _) if self.may_wait() => Err(Errno::EINTR),
-                (None, _) => Err(Errno::EAGAIN),
+                (Err(errno), _) => Err(errno),
+                _ if self.flags & msg::PEEK != 0 => return Outcome::Forward,
                 (_, 0) => net::receive(self.fd, sink.cells(), msg::DONTWAIT),
                 _ => net::discard(self.fd, sink.len(), msg::DONTWAIT),
             };
@@ -203,7 +226,7 @@ impl Receive<'_> {
                     self.got += count;
                     rest.done(sink, count);
                 }
-                Err(Errno::EAGAIN) if told.is_some() => {}
+                Err(Errno::EAGAIN) if told.is_ok() => {}
                 Err(errno) if self.got == 0 => return Outcome::Fail(errno),
                 _ => break,
             }
@@ -214,24 +237,34 @@ impl Receive<'_> {
         Outcome::Done(self.got)
     }
 
-    fn told_in_time(&mut self, events: i16) -> Option<i16> {
+    fn told_in_time(&mut self, events: i16) -> Result<i16, Errno> {
         let (conn, fd) = (self.conn, self.fd);
         if !self.blocking.is_true(conn, fd) {
-            return Some(poll::peek(fd, events)).filter(|told| *told != 0);
+            return Some(poll::peek(fd, events)).filter(|told| *told != 0).ok_or(Errno::EAGAIN);
         }
         let limit = *self.limit.get_or_insert_with(|| Limit::after_ns(conn.timeout_ns(fd, opt::SO_RCVTIMEO)));
         let entry = address(self);
         self.stay.begin(conn, fd, entry);
-        awaited(fd, events, limit)
+        awaited(conn, fd, events, limit.with_moved(self.got))
     }
 }
 
-/// What TCP tells of `events`, once it does; `None` after a signal, or at the end of the time.
-fn awaited(fd: i32, events: i16, limit: Limit) -> Option<i16> {
+/// What TCP tells of `events`, once it does; EINTR after a signal whose handler ends the call, EAGAIN at the
+/// end of the time.
+fn awaited(conn: &Held, fd: i32, events: i16, limit: Limit) -> Result<i16, Errno> {
     let mut fds = [PollFd { fd, events, revents: 0 }];
-    match poll::wait(&mut fds, limit.slice_ms(-1)?) {
-        Ok(count) if count > 0 => Some(fds[0].revents),
-        _ => None,
+    loop {
+        match poll::wait(&mut fds, limit.slice_ms(-1).ok_or(Errno::EAGAIN)?) {
+            Ok(0) => {}
+            Ok(_) => return Ok(fds[0].revents),
+            // (The kernel would begin anew, and see O_NONBLOCK.)
+            Err(Errno::EINTR) if limit.is_never() && os::process::all_handlers_restart() => {
+                if is_nonblocking(conn, fd) {
+                    return Err(Errno::EAGAIN);
+                }
+            }
+            Err(errno) => return Err(errno),
+        }
     }
 }
 

@@ -173,7 +173,12 @@ pub(crate) fn sleep(
     call.counts(conn, data != 0, space != 0);
     let mut outcome = sleep_once(conn, end, fd, wish, limit, is_first);
     while outcome == Err(Errno::EINTR) && limit.0.is_none() && os::process::all_handlers_restart() {
-        outcome = if call.stands() { sleep_once(conn, end, fd, wish, limit, false) } else { Ok(()) };
+        outcome = match call.stands() {
+            // (The kernel begins the call anew, and sees O_NONBLOCK.)
+            true if !Blocking::of(end).is_true(conn, fd) => Err(Errno::EAGAIN),
+            true => sleep_once(conn, end, fd, wish, limit, false),
+            false => Ok(()),
+        };
     }
     if call.stands() {
         call.counts(conn, false, false);
