@@ -92,7 +92,7 @@ fn blocked() -> u64 {
 }
 
 /// As `poll::wait_as`. Where a handler with SA_RESTART ran, and once a second, it may return early with
-/// nothing to tell. The last of `fds` is for this function's own use. For calls that have lasted for
+/// nothing to tell; EINTR if another one ran with it. The last of `fds` is for this function's own use. For calls that have lasted for
 /// [`FIRST_SLICE_MS`].
 #[inline(never)]
 pub fn wait(fds: &mut [PollFd], timeout_ms: i32, mask: Option<u64>) -> Result<usize> {
@@ -121,6 +121,8 @@ pub fn wait(fds: &mut [PollFd], timeout_ms: i32, mask: Option<u64>) -> Result<us
         seen => {
             if seen & bits::NVAL != 0 {
                 told.forget();
+            } else if let Some(blocked) = mask {
+                crate::held_back::let_through(blocked)?;
             }
             Ok(ready - 1)
         }

@@ -24,6 +24,17 @@ pub fn let_go(blocked: u64) {
     drop(HeldBack { blocked });
 }
 
+/// Those that wait come now, between two sleeps of a call that holds them back there: with the program's mask,
+/// for a handler may leave by a jump. EINTR if one ran that ends calls.
+pub(crate) fn let_through(blocked: u64) -> crate::Result<()> {
+    let came = HeldBack { blocked }.let_come();
+    core::mem::forget(hold_back());
+    match came {
+        Some(Interrupted { restarts: false }) => Err(crate::Errno::EINTR),
+        _ => Ok(()),
+    }
+}
+
 /// A handler ran where a call might have slept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interrupted {

@@ -6,7 +6,7 @@
 
 use crate::part::Part as _;
 use crate::raw::{nr, syscall};
-use crate::raw_poll::libc_errno;
+use crate::raw_poll::ask_libc;
 use crate::{Errno, Result, raw_poll};
 use core::ffi::c_void;
 use sync::{AtomicBool, AtomicPtr, Ordering};
@@ -72,8 +72,7 @@ pub fn wait(fds: &mut [PollFd], timeout_ms: i32) -> Result<usize> {
     // SAFETY: `use_libc` stored a function of exactly this type.
     let poll = unsafe { core::mem::transmute::<*mut (), LibcPoll>(poll) };
     // SAFETY: the slice is valid for its length; libc's poll has no other precondition.
-    let ready = unsafe { poll(fds.as_mut_ptr(), fds.len() as u64, timeout_ms) };
-    let told = usize::try_from(ready).map_err(|_| libc_errno());
+    let told = ask_libc(|| unsafe { poll(fds.as_mut_ptr(), fds.len() as u64, timeout_ms) });
     unless_too_many(told, fds, timeout_ms, core::ptr::null())
 }
 
@@ -120,8 +119,7 @@ pub fn wait_masked(fds: &mut [PollFd], timeout_ms: i32, blocked: u64) -> Result<
     let mut mask = [0u64; 16];
     mask[0] = blocked;
     // SAFETY: slice, time and mask outlive the call.
-    let ready = unsafe { ppoll(fds.as_mut_ptr(), fds.len() as u64, limit_ptr, mask.as_ptr().cast()) };
-    usize::try_from(ready).map_err(|_| libc_errno())
+    ask_libc(|| unsafe { ppoll(fds.as_mut_ptr(), fds.len() as u64, limit_ptr, mask.as_ptr().cast()) })
 }
 
 /// Sleeps for so long, or until a signal handler has run.

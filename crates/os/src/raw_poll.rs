@@ -33,13 +33,20 @@ pub(crate) fn use_errno(errno: ErrnoLocation) {
     LIBC_ERRNO.store(errno as *mut (), Ordering::Relaxed);
 }
 
-/// What libc's function that has just failed left in errno. To be called after [`use_errno`] only.
-pub(crate) fn libc_errno() -> Errno {
+/// What libc's `function` says, and what it left in errno if it failed. The program finds its errno as it was:
+/// its call may go on, and succeed. To be called after [`use_errno`] only.
+pub(crate) fn ask_libc(function: impl FnOnce() -> i32) -> Result<usize> {
     let location = LIBC_ERRNO.load(Ordering::Relaxed);
     // SAFETY: stored together with the poll pointer by `use_libc`.
     let location = unsafe { core::mem::transmute::<*mut (), ErrnoLocation>(location) };
     // SAFETY: `__errno_location` returns the calling thread's errno.
-    Errno(unsafe { *location() })
+    let errno = unsafe { location() };
+    // SAFETY: as above; nobody but this thread uses it.
+    let before = unsafe { *errno };
+    usize::try_from(function()).map_err(|_| {
+        // SAFETY: as above.
+        Errno(unsafe { core::mem::replace(&mut *errno, before) })
+    })
 }
 
 /// As `poll::wait`, by a raw system call: not a cancellation point.

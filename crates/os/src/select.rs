@@ -9,7 +9,7 @@
 use crate::mem::Scratch;
 use crate::net::{TcpInput, tcp_input};
 use crate::raw::{nr, syscall};
-use crate::raw_poll::{PollFd, bits, libc_errno, wait_raw};
+use crate::raw_poll::{PollFd, ask_libc, bits, wait_raw};
 use crate::{Errno, Result, check};
 use core::ffi::c_void;
 use sync::{AtomicPtr, Ordering};
@@ -172,8 +172,7 @@ fn pselect(
     // SAFETY: `use_libc` stored a function of exactly this type.
     let real = unsafe { core::mem::transmute::<*mut (), LibcPselect>(real) };
     // SAFETY: as above; the mask is the program's own.
-    let told = unsafe { real(numbers, read, write, except, time, mask) };
-    usize::try_from(told).map_err(|_| libc_errno())
+    ask_libc(|| unsafe { real(numbers, read, write, except, time, mask) })
 }
 
 #[cfg(test)]

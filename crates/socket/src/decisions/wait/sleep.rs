@@ -319,8 +319,9 @@ fn sleep_and_look(
     mask: Option<u64>,
 ) -> Result<(), Errno> {
     let (mut patience, mut slice_ms) = (Patience::default(), REST_SLICE_MS.0);
-    // Of calls without a time limit, which some handlers interrupt and others do not.
-    let mut is_long = limit.0.is_some();
+    // Of calls without a time limit, which some handlers interrupt and others do not: however short its sleeps
+    // are.
+    let (mut is_long, mut slept_ms) = (limit.0.is_some(), 0);
     // The kernel reports an error of a connection that goes on: it would do so again at once.
     let mut is_erring = false;
     // (A child may have no doorbell that another thread opened while it was made: see `held`.)
@@ -351,7 +352,8 @@ fn sleep_and_look(
         let timeout = limit.slice_ms(most).ok_or(Errno::EAGAIN)?;
         let is_apart = limit.0.is_none() && is_long;
         let fds = rest([bell, number], tcp_events(end, wish), timeout, is_erring, is_apart, mask)?;
-        is_long |= most == os::apart::FIRST_SLICE_MS;
+        slept_ms += timeout.max(0);
+        is_long |= slept_ms >= os::apart::FIRST_SLICE_MS;
         if fds[0].revents != 0 {
             doorbell::note_rung(conn);
         }
