@@ -92,8 +92,8 @@ fn blocked() -> u64 {
 }
 
 /// As `poll::wait_as`. Where a handler with SA_RESTART ran, and once a second, it may return early with
-/// nothing to tell; EINTR if another one ran with it. The last of `fds` is for this function's own use. For calls that have lasted for
-/// [`FIRST_SLICE_MS`].
+/// nothing to tell; EINTR if another one ran with it. The last of `fds` is for this function's own use. For
+/// calls that have lasted for [`FIRST_SLICE_MS`].
 #[inline(never)]
 pub fn wait(fds: &mut [PollFd], timeout_ms: i32, mask: Option<u64>) -> Result<usize> {
     /// Should somebody have closed the signalfd, and have its number, no handler is late for longer.

@@ -24,8 +24,8 @@ pub fn let_go(blocked: u64) {
     drop(HeldBack { blocked });
 }
 
-/// Those that wait come now, between two sleeps of a call that holds them back there: with the program's mask,
-/// for a handler may leave by a jump. EINTR if one ran that ends calls.
+/// Those that wait come now, between two sleeps of a call that holds them back there: with the program's
+/// mask, for a handler may leave by a jump. EINTR if one ran that ends calls.
 pub(crate) fn let_through(blocked: u64) -> crate::Result<()> {
     let came = HeldBack { blocked }.let_come();
     core::mem::forget(hold_back());

@@ -33,8 +33,8 @@ pub(crate) fn use_errno(errno: ErrnoLocation) {
     LIBC_ERRNO.store(errno as *mut (), Ordering::Relaxed);
 }
 
-/// What libc's `function` says, and what it left in errno if it failed. The program finds its errno as it was:
-/// its call may go on, and succeed. To be called after [`use_errno`] only.
+/// What libc's `function` says, and what it left in errno if it failed. The program finds its errno as it
+/// was: its call may go on, and succeed. To be called after [`use_errno`] only.
 pub(crate) fn ask_libc(function: impl FnOnce() -> i32) -> Result<usize> {
     let location = LIBC_ERRNO.load(Ordering::Relaxed);
     // SAFETY: stored together with the poll pointer by `use_libc`.

@@ -27,6 +27,7 @@ pub(crate) const CASES: &[Case] = &[
     any("setsfork.parent_adds_while_the_child_waits", parent_adds),
     any("setsfork.daemon", daemon),
     any("setsfork.own_shutdown_is_an_edge", own_shutdown_is_an_edge),
+    any("setsfork.what_was_ready_before", what_was_ready_before),
 ];
 
 /// Has a child do something, to the end.
@@ -36,6 +37,31 @@ fn child(act: impl FnOnce() -> String) {
         say!("child: {told}");
         0
     });
+    say!("child ended {}", sys::wait(pid));
+}
+
+/// Beside a connection that another process has as well, what that one says by other means, before bytes come,
+/// is told of before these.
+fn what_was_ready_before(cx: &mut Cx) {
+    let (p, (word, into), (end, ended)) = (cx.warm(), sys::pipe(0), sys::pipe(0));
+    let pid = sys::fork(|| {
+        let _ = (sys::close(ended), sys::read(end, &mut [0]));
+        0
+    });
+    let set = sys::epoll();
+    for (mark, fd) in [(1, p.fd), (7, word)] {
+        ep_add(set, fd, EPOLLIN, mark).expect("add");
+    }
+    for _ in 0..5 {
+        say!("nothing {}", ep_show(set, 0));
+        sys::write(into, b".").expect("a word");
+        cx.ask(&format!("send {} x", p.id));
+        until_queued(p.fd, 1);
+        let first = sys::ep_wait_in_order(sys::Wait::Plain, set, 1, 1000).expect("a wait");
+        say!("first {first:?}");
+        say!("{} {}", show(sys::read(word, &mut [0])), read(p.fd));
+    }
+    let _ = sys::close(ended);
     say!("child ended {}", sys::wait(pid));
 }
 

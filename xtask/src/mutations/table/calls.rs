@@ -91,10 +91,30 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a blocked call whose number was closed fails when its connection goes back to TCP",
         edits: &[edit(
             "crates/socket/src/calls/stream/behind.rs",
-            "            && (self.conn.phase() == Phase::Plain || self.end.is_read_by_libc())\n",
-            "            && self.conn.phase() == Phase::Plain\n",
+            "(self.conn.phase() == Phase::Plain || self.end.is_read_by_libc()) && self.may_wait()",
+            "self.conn.phase() == Phase::Plain && self.may_wait()",
         )],
         test: Test::Parity("kept.reader_goes_home"),
+    },
+    Mend {
+        name: "what-is-left-of-its-time",
+        without: "a call that has waited waits for its whole time once more when its connection goes back to TCP",
+        edits: &[edit(
+            "crates/socket/src/calls/stream/behind.rs",
+            "limit.is_some_and(|limit| !limit.is_never()) || is_nonblocking(conn, fd)",
+            "is_nonblocking(conn, fd)",
+        )],
+        test: Test::Parity("operator.time_left_to_a_receive"),
+    },
+    Mend {
+        name: "handlers-run-when-they-are-due",
+        without: "a handler with SA_RESTART runs when the call ends that its signal came in",
+        edits: &[edit(
+            "crates/os/src/apart.rs",
+            "crate::held_back::let_through(blocked)?;",
+            "let _ = blocked;",
+        )],
+        test: Test::Parity("signal.restarted_read_beside_another_handler"),
     },
     Mend {
         name: "gone-under-who-asks",
@@ -506,8 +526,8 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a read that waits for all reads across an urgent mark right behind the ring",
         edits: &[edit(
             "crates/socket/src/calls/stream/behind.rs",
-            "            if is_over || net::is_at_mark(self.fd) {",
-            "            if is_over {",
+            "            if !goes_on || net::is_at_mark(self.fd) {",
+            "            if !goes_on {",
         )],
         test: Test::Parity("move.urgent_within_a_read_for_all"),
     },

@@ -22,7 +22,7 @@ pub(super) const MENDS: &[Mend] = &[
         without: "one answer of epoll_wait tells of a descriptor twice",
         edits: &[edit(
             "crates/socket/src/calls/epoll/wait.rs",
-            "if !is_owed && is_kernel_due(set) {",
+            "if !answer.has_asked && is_kernel_due(set) {",
             "if is_kernel_due(set) {",
         )],
         test: Test::Unit("sim", "no_answer_tells_of_a_descriptor_twice"),
@@ -71,11 +71,21 @@ pub(super) const MENDS: &[Mend] = &[
         name: "told-bells-are-silent",
         without: "the kernel names each doorbell again whenever it is asked, though the rings tell of it",
         edits: &[edit(
-            "crates/socket/src/calls/epoll/wait.rs",
+            "crates/socket/src/calls/epoll/entries.rs",
             "if told.source == Source::Bell && !set.laps.are_on() {",
             "if false {",
         )],
         test: Test::Unit("sim", "what_the_rings_tell_of_the_kernel_names_once"),
+    },
+    Mend {
+        name: "anothers-word-comes-first",
+        without: "a process that keeps a connection which it has passed on reads what comes behind the word that it has arrived",
+        edits: &[edit(
+            "crates/socket/src/calls/epoll/wait.rs",
+            "!self.answer.has_asked && found.iter().any(|member| is_anothers_too(*member))",
+            "false && found.iter().any(|member| is_anothers_too(*member))",
+        )],
+        test: Test::Parity("setsfork.what_was_ready_before"),
     },
     Mend {
         name: "space-asked-for-again",
@@ -114,7 +124,7 @@ pub(super) const MENDS: &[Mend] = &[
         name: "marker-of-the-kernels-lap",
         without: "the kernel's lap ends nowhere, and what the rings have to tell waits for it",
         edits: &[edit(
-            "crates/socket/src/calls/epoll/wait.rs",
+            "crates/socket/src/calls/epoll/entries.rs",
             "self.notes.has_passed_marker |= is_marker;",
             "self.notes.has_passed_marker |= is_marker && false;",
         )],

@@ -14,6 +14,7 @@ mod ctl;
 #[cfg(test)]
 mod ctl_tests;
 mod ends;
+mod entries;
 mod lazy;
 mod polled;
 mod rounds;
@@ -26,9 +27,9 @@ pub use ctl::{
     ctl, is_fresh, note_added, note_asked, note_created, note_early, note_modified, note_passed,
     note_received, release_fresh,
 };
+pub(crate) use entries::Batches;
 pub(crate) use polled::has_something;
 pub use polled::prepare_to_be_nested;
 pub(crate) use polled::prepare_to_be_polled;
 pub(crate) use rounds::{look_after_watched, slice_ms};
-pub(crate) use wait::Batches;
 pub use wait::{Kernel, is_ours, wait};

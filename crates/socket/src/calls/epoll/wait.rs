@@ -1,47 +1,29 @@
 //! The waits. Owns: the order of looks: rings first, the kernel when they have nothing to say or has not been
-//! asked for a while; that no thread sleeps before every member is armed; and that one answer tells of a
-//! member once, however often it was looked at for it.
+//! asked for a while; that no thread sleeps before every member is armed.
 
 use crate::conn::Conn;
 use crate::end::End;
 use crate::epoll::ctl::meant;
+use crate::epoll::entries::Answer;
 use crate::epoll::rounds::{Sharers, look_after_held, look_after_watched, slice_ms};
-use crate::epoll::telling::{Notes, effective, hush, ordinary, silence_told};
+use crate::epoll::telling::ordinary;
 use crate::epoll::turns;
 use crate::held::{hold_index, hold_seen};
-use crate::here::Part as _;
 use crate::interest::arrival::{FEW, MOST, Standing};
-use crate::interest::events::{FLAGS, READ_SIDE, WRITE_SIDE};
-use crate::interest::registration::{self, FAR, Registration, Source, Told};
+use crate::interest::events::WRITE_SIDE;
+use crate::interest::registration::{self, Registration, Source, Told};
 use crate::interest::set::Set;
 use crate::phase::Phase;
 use crate::wait::{Patience, hand_over, spin_on_set};
-use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, records, unseen, watch};
-use core::ops::Range;
+use crate::{Outcome, answer, detour, doorbell, flag, home, push, ready, records, sleepers, unseen, watch};
 use os::Errno;
 use os::epoll::{Event, bits};
 use os::held_back::Interrupted;
 use os::time::Cycles;
 use shm::slab::Index;
 use sync::Ordering as Shared;
-use sync::{AtomicU64, Ordering};
+use sync::Ordering;
 
-/// How many answers there have been: each has a number, from 1 on.
-pub(crate) struct Batches(AtomicU64);
-
-impl Batches {
-    pub(crate) const fn new() -> Self {
-        Batches(AtomicU64::new(0))
-    }
-
-    fn next() -> u64 {
-        Batches::here().0.fetch_add(1, Ordering::Relaxed) + 1
-    }
-}
-/// While the rings keep a program busy, the kernel is asked for everything else about every 20 microseconds,
-/// and up to eight times less often while it has nothing to say: beside requests of 30 microseconds each look
-/// is one system call more.
-const KERNEL_EVERY: (Cycles, Cycles) = (Cycles::from_us(20), Cycles::from_us(160));
 /// Between two looks at unanswered intents.
 const TICK_EVERY: Cycles = Cycles::from_ms(10);
 /// So much a sleep makes silent without a pause: more than any burst leaves, and an end to a peer that rings
@@ -49,6 +31,10 @@ const TICK_EVERY: Cycles = Cycles::from_ms(10);
 const HUSHED_MAX: u32 = 1 << 16;
 /// So often a wait that has no time left asks again, where the kernel told of nothing but our own affairs.
 const IN_VAIN_MAX: u32 = 16;
+
+/// So often the kernel is asked at most for what was ready before the rings: doorbells that they speak for
+/// may stand before it.
+const ASKED_AHEAD_MOST: usize = 8;
 
 /// How the kernel is asked: room for its events, and a time limit in nanoseconds (`None`: for ever).
 pub trait Kernel {
@@ -61,23 +47,6 @@ pub trait Kernel {
 
     /// Whether signals are let through that are blocked outside the call: only a sleep delivers them.
     fn has_mask(&self) -> bool;
-}
-
-/// The program's array, and how much of it is filled.
-struct Answer<'a> {
-    events: &'a mut [Event],
-    kept: usize,
-    batch: u64,
-    notes: Notes,
-    /// The kernel is asked for so much of its own lap (`turns`).
-    dealt: Option<usize>,
-    /// As how many sleepers of the set its thread counts now.
-    asleep: u32,
-    /// Where what the kernel has named by the program's own data stands, since it was first asked.
-    named: Range<usize>,
-    /// Of the set, when it was begun.
-    changes: u32,
-    life: u32,
 }
 
 /// An answer on its way.
@@ -98,6 +67,9 @@ impl turns::Round for Asking<'_, '_> {
     }
 
     fn report(&mut self, found: &[u32]) {
+        if found.iter().any(|member| is_anothers_too(*member)) {
+            self.ask_once();
+        }
         self.answer.notes.is_lap = true;
         report(self.set, self.answer, found);
         self.answer.notes.is_lap = false;
@@ -118,6 +90,40 @@ impl turns::Round for Asking<'_, '_> {
     fn is_kernel_due(&self) -> bool {
         is_kernel_due(self.set)
     }
+}
+
+impl Asking<'_, '_> {
+    /// Whether the kernel is asked before the rings are told of. Beside a connection that another process has
+    /// as well it is: what is ready there may be that one's word about who reads what comes, and was said
+    /// before it came. (Samba passes a connection on, and keeps it until it hears that it has arrived.)
+    fn asks_first(&self, found: &[u32]) -> bool {
+        !self.answer.has_asked && found.iter().any(|member| is_anothers_too(*member))
+    }
+
+    /// What is the rings' to tell is left to them.
+    fn ask_ahead(&mut self) {
+        for _ in 0..ASKED_AHEAD_MOST {
+            let room = self.answer.room();
+            if room == 0 || turns::Round::ask(self, Some(room)).0 < room {
+                return;
+            }
+        }
+    }
+
+    fn ask_once(&mut self) {
+        if !self.answer.has_asked {
+            let _ = self.answer.ask(self.index, self.set, |events| self.kernel.glance(events));
+        }
+    }
+}
+
+/// Whether another process may have the member's connection as well.
+#[inline]
+fn is_anothers_too(member: u32) -> bool {
+    let Some(registration) = registration::registrations().get(Index(member)) else { return false };
+    registration.peek_conn().is_some_and(|conn| {
+        !conn.is_exclusive() && End::of(conn).is_some_and(|end| sleepers::is_shared(conn, &end))
+    })
 }
 
 /// Whether waits on `epfd` are for [`wait`].
@@ -158,27 +164,27 @@ pub fn wait(epfd: i32, events: &mut [Event], timeout_ns: Option<u64>, kernel: &m
     // (A loop whose waits are all shorter looks between them.)
     Sharers::new().look_after();
     let mut answer = Answer::new(events, set, life);
-    let is_owed = set.owes_kernel.swap(0, Ordering::Relaxed) != 0;
-    if is_owed {
-        let _ = answer.ask(index, set, |events| kernel.glance(events));
+    let may_spin = timeout_ns != Some(0) && !kernel.has_mask();
+    let mut asking = Asking { index, set, answer: &mut answer, kernel };
+    if set.owes_kernel.swap(0, Ordering::Relaxed) != 0 {
+        asking.ask_once();
     }
-    if set.laps.are_on() && turns::deal(&mut Asking { index, set, answer: &mut answer, kernel }, set) {
+    if set.laps.are_on() && turns::deal(&mut asking, set) {
         return leave(set, &answer, false);
     }
-    let may_spin = timeout_ns != Some(0) && !kernel.has_mask();
-    let found = match collect(set, &mut answer) {
-        false if may_spin => spin(set, &mut answer),
+    let found = match collect(&mut asking) {
+        false if may_spin => spin(&mut asking),
         has_some => Ok(has_some),
     };
     let Ok(has_some) = found else { return Outcome::Fail(Errno::EINTR) };
     if has_some {
         let from = answer.kept;
         // (Once for an answer: it would tell of its own descriptors again.)
-        if !is_owed && is_kernel_due(set) {
+        if !answer.has_asked && is_kernel_due(set) {
             tick(set);
             turns::fill(&mut Asking { index, set, answer: &mut answer, kernel }, set);
         }
-        return leave(set, &answer, answer.kept > from);
+        return leave(set, &answer, answer.kept > from || answer.by_rings == 0);
     }
     sleep(index, set, &mut answer, timeout_ns, kernel)
 }
@@ -253,48 +259,53 @@ fn wait_in_slices(
 }
 
 /// What the rings have to report, into the answer; whether it was anything.
-fn collect(set: &Set, answer: &mut Answer<'_>) -> bool {
-    if set.recent() == 0 {
-        return answer.kept > 0;
-    }
-    match set.recent() as usize {
-        few if few <= FEW => collect_up_to::<FEW>(set, answer),
-        _ => collect_up_to::<MOST>(set, answer),
+fn collect(asking: &mut Asking<'_, '_>) -> bool {
+    match asking.set.recent() as usize {
+        0 => asking.answer.kept > 0,
+        few if few <= FEW => collect_up_to::<FEW>(asking),
+        _ => collect_up_to::<MOST>(asking),
     }
 }
 
 /// (Apart by size: to clear room for many costs more than all else of a look at few.)
-fn collect_up_to<const COUNT: usize>(set: &Set, answer: &mut Answer<'_>) -> bool {
+fn collect_up_to<const COUNT: usize>(asking: &mut Asking<'_, '_>) -> bool {
     let mut found = [0u32; COUNT];
-    let room = (answer.events.len() - answer.kept).min(COUNT);
+    let (set, room) = (asking.set, asking.answer.room().min(COUNT));
     if room == 0 {
         return true;
     }
     let looked_at = Cycles::load(&set.looked_at);
-    let count = set.look(&mut found, room, |registration| {
+    let standing = |registration: &'static Registration| {
         let standing = with_end(registration, |conn, end| registration.standing(conn, end, looked_at));
         standing.unwrap_or(Standing::Silent)
+    };
+    let count = set.look(&mut found, room, standing, |found| asking.asks_first(found)).unwrap_or_else(|| {
+        asking.ask_ahead();
+        let room = asking.answer.room().min(COUNT);
+        if room == 0 { 0 } else { set.look(&mut found, room, standing, |_| false).unwrap_or(0) }
     });
     // (A set that another thread closed may serve another descriptor by now.)
-    if set.life() == answer.life {
-        report(set, answer, &found[..count]);
+    if set.life() == asking.answer.life {
+        report(set, asking.answer, &found[..count]);
     }
-    answer.kept > 0
+    asking.answer.kept > 0
 }
 
-/// What the rings have to report of those that were found.
+/// What the rings have to report of those that were found, as far as there is room.
 fn report(set: &Set, answer: &mut Answer<'_>, found: &[u32]) {
-    for index in found {
+    for index in found.iter().take(answer.room()) {
         if let Some(registration) = registration::registrations().get(Index(*index))
             && registration.epfd() == set.epfd()
         {
             let generation = registration.generation.load(Ordering::Acquire);
             if generation & 1 == 1 {
                 let told = Told { registration, generation, source: Source::Rings, raised: 0 };
+                let before = answer.kept;
                 match ordinary(told) {
                     Some(found) => answer.enter(set, told, found),
                     None => answer.take(set, told),
                 }
+                answer.by_rings += answer.kept - before;
             }
         }
     }
@@ -325,11 +336,12 @@ pub(super) fn kick(registration: &Registration) {
 /// The short wait before a sleep, as `wait::spin`, over all recent members. (Apart, for the frame of waits
 /// that need none.)
 #[inline(never)]
-fn spin(set: &Set, answer: &mut Answer<'_>) -> Result<bool, Interrupted> {
+fn spin(asking: &mut Asking<'_, '_>) -> Result<bool, Interrupted> {
+    let set = asking.set;
     if set.recent() == 0 {
         return Ok(false);
     }
-    let look = || collect(set, answer).then_some(());
+    let look = || collect(asking).then_some(());
     spin_on_set(&set.spin, set.recent(), look).map(|found| found.is_some())
 }
 
@@ -453,7 +465,7 @@ fn sleep(
         }
         let by_kernel = answer.kept > 0;
         if is_there || answer.kept == 0 {
-            collect(set, answer);
+            collect(&mut Asking { index, set, answer, kernel });
         }
         if answer.kept > 0 {
             if is_kernels {
@@ -522,230 +534,3 @@ fn tick(set: &Set) {
     }
     look_after_watched();
 }
-
-/// How many members have `data`, ours and the kernel's.
-#[cold]
-fn count_with(set: &Set, data: u64) -> usize {
-    const KNOWN: usize = 16;
-    let has_it = |member: &Registration| {
-        !member.tells_own_data() && !member.is_parked() && member.data.load(Ordering::Relaxed) == data
-    };
-    // (Other threads move members about meanwhile: one may be met twice.)
-    let (mut known, mut ours) = ([None; KNOWN], 0);
-    for (index, _) in set.members().filter(|(_, member)| has_it(member)) {
-        if !known.contains(&Some(index)) {
-            if let Some(place) = known.get_mut(ours) {
-                *place = Some(index);
-            }
-            ours += 1;
-        }
-    }
-    ours + os::epoll::count_with(set.epfd(), data).unwrap_or(0)
-}
-
-impl<'a> Answer<'a> {
-    fn new(events: &'a mut [Event], set: &Set, life: u32) -> Self {
-        let (batch, changes, notes) = (Batches::next(), set.changes(), Notes::default());
-        Answer { events, kept: 0, batch, notes, dealt: None, asleep: 0, named: 0..0, changes, life }
-    }
-}
-
-impl Answer<'_> {
-    fn is_full(&self) -> bool {
-        self.room() == 0
-    }
-
-    fn room(&self) -> usize {
-        self.events.len() - self.kept
-    }
-
-    /// Asks the kernel, by `wait`, for what the answer has room for. How much it told, of interest or not.
-    fn ask(
-        &mut self,
-        index: Index,
-        set: &Set,
-        wait: impl FnOnce(&mut [Event]) -> Result<usize, Errno>,
-    ) -> Result<usize, Errno> {
-        let from = self.kept;
-        if self.is_full() {
-            return Ok(0);
-        }
-        let news = watch::news();
-        let room = self.room().min(self.dealt.unwrap_or(usize::MAX));
-        let got = wait(&mut self.events[from..from + room])?;
-        Cycles::now().store(&set.asked_kernel);
-        set.news.store(news, Ordering::Relaxed);
-        let (least, most) = KERNEL_EVERY;
-        let longer = || Cycles::load(&set.kernel_every).times(2).clamp(least, most);
-        if got == 0 { longer() } else { least }.store(&set.kernel_every);
-        self.translate(index, set, got);
-        Ok(got)
-    }
-
-    /// Turns what the kernel put behind the kept records, `got` of its own, into what the program is to see.
-    fn translate(&mut self, index: Index, set: &Set, got: usize) {
-        let (from, mut has_named) = (self.kept, false);
-        for at in from..from + got {
-            let Event { events: raised, data } = self.events[at];
-            match meant(data, index) {
-                None => {
-                    has_named = true;
-                    set.asked_kernel.store(0, Ordering::Relaxed);
-                    self.put_plain(set, raised, data, from);
-                }
-                Some(Some(told))
-                    if self.dealt.is_some() && self.leaves_to_rings(set, Told { raised, ..told }) => {}
-                Some(Some(told)) => {
-                    if told.source == Source::Tcp {
-                        set.asked_kernel.store(0, Ordering::Relaxed);
-                    }
-                    self.notes.has_rung |= told.source == Source::Bell;
-                    set.promote(told.registration);
-                    self.take(set, Told { raised, ..told });
-                }
-                Some(None) => {}
-            }
-        }
-        if has_named {
-            self.named = if self.named.is_empty() { from } else { self.named.start }..self.kept;
-        }
-    }
-
-    /// Whether the rings tell of what the kernel named in its lap. Silent, it is not named in every lap; but
-    /// for the marker.
-    fn leaves_to_rings(&mut self, set: &Set, told: Told) -> bool {
-        let is_marker = turns::is_marker(set, &told);
-        self.notes.has_passed_marker |= is_marker;
-        let Some(conn) = turns::are_to_tell(set, &told) else { return false };
-        if !is_marker
-            && told.source == Source::Bell
-            && let Some(end) = End::of(&conn)
-        {
-            hush(&conn, &end, told.registration, 0);
-            // (Another thread may have let it go, since its doorbell would ring.)
-            set.promote(told.registration);
-        }
-        true
-    }
-
-    /// Whether what the kernel says stands in this answer already, since the rings said it. (Each look costs
-    /// system calls where the next bytes are on TCP, as a client's first are, or where the peer has closed.
-    /// What has come since is still there at the next look.)
-    fn has_told(&self, told: Told) -> bool {
-        let Told { registration, source, raised, .. } = told;
-        let is_nothing_else = match source {
-            Source::Bell => true,
-            Source::Tcp => raised & (!(READ_SIDE | WRITE_SIDE) | bits::RDHUP) == 0,
-            Source::Rings => false,
-        };
-        let told_before = |place: usize| {
-            let missing = registration.events() & !self.events[place].events;
-            source == Source::Bell || raised & missing == 0
-        };
-        is_nothing_else
-            && registration.events() & FLAGS & !bits::ET == 0
-            && self.place_of(registration).is_some_and(told_before)
-    }
-
-    /// Where this answer tells of `registration`, by what is noted there.
-    #[inline]
-    fn place_of(&self, registration: &Registration) -> Option<usize> {
-        let (batch, place) = registration.told_in();
-        (batch == self.batch && place < self.kept.min(FAR)).then_some(place)
-    }
-
-    /// The same, of one that has `data`, whoever has told of it: the kernel may have, and of several threads
-    /// with the same set only the one that was last to begin keeps its note.
-    #[inline]
-    fn told_of(&self, set: &Set, registration: &Registration, data: u64) -> Option<usize> {
-        if self.kept == 0 {
-            return None;
-        }
-        let (batch, place) = registration.told_in();
-        match batch.cmp(&self.batch) {
-            core::cmp::Ordering::Less if !self.has_changed(set) => match self.named.is_empty() {
-                // (Another process may change the records of a set that it has as well.)
-                false if set.may_be_shared() => self.told_with(set, data, self.named.clone()),
-                _ => None,
-            },
-            core::cmp::Ordering::Equal if place < self.kept.min(FAR) => Some(place),
-            _ => self.told_with(set, data, 0..self.kept),
-        }
-    }
-
-    /// Whether what this answer has told of may be told by other words by now: a member came or went, or its
-    /// records carry other data.
-    fn has_changed(&self, set: &Set) -> bool {
-        set.changes() != self.changes
-    }
-
-    /// Where this part of the answer has `data`, by which alone the program tells its members apart: but two
-    /// that have the same are told of by two entries.
-    #[cold]
-    fn told_with(&self, set: &Set, data: u64, part: Range<usize>) -> Option<usize> {
-        let (from, has_it) = (part.start, |event: &&Event| ({ event.data }) == data);
-        let place = from + self.events[part].iter().position(|event| has_it(&event))?;
-        let entries = self.events[..self.kept].iter().filter(has_it).count();
-        // (Where a doorbell tells of a rest, it does so beside the socket; and of what another process asks
-        // of the set nobody here knows.)
-        let may_be_another = !set.has_outright() && !set.may_be_shared();
-        let is_another = may_be_another && entries < count_with(set, data);
-        (!is_another).then_some(place)
-    }
-
-    fn put(&mut self, events: u32, data: u64) {
-        self.events[self.kept] = Event { events, data };
-        self.kept += 1;
-    }
-
-    /// What the kernel says of a record that is its own, when it is asked `from` here on. It names each once
-    /// whenever it is asked: but so it may have been before, or the record was ours when it was told of.
-    fn put_plain(&mut self, set: &Set, events: u32, data: u64, from: usize) {
-        let part = match (set.has_outright(), self.has_changed(set) || set.may_be_shared()) {
-            // (Where a doorbell tells of a rest, it does so beside the socket.)
-            (true, _) => 0..self.kept,
-            (_, true) => 0..from,
-            _ => self.named.clone(),
-        };
-        match if part.is_empty() { None } else { self.told_with(set, data, part) } {
-            Some(place) => self.events[place].events |= events,
-            None => self.put(events, data),
-        }
-    }
-
-    /// Enters what the program is to see of `registration`, once.
-    fn take(&mut self, set: &Set, told: Told) {
-        if self.has_told(told) {
-            if told.source == Source::Bell && !set.laps.are_on() {
-                silence_told(told, self.asleep);
-            }
-            return;
-        }
-        let registration = told.registration;
-        let Some((level, data)) = effective(told, &mut self.notes, self.asleep) else {
-            return registration.unlist();
-        };
-        self.enter(set, told, (level, data));
-    }
-
-    fn enter(&mut self, set: &Set, told: Told, (level, data): (u32, u64)) {
-        let registration = told.registration;
-        match self.told_of(set, registration, data) {
-            Some(place) if ({ self.events[place].data }) == data => self.events[place].events |= level,
-            // (Another thread has asked anew: what was told answers nothing any more.)
-            Some(place) => self.events[place] = Event { events: level, data },
-            None => {
-                // (One that went home just now may be another's.)
-                if registration.generation.load(Ordering::Relaxed) == told.generation {
-                    registration.note_told_in(self.batch, self.kept);
-                }
-                registration.note_told(told.source != Source::Rings || self.notes.is_lap);
-                self.put(level, data);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-#[path = "wait_tests.rs"]
-mod tests;

@@ -1,5 +1,5 @@
-//! The rest of a call whose direction went back to TCP under it. Owns: that a blocking call moves as much, and
-//! waits for as long, as the kernel's would.
+//! The rest of a call whose direction went back to TCP under it. Owns: that a blocking call moves as much,
+//! and waits for as long, as the kernel's would.
 //!
 //! A call that has moved nothing, and not waited, is libc's as it came. One that has moved something is not:
 //! it would be lost from its result. Nor is one that has waited, where libc would begin to wait anew: for its
@@ -24,8 +24,8 @@ use sync::Ordering;
 const BOUNCE: usize = 512;
 
 impl Transmit<'_> {
-    /// Whether a blocking call has begun in the ring, or to wait, and goes on behind it; or has not begun, and
-    /// has no number but ours to go on by.
+    /// Whether a blocking call has begun in the ring, or to wait, and goes on behind it; or has not begun,
+    /// and has no number but ours to go on by.
     pub(super) fn is_cut(&self, outcome: Outcome) -> bool {
         outcome == Outcome::Forward
             && self.may_wait()

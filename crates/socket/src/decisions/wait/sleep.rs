@@ -319,8 +319,8 @@ fn sleep_and_look(
     mask: Option<u64>,
 ) -> Result<(), Errno> {
     let (mut patience, mut slice_ms) = (Patience::default(), REST_SLICE_MS.0);
-    // Of calls without a time limit, which some handlers interrupt and others do not: however short its sleeps
-    // are.
+    // Of calls without a time limit, which some handlers interrupt and others do not: however short its
+    // sleeps are.
     let (mut is_long, mut slept_ms) = (limit.0.is_some(), 0);
     // The kernel reports an error of a connection that goes on: it would do so again at once.
     let mut is_erring = false;

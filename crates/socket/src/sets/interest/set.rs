@@ -505,18 +505,20 @@ impl Set {
 
     /// Looks at the recent members, beginning where the last full look ended, and puts into `found`, in the
     /// order of arrival, whom an answer with so much `room` is to tell of; returns how many. (`found` holds
-    /// more where many are ready: among them are the first.)
+    /// more where many are ready: among them are the first.) `None` if somebody else is to be asked before
+    /// those that were found are told of, as `is_early` says: nobody's turn has come then.
     pub(crate) fn look(
         &self,
         found: &mut [u32],
         room: usize,
         standing: impl Fn(&'static Registration) -> Standing,
-    ) -> usize {
-        let Some(_turn) = self.turn.take() else { return 0 };
+        is_early: impl FnOnce(&[u32]) -> bool,
+    ) -> Option<usize> {
+        let Some(_turn) = self.turn.take() else { return Some(0) };
         match self.recent.load(Ordering::Relaxed) {
-            0 => 0,
-            1 => self.look_at_the_only_one(found, room, standing),
-            many => self.look_at(many, found, room, standing),
+            0 => Some(0),
+            1 => self.look_at_the_only_one(found, room, standing, is_early),
+            many => self.look_at(many, found, room, standing, is_early),
         }
     }
 
@@ -526,19 +528,23 @@ impl Set {
         found: &mut [u32],
         room: usize,
         standing: impl Fn(&'static Registration) -> Standing,
-    ) -> usize {
-        let Some((index, registration)) = self.member(0) else { return 0 };
+        is_early: impl FnOnce(&[u32]) -> bool,
+    ) -> Option<usize> {
+        let Some((index, registration)) = self.member(0) else { return Some(0) };
         let Standing::Pending(arrived) = standing(registration) else {
             registration.unlist();
-            return 0;
+            return Some(0);
         };
         registration.list(arrived, &self.looked_at);
         registration.age.store(0, Ordering::Relaxed);
         found[0] = index.0;
+        if is_early(&found[..1]) {
+            return None;
+        }
         if room <= 1 {
             self.start.store(1, Ordering::Relaxed);
         }
-        1
+        Some(1)
     }
 
     #[inline(never)]
@@ -548,7 +554,8 @@ impl Set {
         found: &mut [u32],
         room: usize,
         standing: impl Fn(&'static Registration) -> Standing,
-    ) -> usize {
+        is_early: impl FnOnce(&[u32]) -> bool,
+    ) -> Option<usize> {
         let start = self.start.load(Ordering::Relaxed) % recent;
         // (Who is announced stands at the end for now.)
         let (mut count, mut announced, mut is_cut) = (0, 0, false);
@@ -575,7 +582,10 @@ impl Set {
             }
         }
         if count == 0 {
-            return 0;
+            return Some(0);
+        }
+        if is_early(&found[..count]) {
+            return None;
         }
         Cycles::now().store(&self.looked_at);
         // (They are no reason for an answer, and take nobody's room in one.)
@@ -586,7 +596,7 @@ impl Set {
         if count > 1 || room <= 1 {
             self.put_in_order(&mut found[..count], room, is_cut);
         }
-        count.min(room)
+        Some(count.min(room))
     }
 
     /// The first recent member that is wanted, from where the next look begins.

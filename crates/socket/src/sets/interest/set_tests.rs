@@ -42,7 +42,7 @@ fn who_has_nothing_for_long_is_left_to_the_kernel_until_it_reports() {
     set.promote(members[2].1);
     assert_eq!(set.recent(), 2);
     let mut found = [0; 4];
-    let count = set.look(&mut found, 4, |_| Standing::Pending(Cycles::NONE));
+    let count = set.look(&mut found, 4, |_| Standing::Pending(Cycles::NONE), |_| false).unwrap();
     let mut found = found[..count].to_vec();
     found.sort_unstable();
     assert_eq!(found, [members[1].0.0, members[2].0.0]);
@@ -74,7 +74,7 @@ fn a_full_look_begins_the_next_behind_it() {
     let mut seen = vec![];
     for _ in 0..3 {
         let mut found = [0];
-        assert_eq!(set.look(&mut found, 1, |_| Standing::Pending(Cycles::NONE)), 1);
+        assert_eq!(set.look(&mut found, 1, |_| Standing::Pending(Cycles::NONE), |_| false), Some(1));
         seen.push(found[0]);
     }
     seen.sort_unstable();
@@ -207,7 +207,7 @@ fn told(set: &Set, room: usize, ready: &[(i32, u64)]) -> Vec<i32> {
         let since = ready.iter().find(|(fd, _)| *fd == registration.fd());
         since.map_or(Standing::Silent, |(_, since)| Standing::Pending(Cycles::from_word(*since)))
     };
-    let count = set.look(&mut found, room, standing);
+    let count = set.look(&mut found, room, standing, |_| false).unwrap();
     let number = |index: &u32| registrations().get(Index(*index)).unwrap().fd();
     found[..count].iter().map(number).collect()
 }
@@ -243,7 +243,7 @@ fn what_is_announced_is_told_of_in_its_place_but_ends_no_wait() {
             _ => Standing::Silent,
         };
         let mut found = [0; 4];
-        let count = set.look(&mut found, room, standing);
+        let count = set.look(&mut found, room, standing, |_| false).unwrap();
         found[..count]
             .iter()
             .map(|index| registrations().get(Index(*index)).unwrap().fd())
