@@ -40,8 +40,8 @@ fn child(act: impl FnOnce() -> String) {
     say!("child ended {}", sys::wait(pid));
 }
 
-/// Beside a connection that another process has as well, what that one says by other means, before bytes come,
-/// is told of before these.
+/// Beside a connection that another process has as well, what that one says by other means, before bytes
+/// come, is told of before these.
 fn what_was_ready_before(cx: &mut Cx) {
     let (p, (word, into), (end, ended)) = (cx.warm(), sys::pipe(0), sys::pipe(0));
     let pid = sys::fork(|| {
