@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 
 /// Builds, then runs the demonstration with `args`.
 pub(crate) fn demo(ws: &Workspace, args: &[String]) -> anyhow::Result<()> {
-    crate::dist::dist(ws)?;
+    let laid_out = crate::dist::lay_out(ws)?;
     Run::new(
         ws.dist().join("bin/smc_bench"),
         "`smc_run -d PROGRAM` says what the library does; see README.md",
@@ -18,5 +18,7 @@ pub(crate) fn demo(ws: &Workspace, args: &[String]) -> anyhow::Result<()> {
     .args(["demo"])
     .args(args)
     .limit(LIMIT)
-    .go()
+    .go()?;
+    laid_out.tell();
+    Ok(())
 }

@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use cargo_metadata::Message;
 
 use crate::exec::Run;
+use crate::packages;
 use crate::workspace::{PRELOAD, Workspace};
 
 /// The preload library's file name below `lib`.
@@ -22,6 +23,8 @@ const TOOLS: &str = "smc";
 const APPLETS: [&str; 3] = ["smc_run", "smcss", "smcd"];
 const BENCH: &str = "smc_bench";
 const DAEMON: &str = "ismd";
+/// The switch that its build script sets, if it has the programs of the mark (`crates/clang`).
+const MARK: &str = "have_mark";
 /// The device plugin of Kubernetes, and its package.
 const PLUGIN: (&str, &str) = ("ismd-device-plugin", "device-plugin");
 /// What the daemon is started and set up with, from `packaging`, and the folder below `target/isthmus`.
@@ -44,12 +47,37 @@ const DOCUMENTS: [&str; 8] = [
     "docs/goals.md",
 ];
 
-/// Builds and lays out everything.
+/// What is said at the end where the daemon was built without clang.
+const UNMARKED: &str = "ismd was built without clang and marks no connection: between containers, network \
+    namespaces and users all stay on TCP. (The rest is whole.) Install clang (package of Debian), and run this again";
+
+/// What was laid out.
+pub(crate) struct LaidOut {
+    marks: bool,
+}
+
+impl LaidOut {
+    /// One line, if something is missing: to be said last, where it is seen.
+    pub(crate) fn tell(&self) {
+        if !self.marks {
+            println!("{UNMARKED}");
+        }
+    }
+}
+
+/// Builds and lays out everything, and says what is missing.
 pub(crate) fn dist(ws: &Workspace) -> anyhow::Result<()> {
+    lay_out(ws)?.tell();
+    Ok(())
+}
+
+/// Builds and lays out everything.
+pub(crate) fn lay_out(ws: &Workspace) -> anyhow::Result<LaidOut> {
+    packages::get_compiler()?;
     // Apart from the rest: cargo would give it the features that the programs ask of shared crates.
-    let library = build(ws, &["--package", PRELOAD])?;
+    let Built { files: library, .. } = build(ws, &["--package", PRELOAD])?;
     let programs = ["--package", "tools", "--package", "bench", "--package", DAEMON, "--package", PLUGIN.1];
-    let programs = build(ws, &programs)?;
+    let Built { files: programs, marks } = build(ws, &programs)?;
     let dist = ws.dist();
     install(
         &find(&library, |p| p.extension().is_some_and(|e| e == "so"), LIBRARY)?,
@@ -67,7 +95,7 @@ pub(crate) fn dist(ws: &Workspace) -> anyhow::Result<()> {
     documents(ws)?;
     packaging(ws)?;
     println!("laid out {}", dist.display());
-    Ok(())
+    Ok(LaidOut { marks })
 }
 
 /// Says where [`dist`] lays out, whether it did or not. Nothing else goes to stdout: scripts read it.
@@ -76,20 +104,37 @@ pub(crate) fn print_dir(ws: &Workspace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds packages with the dist profile and returns the files that cargo made of them.
-fn build(ws: &Workspace, packages: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
+/// What cargo made.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Built {
+    files: Vec<PathBuf>,
+    /// With the programs by which the daemon marks connections.
+    marks: bool,
+}
+
+/// Builds packages with the dist profile.
+fn build(ws: &Workspace, packages: &[&str]) -> anyhow::Result<Built> {
     let output = Run::cargo("the compiler's message above names the place")
         .args(["build", "--profile", "dist", "--message-format", "json-render-diagnostics"])
         .args(packages)
         .with(|c| _ = c.current_dir(ws.root()))
         .output()?;
-    let mut files = vec![];
-    for message in Message::parse_stream(&output[..]) {
-        if let Message::CompilerArtifact(artifact) = message.context("unreadable message from cargo")? {
-            files.extend(artifact.filenames.into_iter().map(PathBuf::from));
+    read(&output)
+}
+
+/// What cargo says of it, whether it was made now or before.
+fn read(output: &[u8]) -> anyhow::Result<Built> {
+    let mut built = Built::default();
+    for message in Message::parse_stream(output) {
+        match message.context("unreadable message from cargo")? {
+            Message::CompilerArtifact(artifact) => {
+                built.files.extend(artifact.filenames.into_iter().map(PathBuf::from));
+            }
+            Message::BuildScriptExecuted(script) => built.marks |= script.cfgs.iter().any(|cfg| cfg == MARK),
+            _ => {}
         }
     }
-    Ok(files)
+    Ok(built)
 }
 
 fn find(files: &[PathBuf], wanted: impl Fn(&Path) -> bool, name: &str) -> anyhow::Result<PathBuf> {
@@ -188,7 +233,7 @@ fn install_text(from: &Path, folder: &Path, name: &str) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{APPLETS, BENCH, TOOLS, completions, install, link};
+    use super::{APPLETS, BENCH, TOOLS, completions, install, link, read};
     use std::fs;
 
     #[test]
@@ -207,6 +252,22 @@ mod tests {
             ("one", "two")
         );
         assert_eq!(fs::read_dir(&lib).expect("listed").count(), 1, "no half-made file stays");
+    }
+
+    #[test]
+    fn a_daemon_that_was_built_without_clang_is_known_by_its_build_script() {
+        let script = |cfgs: &str| {
+            format!(
+                r#"{{"reason":"build-script-executed","package_id":"path+file:///x/crates/ismd#0.1.0",
+                "linked_libs":[],"linked_paths":[],"cfgs":[{cfgs}],"env":[],"out_dir":"/x"}}"#
+            )
+            .replace('\n', "")
+        };
+        let others = script("\"have_sockmap\"");
+        for (cfgs, marks) in [("", false), ("\"have_mark\"", true)] {
+            let said = format!("{others}\n{}\n", script(cfgs));
+            assert_eq!(read(said.as_bytes()).expect("read").marks, marks, "{cfgs}");
+        }
     }
 
     #[test]

@@ -51,6 +51,8 @@ const PROGRAMS: [(&str, &str); 31] = [
 
 /// What the kernel's programs are compiled by. It is wanted before anything of the daemon is.
 const COMPILER: &str = "clang";
+/// Names another one (`crates/clang`).
+const OTHER_COMPILER: &str = "ISTHMUS_CLANG";
 
 /// Set to keep a root's CI from installing anything.
 const NO_INSTALL: &str = "ISTHMUS_NO_INSTALL";
@@ -62,13 +64,21 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// Installs or names the compiler without which the host tier is neither built nor tested.
 pub(crate) fn compiler(_: &Workspace) -> anyhow::Result<()> {
-    if !is_here(COMPILER) && can_install() {
-        install(&[COMPILER])?;
-    }
+    get_compiler()?;
     if !is_here(COMPILER) {
         println!(
             "no {COMPILER} (package of Debian): the host tier is built without its mark, and not tested"
         );
+    }
+    Ok(())
+}
+
+/// Installs it where that can be, and it is missing; says nothing where it cannot.
+pub(crate) fn get_compiler() -> anyhow::Result<()> {
+    // (Who names another one has it, or wants none.)
+    let is_named = std::env::var_os(OTHER_COMPILER).is_some();
+    if !is_named && !is_here(COMPILER) && can_install() {
+        install(&[COMPILER])?;
     }
     Ok(())
 }
