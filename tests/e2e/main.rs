@@ -19,6 +19,7 @@ mod far_shown;
 mod far_successor;
 mod far_taken;
 mod far_traced;
+mod far_unhelped;
 mod forbidden;
 mod local_domain;
 mod login;

@@ -7,13 +7,12 @@
 
 use crate::allocation::Allocation;
 use crate::api::{KUBELET, REGISTER, RegisterRequest, VERSION};
+use crate::health;
 use crate::plugin::{self, Plugin};
 use crate::rpc::{self, Caller, Status};
 use anyhow::{Context, bail};
 use prost::Message;
 use rustix::fs::{FileType, lstat};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 /// Our socket's name there.
 pub const SOCKET: &str = "isthmus-smc.sock";
@@ -99,7 +98,10 @@ struct Node {
 /// socket cannot be made.
 pub async fn run(folder: PathBuf, specification: PathBuf, plugin: Plugin) -> anyhow::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut node = Node { folder, specification, plugin: Arc::new(plugin), serving: None, known: None };
+    let plugin = Arc::new(plugin);
+    // (Beside it: nobody waits for a daemon that stands still.)
+    tokio::spawn(health::watch(specification.clone(), Arc::clone(&plugin)));
+    let mut node = Node { folder, specification, plugin, serving: None, known: None };
     let mut looks = interval(EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -115,7 +117,6 @@ pub async fn run(folder: PathBuf, specification: PathBuf, plugin: Plugin) -> any
 
 impl Node {
     async fn look(&mut self) -> anyhow::Result<()> {
-        self.check_health();
         if self.serving.as_ref().is_none_or(|serving| !serving.is_there()) {
             // (The old one first: it must not take the new one with it.)
             self.serving = None;
@@ -150,22 +151,6 @@ impl Node {
         }
         Ok(())
     }
-
-    fn check_health(&self) {
-        let is_healthy = match Allocation::read(&self.specification) {
-            Ok(allocation) => answers(&allocation.socket),
-            Err(error) => {
-                debug!(error = format!("{error:#}"), "no specification");
-                false
-            }
-        };
-        if self.plugin.set_health(is_healthy) {
-            match is_healthy {
-                true => info!("the daemon is there: containers get devices"),
-                false => warn!("the daemon is not there: no new container gets a device"),
-            }
-        }
-    }
 }
 
 /// Tells a kubelet of us; the resource's name.
@@ -181,13 +166,4 @@ async fn announce(kubelet: &Path, specification: &Path) -> Result<String, Status
     let caller = Caller::connect(kubelet).await?;
     caller.ask(REGISTER, &request.encode_to_vec()).await?;
     Ok(request.resource_name)
-}
-
-/// Whether somebody accepts there; who has too much to do does.
-fn answers(path: &Path) -> bool {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let Ok(address) = SocketAddrUnix::new(path) else { return false };
-    let connected = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-        .and_then(|socket| connect(&socket, &address));
-    matches!(connected, Ok(()) | Err(Errno::AGAIN))
 }

@@ -7,6 +7,7 @@
 
 pub mod allocation;
 pub mod api;
+mod health;
 pub mod kubelet;
 pub mod plugin;
 pub mod rpc;

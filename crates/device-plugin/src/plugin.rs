@@ -1,5 +1,5 @@
-//! What a kubelet asks, answered. Owns: as many devices as were asked for, healthy while the daemon is there;
-//! each container that gets some, however many, gets what a container needs, once.
+//! What a kubelet asks, answered. Owns: as many devices as were asked for, healthy while the daemon helps
+//! containers; each container that gets some, however many, gets what a container needs, once.
 
 use crate::allocation::Allocation;
 use crate::api::{
@@ -28,14 +28,14 @@ impl Plugin {
         Plugin { specification, is_by_name, devices, list }
     }
 
-    /// Whether new containers may get devices. Whether that is news.
-    pub fn set_health(&self, is_healthy: bool) -> bool {
+    /// Whether new containers may get devices.
+    pub fn set_health(&self, is_healthy: bool) {
         let list = list(&self.devices, is_healthy);
         self.list.send_if_modified(|old| {
             let is_new = *old != list;
             *old = list;
             is_new
-        })
+        });
     }
 
     /// Whether a kubelet hears of our health.

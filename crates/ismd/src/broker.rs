@@ -385,10 +385,12 @@ impl<D> Broker<D> {
     }
 
     /// The next function after so many: any of them, or of `only` this user's.
-    pub(crate) fn list(&self, only: Option<User>, after: u32) -> Message {
+    pub(crate) fn list(&self, only: Option<User>, after: u32, marks: bool) -> Message {
         let is_seen = |function: &Owned| only.is_none_or(|user| function.domain.user == user);
         let mut seen = self.functions.all().filter(|(_, function)| is_seen(function));
-        let Some((id, function)) = seen.nth(after as usize) else { return Message::Done };
+        let Some((id, function)) = seen.nth(after as usize) else {
+            return if marks { Message::Done } else { Message::Refused(Reason::NOSMCDDEV) };
+        };
         let mut pnet_id = [0; 16];
         pnet_id.iter_mut().zip(function.pnet_id.as_bytes()).for_each(|(to, from)| *to = *from);
         Message::Function(Function {

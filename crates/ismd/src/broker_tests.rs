@@ -184,7 +184,7 @@ fn a_list_shows_everything_or_one_users_own() {
     }
     let users = |only| {
         (0..9)
-            .map_while(|after| match broker.list(only, after) {
+            .map_while(|after| match broker.list(only, after, true) {
                 Message::Function(function) => Some((function.user, function.pnet_id[..4].to_vec())),
                 _ => None,
             })

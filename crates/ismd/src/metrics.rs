@@ -11,10 +11,10 @@ use prometheus_client::registry::Registry;
 /// One label and its value.
 type Labels = Vec<(&'static str, String)>;
 
-/// Everything, as it is now.
-pub(crate) fn text<D>(broker: &Broker<D>) -> String {
+/// Everything, as it is now. `marks`: connections are marked.
+pub(crate) fn text<D>(broker: &Broker<D>, marks: bool) -> String {
     let mut registry = Registry::with_prefix("ismd");
-    now(&mut registry, broker);
+    now(&mut registry, broker, marks);
     by_function(&mut registry, broker);
     by_user(&mut registry, broker);
     so_far(&mut registry, broker);
@@ -24,13 +24,18 @@ pub(crate) fn text<D>(broker: &Broker<D>) -> String {
     text
 }
 
-fn now<D>(registry: &mut Registry, broker: &Broker<D>) {
+fn now<D>(registry: &mut Registry, broker: &Broker<D>, marks: bool) {
     let (segments, bytes) = broker.offered();
     let mut gauge = |name, help, value: i64| {
         let gauge: Gauge = Gauge::default();
         gauge.set(value);
         registry.register(name, help, gauge);
     };
+    gauge(
+        "marks",
+        "Whether connections are marked: 0 where those between containers stay on TCP",
+        marks.into(),
+    );
     gauge("clients", "Processes that have said hello", broker.clients() as i64);
     gauge("segments", "Segments on offer", segments as i64);
     gauge("segment_bytes", "Bytes of segments on offer", i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -93,9 +98,11 @@ mod tests {
         let policy = parse("test", "").unwrap_or_else(|fault| panic!("{fault}"));
         let mut broker: Broker<()> = Broker::new(policy, 1, 1, 1);
         broker.counts.refused.insert(Reason::MAX_DMB, 3);
-        let text = text(&broker);
+        assert!(text(&broker, true).contains("\nismd_marks 1\n"));
+        let text = text(&broker, false);
         for line in [
             "# TYPE ismd_clients gauge",
+            "ismd_marks 0",
             "ismd_segment_bytes 0",
             "ismd_claims_total 0",
             "ismd_refusals_total{code=\"0x030d0000\"} 3",

@@ -197,7 +197,7 @@ impl Server {
                 id if id & ENDED != 0 => self.close(id & !ENDED, "its process has ended"),
                 id if id & EARLIER_ENDED != 0 => self.forget_earlier(id as u32),
                 id if self.scrapes.has(id) => {
-                    let text = || metrics::text(&self.broker);
+                    let text = || metrics::text(&self.broker, self.mark.is_some());
                     self.scrapes.serve(id, text);
                 }
                 id => self.serve(id),
@@ -489,7 +489,7 @@ impl Server {
             return reply.send(Message::Refused(Reason::CNFERR), None);
         };
         let only = (!self.is_operator(user)).then_some(user);
-        reply.send(self.broker.list(only, after), None)
+        reply.send(self.broker.list(only, after, self.mark.is_some()), None)
     }
 
     fn user_of(&mut self, id: u64) -> Result<Option<User>, ThrowOut> {

@@ -154,7 +154,8 @@ pub enum Message {
         /// Its number.
         number: u32,
     },
-    /// Asks for the functions, one after the other.
+    /// Asks for the functions, one after the other. Behind the last one the answer is `Done`, or `Refused`
+    /// with NOSMCDDEV if no connection is marked.
     List {
         /// So many were told already.
         after: u32,
@@ -208,7 +209,7 @@ pub enum Message {
         /// The GID of its ISM device.
         gid: u64,
     },
-    /// Yes; for `List`: there are no more.
+    /// Yes; for `List`: there are no more, and connections are marked.
     Done,
     /// Here it is.
     Passed {

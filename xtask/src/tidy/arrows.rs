@@ -14,7 +14,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("preload", &["sync", "socket", "os"]),
     ("clang", &[]),
     ("ismd", &["clang", "fabric", "wire", "shm", "os"]),
-    ("device-plugin", &[]),
+    ("device-plugin", &["wire"]),
     ("tools", &["fabric", "wire", "os"]),
     ("uperf", &[]),
     ("bench", &["clang", "uperf", "shm", "os"]),

@@ -8,6 +8,9 @@ use device_plugin::rpc::Status;
 use prost::Message;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use wire::Reason;
+use wire::host::Message as Daemons;
 
 #[tokio::test]
 async fn a_container_that_gets_a_device_gets_what_the_specification_says() {
@@ -84,6 +87,43 @@ async fn without_the_daemon_no_device_is_healthy() {
     healthy(&mut list, 0).await;
     let _daemon = node.daemon();
     healthy(&mut list, 2).await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_does_not_answer_or_marks_nothing_makes_no_device_healthy() {
+    let mut node = Node::new();
+    let daemon = node.daemon();
+    let mut kubelet = Kubelet::start(&node.plugins());
+    node.start(&["--devices", "2"]);
+    let plugin = kubelet.connected().await;
+    let mut list = watch(&plugin).await;
+    healthy(&mut list, 2).await;
+    drop(daemon);
+    // (Its queue is full with the first one.)
+    let silent = node.silent_daemon(0);
+    healthy(&mut list, 0).await;
+    soon("it says so", async {
+        while !node.log().contains("does not answer") {
+            pause().await
+        }
+    })
+    .await;
+    drop(silent);
+    let daemon = node.daemon();
+    healthy(&mut list, 2).await;
+    drop(daemon);
+    let _daemon = node.daemon_that(Daemons::Refused(Reason::NOSMCDDEV));
+    healthy(&mut list, 0).await;
+    soon("it says so", async {
+        while !node.log().contains("marks no connections") {
+            pause().await
+        }
+    })
+    .await;
+}
+
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 #[tokio::test]

@@ -1,11 +1,16 @@
 //! A node of a test's own: a folder for sockets, a specification, a daemon's socket, and the plugin, which is
 //! killed with the value.
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with,
+    bind, listen, recv, send, shutdown, socket_with,
+};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
+use wire::host::{MESSAGE_MAX, Message};
 
 pub(crate) struct Node {
     pub(crate) folder: tempfile::TempDir,
@@ -39,14 +44,37 @@ impl Node {
         self.at("plugins")
     }
 
-    /// The daemon, as far as its socket: gone with the value, but for the file.
-    pub(crate) fn daemon(&self) -> OwnedFd {
-        let _ = std::fs::remove_file(self.at("s"));
-        let daemon = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
-        bind(&daemon, &SocketAddrUnix::new(self.at("s")).expect("a path")).expect("bound");
-        // (Nobody accepts; who finds the queue full has found a daemon.)
-        listen(&daemon, 1).expect("listens");
+    /// The daemon, as far as it is asked whether it is there; it marks connections.
+    pub(crate) fn daemon(&self) -> Daemon {
+        self.daemon_that(Message::Done)
+    }
+
+    /// One that says something else.
+    pub(crate) fn daemon_that(&self, says: Message) -> Daemon {
+        let daemon = self.silent_daemon(16);
+        let socket = Arc::clone(&daemon.0);
+        // (Until the socket is shut down.)
+        std::thread::spawn(move || {
+            while let Ok(line) = accept_with(&socket, SocketFlags::CLOEXEC) {
+                let mut bytes = [0; MESSAGE_MAX];
+                let Ok((len @ 1.., _)) = recv(&line, &mut bytes[..], RecvFlags::empty()) else { continue };
+                let (tag, asked) = Message::parse(&bytes[..len]).expect("a message");
+                assert!(matches!(asked, Message::List { .. }), "{asked:?}");
+                let len = says.emit(tag, &mut bytes).expect("room");
+                send(&line, &bytes[..len], SendFlags::NOSIGNAL).expect("said");
+            }
+        });
         daemon
+    }
+
+    /// One that stands still, with room for so many in its queue.
+    pub(crate) fn silent_daemon(&self, room: i32) -> Daemon {
+        let _ = std::fs::remove_file(self.at("s"));
+        let daemon = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let daemon = daemon.expect("a socket");
+        bind(&daemon, &SocketAddrUnix::new(self.at("s")).expect("a path")).expect("bound");
+        listen(&daemon, room).expect("listens");
+        Daemon(Arc::new(daemon))
     }
 
     pub(crate) fn start(&mut self, more: &[&str]) {
@@ -79,6 +107,15 @@ impl Node {
             }
         };
         crate::kubelet::soon("it ends", comes).await
+    }
+}
+
+/// A daemon of a test: gone with the value, but for the file.
+pub(crate) struct Daemon(Arc<OwnedFd>);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = shutdown(&*self.0, Shutdown::Both);
     }
 }
 

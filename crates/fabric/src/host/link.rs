@@ -149,21 +149,29 @@ impl Link {
         self.connected()
     }
 
-    /// Each function that the daemon lets this process see. For a tool: no function is taken for it. Reason:
-    /// NOSMCDDEV where there is no daemon.
-    pub fn each_function(&self, mut each: impl FnMut(Function)) -> Result<(), Reason> {
-        let _turn = self.turn.take().ok_or(Reason::SYNCERR)?;
+    /// Each function that the daemon lets this process see; then whether it marks connections. For a tool: no
+    /// function is taken for it.
+    pub fn each_function(&self, mut each: impl FnMut(Function)) -> Result<bool, Unheard> {
+        let _turn = self.turn.take().ok_or(Unheard::Refused(Reason::SYNCERR))?;
         let line = match self.line() {
             Some(line) => line,
-            None => self.dial()?,
+            // (It has no room for who asks.)
+            None => self.dial().map_err(|errno| match errno {
+                os::Errno::EAGAIN => Unheard::Silent,
+                errno => Unheard::Away(errno),
+            })?,
         };
-        for after in 0.. {
-            match answer(self.exchange(line, &Message::List { after }, None))? {
-                (Message::Function(function), None) => each(function),
-                _ => break,
+        let mut after = 0;
+        loop {
+            match self.exchange(line, &Message::List { after }, None) {
+                Ok((Message::Function(function), None)) => each(function),
+                Ok((Message::Refused(Reason::NOSMCDDEV), None)) => return Ok(false),
+                Ok((Message::Refused(reason), None)) => return Err(Unheard::Refused(reason)),
+                Ok(_) => return Ok(true),
+                Err(_) => return Err(Unheard::Silent),
             }
+            after += 1;
         }
-        Ok(())
     }
 
     /// Takes a function away, or gives it back: for root and the daemon's own user. Reasons: NOSMCDDEV where
@@ -172,7 +180,7 @@ impl Link {
         let _turn = self.turn.take().ok_or(Reason::SYNCERR)?;
         let line = match self.line() {
             Some(line) => line,
-            None => self.dial()?,
+            None => self.dial().map_err(reason_for)?,
         };
         answer(self.exchange(line, &Message::Enable { uid, is_enabled }, None)).map(drop)
     }
@@ -316,20 +324,17 @@ impl Link {
     }
 
     /// A line on which nothing was said yet.
-    fn dial(&self) -> Result<i32, Reason> {
+    fn dial(&self) -> os::Result<i32> {
         let mut path = [0; passing::PATH_MAX];
         let len = self.socket(&mut path);
-        let line = dial_for(&path[..len], self.patience_ns()).map_err(|errno| match errno.is_shortage() {
-            true => Reason::MEM,
-            false => Reason::NOSMCDDEV,
-        })?;
+        let line = dial_for(&path[..len], self.patience_ns())?;
         self.pid.store(os::process::cached_pid(), Relaxed);
         self.fd.store(line + 1, Relaxed);
         Ok(line)
     }
 
     fn open(&self) -> Result<i32, Reason> {
-        let line = self.dial()?;
+        let line = self.dial().map_err(reason_for)?;
         let hello = Message::Hello { vchid: self.wanted.load(Relaxed) as u16 };
         match answer(self.exchange(line, &hello, None)) {
             Ok((Message::Welcome { client, vchid, fid, .. }, None)) => {
@@ -433,6 +438,22 @@ impl Link {
             self.owe(*number as i32);
         }
     }
+}
+
+/// Why a tool hears nothing of the daemon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unheard {
+    /// There is none at the socket, or it cannot be reached.
+    Away(os::Errno),
+    /// It does not answer, or hangs up.
+    Silent,
+    /// It will not say.
+    Refused(Reason),
+}
+
+/// There is no line.
+fn reason_for(errno: os::Errno) -> Reason {
+    if errno.is_shortage() { Reason::MEM } else { Reason::NOSMCDDEV }
 }
 
 /// There is no answer.

@@ -24,7 +24,7 @@ use wire::host::{Message, SOCKET};
 use wire::reason::Reason;
 
 pub use bell::HolderOfMemory;
-pub use link::{Link, Place};
+pub use link::{Link, Place, Unheard};
 pub use memory::Passed;
 
 /// So many addresses that were connected to lately have their memory kept, though nobody uses it.

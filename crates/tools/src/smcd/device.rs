@@ -1,9 +1,10 @@
 //! smcd device: the library itself, and the functions of the host daemon if one runs. Owns: the table.
 
 use super::linkgroup::LinkGroup;
-use fabric::host::Host;
+use fabric::host::{Host, Unheard};
+use nix::errno::Errno;
 use wire::Reason;
-use wire::host::Function;
+use wire::host::{Function, SOCKET};
 use wire::limits::LOOPBACK_CHID;
 
 const HEADER: &str = "FID  Type  PCI-ID        PCHID  InUse  #LGs  PNET-ID  \n";
@@ -20,12 +21,46 @@ struct Device {
     pnet_id: String,
 }
 
-/// Functions that the daemon lets us see; none if there is no daemon. (ISMD_SOCKET: where it listens.)
-pub(super) fn functions() -> Vec<Function> {
+/// What the daemon says of itself.
+pub(super) struct Told {
+    /// Functions that it lets us see; none if there is no daemon.
+    pub(super) functions: Vec<Function>,
+    /// What the table does not show: a sentence, or nothing.
+    pub(super) note: String,
+    /// Whether it is there, and does not say all of that, or is not where ISMD_SOCKET has it.
+    pub(super) is_missing: bool,
+}
+
+/// Asks it. (ISMD_SOCKET: where it listens.)
+pub(super) fn ask() -> Told {
     let (host, mut functions) = (daemon(), vec![]);
-    // (No daemon is no fault.)
-    let _ = host.link().each_function(|function| functions.push(function));
-    functions
+    let told = host.link().each_function(|function| functions.push(function));
+    let at = std::env::var_os("ISMD_SOCKET").filter(|path| !path.is_empty());
+    let at = at.map(|path| path.to_string_lossy().into_owned());
+    let (note, is_missing) = note(told, at.as_deref());
+    Told { functions, note, is_missing }
+}
+
+/// About what was `told`, by a daemon that somebody says is `at` a place.
+fn note(told: Result<bool, Unheard>, at: Option<&str>) -> (String, bool) {
+    let shown = at.unwrap_or(SOCKET);
+    let error = |why: String| (format!("Error: {why}\n"), true);
+    match (told, at) {
+        (Ok(true), _) => (String::new(), false),
+        (Ok(false), _) => {
+            let note = "Note: the daemon marks no connections: between containers they stay on TCP (its log says why)\n";
+            (note.into(), false)
+        }
+        // (A host without a daemon is none with a fault.)
+        (Err(Unheard::Away(os::Errno::ENOENT | os::Errno::ECONNREFUSED)), None) => (String::new(), false),
+        (Err(Unheard::Away(errno)), _) => {
+            error(format!("there is no daemon at {shown}: {}", Errno::from_raw(errno.0).desc()))
+        }
+        (Err(Unheard::Silent), _) => error(format!("the daemon at {shown} does not answer")),
+        (Err(Unheard::Refused(why)), _) => {
+            error(format!("the daemon at {shown} tells nothing: {why}, {}", why.text()))
+        }
+    }
 }
 
 fn daemon() -> Host {
@@ -91,8 +126,11 @@ impl Device {
 
 #[cfg(test)]
 mod tests {
-    use super::text;
+    use super::{note, text};
     use crate::smcd::linkgroup::LinkGroup;
+    use fabric::host::Unheard;
+    use os::Errno;
+    use wire::Reason;
     use wire::host::Function;
 
     const HEADER: &str = "FID  Type  PCI-ID        PCHID  InUse  #LGs  PNET-ID  \n";
@@ -102,6 +140,26 @@ mod tests {
         let row = |rest: &str| format!("{HEADER}0000 ISM   isthmus-ism   ffff   {rest}  {:<16} \n", "");
         assert_eq!(text(&[], &[]), row("No        0"));
         assert_eq!(text(&[LinkGroup::default(), LinkGroup::default()], &[]), row("Yes       2"));
+    }
+
+    #[test]
+    fn a_daemon_that_is_no_help_is_told_of_and_none_at_all_is_no_fault() {
+        let away = |errno| Err(Unheard::Away(errno));
+        for (told, at, words, is_missing) in [
+            (Ok(true), None, "", false),
+            (Ok(false), None, "marks no connections", false),
+            (away(Errno::ENOENT), None, "", false),
+            (away(Errno::ECONNREFUSED), None, "", false),
+            (away(Errno::ENOENT), Some("/x"), "no daemon at /x: No such file", true),
+            (away(Errno(13)), None, "no daemon at /run/isthmus/ismd.sock: Permission denied", true),
+            (Err(Unheard::Silent), None, "at /run/isthmus/ismd.sock does not answer", true),
+            (Err(Unheard::Refused(Reason::CNFERR)), Some("/x"), "0x03000000", true),
+        ] {
+            let (text, missing) = note(told, at);
+            assert_eq!(missing, is_missing, "{told:?} {at:?}");
+            assert!(text.contains(words) && text.is_empty() == words.is_empty(), "{text:?}");
+            assert!(text.is_empty() || text.ends_with('\n') && text.matches('\n').count() == 1, "{text:?}");
+        }
     }
 
     #[test]

@@ -56,6 +56,12 @@ fn answer(request: &Request) -> u8 {
         output::complain(&missing(&registry::folder()));
         return if is_done { 0 } else { MINUS_ONE };
     }
+    if let Command::Devices = request.command {
+        let told = device::ask();
+        output::print(&device::text(&linkgroup::read(&registries), &told.functions));
+        output::complain(&told.note);
+        return u8::from(told.is_missing);
+    }
     output::print(&text(request, &registries));
     0
 }
@@ -72,10 +78,10 @@ fn text(request: &Request, registries: &[Registry]) -> String {
     match &request.command {
         Command::Info => info::text(&info::hostname(), &info::Memory::now(registries)),
         Command::LinkGroups(id) => linkgroup::text(&linkgroup::read(registries), *id, request.details),
-        Command::Devices => device::text(&linkgroup::read(registries), &device::functions()),
         Command::ShowUeid => eid::ueid_text(),
         Command::ShowSeid => eid::seid_text(),
         // Refused, or done, before.
-        Command::Stats(_) | Command::Enable(..) | Command::ChangeUeid | Command::ChangeSeid => String::new(),
+        Command::Devices | Command::Stats(_) | Command::Enable(..) => String::new(),
+        Command::ChangeUeid | Command::ChangeSeid => String::new(),
     }
 }
