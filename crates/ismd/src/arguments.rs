@@ -1,7 +1,8 @@
-//! The command line.
+//! The command line, and the error of one that cannot be followed.
 
 use clap::{Parser, ValueEnum};
 use std::ffi::OsString;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -55,6 +56,24 @@ pub(crate) struct Arguments {
     /// How to log
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
+}
+
+/// What the command line or the policy asks for cannot be: said in a sentence.
+#[derive(Debug)]
+pub(crate) struct Unusable(pub(crate) String);
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unusable {}
+
+impl From<anyhow::Error> for Unusable {
+    fn from(error: anyhow::Error) -> Self {
+        Unusable(format!("{error:#}"))
+    }
 }
 
 /// How a line of the log looks.

@@ -1,7 +1,7 @@
 //! `ismd`, the daemon of the host tier: functions of ISM devices, policy, and memory passed between
 //! programs that share nothing but its socket. It is on no connection's way: whoever has been answered does
-//! not need it any more. Owns: start, reload and end; exit status 0 after SIGTERM or a policy without
-//! faults, 1 if it cannot serve, 2 for a faulty policy or command line.
+//! not need it any more. Owns: start, reload and end; exit status 0 after SIGTERM or a policy without faults,
+//! 1 if it cannot serve, 2 for a policy or command line that is faulty, or cannot be read or followed.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -28,7 +28,7 @@ mod trace;
 mod who;
 
 use anyhow::Context;
-use arguments::{Arguments, POLICY};
+use arguments::{Arguments, POLICY, Unusable};
 use broker::Broker;
 use clap::Parser;
 use policy::Policy;
@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::{error, info, warn};
 
-/// A policy that cannot be used.
+/// A policy, or a command line, that cannot be used.
 const FAULTY: u8 = 2;
 
 fn main() -> ExitCode {
@@ -56,7 +56,10 @@ fn main() -> ExitCode {
         Ok(()) => (ExitCode::SUCCESS, None),
         Err(error) => match error.downcast_ref::<Fault>() {
             Some(fault) => (ExitCode::from(FAULTY), Some(fault.to_string())),
-            None => (ExitCode::FAILURE, Some(format!("ismd: {error:#}"))),
+            None => {
+                let code = if error.is::<Unusable>() { ExitCode::from(FAULTY) } else { ExitCode::FAILURE };
+                (code, Some(format!("ismd: {error:#}")))
+            }
         },
     };
     match (log, last) {
@@ -74,7 +77,8 @@ fn run(arguments: &Arguments, log: &mut Option<log::Log>) -> anyhow::Result<()> 
         return check(path);
     }
     if arguments.print_cdi {
-        let text = cdi::text(&policy(arguments)?.daemon, arguments.library.as_deref())?;
+        let text = cdi::text(&policy(arguments)?.daemon, arguments.library.as_deref());
+        let text = text.map_err(Unusable::from)?;
         return std::io::stdout().write_all(text.as_bytes()).context("cannot write it");
     }
     if arguments.trace {
@@ -94,8 +98,8 @@ fn check(path: &Path) -> anyhow::Result<()> {
     let policy = load(path)?;
     let (fabrics, rules) = (policy.fabrics.len(), policy.rules.len());
     let mut text = format!("{}: no faults (fabrics: {fabrics}, rules: {rules})\n", path.display());
-    if let Some(fault) = cdi::fault(&policy.daemon) {
-        text += &format!("{}: {fault}\n", path.display());
+    for remark in cdi::fault(&policy.daemon).into_iter().chain(mark::doubts(&policy.daemon)) {
+        text += &format!("{}: {remark}\n", path.display());
     }
     if !cfg!(have_mark) {
         text += "this daemon was built without clang: it marks no connections\n";
@@ -105,14 +109,14 @@ fn check(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads a policy. Errors: [`Fault`], or that it cannot be read.
+/// Reads a policy. Errors: [`Fault`], or [`Unusable`] if it cannot be read.
 fn load(path: &Path) -> anyhow::Result<Policy> {
     let name = path.display().to_string();
     let mut bytes = vec![];
     // (One more than there may be: it may be a device without an end.)
     let file = std::fs::File::open(path).map(|file| file.take(policy::file::LONGEST as u64 + 1));
     let read = file.and_then(|mut file| file.read_to_end(&mut bytes));
-    read.with_context(|| format!("cannot read {name}"))?;
+    read.map_err(|error| Unusable(format!("cannot read {name}: {error}")))?;
     let parsed = policy::file::text_of(&name, bytes).and_then(|text| policy::file::parse(&name, &text));
     parsed.map_err(|fault| anyhow::Error::new(*fault))
 }
@@ -260,7 +264,9 @@ fn reload(arguments: &Arguments, server: &mut Server) {
             manager::ready("has a new policy");
         }
         Err(error) => {
-            error!(error = format!("{error:#}"), "keeps the policy that it has");
+            // (A line of the log is a line: where the fault is, without the place as it looks.)
+            let told = error.downcast_ref::<Fault>().map(Fault::title);
+            error!(error = told.unwrap_or_else(|| format!("{error:#}")), "keeps the policy that it has");
             manager::ready("keeps its policy: the new one is faulty");
         }
     }

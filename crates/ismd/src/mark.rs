@@ -3,11 +3,12 @@
 //! living, and that they see programs begin and end before any connection is marked. What lies in the maps is
 //! [`crate::tables`]'s, in a thread of its own: the kernel takes long for some of it.
 
+use crate::policy::{Daemon, file::PINS};
 use crate::tables::{Asker, Earlier, Job, Maps, Ruled};
 use crate::trace::Tap;
 use anyhow::{Context, bail};
 use os::bpf;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, statfs};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -135,6 +136,27 @@ impl Mark {
         }
         self.jobs.send((Some(uid), job)).map_err(|_| Reason::NOSMCDDEV)
     }
+}
+
+/// What a policy names for the mark and this machine has not. (Another one may, so it is no fault.) A folder
+/// for pins is made when it is wanted, in what is there.
+pub(crate) fn doubts(daemon: &Daemon) -> Vec<String> {
+    const BPF_FS: i64 = 0xCAFE_4A11;
+    const CGROUP_2: i64 = 0x6367_7270;
+    let doubt = |key, path: &Path, is_what: &str| {
+        let path = path.display();
+        format!("{key}: {path} is no {is_what} on this machine: no connection would be marked")
+    };
+    let named = daemon.pins.as_deref().filter(|pins| *pins != Path::new(PINS));
+    let pins = named.filter(|pins| pins.ancestors().find_map(file_system).is_some_and(|is| is != BPF_FS));
+    let cgroup = daemon.cgroup.as_deref().filter(|path| file_system(path) != Some(CGROUP_2));
+    let pins = pins.map(|path| doubt("pins", path, "BPF file system"));
+    pins.into_iter().chain(cgroup.map(|path| doubt("cgroup", path, "cgroup of version 2"))).collect()
+}
+
+/// On which kind of one it lies, by its magic number; `None` if it is not there.
+fn file_system(path: &Path) -> Option<i64> {
+    statfs(path).ok().map(|about| about.f_type)
 }
 
 /// Held as long as the daemon runs, and let go of by the kernel however it ends.

@@ -27,12 +27,17 @@ impl Fault {
         let line_begins = before.rfind('\n').map_or(0, |at| at + 1);
         (before.matches('\n').count() + 1, before[line_begins..].chars().count() + 1)
     }
+
+    /// One line: the place, and what is wrong there.
+    pub(crate) fn title(&self) -> String {
+        let (line, column) = self.line_and_column();
+        format!("{}:{line}:{column}: {}", self.path, self.what)
+    }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (line, column) = self.line_and_column();
-        let title = format!("{}:{line}:{column}: {}", self.path, self.what);
+        let title = self.title();
         let snippet = Snippet::source(self.text.as_str())
             .path(self.path.as_str())
             .annotation(AnnotationKind::Primary.span(self.at.clone()));

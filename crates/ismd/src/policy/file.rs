@@ -23,7 +23,7 @@ const CONNECTIONS: u32 = 1920;
 pub(crate) const LINES: usize = 128;
 /// Bytes of a policy: some ten thousand rules, far more than may be.
 pub(crate) const LONGEST: usize = 1 << 20;
-const PINS: &str = "/sys/fs/bpf";
+pub(crate) const PINS: &str = "/sys/fs/bpf";
 /// (Not in the folder of the programs' socket, which containers are given.)
 const METRICS: &str = "/run/isthmus.private/metrics.sock";
 

@@ -29,9 +29,58 @@ fn a_policy_is_checked_with_line_and_column() {
     let (code, text) = check("[[fabric]]\nvchid = 0xFF01\nname = \"a\"\ncolour = 1\n");
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("p.toml:4:1: unknown field `colour`"), "{text}");
-    fs::remove_file(&path).expect("removed");
-    let output = Command::new(PROGRAM).arg("--check").arg(&path).output().expect("run");
-    assert_eq!(output.status.code(), Some(1));
+}
+
+/// Of what the daemon is told: 1 is for what it cannot do.
+#[test]
+fn what_cannot_be_read_or_followed_is_as_a_faulty_policy_is() {
+    let folder = open_folder();
+    let path = folder.path().join("p.toml");
+    fs::write(&path, "[daemon]\nsocket = \"/run/x/s\"\nmetrics = \"/run/x/m\"\n").expect("written");
+    let (policy, own) = (path.to_str().expect("text"), PROGRAM);
+    for (arguments, words) in [
+        (&["--check", "/nosuch.toml"][..], "cannot read /nosuch.toml: No such file"),
+        (&["--check", "/"], "cannot read /: Is a directory"),
+        (&["-c", "/nosuch.toml", "--socket", "/nosuch/s"], "cannot read /nosuch.toml"),
+        (&["-c", policy, "--print-cdi", "--library", own], "scrapes are not to be answered there (/run/x/m)"),
+        (&["-c", policy, "--metrics", "", "--print-cdi", "--library", "/nosuch.so"], "no library /nosuch.so"),
+    ] {
+        let output = Command::new(PROGRAM).args(arguments).output().expect("run");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(words), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn what_a_policy_names_and_is_not_there_is_remarked() {
+    let folder = open_folder();
+    let path = folder.path().join("p.toml");
+    let remarks = |text: &str| {
+        fs::write(&path, format!("[daemon]\n{text}\n")).expect("written");
+        let output = Command::new(PROGRAM).arg("--check").arg(&path).output().expect("run");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains("no faults"), "{text}");
+        let lines = text.lines().filter(|line| line.starts_with(&format!("{}: ", path.display())));
+        lines.skip(1).map(String::from).collect::<Vec<_>>()
+    };
+    for (text, words) in [
+        ("metrics = \"/run/isthmus/m\"", "/run/isthmus: scrapes are not to be answered there"),
+        ("pins = \"/proc\"", "pins: /proc is no BPF file system on this machine"),
+        ("pins = \"/nosuch/pins\"", "pins: /nosuch/pins is no BPF file system"),
+        ("cgroup = \"/nosuch\"", "cgroup: /nosuch is no cgroup of version 2 on this machine"),
+        ("cgroup = \"/proc\"", "cgroup: /proc is no cgroup"),
+    ] {
+        let all = remarks(text);
+        assert!(matches!(&all[..], [one] if one.contains(words)), "{text}: {all:?}");
+    }
+    let none: [String; 0] = [];
+    assert_eq!(remarks("pins = \"\""), none);
+    assert_eq!(remarks("pins = \"/sys/fs/bpf\""), none);
+    // (A folder that is made when it is wanted.)
+    if fs::read_to_string("/proc/mounts").is_ok_and(|mounts| mounts.contains(" /sys/fs/bpf bpf ")) {
+        assert_eq!(remarks("pins = \"/sys/fs/bpf/isthmus/new\""), none);
+    }
 }
 
 #[test]
@@ -62,6 +111,21 @@ fn sighup_brings_a_new_policy_and_a_faulty_one_changes_nothing() {
     daemon.write_policy(&format!("[[rule]]\nallow = true\nclient = {{ program = \"{long}\" }}\n"));
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(vchid(), Ok(0xFF02));
+}
+
+#[test]
+fn a_fault_of_a_new_policy_is_one_line_of_the_log() {
+    let folder = open_folder();
+    let log = folder.path().join("log");
+    let daemon = Daemon::start_with_log("", fs::File::create(&log).expect("a log"));
+    daemon.write_policy("[[fabric]]\nvchid = 3\nname = \"c\"\n");
+    let line = || {
+        let text = fs::read_to_string(&log).expect("a log");
+        text.lines().find(|line| line.contains("keeps the policy")).map(String::from)
+    };
+    assert!(comes_true(|| line().is_some()));
+    let line = line().expect("a line");
+    assert!(line.contains("ismd.toml:2:9: 3 is not between") && !line.contains("\\n"), "{line}");
 }
 
 #[test]
