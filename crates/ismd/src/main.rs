@@ -18,6 +18,7 @@ mod mark;
 mod metrics;
 mod passed;
 mod policy;
+mod precedence;
 mod quota;
 mod rights;
 mod scrape;
@@ -207,6 +208,7 @@ impl Asked {
 
 fn serve(arguments: &Arguments) -> anyhow::Result<()> {
     let policy = policy(arguments)?;
+    precedence::claim();
     os::process::refresh_pid();
     let descriptors = take_all_descriptors();
     let asked = Asked::new()?;

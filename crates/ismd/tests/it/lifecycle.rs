@@ -83,6 +83,29 @@ fn what_a_policy_names_and_is_not_there_is_remarked() {
     }
 }
 
+/// Where the kernel weighs sessions first, a daemon with a nice of its own has its session's made the same.
+#[test]
+fn a_nice_below_zero_counts_for_its_session_as_well() {
+    let nice = Command::new("nice").args(["-n", "-10", "nice"]).output().map(|output| output.stdout);
+    if fs::read_to_string("/proc/self/autogroup").is_err() || !nice.is_ok_and(|said| said == b"-10\n") {
+        println!("skipped: needs a kernel with sched_autogroup, and who may have precedence");
+        return;
+    }
+    let folder = open_folder();
+    fs::write(folder.path().join("ismd.toml"), "").expect("written");
+    let usual = Daemon::command(&folder);
+    let mut command = Command::new("setsid");
+    command.args(["nice", "-n", "-10"]).arg(usual.get_program()).args(usual.get_args()).stderr(Stdio::null());
+    command.env_remove("NOTIFY_SOCKET");
+    let mut child = command.spawn().expect("started");
+    let group = || fs::read_to_string(format!("/proc/{}/autogroup", child.id())).unwrap_or_default();
+    let is_preferred = comes_true(|| group().trim_end().ends_with(" nice -10"));
+    let last = group();
+    child.kill().expect("killed");
+    child.wait().expect("dead");
+    assert!(is_preferred, "{last}");
+}
+
 #[test]
 fn sigterm_ends_it_and_takes_its_sockets_away() {
     let daemon = Daemon::start("");
