@@ -11,6 +11,12 @@ use isthmus_tests::{Running, within};
 use std::path::Path;
 use std::process::Command;
 
+/// Who says it twice begins anew.
+const AGAIN: &str = "container server $SERVER\n";
+/// What the guide says of connections that the daemon does not know of, as root of the host.
+const INSIDE: &str =
+    "SMC_REGISTRY_DIR=/proc/$(runc state shop-server | jq .pid)/root/dev/shm \"$SMCSS\" -ar 2>&1";
+
 /// The containers; they end with the value.
 struct Shop<'a>(&'a Image);
 
@@ -49,7 +55,7 @@ fn the_guide_to_containers_is_followed_word_for_word() {
     let path = format!("{}:{bin}:{}", shim.display(), std::env::var("PATH").unwrap_or_default());
     let ends = "env SMC_ISMD_PATIENCE=20000 python3 /ends.py";
     let mut command = Command::new("sh");
-    command.arg("-euc").arg(blocks("sh") + "echo shown\nwait\n").current_dir(field.scratch.path());
+    command.arg("-euc").arg(blocks("sh") + AGAIN + "echo shown\nwait\n").current_dir(field.scratch.path());
     command.env("PATH", path).env("IMAGE", &image.root).env("CGROUP", &cgroup).env("NETNS", &netns);
     command.env("SERVER", format!("{ends} answering 10.5.0.1 7000 2 n"));
     command.env("CLIENT", format!("{ends} talking 10.5.0.1 9000 2 n /stop"));
@@ -66,6 +72,12 @@ fn the_guide_to_containers_is_followed_word_for_word() {
         ports.map(|port| of_theirs.clone().filter(|line| line.contains(port)).count())
     };
     assert!(within(LIMIT, || rows() == [2, 2]), "{:?}: {}", rows(), all(&guide));
+    let inside = Command::new("sh").args(["-c", INSIDE]).env("SMCSS", field.dist.tool("smcss")).output();
+    let inside = String::from_utf8_lossy(&inside.expect("a shell").stdout).into_owned();
+    assert!(
+        inside.lines().any(|line| line.starts_with("LISTEN") && line.contains("10.5.0.1:7000")),
+        "{inside}"
+    );
     std::fs::write(image.root.join("stop"), "").expect("a file");
     assert!(guide.finish(LIMIT).ok(), "{}{}", said("server.said"), said("client.said"));
     for name in ["server.said", "client.said"] {
