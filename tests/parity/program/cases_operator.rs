@@ -148,7 +148,7 @@ fn time_left_to_a_send(cx: &mut Cx) {
         let begun = Instant::now();
         // (What TCP takes of it once it is asked ends no wait for the rest.)
         let sent = sys::write(p.fd, &vec![1; 32 << 20]);
-        (sent.map_or(0, |sent| sent as usize), in_its_time(begun, WHOLE))
+        (sent.map_or(0, |sent| sent), in_its_time(begun, WHOLE))
     });
     thread::sleep(WHOLE * 2 / 3);
     send_home(somebody(cx));
