@@ -16,6 +16,11 @@ pub(crate) const CASES: &[Case] = &[
     any("stale.number_is_anothers_in_the_set", number_is_anothers_in_the_set),
     any("stale.number_is_closed", number_is_closed),
     any("stale.goes_home", goes_home),
+    any("stale.unconnected", |_| kept_by_an_older_duplicate(false, |fd| sys::close(fd))),
+    any("stale.refused", |_| kept_by_an_older_duplicate(true, |fd| sys::close(fd))),
+    any("stale.refused_and_replaced", |_| {
+        kept_by_an_older_duplicate(true, |fd| sys::dup2(sys::pipe(0).0, fd))
+    }),
     any("stale.kept_by_a_child", |cx| kept_by_a_child(cx, EPOLLIN | EPOLLRDHUP)),
     any("stale.kept_by_a_child_edge", |cx| kept_by_a_child(cx, EPOLLIN | EPOLLRDHUP | EPOLLET)),
     any("stale.child_waits_on", |cx| child_waits_on(cx, EPOLLIN)),
@@ -98,6 +103,25 @@ fn goes_home(cx: &mut Cx) {
         cx.peer(&format!("send 0 {text}"));
         say!("told {}", ep_show(ep, 1000));
     }
+}
+
+/// A socket without a connection, or with one that has failed, whose duplicate is older than its set.
+fn kept_by_an_older_duplicate(is_refused: bool, close: fn(Fd) -> sys::Ret) {
+    let (fd, ep) = (sys::tcp(0), sys::epoll());
+    let kept = sys::dup(fd).expect("dup") as Fd;
+    if is_refused {
+        let nobody = sys::tcp(0);
+        sys::bind(nobody, 0).expect("bind");
+        say!("connect {}", show(sys::connect(fd, sys::port_of(nobody))));
+    }
+    say!("of nothing {}", ep_show(ep, 0));
+    say!("add {}", show(ep_add(ep, fd, EPOLLIN | EPOLLRDHUP, 1)));
+    say!("told {}", ep_show(ep, 1000));
+    say!("close {}", close(fd).is_ok());
+    say!("told {}", ep_show(ep, 1000));
+    say!("told {}", ep_show(ep, 1000));
+    say!("close {}", show(sys::close(kept)));
+    say!("then nothing {}", ep_show(ep, 20));
 }
 
 /// A child that has whatever this process has, until it is killed.

@@ -429,8 +429,10 @@ pub(crate) fn remove_all(conn: &Conn, fd: Option<i32>) {
         return;
     }
     let Some(_turn) = conn.interest.turn.take() else { return };
-    let is_kept_by_others =
-        conn.is(Phase::Smc) && End::still_of(conn).is_some_and(|end| release::has_other_holders(conn, &end));
+    // (Of a fresh one nobody noted the duplicates that it had before a set had it.)
+    let is_kept_by_others = conn.is(Phase::Fresh)
+        || conn.is(Phase::Smc)
+            && End::still_of(conn).is_some_and(|end| release::has_other_holders(conn, &end));
     while let Some((_, registration)) = of_conn(conn).next() {
         match fd.filter(|_| is_kept_by_others && registration.is_own() && !registration.is_parked()) {
             Some(fd) => leave_to_kernel(conn, registration, fd),
@@ -439,7 +441,7 @@ pub(crate) fn remove_all(conn: &Conn, fd: Option<i32>) {
     }
 }
 
-/// Another process goes on with the socket, so the kernel goes on telling the set of it, and nobody here will
+/// Somebody else goes on with the socket, so the kernel goes on telling the set of it, and nobody here will
 /// know what our cookie meant: it tells the program's own data. The doorbell stays where the other process
 /// may have the set as well.
 fn leave_to_kernel(conn: &Conn, gone: &'static Registration, fd: i32) {
@@ -449,9 +451,10 @@ fn leave_to_kernel(conn: &Conn, gone: &'static Registration, fd: i32) {
         // (To be asked anew is an edge: none for room that was told of. And the other process, if it has the
         // set, has its room in the ring.)
         let is_told = asked.events() & bits::ET != 0 && !gone.is_newly_asked();
+        let is_room_told = is_told || may_be_shared && !conn.is(Phase::Fresh);
         note_change(gone);
-        let events = if is_told || may_be_shared { asked.events() & !WRITE_SIDE } else { asked.events() };
-        let _ = kernel_ctl(gone.epfd(), Op::Mod, fd, events, gone.data.load(Ordering::Relaxed));
+        let events = if is_room_told { asked.events() & !WRITE_SIDE } else { asked.events() };
+        put_anew(gone.epfd(), fd, events, gone.data.load(Ordering::Relaxed));
     }
     detach_bell(conn, gone, !may_be_shared && !gone.is_outright());
     forget_record(conn, gone);
