@@ -78,6 +78,15 @@ struct FileRange<'a> {
     end: &'a Cell<Option<Errno>>,
 }
 
+impl FileRange<'_> {
+    /// Whether it has nothing: it begins at the end of the file, or cannot be read.
+    #[cold]
+    fn is_over(&self) -> bool {
+        let mut byte = [0u8];
+        self.copy_to(Sink::from(&mut byte[..])) == 0
+    }
+}
+
 impl Piece for FileRange<'_> {
     fn len(&self) -> usize {
         self.len
@@ -140,7 +149,11 @@ fn send_file(out: c_int, file: c_int, offset: *mut i64, count: usize) -> Outcome
     };
     let end = Cell::new(None);
     let range = FileRange { file, at: start, len: count.min(MOST), end: &end };
-    let outcome = stream::transmit(out, once(range), range.len, 0);
+    let outcome = match stream::may_refuse(out) && range.is_over() {
+        // (The kernel reads the file first. Where that has nothing, the socket is asked for nothing.)
+        true => Outcome::Done(0),
+        false => stream::transmit(out, once(range), range.len, 0),
+    };
     let Outcome::Done(sent) = outcome else { return outcome };
     // (A call that waits goes on in the kernel until that is told of a reset, and says how much went before.)
     if (1..range.len).contains(&sent) && end.get().is_none() && !os::fd::is_nonblocking(out) {

@@ -20,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     any("move.sendfile_nonblocking", sendfile_nonblocking),
     case("move.sendfile_first_use", sendfile_first_use),
     any("move.sendfile_into_a_reset", sendfile_into_a_reset),
+    any("move.sendfile_of_nothing", sendfile_of_nothing),
     case("move.sendfile_out", sendfile_out),
     case("move.splice_out", splice_out),
     case("move.splice_in", splice_in),
@@ -120,6 +121,33 @@ fn sendfile_into_a_reset(cx: &mut Cx) {
     say!("then {}", show(sys::sendfile(p.fd, file, Some(0), 1000).0));
     say!("error {}", sys::so_error(p.fd));
     say!("write -> {}", show(sys::write(p.fd, b"x")));
+}
+
+/// The file is looked at first: where it has nothing to send, the socket is asked for nothing.
+fn sendfile_of_nothing(cx: &mut Cx) {
+    sys::catch(libc::SIGPIPE, true);
+    let file = sys::memfile(b"0123456789");
+    let send = |what: &str, fd| {
+        let (at_end, at) = sys::sendfile(fd, file, Some(10), 100);
+        let beyond = sys::sendfile(fd, file, Some(99), 100).0;
+        say!("{what}: {} offset {at:?}, {}, signals {}", show(at_end), show(beyond), sys::hits());
+    };
+    let full = cx.warm().fd;
+    fill(full);
+    send("full", full);
+    sys::nonblocking(full, true);
+    send("full, without a wait", full);
+    let shut = cx.warm().fd;
+    say!("shutdown {}", show(sys::shutdown(shut, libc::SHUT_WR)));
+    send("shut", shut);
+    let left = cx.warm();
+    say!("never read {}", show(sys::write(left.fd, b"never read")));
+    cx.peer(&format!("close {}", left.id));
+    until_ready(left.fd, libc::POLLHUP);
+    send("reset", left.fd);
+    say!("from nothing {}", show(sys::sendfile(left.fd, 4000, Some(0), 9).0));
+    say!("write {}, signals {}", show(sys::write(left.fd, b"x")), sys::hits());
+    say!("write {}, signals {}", show(sys::write(left.fd, b"x")), sys::hits());
 }
 
 /// From a socket, which goes into a pipe alone.

@@ -22,8 +22,8 @@ pub use demotion::demote;
 use behind::still_ours;
 
 pub use asked::{
-    has_ring_bytes, is_shared, note_buffers, note_nonblocking, note_peek_offset, note_rcvlowat, note_timeout,
-    note_timeout_is_used, peek_offset, readable_bytes, send_limit_ms,
+    has_ring_bytes, is_shared, may_refuse, note_buffers, note_nonblocking, note_peek_offset, note_rcvlowat,
+    note_timeout, note_timeout_is_used, peek_offset, readable_bytes, send_limit_ms,
 };
 
 use crate::abandoned::{Stay, address};

@@ -2,7 +2,7 @@
 //! program's settings.
 
 use crate::conn::Conn;
-use crate::decide::in_use;
+use crate::decide::{in_use, tied};
 use crate::detour;
 use crate::end::End;
 use crate::held::hold;
@@ -139,4 +139,18 @@ pub fn note_rcvlowat(fd: i32) {
 /// Whether `fd` moves its bytes through shared memory now (sendfile, splice and the like are ours to do).
 pub fn is_shared(fd: i32) -> bool {
     in_use(fd).is_some()
+}
+
+/// Whether a call that writes may find anything but room: it is to wait, or nobody will read.
+pub fn may_refuse(fd: i32) -> bool {
+    let Some((conn, end)) = tied(fd) else { return false };
+    if conn.is(Phase::Smc) {
+        ready::ask_for_peer(&conn, &end, fd);
+    }
+    let closed = [end.mine(), end.theirs()].map(|side| side.closed.load(Shared::SeqCst));
+    !conn.is(Phase::Smc)
+        || closed != [0, 0]
+        || conn.has(flag::TCP_ENDED | flag::TCP_GONE | flag::RESET)
+        || end.outgoing.has_ended()
+        || !ready::has_space(&conn, &end)
 }
