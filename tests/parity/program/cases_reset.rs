@@ -9,6 +9,10 @@ const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
     Case { name, shm: true, run }
 }
 
+const fn any(name: &'static str, run: fn(&mut Cx)) -> Case {
+    Case { name, shm: false, run }
+}
+
 pub(crate) const CASES: &[Case] = &[
     case("reset.told_by_so_error", told_by_so_error),
     case("reset.told_by_so_error_after_poll", told_by_so_error_after_poll),
@@ -23,6 +27,11 @@ pub(crate) const CASES: &[Case] = &[
         shm: false,
         run: told_by_a_set_after_shutting_both_ways,
     },
+    any("reset.told_by_send_after_shutting_both_ways", |_| told_after_shutting_both_ways(|fd| send(fd))),
+    any("reset.told_by_recv_after_shutting_both_ways", |_| told_after_shutting_both_ways(|fd| take(fd))),
+    any("reset.told_by_so_error_after_shutting_both_ways", |_| {
+        told_after_shutting_both_ways(|fd| say!("error {}", sys::so_error(fd)));
+    }),
     case("reset.last_close_after_a_child_was_killed", last_close_after_a_child_was_killed),
 ];
 
@@ -51,8 +60,12 @@ fn take(fd: Fd) {
     say!("recv -> {}", got(r, &buf));
 }
 
-/// What the peer sends behind our end is answered by a reset, and the error is told with the first look.
-fn told_by_a_set_after_shutting_both_ways(_: &mut Cx) {
+fn send(fd: Fd) {
+    say!("send -> {}", show(sys::send(fd, b"x", MSG_NOSIGNAL)));
+}
+
+/// Both ends of a connection in this process that has moved some bytes: the client's and the server's.
+fn both_ends() -> (Fd, Fd) {
     let (listener, port) = sys::listener();
     let peer = sys::tcp(libc::SOCK_CLOEXEC);
     say!("connect -> {}", show(sys::connect(peer, port)));
@@ -63,6 +76,28 @@ fn told_by_a_set_after_shutting_both_ways(_: &mut Cx) {
             say!("{} then {}", show(wrote), show(sys::recv(to, &mut [0; 4], libc::MSG_WAITALL)));
         }
     }
+    (peer, fd)
+}
+
+/// The same at once, with bytes of ours unread: whoever is told first is the only one.
+fn told_after_shutting_both_ways(first: fn(Fd)) {
+    for is_server in [false, true] {
+        let (client, server) = both_ends();
+        let (fd, peer) = if is_server { (server, client) } else { (client, server) };
+        say!("write -> {}", show(sys::write(fd, b"unread")));
+        say!("shut -> {}", show(sys::shutdown(fd, libc::SHUT_RDWR)));
+        say!("write -> {}", show(sys::write(peer, b"late")));
+        first(fd);
+        say!("poll {}", poll1(fd, ALL, 0));
+        take(fd);
+        send(fd);
+        state(fd);
+    }
+}
+
+/// What the peer sends behind our end is answered by a reset, and the error is told with the first look.
+fn told_by_a_set_after_shutting_both_ways(_: &mut Cx) {
+    let (peer, fd) = both_ends();
     let ep = sys::epoll();
     sys::ep_add(ep, fd, libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP, 1).expect("add");
     say!("shut -> {}", show(sys::shutdown(fd, libc::SHUT_RDWR)));

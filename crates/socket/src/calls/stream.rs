@@ -616,23 +616,6 @@ impl<'c> Transmit<'c> {
         Ok(())
     }
 
-    /// As TCP has it: a reset is told once, by whichever call comes first; then, and after our own shutdown,
-    /// EPIPE.
-    fn broken(&mut self) -> Outcome {
-        if self.sent == 0 && !self.conn.has(flag::RESET_TOLD) {
-            if self.conn.has(flag::RESET) {
-                return told::tell_reset(self.conn, self.fd);
-            }
-            if os::poll::peek(self.fd, 0) & os::poll::bits::ERR != 0 {
-                // The kernel's error comes before EPIPE, and it alone knows which.
-                return Outcome::Forward;
-            }
-        }
-        self.is_broken = true;
-        self.is_pipe_broken = self.flags & msg::NOSIGNAL == 0 && self.sent == 0;
-        Outcome::Fail(Errno::EPIPE)
-    }
-
     /// Moves what fits. `Ok(false)`: full.
     #[inline]
     fn push<S: Supply>(

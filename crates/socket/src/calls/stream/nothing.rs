@@ -4,6 +4,8 @@
 use super::{Receive, Step, Transmit};
 use crate::{Outcome, decide, flag, kept, ready, told, unseen};
 use os::Errno;
+use os::net::msg;
+use os::poll::bits;
 
 impl Receive<'_> {
     /// Looks by which number the socket is found now. Whether the call has done nothing yet, and its number
@@ -54,5 +56,28 @@ impl Transmit<'_> {
             return Step::Retry;
         }
         self.would_block()
+    }
+
+    /// As TCP has it: a reset is told once, by whichever call comes first; then, and after our own shutdown,
+    /// EPIPE.
+    pub(super) fn broken(&mut self) -> Outcome {
+        if self.sent == 0 && !self.conn.has(flag::RESET_TOLD) {
+            let is_known = self.conn.has(flag::RESET);
+            let told = if is_known { 0 } else { os::poll::peek(self.fd, bits::RDHUP) };
+            if told & bits::ERR != 0 {
+                // (Now: once its error is told, whoever hears of the end would take it for a reset to tell.)
+                ready::note_tcp(self.conn, &self.end, self.fd, u32::from(told as u16));
+            }
+            if self.conn.has(flag::RESET) {
+                return told::tell_reset(self.conn, self.fd);
+            }
+            if told & bits::ERR != 0 {
+                // The kernel's error comes before EPIPE, and it alone knows which.
+                return Outcome::Forward;
+            }
+        }
+        self.is_broken = true;
+        self.is_pipe_broken = self.flags & msg::NOSIGNAL == 0 && self.sent == 0;
+        Outcome::Fail(Errno::EPIPE)
     }
 }
