@@ -24,6 +24,8 @@ pub(crate) const CASES: &[Case] = &[
     case("interest.once_after_shutting_both_ways", once_after_shutting_both_ways),
     case("interest.asked_after_the_end", asked_after_the_end),
     case("interest.room_alone_by_edges", room_alone_by_edges),
+    case("interest.too_few_by_edges", |cx| too_few_by_edges(cx, 0)),
+    case("interest.too_few_by_edges_asleep", |cx| too_few_by_edges(cx, 40)),
     case("interest.two_sets", two_sets),
     Case { name: "interest.killed_while_nothing_is_asked", shm: false, run: killed_while_nothing_is_asked },
     case("interest.blocked_reader_beside", blocked_reader_beside),
@@ -62,6 +64,28 @@ fn room_alone_by_edges(cx: &mut Cx) {
     until_queued(p.fd, 9);
     cx.peer("send 0 more");
     say!("more {}", ep_show(ep, 1000));
+}
+
+/// Bytes that do not suffice for SO_RCVLOWAT wake nobody, and so tell of no room.
+fn too_few_by_edges(cx: &mut Cx, ms: i32) {
+    let (p, ep) = (cx.warm(), sys::epoll());
+    sys::setopt(p.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 10).expect("lowat");
+    say!("add {} {}", show(ep_add(ep, p.fd, EPOLLIN | EPOLLOUT | EPOLLET, 1)), ep_show(ep, 1000));
+    let mut unread = 0;
+    for text in ["six456", "twelve789012", "one", "twelve789012"] {
+        cx.peer(&format!("send 0 {text}"));
+        unread += text.len();
+        until_queued(p.fd, unread as i32);
+        say!("{unread}: told {} {}", ep_show(ep, ms), ep_show(ep, ms));
+        if unread > 10 {
+            say!("read {}", show(sys::recv(p.fd, &mut [0; 99], libc::MSG_DONTWAIT)));
+            unread = 0;
+        }
+    }
+    cx.peer("send 0 twelve789012");
+    until_queued(p.fd, 12);
+    say!("read {}", show(sys::recv(p.fd, &mut [0; 99], libc::MSG_DONTWAIT)));
+    say!("of what was read {} {}", ep_show(ep, 1000), ep_show(ep, ms));
 }
 
 /// The end of the peer's stream, and room to write, in one answer: there may be no other.

@@ -496,8 +496,19 @@ impl Registration {
     /// EPOLLET: whether something has come since the last report.
     pub(crate) fn has_edge(&self, conn: &Conn, end: &End) -> bool {
         let bytes = end.incoming.words().producer.0.prod.load(Shared::Relaxed);
-        (self.events() & INPUT != 0 && bytes != self.seen_bytes.load(Ordering::Relaxed))
+        self.are_new(conn, end, bytes)
             || (conn.stalls() != self.seen_stalls.load(Ordering::Relaxed) && ready::has_space(conn, end))
+    }
+
+    /// Whether what has arrived since the last report, up to `bytes` in all, is an edge of input: too few for
+    /// SO_RCVLOWAT wake nobody. (Of more that were read again meanwhile nobody knows how they came.)
+    #[inline]
+    fn are_new(&self, conn: &Conn, end: &End, bytes: u64) -> bool {
+        let new = bytes.wrapping_sub(self.seen_bytes.load(Ordering::Relaxed));
+        self.events() & INPUT != 0 && new != 0 && {
+            let wanted = ready::low_water(conn, end) as u64;
+            wanted <= 1 || new >= wanted || ready::has_data(conn, end)
+        }
     }
 
     /// EPOLLET: the same, or the level itself is to be looked at.
@@ -544,7 +555,9 @@ impl Registration {
     pub(crate) fn take_edge(&self, conn: &Conn, end: &End) -> bool {
         let is_fresh = self.is_fresh.swap(0, Ordering::AcqRel) != 0;
         let bytes = end.incoming.words().producer.0.prod.load(Shared::Acquire);
-        let has_bytes = self.seen_bytes.swap(bytes, Ordering::AcqRel) != bytes && self.events() & INPUT != 0;
+        let may_be_edge = self.are_new(conn, end, bytes);
+        let is_mine = (is_fresh || may_be_edge) && self.seen_bytes.swap(bytes, Ordering::AcqRel) != bytes;
+        let has_bytes = may_be_edge && is_mine;
         let stalls = conn.stalls();
         if is_fresh {
             // The kernel's look at a socket without space asks for the edge, as a send would. (And what an
