@@ -116,6 +116,15 @@ impl Bell {
         }
     }
 
+    /// Asks to be rung for room no longer. After it the caller looks whether anybody waits for it, and
+    /// calls [`Bell::rearm`] if so: who is not seen then sees the word unarmed. (Who was rung already finds
+    /// the mark.)
+    pub fn forget_space(&self, words: Words<'_>) {
+        if words.space.disarm() {
+            self.0.fetch_and(!ASKED_SPACE, Ordering::Relaxed);
+        }
+    }
+
     /// Rings for others of this process: they look again.
     pub fn kick(&self, pipe: &impl Pipe) {
         // Rung first, marked after: a mark without a ring costs a look, a ring without a mark would seldom be

@@ -81,6 +81,12 @@ impl World {
         self.bell.rearm(self.words(), self, wanted, |_| is_wanted.get() && self.has_data())
     }
 
+    fn rearm_for_room(&self) -> bool {
+        let is_wanted = || self.wishes.load(Ordering::Acquire) > 0;
+        let wanted = || (Wanted::No, is_wanted());
+        self.bell.rearm(self.words(), self, wanted, |_| is_wanted() && self.has_data())
+    }
+
     fn publish(&self) {
         self.published.fetch_add(1, Ordering::Release);
         if self.data.take_ring().bell() {
@@ -265,6 +271,35 @@ fn a_ring_that_another_thread_drained_is_made_up_for() {
         world.publish();
         let was_told = passer_by.join().unwrap();
         world.settle(sleeper.join().unwrap() || was_told);
+    });
+}
+
+/// Who has asked for room, and found some, takes that back as he goes, while another thread begins to wait
+/// for it.
+#[test]
+fn room_that_is_forgotten_is_asked_for_again() {
+    loom::model(|| {
+        let world = World::new();
+        world.bell.ask(world.words(), Wanted::No, true);
+        let sleeper = start(&world, |world| {
+            world.wishes.fetch_add(1, Ordering::AcqRel);
+            world.rearm_for_room();
+            world.has_data()
+        });
+        let other = start(&world, |world| {
+            let is_awaited = || world.wishes.load(Ordering::SeqCst) > 0;
+            if !is_awaited() {
+                world.bell.forget_space(world.words());
+                let _ = is_awaited() && world.rearm_for_room();
+            }
+        });
+        world.published.fetch_add(1, Ordering::Release);
+        if world.space.take_ring().bell() {
+            world.ring();
+        }
+        other.join().unwrap();
+        let is_told = sleeper.join().unwrap() || world.kernel.lock().unwrap().is_readable;
+        assert!(is_told, "asleep with room and a silent doorbell");
     });
 }
 

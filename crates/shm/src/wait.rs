@@ -96,6 +96,14 @@ impl WaitWord {
         self.0.load(Ordering::SeqCst) & NAP != 0 && self.0.fetch_and(!NAP, Ordering::SeqCst) & NAP != 0
     }
 
+    /// Takes a request for one ring back; whether one stood. Somebody else may have made it: the caller looks
+    /// afterwards whether anybody waits, and asks again.
+    pub fn disarm(&self) -> bool {
+        let stood = self.0.fetch_and(!ONCE, Ordering::SeqCst) & ONCE != 0;
+        fence(Ordering::SeqCst);
+        stood
+    }
+
     /// Withdraws every request.
     pub fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);

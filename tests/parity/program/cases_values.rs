@@ -2,7 +2,7 @@
 //! that needs no kernel, leaves the connection in shared memory.
 
 use crate::context::{Case, Cx, got, say, until};
-use isthmus_tests::sys::{self, Fd, show};
+use isthmus_tests::sys::{self, Fd, poll1, show};
 use libc::{IPPROTO_TCP, SOL_SOCKET, TCP_DEFER_ACCEPT};
 
 const fn shm(name: &'static str, run: fn(&mut Cx)) -> Case {
@@ -20,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     shm("values.async_off", async_off),
     shm("values.async_before_use", async_before_use),
     shm("values.async_beside_a_child", async_beside_a_child),
+    shm("values.async_while_the_peer_reads", async_while_the_peer_reads),
     shm("values.async_ends_with_its_connection", async_ends_with_its_connection),
     shm("values.fast_open_off", fast_open_off),
     shm("values.few_descriptors", few_descriptors),
@@ -190,6 +191,25 @@ fn async_beside_a_child(cx: &mut Cx) {
     say!("a signal for each look: {}", sys::hits() - before >= 25);
     sys::close(go).expect("close");
     say!("child {}", sys::wait(child));
+}
+
+/// Room that nobody lacked raises none, whoever has asked for it.
+fn async_while_the_peer_reads(cx: &mut Cx) {
+    let (fd, events) = (cx.warm().fd, libc::POLLIN | libc::POLLOUT);
+    sys::catch(libc::SIGIO, false);
+    say!("poll {}", poll1(fd, events, 100));
+    say!("own -> {}", show(sys::fcntl(fd, libc::F_SETOWN, std::process::id() as i32)));
+    say!("async -> {}", show(sys::fcntl(fd, libc::F_SETFL, libc::O_ASYNC)));
+    sys::set_timeout(fd, libc::SO_RCVTIMEO, 120).expect("a time limit");
+    for _ in 0..2 {
+        say!("write -> {}", show(sys::write(fd, b"0123456789")));
+        let before = sys::hits();
+        cx.ask("later 40 recv 0 9");
+        say!("read -> {}", show(sys::read(fd, &mut [0; 9])));
+        say!("signals {}", sys::hits() - before);
+        cx.ask("recv 0 9");
+        say!("poll {}", poll1(fd, events, 100));
+    }
 }
 
 /// A later connection raises no signal that was asked for on an earlier one.

@@ -21,6 +21,7 @@ pub fn note_signal_driven(fd: i32, on: bool) {
         sleepers::count_signals(&conn, &end, 1);
         // (Drained before it raises signals: to switch them on raises none.)
         doorbell::rearm(&conn, &end, false, false);
+        doorbell::forget_room(&conn, &end);
         os::fd::copy_signal_driven(fd, end.my_bell(), true);
     } else {
         os::fd::copy_signal_driven(fd, end.my_bell(), false);

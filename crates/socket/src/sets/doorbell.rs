@@ -9,7 +9,7 @@ use crate::conn::Conn;
 use crate::end::End;
 use crate::flag;
 use crate::push;
-use crate::ready::{has_data, may_write};
+use crate::ready::{has_data, has_space, may_write};
 use crate::sleepers::{is_shared, sleeps_another};
 use core::cell::Cell;
 use os::epoll::bits;
@@ -100,11 +100,32 @@ pub(crate) fn is_slept_at(conn: &Conn) -> bool {
 
 /// A sleeper of this side goes: whatever it drained may have been meant for others.
 pub(crate) fn leave(conn: &Conn, end: &End) {
+    if conn.has(flag::SIGNAL_DRIVEN) {
+        forget_room(conn, end);
+    }
     let private =
         [&conn.interest.rx_waiters, &conn.interest.tx_waiters].map(|count| count.load(Ordering::Acquire));
     if private != [0, 0] || is_shared(conn, end) {
         let _ = push::let_out_for_others(end);
         rearm(conn, end, false, false);
+    }
+}
+
+/// Room raises a signal where somebody has found none: who asked for it, and has found some, takes that back
+/// as he goes. (Who waits for it beside him keeps it asked for.)
+#[cold]
+pub(crate) fn forget_room(conn: &Conn, end: &End) {
+    let is_awaited = || {
+        let private = [&conn.interest.tx_waiters, &conn.interest.epoll_out];
+        private.map(|count| count.load(Ordering::SeqCst)) != [0, 0]
+            || is_shared(conn, end)
+            || crate::interest::registration::awaits_space(conn, end)
+    };
+    if has_space(conn, end) && !is_awaited() {
+        conn.interest.bell.forget_space(end.words());
+        if is_awaited() {
+            rearm(conn, end, false, false);
+        }
     }
 }
 
