@@ -7,7 +7,7 @@ use crate::cases_handler::interrupted;
 use crate::cases_operator::send_home;
 use crate::context::{Case, Cx, say, settle, until_queued, until_ready};
 use isthmus_tests::sys::{self, Denied, Fd, InHandler, ep_add, ep_show, ep_wait, poll1, show};
-use libc::{EPOLLET, EPOLLIN, IPPROTO_TCP, POLLIN, SIGUSR1, SOL_SOCKET};
+use libc::{EPOLLET, EPOLLIN, EPOLLRDHUP, IPPROTO_TCP, POLLIN, SIGUSR1, SOL_SOCKET};
 use std::time::Duration;
 
 const fn case(name: &'static str, run: fn(&mut Cx)) -> Case {
@@ -29,6 +29,7 @@ pub(crate) const CASES: &[Case] = &[
     case("differs.bytes_for_who_keeps_it", bytes_for_who_keeps_it),
     case("differs.bytes_for_who_gets_it_back", bytes_for_who_gets_it_back),
     case("differs.edge_around_a_level", edge_around_a_level),
+    case("differs.set_around_one_with_nothing", set_around_one_with_nothing),
     case("differs.order_of_arrival", order_of_arrival),
     case("differs.handler_replaces_what_is_read", handler_replaces),
     case("differs.early_signal_beside_another_handler", early_signal),
@@ -233,6 +234,22 @@ fn edge_around_a_level(cx: &mut Cx) {
     say!("inner {}", ep_show(inner, 20));
     cx.peer("send 0 c");
     say!("third {}", ep_show(outer, 3000));
+}
+
+/// The inner set asks for nothing that has come, and nobody waits for it.
+fn set_around_one_with_nothing(cx: &mut Cx) {
+    let p = cx.warm();
+    let (inner, outer) = (sys::epoll(), sys::epoll());
+    say!("add -> {}", show(ep_add(inner, p.fd, EPOLLRDHUP, 1)));
+    say!("none {}", ep_show(inner, 0));
+    say!("nest -> {}", show(ep_add(outer, inner, EPOLLIN, 2)));
+    say!("poll {}", poll1(p.fd, POLLIN, 0));
+    cx.peer("send 0 a");
+    until_queued(p.fd, 1);
+    settle();
+    say!("outer {} {}", ep_show(outer, 20), ep_show(outer, 20));
+    say!("inner {}", ep_show(inner, 20));
+    say!("outer, then {}", ep_show(outer, 20));
 }
 
 /// A call that is restarted looks its number up again.
