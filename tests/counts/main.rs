@@ -82,7 +82,7 @@ fn a_transaction_of_an_event_loop() {
     // (In the middle of what the clock makes of it, all three: the first is 2 920 where no wait asks the
     // kernel, 3 130 where each does; under callgrind a third to all of them do.)
     guard("the transaction behind epoll_wait", per_operation(&bed, "epoll", 2000), 3000);
-    guard("the same with three epoll_ctl", per_operation(&bed, "interest", 2000), 6000);
+    guard("the same with three epoll_ctl", per_operation(&bed, "interest", 2000), 5650);
     let polls = per_operation(&bed, "poll", 2000);
     guard_within(SLACK_BY_CLOCK, "the transaction behind poll", polls, 3000);
 }
