@@ -19,6 +19,14 @@ pub(crate) const CASES: &[Case] = &[
     case("reset.told_by_recv", told_by_recv),
     case("reset.told_by_send", told_by_send),
     case("reset.behind_bytes", behind_bytes),
+    case("reset.known_to_shutdown", |cx| known_to_shutdown(cx, &["die"], libc::SHUT_WR)),
+    case("reset.known_to_shutdown_for_reading", |cx| known_to_shutdown(cx, &["die"], libc::SHUT_RD)),
+    case("reset.known_to_shutdown_of_a_close", |cx| known_to_shutdown(cx, &["close 0"], libc::SHUT_WR)),
+    case("reset.known_to_shutdown_of_an_exit", |cx| known_to_shutdown(cx, &["exit"], libc::SHUT_RDWR)),
+    case("reset.known_to_shutdown_half_closed", |cx| {
+        known_to_shutdown(cx, &["shut 0 1", "die"], libc::SHUT_WR)
+    }),
+    case("reset.unknown_to_shutdown_half_closed", |cx| known_to_shutdown(cx, &["shut 0 1"], libc::SHUT_WR)),
     case("reset.none_by_a_peer_killed_while_idle", |cx| killed_while_idle(cx, false)),
     case("reset.once_by_a_peer_killed_while_idle_that_lingers_not", |cx| killed_while_idle(cx, true)),
     case("reset.none_by_shutting_both_ways", none_by_shutting_both_ways),
@@ -149,6 +157,23 @@ fn behind_bytes(cx: &mut Cx) {
     take(fd);
     take(fd);
     state(fd);
+}
+
+/// The kernel refuses to shut down what was reset, however that came about, and tells of the reset later.
+fn known_to_shutdown(cx: &mut Cx, peer: &[&str], how: i32) {
+    let fd = cx.warm().fd;
+    say!("write -> {}", show(sys::write(fd, b"unread")));
+    for command in peer {
+        match *command {
+            "die" | "exit" => cx.end_by(command),
+            command => _ = cx.peer(command),
+        }
+    }
+    settle();
+    say!("shutdown {how} -> {}", show(sys::shutdown(fd, how)));
+    state(fd);
+    take(fd);
+    say!("send -> {}", show(sys::send(fd, b"x", MSG_NOSIGNAL)));
 }
 
 /// A peer that had read all, and was killed long before it is written to again: by who has heard from it

@@ -10,8 +10,8 @@ use crate::phase::{Event, Phase};
 use crate::table::{self, Entry};
 use crate::wait::spin_until;
 use crate::{
-    abandoned, answer, brief, callers, closing, doorbell, far, flag, handover, kept, push, records, release,
-    settle, sleepers, unseen, watch,
+    abandoned, answer, brief, callers, closing, doorbell, far, flag, handover, kept, push, ready, records,
+    release, settle, sleepers, unseen, watch,
 };
 use fabric::door::Rendezvous as _;
 use os::net::{self, Endpoint};
@@ -31,10 +31,11 @@ pub fn before_shutdown(fd: i32, how: i32) -> AfterClose {
     }
     let Some(end) = End::of(&conn) else { return AfterClose::Nothing };
     watch::note_news();
-    if how != 0 {
-        push::push(&end);
+    if conn.phase() == Phase::Smc {
+        ready::ask_for_reset(&conn, &end, fd);
     }
     if how != 0 {
+        push::push(&end);
         end.note_written(Cycles::now());
     }
     end.mine().closed.fetch_or(closing::by_shutdown(how), Shared::SeqCst);

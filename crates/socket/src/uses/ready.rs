@@ -266,6 +266,19 @@ pub(crate) fn ask_for_half_closed_peer(conn: &Conn, end: &End, fd: i32) {
     }
 }
 
+/// Before a shutdown, which the kernel refuses on a connection that was reset: over TCP a peer that is gone
+/// with bytes of ours unread has reset it.
+pub(crate) fn ask_for_reset(conn: &Conn, end: &End, fd: i32) {
+    if end.outgoing.used() == Ok(0) || os::confined::is_confined() {
+        return;
+    }
+    note_tcp(conn, end, fd, u32::from(os::poll::peek(fd, os::poll::bits::RDHUP) as u16));
+    ask_for_half_closed_peer(conn, end, fd);
+    if is_peer_closed(conn, end.theirs().closed.load(Shared::SeqCst)) {
+        provoke_reset(conn, end, fd);
+    }
+}
+
 /// Whether our own shutdown has ended writing.
 pub(crate) fn is_write_shut(end: &End) -> bool {
     end.mine().closed.load(Shared::SeqCst) & ClosedBy::WRITE != 0
