@@ -565,12 +565,17 @@ pub fn discard(fd: i32, len: usize, flags: i32) -> Result<usize> {
     unsafe { recv(fd, core::ptr::null_mut(), len, flags | msg::TRUNC) }
 }
 
-/// Resets the connection at once and leaves the descriptor open: connect to AF_UNSPEC.
+/// Resets the connection at once and leaves the descriptor open, as after a reset by the peer: the error
+/// once, then the end. (connect to AF_UNSPEC; the shutdown behind it is refused, and says so to readers all
+/// the same.)
 pub fn abort(fd: i32) {
+    const SHUT_RDWR: i32 = 2;
     if crate::confined::is_confined() {
         return;
     }
     let unspecified = RawAddr::default();
     // SAFETY: the address is readable for its size.
     unsafe { syscall!(nr::__NR_connect, fd, &raw const unspecified, size_of::<RawAddr>()) };
+    // SAFETY: no pointers.
+    unsafe { syscall!(nr::__NR_shutdown, fd, SHUT_RDWR) };
 }

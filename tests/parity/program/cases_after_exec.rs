@@ -11,6 +11,8 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "afterexec.replaced", shm: false, run: |cx| becomes_another(cx, "replaced") },
     Case { name: "afterexec.replaced_one_by_one", shm: false, run: replaced_one_by_one },
     Case { name: "afterexec.set_tells_of_a_reset", shm: false, run: set_tells_of_a_reset },
+    Case { name: "afterexec.killed_with_bytes_unread", shm: false, run: |cx| killed(cx, "12345") },
+    Case { name: "afterexec.killed_with_nothing_unread", shm: false, run: |cx| killed(cx, "") },
 ];
 
 const ID: u32 = 700;
@@ -104,6 +106,26 @@ fn set_tells_of_a_reset(cx: &mut Cx) {
         9
     });
     say!("child {}", sys::wait(pid));
+}
+
+/// A peer that is killed with bytes of this program's unread has reset the connection, whichever program
+/// hears of it.
+fn killed(cx: &mut Cx, unread: &str) {
+    let pid = sys::fork(|| {
+        let fd = sys::dup(cx.warm().fd).expect("a number that goes on");
+        say!("write -> {}", sys::show(sys::write(fd as Fd, unread.as_bytes())));
+        cx.tell("die");
+        (0..5).for_each(|_| crate::context::settle());
+        sys::exec(Exec::Execve, "/proc/self/exe", &["parity-case", "--read-after-exec", &fd.to_string()]);
+        9
+    });
+    say!("child {}", sys::wait(pid));
+}
+
+/// What the next program reads.
+pub(crate) fn reads_on(fd: Fd) {
+    let mut buf = [0; 9];
+    (0..2).for_each(|_| say!("read -> {}", sys::show(sys::read(fd, &mut buf))));
 }
 
 /// What the next program is told: of whom, and that it is over.

@@ -35,8 +35,8 @@ pub(crate) const CASES: &[Case] = &[
         shm: false,
         run: told_by_a_set_after_shutting_both_ways,
     },
-    any("reset.told_by_send_after_shutting_both_ways", |_| told_after_shutting_both_ways(|fd| send(fd))),
-    any("reset.told_by_recv_after_shutting_both_ways", |_| told_after_shutting_both_ways(|fd| take(fd))),
+    any("reset.told_by_send_after_shutting_both_ways", |_| told_after_shutting_both_ways(send)),
+    any("reset.told_by_recv_after_shutting_both_ways", |_| told_after_shutting_both_ways(take)),
     any("reset.told_by_so_error_after_shutting_both_ways", |_| {
         told_after_shutting_both_ways(|fd| say!("error {}", sys::so_error(fd)));
     }),

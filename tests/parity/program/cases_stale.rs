@@ -16,8 +16,8 @@ pub(crate) const CASES: &[Case] = &[
     any("stale.number_is_anothers_in_the_set", number_is_anothers_in_the_set),
     any("stale.number_is_closed", number_is_closed),
     any("stale.goes_home", goes_home),
-    any("stale.unconnected", |_| kept_by_an_older_duplicate(false, |fd| sys::close(fd))),
-    any("stale.refused", |_| kept_by_an_older_duplicate(true, |fd| sys::close(fd))),
+    any("stale.unconnected", |_| kept_by_an_older_duplicate(false, sys::close)),
+    any("stale.refused", |_| kept_by_an_older_duplicate(true, sys::close)),
     any("stale.refused_and_replaced", |_| {
         kept_by_an_older_duplicate(true, |fd| sys::dup2(sys::pipe(0).0, fd))
     }),

@@ -157,6 +157,7 @@ fn main() {
         }
         ["--after-exec", how, fd] => cases_after_exec::inherited(how, fd.parse().expect("descriptor")),
         ["--set-after-exec", set] => cases_after_exec::inherited_set(set.parse().expect("descriptor")),
+        ["--read-after-exec", fd] => cases_after_exec::reads_on(fd.parse().expect("descriptor")),
         ["--refused", name, fd, over_exec] => {
             cases_agreed::refused(name, fd.parse().expect("descriptor"), over_exec == "true");
         }

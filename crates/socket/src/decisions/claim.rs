@@ -256,6 +256,7 @@ fn take_up(
         }
         Some(Verdict::Smc) if answer.is_none() && is_home(view, side) => {
             // (Who had it before could not say so in the row: he had left the registry.)
+            ready::tell_of_unread(view, side, fd);
             fabric().detach(view);
             rows.dissolve_side(row, cookie, side);
             return Err(Reason::PEERNOSMC);

@@ -6,6 +6,7 @@ use crate::end::End;
 use crate::flag::{self, Flags};
 use crate::phase::Phase;
 use crate::{Outcome, far, held, kept, push, resting, table, watch};
+use fabric::slot::SlotView;
 use os::epoll::bits;
 use os::time::Cycles;
 use os::{Errno, diag, net};
@@ -266,6 +267,26 @@ pub(crate) fn ask_for_half_closed_peer(conn: &Conn, end: &End, fd: i32) {
     }
 }
 
+/// Whether whoever is at the other end of `side`'s connection has left bytes of this one's unread, should it
+/// have ended: it was killed, or learned of it behind its close.
+fn left_unread(view: &SlotView, side: Side) -> bool {
+    const A_WORD: u32 = ClosedBy::WRITE | ClosedBy::CLOSE | ClosedBy::EXIT;
+    let said = view.header().sides[side.peer() as usize].closed.load(Shared::Acquire);
+    let is_without_a_word = said & A_WORD == 0 || said & ClosedBy::UNREAD != 0;
+    is_without_a_word && view.outgoing(side).used() != Ok(0)
+}
+
+/// A connection is TCP's as this process finds it, and what was written before lies in its memory: a peer
+/// that has ended over that has reset it. TCP knows of its end alone, and is to say so. (What it has brought
+/// besides would be lost.)
+pub(crate) fn tell_of_unread(view: &SlotView, side: Side, fd: i32) {
+    use os::poll::bits::{HUP, RDHUP};
+    let has_ended = || os::poll::peek(fd, RDHUP) & (RDHUP | HUP) == RDHUP;
+    if left_unread(view, side) && has_ended() && net::readable_bytes(fd) == 0 {
+        net::abort(fd);
+    }
+}
+
 /// Before a shutdown, which the kernel refuses on a connection that was reset: over TCP a peer that is gone
 /// with bytes of ours unread has reset it.
 pub(crate) fn ask_for_reset(conn: &Conn, end: &End, fd: i32) {
@@ -442,10 +463,7 @@ pub(crate) fn note_end(conn: &Conn, end: &End) {
     if conn.has(flag::TCP_ENDED) {
         return;
     }
-    let said = end.theirs().closed.load(Shared::Acquire);
-    let a_word = ClosedBy::WRITE | ClosedBy::CLOSE | ClosedBy::EXIT;
-    let is_without_a_word = said & a_word == 0 || said & ClosedBy::UNREAD != 0;
-    if is_without_a_word && end.outgoing.used() != Ok(0) {
+    if left_unread(end.view, end.side) {
         conn.mark(flag::RESET | flag::TCP_GONE);
     }
     conn.mark(flag::TCP_ENDED);
