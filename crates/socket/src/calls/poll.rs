@@ -311,7 +311,7 @@ impl Round<'_> {
             let (fd, found) = self.look_for(at, call);
             self.private[at] = PollFd { fd, events, revents: 0 };
             self.private[count + at] = NONE;
-            let Some(Found { conn, end, is_noted }) = found else { continue };
+            let Some((conn, end)) = found else { continue };
             if ready::is_half_closed_by_peer(&end) {
                 ready::ask_for_half_closed_peer(&conn, &end, fd);
             }
@@ -325,9 +325,7 @@ impl Round<'_> {
                 (new, all) = (new_sides(events, earlier), events | earlier);
             }
             change_waiters(&conn, &end, new, 1);
-            if !is_noted {
-                call.add(&conn, new & READ_SIDE != 0, new & WRITE_SIDE != 0);
-            }
+            call.add(&conn, new & READ_SIDE != 0, new & WRITE_SIDE != 0);
             let is_loud = doorbell::rearm(&conn, &end, all & READ_SIDE != 0, all & WRITE_SIDE != 0);
             prepared.is_ready |= level(&conn, &end, fd, 0) & events != 0;
             if events & WRITE_SIDE != 0
@@ -360,63 +358,27 @@ impl Round<'_> {
     }
 
     /// By which number entry `at` is waited for, and what of ours that is.
-    fn look_for(&mut self, at: usize, call: &mut Call) -> (i32, Option<Found>) {
+    fn look_for(&mut self, at: usize, call: &mut Call) -> (i32, Option<(Held, End)>) {
         let (fd, place) = (self.fds[at].fd, 2 * self.fds.len() + at);
-        let is_noted = self.private[place].revents != GONE && self.goes_just_now(at, call);
         if self.private[place].revents == GONE
             && let Some(conn) = self.held(at).map(|(conn, _)| conn)
         {
             let (number, end) = gone_on(&conn, fd);
             if end.is_none() {
                 // (It went back to TCP. It is held as before.)
-                if !is_noted {
-                    call.add(&conn, false, false);
-                }
+                call.add(&conn, false, false);
                 self.private[place].events = 0;
                 let _ = conn.park();
                 return (number, None);
             }
-            return (number, end.map(|end| Found { conn, end, is_noted }));
+            return (number, end.map(|end| (conn, end)));
         }
-        if !is_noted {
-            drop(self.let_go(at));
-        }
-        self.private[place] = NONE;
-        let found = resolve(fd).map(|(conn, end)| Found { conn, end, is_noted: false });
+        drop(self.let_go(at));
+        let found = resolve(fd);
         if found.is_none() {
             epoll::prepare_to_be_polled(fd);
         }
         (fd, found)
-    }
-
-    /// Whether entry `at` lost its number between two sleeps. Who closes that keeps the socket for calls that
-    /// he sees, so the call is in sight until he has: written down, whatever comes of it. (If he keeps
-    /// nothing, it stays held.)
-    fn goes_just_now(&mut self, at: usize, call: &mut Call) -> bool {
-        /// The closer waits for 2 ms at most.
-        const LONGEST: Cycles = Cycles::from_us(4_000);
-        let Some((conn, _)) = self.held(at) else { return false };
-        let fd = self.fds[at].fd;
-        let is_going = !ready::is_in_the_table(&conn, fd);
-        if is_going {
-            call.add(&conn, false, false);
-            let from = Cycles::now();
-            while !conn.has(flag::KEPT) && Cycles::now().since(from) < LONGEST {
-                os::process::yield_now();
-            }
-            self.note_gone(at, &conn);
-        }
-        let _ = conn.park();
-        is_going
-    }
-
-    /// Whether the number of entry `at` is not its connection's any more, and there is one of ours for it.
-    fn note_gone(&mut self, at: usize, conn: &Held) {
-        let (fd, place) = (self.fds[at].fd, 2 * self.fds.len() + at);
-        let is_gone = conn.has(flag::KEPT) && !ready::is_in_the_table(conn, fd);
-        if is_gone && kept::number(conn, conn.index(), fd) >= 0 {
-            self.private[place].revents = GONE;
-        }
     }
 
     /// What entries before `at` wait for on the same connection: who is named twice is one sleeper, or he
@@ -456,7 +418,11 @@ impl Round<'_> {
                 doorbell::leave(&conn, &end);
             }
             wait::learn(&conn.waits.window, slept_from);
-            self.note_gone(at, &conn);
+            let fd = self.fds[at].fd;
+            let is_gone = conn.has(flag::KEPT) && !ready::is_in_the_table(&conn, fd);
+            if is_gone && kept::number(&conn, conn.index(), fd) >= 0 {
+                self.private[2 * count + at].revents = GONE;
+            }
             let _ = conn.park();
         }
     }
@@ -560,14 +526,6 @@ impl Round<'_> {
             },
         }
     }
-}
-
-/// A socket of ours that is waited for.
-struct Found {
-    conn: Held,
-    end: End,
-    /// The call is written down as holding it already.
-    is_noted: bool,
 }
 
 /// What a look before a sleep found.
