@@ -25,8 +25,6 @@ enum Call {
 pub(crate) struct LibcSleep {
     mask: Mask,
     call: Call,
-    /// What is blocked in a sleep of a call without a mask. (libc hands so many bytes to the kernel.)
-    blocked: Option<u64>,
 }
 
 impl LibcSleep {
@@ -34,28 +32,16 @@ impl LibcSleep {
         self.call != Call::Select
     }
 
-    fn new(mask: Mask, call: Call) -> Self {
-        LibcSleep { mask, call, blocked: None }
-    }
-
-    fn mask(&self) -> Mask {
-        match &self.blocked {
-            Some(blocked) if self.mask.is_null() => core::ptr::from_ref(blocked).cast(),
-            _ => self.mask,
-        }
-    }
-
     fn libc(&self, fds: &mut [PollFd], timeout_ns: Option<u64>) -> c_int {
         let time = timeout_ns.map(|ns| [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64]);
         let (at, count) = (fds.as_mut_ptr(), fds.len() as u64);
-        let mask = self.mask();
-        // SAFETY: array, time and either mask are valid for the call.
+        // SAFETY: array, time and the program's mask are valid for the call.
         unsafe {
             match self.call {
-                Call::Poll if mask.is_null() => forward::poll(at, count, to_ms(timeout_ns)),
-                Call::Poll | Call::Ppoll | Call::Select => {
+                Call::Poll => forward::poll(at, count, to_ms(timeout_ns)),
+                Call::Ppoll | Call::Select => {
                     let time = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-                    forward::ppoll(at, count, time, mask)
+                    forward::ppoll(at, count, time, self.mask)
                 }
             }
         }
@@ -76,7 +62,7 @@ impl Sleep for LibcSleep {
                 if self.is_limited() && os::poll::is_refused(&mut fds[..own]) {
                     return Err(Errno::EINVAL);
                 }
-                os::select::wait(fds, timeout_ns, self.mask())
+                os::select::wait(fds, timeout_ns, self.mask)
             }
             told => told,
         }
@@ -85,13 +71,9 @@ impl Sleep for LibcSleep {
     fn glance(&mut self, fds: &mut [PollFd]) -> Result<usize, Errno> {
         // (Not libc's: no thread is cancelled in a look.)
         match os::poll::wait_raw(fds, 0) {
-            Err(Errno::EINVAL) => LibcSleep::new(core::ptr::null(), self.call).sleep(fds, Some(0)),
+            Err(Errno::EINVAL) => LibcSleep { mask: core::ptr::null(), ..*self }.sleep(fds, Some(0)),
             told => told,
         }
-    }
-
-    fn let_through(&mut self, blocked: u64) {
-        self.blocked = Some(blocked);
     }
 
     fn has_mask(&self) -> bool {
@@ -141,7 +123,7 @@ fn poll_unnoted(call: Call, fds: *mut PollFd, count: u64, timeout_ns: Option<u64
         return match entries(fds, count) {
             Some(fds) if beside::is_any(fds) => {
                 // (The same call, which does not wait.)
-                let told = LibcSleep::new(mask, call).libc(fds, Some(0));
+                let told = LibcSleep { mask, call }.libc(fds, Some(0));
                 if told < 0 { Outcome::Fail(crate::hook::last()) } else { Outcome::Done(beside::add(fds)) }
             }
             _ => Outcome::Forward,
@@ -149,7 +131,7 @@ fn poll_unnoted(call: Call, fds: *mut PollFd, count: u64, timeout_ns: Option<u64
     }
     match entries(fds, count) {
         Some(fds) if ours::concerns_us(fds) => {
-            ours::poll(fds, timeout_ns, &mut LibcSleep::new(mask, call)).into()
+            ours::poll(fds, timeout_ns, &mut LibcSleep { mask, call }).into()
         }
         _ => Outcome::Forward,
     }
@@ -409,7 +391,7 @@ impl Sets {
         let limit = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
         loop {
             let left = limit.map(|end| end.saturating_sub(os::time::monotonic_ns()));
-            let ready = match ours::poll(fds, left, &mut LibcSleep::new(mask, Call::Select)) {
+            let ready = match ours::poll(fds, left, &mut LibcSleep { mask, call: Call::Select }) {
                 Err(errno) => return Outcome::Fail(errno),
                 Ok(ready) => ready,
             };

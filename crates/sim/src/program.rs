@@ -572,8 +572,6 @@ impl socket::poll::Sleep for Libc {
         self.sleep(fds, Some(0))
     }
 
-    fn let_through(&mut self, _blocked: u64) {}
-
     fn has_mask(&self) -> bool {
         false
     }

@@ -29,12 +29,6 @@ pub(crate) const CASES: &[Case] = &[
     case("kept.select_goes_on", select_goes_on),
     case("kept.polls_leave_bytes", polls_leave_bytes),
     case("kept.poll_over_in_time", poll_over_in_time),
-    case("kept.poll_goes_on", poll_goes_on),
-    case("kept.poll_hears_of_the_end", poll_hears_of_the_end),
-    case("kept.poll_of_several", poll_of_several),
-    case("kept.poll_replaced", poll_replaced),
-    Case { name: "kept.poll_goes_home", shm: false, run: poll_goes_home },
-    Case { name: "kept.poll_nobody_has_looked_at", shm: false, run: poll_not_looked_at },
     case("kept.splice_out", splice_out),
     case("kept.splice_out_before_the_pipe_has_room", splice_out_late),
     case("kept.splice_in", splice_in),
@@ -198,123 +192,6 @@ fn poll_over_in_time(cx: &mut Cx) {
     cx.peer("poll 0 1 20");
     polling.join().expect("poll");
     cx.peer("recv 0 9");
-    cx.warm();
-}
-
-/// A client that its server does not accept: who waits beside it looks every 10 ms.
-fn unanswered(cx: &mut Cx) -> Fd {
-    let (fd, port) = (sys::tcp(libc::SOCK_CLOEXEC), cx.listening_peer());
-    sys::connect(fd, port).expect("connect");
-    fd
-}
-
-const POLLS: [fn(Fd, i32) -> String; 3] = [
-    |fd, ms| sys::poll1(fd, libc::POLLIN, ms),
-    |fd, ms| format!("{:?}", sys::poll(&[(fd, libc::POLLIN); 40], ms)),
-    |fd, ms| sys::select(Select::Precise, &[fd], &[], &[], ms as u64),
-];
-
-/// What the number is does not matter before the socket, or the time, ends the wait.
-fn goes_on<T>(waiting: &JoinHandle<T>) {
-    std::thread::sleep(std::time::Duration::from_millis(50));
-    say!("goes on: {}", !waiting.is_finished());
-}
-
-fn poll_goes_on(cx: &mut Cx) {
-    let (pairs, unanswered) = (POLLS.map(|poll| (poll, cx.warm())), unanswered(cx));
-    for (poll, p) in pairs {
-        for ms in [400, 5000] {
-            let fd = sys::dup(p.fd).expect("dup") as Fd;
-            let polling = asleep(move || poll(fd, ms));
-            say!("close -> {}", show(sys::close(fd)));
-            goes_on(&polling);
-            if ms == 5000 {
-                say!("close -> {}", show(sys::close(p.fd)));
-                goes_on(&polling);
-                cx.peer(&format!("send {} late", p.id));
-            }
-            say!("told {}", polling.join().expect("poll"));
-        }
-        cx.peer(&format!("recv {} 9", p.id));
-    }
-    say!("close -> {}", show(sys::close(unanswered)));
-}
-
-fn poll_hears_of_the_end(cx: &mut Cx) {
-    let (pairs, unanswered) = ([cx.warm(), cx.warm()], unanswered(cx));
-    for (p, is_killed) in pairs.into_iter().zip([false, true]) {
-        let polling = asleep(move || sys::poll1(p.fd, libc::POLLIN, 5000));
-        say!("close -> {}", show(sys::close(p.fd)));
-        goes_on(&polling);
-        if is_killed {
-            cx.end_by("die");
-        } else {
-            cx.peer(&format!("close {}", p.id));
-        }
-        say!("told {}", polling.join().expect("poll"));
-    }
-    say!("close -> {}", show(sys::close(unanswered)));
-}
-
-/// One that has something to tell ends the wait, and then all numbers are looked at.
-fn poll_of_several(cx: &mut Cx) {
-    let (p, q, unanswered) = (cx.warm(), cx.warm(), unanswered(cx));
-    let polling = asleep(move || sys::poll(&[(p.fd, libc::POLLIN), (q.fd, libc::POLLIN)], 5000));
-    say!("close -> {}", show(sys::close(p.fd)));
-    goes_on(&polling);
-    cx.peer(&format!("send {} x", q.id));
-    say!("told {:?}", polling.join().expect("poll"));
-    say!("close -> {}", show(sys::close(unanswered)));
-}
-
-/// By a file that has something, and by one that has nothing: which is not waited for.
-fn poll_replaced(cx: &mut Cx) {
-    let (pairs, unanswered) = (POLLS.map(|poll| (poll, cx.warm(), cx.warm())), unanswered(cx));
-    let (full, empty) = (sys::pipe(0), sys::pipe(0));
-    say!("pipe -> {}", show(sys::write(full.1, b"there")));
-    for (poll, p, other) in pairs {
-        for (file, is_there) in [(full.0, true), (empty.0, false), (other.fd, true)] {
-            let fd = sys::dup(p.fd).expect("dup") as Fd;
-            let polling = asleep(move || poll(fd, if is_there { 5000 } else { 400 }));
-            say!("dup2 -> {}", sys::dup2(file, fd) == Ok(fd as usize));
-            if file == other.fd {
-                cx.peer(&format!("send {} there", other.id));
-            }
-            goes_on(&polling);
-            cx.peer(&format!("send {} x", p.id));
-            say!("told {}", polling.join().expect("poll"));
-            say!("read -> {} close -> {}", show(sys::read(p.fd, &mut [0; 9])), show(sys::close(fd)));
-        }
-    }
-    say!("close -> {}", show(sys::close(unanswered)));
-}
-
-/// A client that its server has not accepted yet.
-fn poll_not_looked_at(cx: &mut Cx) {
-    for (id, poll) in POLLS.into_iter().enumerate() {
-        let fd = unanswered(cx);
-        let polling = asleep(move || poll(fd, 5000));
-        say!("close -> {}", show(sys::close(fd)));
-        goes_on(&polling);
-        cx.ask(&format!("accept {id}"));
-        cx.peer(&format!("send {id} late"));
-        say!("told {}", polling.join().expect("poll"));
-        cx.peer(&format!("recv {id} 9"));
-    }
-}
-
-fn poll_goes_home(cx: &mut Cx) {
-    undisturbed();
-    for pid in [std::process::id() as i32, cx.peer_pid()] {
-        let p = cx.warm();
-        let polling = asleep(move || sys::poll1(p.fd, libc::POLLIN, 5000));
-        say!("close -> {}", show(sys::close(p.fd)));
-        send_home(pid);
-        goes_on(&polling);
-        cx.peer(&format!("send {} late", p.id));
-        say!("told {}", polling.join().expect("poll"));
-        cx.peer(&format!("recv {} 9", p.id));
-    }
     cx.warm();
 }
 

@@ -154,18 +154,25 @@ fn close_conn(held: Held, fd: i32, alone: bool) -> AfterClose {
 }
 
 /// Before a number goes: who is in another call on it finds the socket by one of ours, or knows that it is
-/// gone. (A poll is not woken: the kernel sleeps on with the file. When it is over, and was the last, and
-/// bytes have come meanwhile, the connection is reset, as in the kernel.)
+/// gone.
 fn keep_for_other_calls(held: &Held, fd: i32) {
     if !held.is_in_other_calls() || !abandoned::is_in_other_calls(held) {
         return;
     }
     let end = End::still_of(held).filter(|_| matches!(held.phase(), Phase::Smc | Phase::Intent));
-    let is_by_number = end.is_some() && is_in_a_call_by(held, fd);
-    let is_polled = || end.is_some() && callers::noted_on(held.index().0, fd).is_polled;
-    kept::note_closed(held, held.index(), (is_by_number || is_polled()).then_some(fd));
-    if let Some(end) = end.filter(|_| is_by_number) {
+    let is_to_be_kept = end.is_some() && is_in_a_call_by(held, fd);
+    kept::note_closed(held, held.index(), is_to_be_kept.then_some(fd));
+    if let Some(end) = end.filter(|_| is_to_be_kept) {
         doorbell::kick(held, &end);
+    }
+}
+
+/// At the last close: a poll of another thread keeps the socket open, as in the kernel, which resets the
+/// connection when the poll is over and bytes have come meanwhile. (It is not woken: it goes on by the
+/// number, and finds that closed.)
+fn keep_for_polls(held: &Held, fd: i32) {
+    if !held.has(flag::HELD_OPEN) && callers::noted_on(held.index().0, fd).is_polled {
+        kept::note_closed(held, held.index(), Some(fd));
     }
 }
 
@@ -254,6 +261,9 @@ fn finish(conn: &Held, fd: i32, alone: bool) -> bool {
 
 /// Our part of a close after which another process has the socket, or a call of another thread.
 fn leave_open(conn: &Held, end: &End, fd: i32, is_shared: bool) {
+    if !is_shared {
+        keep_for_polls(conn, fd);
+    }
     let is_held_open = conn.has(flag::HELD_OPEN);
     let goes_on = is_held_open || is_shared && !os::confined::is_confined();
     let others = if goes_on { Others::GoOn } else { Others::Counted };

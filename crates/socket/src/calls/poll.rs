@@ -9,12 +9,12 @@ use crate::abandoned::{Call, address};
 use crate::conn::Conn;
 use crate::decide::in_use;
 use crate::end::End;
-use crate::held::{Held, peek_index};
+use crate::held::Held;
 use crate::phase::Phase;
 use crate::wait::{self, Patience};
-use crate::{answer, detour, doorbell, epoll, flag, kept, ready, records, sleepers, unseen, watch};
+use crate::{answer, detour, doorbell, epoll, flag, ready, records, sleepers, unseen, watch};
 use os::Errno;
-use os::held_back::{self, Interrupted};
+use os::held_back::Interrupted;
 use os::mem::Scratch;
 use os::poll::{PollFd, bits};
 use os::time::Cycles;
@@ -38,10 +38,6 @@ pub trait Sleep {
     /// A look, where something is ready already: the kernel lets no signal through then that is blocked
     /// outside the call.
     fn glance(&mut self, fds: &mut [PollFd]) -> Result<usize, Errno>;
-
-    /// From now on a sleep lets signals through but those that the program blocks; if the call came with a
-    /// mask, by that.
-    fn let_through(&mut self, blocked: u64);
 
     /// Whether signals are let through that are blocked outside the call: only a sleep delivers them.
     fn has_mask(&self) -> bool;
@@ -225,40 +221,13 @@ fn is_the_rings_business(entry: &PollFd) -> bool {
 struct Round<'a> {
     fds: &'a mut [PollFd],
     /// Of entry `i`: at `i` the TCP socket or foreign descriptor, at `fds.len() + i` its doorbell, at `2 *
-    /// fds.len() + i` the connection that is held until it is looked for anew, what it waits for, and whether
-    /// it is [`GONE`].
+    /// fds.len() + i` the connection that is held meanwhile and what it waits for.
     private: &'a mut [PollFd],
 }
-
-/// The number was closed, or is another file's, while the call slept. The kernel holds the files that a call
-/// began with, and looks at numbers again when one of those wakes it, or its time is up: so does the call
-/// then, and goes on until then with a number of ours (`kept`).
-const GONE: i16 = 1;
 
 impl Round<'_> {
     #[inline(never)]
     fn run(&mut self, timeout_ns: Option<u64>, sleep: &mut impl Sleep) -> Result<usize, Errno> {
-        let mut held_back = None;
-        let told = self.go_round(timeout_ns, sleep, &mut held_back);
-        if let Some(blocked) = held_back {
-            held_back::let_go(blocked);
-        }
-        for at in 0..self.fds.len() {
-            if let Some(conn) = self.let_go(at)
-                && conn.has(flag::KEPT)
-            {
-                kept::end_if_over(&conn, conn.index(), self.fds[at].fd);
-            }
-        }
-        told
-    }
-
-    fn go_round(
-        &mut self,
-        timeout_ns: Option<u64>,
-        sleep: &mut impl Sleep,
-        held_back: &mut Option<u64>,
-    ) -> Result<usize, Errno> {
         let entry = address(sleep);
         let limit = timeout_ns.map(|ns| os::time::monotonic_ns().saturating_add(ns));
         let (mut is_first, mut patience) = (true, Patience::default());
@@ -271,13 +240,6 @@ impl Round<'_> {
             is_first = false;
             let at_once = now_ready.is_ready || is_over;
             let sliced = bounded(if at_once { Some(0) } else { left }, now_ready.slice_ms);
-            // (A signal behind a close, while a call looks that goes on with what was closed, would be lost.)
-            let mut begins_anew = false;
-            if !at_once && now_ready.slice_ms >= 0 && held_back.is_none() {
-                *held_back = held_back::hold_between_sleeps();
-                held_back.iter().for_each(|blocked| sleep.let_through(*blocked));
-                begins_anew = self.has_another_file();
-            }
             let count = self.fds.len() * 2;
             let private = &mut self.private[..count];
             let slept = if now_ready.is_ready {
@@ -292,10 +254,8 @@ impl Round<'_> {
                 self.fds.iter_mut().for_each(|entry| entry.revents = 0);
             }
             slept?;
-            let is_over = is_over || timeout_ns == Some(0);
-            begins_anew |= held_back.is_none() && self.was_ended_by_number();
-            let ready = self.collect(is_over || begins_anew, sleep.is_closing_ready());
-            if ready > 0 || is_over {
+            let ready = self.collect(sleep.is_closing_ready());
+            if ready > 0 || is_over || timeout_ns == Some(0) {
                 return Ok(ready);
             }
         }
@@ -307,11 +267,14 @@ impl Round<'_> {
         let mut prepared = Prepared { is_ready: false, slice_ms: epoll::slice_ms() };
         let count = self.fds.len();
         for at in 0..count {
-            let events = self.fds[at].events;
-            let (fd, found) = self.look_for(at, call);
+            let PollFd { fd, events, .. } = self.fds[at];
             self.private[at] = PollFd { fd, events, revents: 0 };
             self.private[count + at] = NONE;
-            let Some((conn, end)) = found else { continue };
+            self.private[2 * count + at] = NONE;
+            let Some((conn, end)) = resolve(fd) else {
+                epoll::prepare_to_be_polled(fd);
+                continue;
+            };
             if ready::is_half_closed_by_peer(&end) {
                 ready::ask_for_half_closed_peer(&conn, &end, fd);
             }
@@ -343,8 +306,7 @@ impl Round<'_> {
             } else {
                 self.private[count + at] = PollFd { fd: end.my_bell(), events: bits::IN, revents: 0 };
             }
-            let held = &mut self.private[2 * count + at];
-            *held = PollFd { fd: conn.park().0 as i32, events: new, ..*held };
+            self.private[2 * count + at] = PollFd { fd: conn.park().0 as i32, events: new, revents: 0 };
         }
         // (A set among them may have been seen to wait for room.)
         let of_sets = epoll::slice_ms();
@@ -355,30 +317,6 @@ impl Round<'_> {
             prepared.slice_ms = wait::HELD_SLICE_MS;
         }
         prepared
-    }
-
-    /// By which number entry `at` is waited for, and what of ours that is.
-    fn look_for(&mut self, at: usize, call: &mut Call) -> (i32, Option<(Held, End)>) {
-        let (fd, place) = (self.fds[at].fd, 2 * self.fds.len() + at);
-        if self.private[place].revents == GONE
-            && let Some(conn) = self.held(at).map(|(conn, _)| conn)
-        {
-            let (number, end) = gone_on(&conn, fd);
-            if end.is_none() {
-                // (It went back to TCP. It is held as before.)
-                call.add(&conn, false, false);
-                self.private[place].events = 0;
-                let _ = conn.park();
-                return (number, None);
-            }
-            return (number, end.map(|end| (conn, end)));
-        }
-        drop(self.let_go(at));
-        let found = resolve(fd);
-        if found.is_none() {
-            epoll::prepare_to_be_polled(fd);
-        }
-        (fd, found)
     }
 
     /// What entries before `at` wait for on the same connection: who is named twice is one sleeper, or he
@@ -396,13 +334,6 @@ impl Round<'_> {
         (fd >= 0).then(|| Some((Held::unpark(Index(fd as u32))?, events))).flatten()
     }
 
-    /// The same; from now on it is not held for the call.
-    fn let_go(&mut self, at: usize) -> Option<Held> {
-        let held = self.held(at);
-        self.private[2 * self.fds.len() + at] = NONE;
-        held.map(|(conn, _)| conn)
-    }
-
     fn relax(&mut self, slept_from: Cycles, call: Call) {
         let count = self.fds.len();
         let stood = call.end();
@@ -418,113 +349,43 @@ impl Round<'_> {
                 doorbell::leave(&conn, &end);
             }
             wait::learn(&conn.waits.window, slept_from);
-            let fd = self.fds[at].fd;
-            let is_gone = conn.has(flag::KEPT) && !ready::is_in_the_table(&conn, fd);
-            if is_gone && kept::number(&conn, conn.index(), fd) >= 0 {
-                self.private[2 * count + at].revents = GONE;
-            }
-            let _ = conn.park();
         }
     }
 
-    /// Whether a number was another file's before the call slept: it is about that one, as in the kernel.
-    /// (Who replaces a file and sends a signal, as OpenJDK closes sockets, has the signal come before the
-    /// sleep, or the call find the file.)
-    fn has_another_file(&self) -> bool {
-        (0..self.fds.len()).any(|at| {
-            let held = self.private[2 * self.fds.len() + at];
-            let conn = || peek_index(Index(held.fd as u32));
-            let went = |conn: &Conn| conn.has(flag::KEPT) && !ready::is_in_the_table(conn, self.fds[at].fd);
-            held.fd >= 0 && held.revents != GONE && conn().is_some_and(went)
-        })
-    }
-
-    /// The same seen behind a sleep that nothing bounded: no doorbell ended it, but what such a number has.
-    fn was_ended_by_number(&self) -> bool {
+    fn collect(&mut self, is_closing_ready: bool) -> usize {
         let count = self.fds.len();
-        let is_told =
-            |at: usize| self.private[2 * count + at].revents == GONE && self.private[at].revents != 0;
-        (0..count).any(is_told) && self.private[count..2 * count].iter().all(|bell| bell.revents == 0)
-    }
-
-    /// What the program is told; how many entries have something.
-    fn collect(&mut self, mut is_woken: bool, is_closing_ready: bool) -> usize {
-        let count = self.fds.len();
-        let (mut ready, mut gone) = (0, 0);
+        let mut ready = 0;
         for at in 0..count {
-            let is_gone = self.private[2 * count + at].revents == GONE;
-            let revents = if is_gone { 0 } else { self.told(at, is_closing_ready) };
+            let PollFd { fd, events, .. } = self.fds[at];
+            let told = self.private[at].revents;
+            let revents = if self.private[2 * count + at].fd < 0 {
+                let is_vain = told & bits::IN != 0 && !epoll::has_something(fd);
+                if is_vain { told & !(bits::IN | bits::RDNORM) } else { told }
+            } else {
+                match resolve(fd) {
+                    // It may be TCP that the server speaks, and that woke us.
+                    Some((conn, _))
+                        if conn.phase() == Phase::Intent && answer::refresh(&conn, fd) == Phase::Plain =>
+                    {
+                        os::poll::peek(fd, events)
+                    }
+                    Some((conn, end)) => {
+                        // (Of another socket, if the number was closed meanwhile, and is had again.)
+                        let is_the_same = self.private[2 * count + at].fd == conn.index().0 as i32;
+                        let told = if is_the_same { told } else { 0 };
+                        level(&conn, &end, fd, told) & (events | bits::ERR | bits::HUP | bits::NVAL)
+                    }
+                    // It went back to TCP while we slept, or was closed.
+                    None => match os::poll::peek(fd, events) {
+                        bits::NVAL if is_closing_ready => events,
+                        told => told,
+                    },
+                }
+            };
             self.fds[at].revents = revents;
             ready += usize::from(revents != 0);
-            gone += usize::from(is_gone);
-            is_woken |= revents != 0 || is_gone && self.is_woken_by(at);
-        }
-        if gone > 0 && is_woken {
-            ready += self.look_again(is_closing_ready);
         }
         ready
-    }
-
-    /// Of those whose numbers went, what the numbers say now; how many have something. (What says nothing is
-    /// waited for by its number from now on: the file before it would wake the call for ever.)
-    #[cold]
-    #[inline(never)]
-    fn look_again(&mut self, is_closing_ready: bool) -> usize {
-        let mut ready = 0;
-        for at in 0..self.fds.len() {
-            if self.private[2 * self.fds.len() + at].revents == GONE {
-                let revents = self.told(at, is_closing_ready);
-                self.fds[at].revents = revents;
-                ready += usize::from(revents != 0);
-                drop(self.let_go(at));
-            }
-        }
-        ready
-    }
-
-    /// Whether the socket has something to tell whose number went, and with which entry `at` goes on.
-    #[cold]
-    #[inline(never)]
-    fn is_woken_by(&self, at: usize) -> bool {
-        let PollFd { fd, events, .. } = self.fds[at];
-        let Some((conn, _)) = self.held(at) else { return true };
-        let seen = match gone_on(&conn, fd) {
-            (number, Some(end)) => {
-                let told = os::poll::peek(number, tcp_events(&conn, &end, events));
-                level(&conn, &end, number, told)
-            }
-            (number, None) => os::poll::peek(number, events),
-        };
-        let _ = conn.park();
-        seen & (events | bits::ERR | bits::HUP | bits::NVAL) != 0
-    }
-
-    /// What entry `at` has by its number.
-    fn told(&self, at: usize, is_closing_ready: bool) -> i16 {
-        let PollFd { fd, events, .. } = self.fds[at];
-        let (told, held) = (self.private[at].revents, self.private[2 * self.fds.len() + at].fd);
-        if held < 0 {
-            let is_vain = told & bits::IN != 0 && !epoll::has_something(fd);
-            return if is_vain { told & !(bits::IN | bits::RDNORM) } else { told };
-        }
-        match resolve(fd) {
-            // It may be TCP that the server speaks, and that woke us.
-            Some((conn, _))
-                if conn.phase() == Phase::Intent && answer::refresh(&conn, fd) == Phase::Plain =>
-            {
-                os::poll::peek(fd, events)
-            }
-            Some((conn, end)) => {
-                // (Of another socket, if the number was closed meanwhile, and is had again.)
-                let told = if held == conn.index().0 as i32 { told } else { 0 };
-                level(&conn, &end, fd, told) & (events | bits::ERR | bits::HUP | bits::NVAL)
-            }
-            // It went back to TCP while we slept, or was closed.
-            None => match os::poll::peek(fd, events) {
-                bits::NVAL if is_closing_ready => events,
-                told => told,
-            },
-        }
     }
 }
 
@@ -550,14 +411,6 @@ fn resolve(fd: i32) -> Option<(Held, End)> {
     let conn = in_use(fd)?;
     let end = End::of(&conn)?;
     Some((conn, end))
-}
-
-/// By which number a call goes on with a connection whose own is [`GONE`], and its end, if it is still ours.
-#[cold]
-fn gone_on(conn: &Held, fd: i32) -> (i32, Option<End>) {
-    let number = kept::number(conn, conn.index(), fd);
-    let phase = answer::refresh(conn, number);
-    (number, End::still_of(conn).filter(|_| matches!(phase, Phase::Smc | Phase::Intent)))
 }
 
 /// Those of `events` whose side is not among `counted`.

@@ -304,8 +304,8 @@ pub(super) const MENDS: &[Mend] = &[
         without: "a call whose number another thread closes is told EBADF, or what another socket says",
         edits: &[edit(
             "crates/socket/src/calls/close.rs",
-            "let is_by_number = end.is_some() && is_in_a_call_by(held, fd);",
-            "let is_by_number = end.is_some() && is_in_a_call_by(held, fd) && false;",
+            "let is_to_be_kept = end.is_some() && is_in_a_call_by(held, fd);",
+            "let is_to_be_kept = end.is_some() && is_in_a_call_by(held, fd) && false;",
         )],
         test: Test::Parity("kept.reader_hears_the_end"),
     },
