@@ -25,17 +25,21 @@ struct Entry<T> {
 /// Objects in a leaf, if they are not large; more there never are.
 pub const LEAF: usize = 64;
 
-/// Some objects: where they are, and which of them are made, a bit for each. Both are on one line, which all
-/// looks share.
-struct Leaf<T> {
-    entries: AtomicPtr<Entry<T>>,
-    made: AtomicU64,
+/// Which objects of a leaf are made, a bit for each: a line that all looks share, before them.
+#[repr(C, align(64))]
+struct Made(AtomicU64);
+
+/// Some objects.
+#[repr(C)]
+struct Leaf<T, const PER_LEAF: usize> {
+    made: Made,
+    entries: [Entry<T>; PER_LEAF],
 }
 
 /// A table of at most `LEAVES` times `PER_LEAF` objects. Its memory comes leaf by leaf, as objects are made,
 /// and is never given back: a leaf is a mapping that is zero at first.
 pub struct Slab<T: 'static, const LEAVES: usize, const PER_LEAF: usize = LEAF> {
-    leaves: [Leaf<T>; LEAVES],
+    leaves: [AtomicPtr<Leaf<T, PER_LEAF>>; LEAVES],
     made: AtomicU32,
     free: FreeList,
 }
@@ -46,7 +50,8 @@ unsafe impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Sync for
 
 impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Slab<T, LEAVES, PER_LEAF> {
     /// Bytes of a leaf.
-    const LEAF_LEN: usize = (PER_LEAF * size_of::<Entry<T>>() + align_of::<Entry<T>>()).next_multiple_of(8);
+    const LEAF_LEN: usize =
+        (size_of::<Leaf<T, PER_LEAF>>() + align_of::<Leaf<T, PER_LEAF>>()).next_multiple_of(8);
 
     /// A bit for each object of a leaf.
     const FITS: () = assert!(PER_LEAF <= u64::BITS as usize);
@@ -55,8 +60,7 @@ impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Slab<T, LEAVES,
     pub const fn new() -> Self {
         () = Self::FITS;
         Slab {
-            leaves: [const { Leaf { entries: AtomicPtr::new(core::ptr::null_mut()), made: AtomicU64::new(0) } };
-                LEAVES],
+            leaves: [const { AtomicPtr::new(core::ptr::null_mut()) }; LEAVES],
             made: AtomicU32::new(0),
             free: FreeList::new(),
         }
@@ -64,37 +68,40 @@ impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Slab<T, LEAVES,
 
     /// Makes sure that the leaf of number `index` is there; `None` if there is no such leaf or no memory.
     fn grow(&self, index: u32, memory: impl FnOnce(usize) -> Option<&'static [AtomicU64]>) -> Option<()> {
-        let leaf = &self.leaves.get(index as usize / PER_LEAF)?.entries;
+        let leaf = self.leaves.get(index as usize / PER_LEAF)?;
         if !leaf.load(Ordering::Acquire).is_null() {
             return Some(());
         }
         let memory = memory(Self::LEAF_LEN).filter(|memory| size_of_val(*memory) >= Self::LEAF_LEN)?;
         let start = memory.as_ptr().cast_mut().cast::<u8>();
-        let entries = start.wrapping_add(start.align_offset(align_of::<Entry<T>>())).cast::<Entry<T>>();
+        let here = start.wrapping_add(start.align_offset(align_of::<Leaf<T, PER_LEAF>>()));
         // (Of two threads that bring memory at once one's stays unused.)
-        let _ = leaf.compare_exchange(core::ptr::null_mut(), entries, Ordering::AcqRel, Ordering::Relaxed);
+        let _ =
+            leaf.compare_exchange(core::ptr::null_mut(), here.cast(), Ordering::AcqRel, Ordering::Relaxed);
         Some(())
     }
 
+    #[inline]
+    fn leaf(&self, index: u32) -> Option<(&'static Leaf<T, PER_LEAF>, usize)> {
+        let leaf = self.leaves.get(index as usize / PER_LEAF)?.load(Ordering::Acquire);
+        // SAFETY: null, or `grow` checked the length and aligned the start of memory that is never unmapped;
+        // zero bytes are a valid leaf, with nothing made.
+        Some((unsafe { leaf.as_ref() }?, index as usize % PER_LEAF))
+    }
+
     fn entry(&self, index: u32) -> Option<&'static Entry<T>> {
-        let entries = self.leaves.get(index as usize / PER_LEAF)?.entries.load(Ordering::Acquire);
-        if entries.is_null() {
-            return None;
-        }
-        // SAFETY: `grow` checked the length and aligned the start; zero bytes are a valid Entry (unmade).
-        Some(unsafe { &*entries.add(index as usize % PER_LEAF) })
+        self.leaf(index).map(|(leaf, at)| &leaf.entries[at])
     }
 
     /// The object with this number, if it was ever made.
     #[inline]
     pub fn get(&self, Index(index): Index) -> Option<&'static T> {
-        let (leaf, at) = (self.leaves.get(index as usize / PER_LEAF)?, index as usize % PER_LEAF);
-        if leaf.made.load(Ordering::Acquire) & 1 << at == 0 {
+        let (leaf, at) = self.leaf(index)?;
+        if leaf.made.0.load(Ordering::Acquire) & 1 << at == 0 {
             return None;
         }
-        // SAFETY: the bit is set, with release, after the value was written into a leaf that is there, and
-        // neither is ever taken back; `grow` checked the length.
-        Some(unsafe { (*(*leaf.entries.load(Ordering::Relaxed).add(at)).value.get()).assume_init_ref() })
+        // SAFETY: the bit is set, with release, after the value was written, and never taken back.
+        Some(unsafe { (*leaf.entries[at].value.get()).assume_init_ref() })
     }
 
     /// A free object, recycled or made by `make`, in memory that `memory` brings (zeroed, never unmapped, so
@@ -115,12 +122,11 @@ impl<T: Sync + Send, const LEAVES: usize, const PER_LEAF: usize> Slab<T, LEAVES,
                 break next;
             }
         };
-        let entry = self.entry(index)?;
+        let (leaf, at) = self.leaf(index)?;
         // SAFETY: moving `made` on gave this index to this thread alone, and nobody reads before its bit is
         // set.
-        unsafe { (*entry.value.get()).write(make()) };
-        let leaf = self.leaves.get(index as usize / PER_LEAF)?;
-        leaf.made.fetch_or(1 << (index as usize % PER_LEAF), Ordering::Release);
+        unsafe { (*leaf.entries[at].value.get()).write(make()) };
+        leaf.made.0.fetch_or(1 << at, Ordering::Release);
         self.get(Index(index)).map(|value| (Index(index), value))
     }
 

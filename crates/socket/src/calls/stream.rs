@@ -175,7 +175,11 @@ impl Receive<'_> {
         }
         loop {
             if self.goes_on_by_tcp() {
-                return self.go_on_by_tcp(&mut rest);
+                return if self.is_cut_by_tcp() {
+                    self.go_on_behind(&mut rest)
+                } else {
+                    self.go_on_by_tcp(&mut rest)
+                };
             }
             let moved = if self.flags & msg::PEEK != 0 {
                 self.got = 0;

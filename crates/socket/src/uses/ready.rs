@@ -281,8 +281,10 @@ fn left_unread(view: &SlotView, side: Side) -> bool {
 /// besides would be lost.)
 pub(crate) fn tell_of_unread(view: &SlotView, side: Side, fd: i32) {
     use os::poll::bits::{HUP, RDHUP};
+    // (The kernel says the same of an end that was shut for reading.)
+    let is_shut = view.header().sides[side as usize].closed.load(Shared::Acquire) & ClosedBy::READ != 0;
     let has_ended = || os::poll::peek(fd, RDHUP) & (RDHUP | HUP) == RDHUP;
-    if left_unread(view, side) && has_ended() && net::readable_bytes(fd) == 0 {
+    if !is_shut && left_unread(view, side) && has_ended() && net::readable_bytes(fd) == 0 {
         net::abort(fd);
     }
 }

@@ -222,6 +222,10 @@ pub(super) fn silence_told(told: Told, asleep: u32) {
     {
         doorbell::note_rung(&conn);
         conn.interest.bell.silence(end.words(), &end);
+        // (Who has come meanwhile may have been rung by what was just drained.)
+        if others_go_by_it(&conn, &end, registration, asleep) {
+            doorbell::rearm_drained(&conn, &end);
+        }
     }
 }
 

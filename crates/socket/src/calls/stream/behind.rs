@@ -206,6 +206,11 @@ impl Receive<'_> {
         (self.conn.phase() == Phase::Plain || self.end.is_read_by_libc()) && self.may_wait() && is_not_libcs()
     }
 
+    /// The same of one that has some bytes: they are its result, whatever TCP says next.
+    pub(super) fn is_cut_by_tcp(&self) -> bool {
+        self.got > 0 && self.flags & msg::PEEK == 0
+    }
+
     /// Reads from TCP, for as long as it may wait. (A peek is libc's once there is something to see.)
     #[cold]
     pub(super) fn go_on_by_tcp<'a>(
@@ -230,8 +235,8 @@ impl Receive<'_> {
                 Err(errno) if self.got == 0 => return Outcome::Fail(errno),
                 _ => break,
             }
-            if self.got >= self.target() {
-                break;
+            if self.is_cut_by_tcp() {
+                return self.go_on_behind(rest);
             }
         }
         Outcome::Done(self.got)
