@@ -173,6 +173,9 @@ pub(crate) fn leave_word(conn: &Conn, fd: i32, is_failure_told: bool) {
         false if (is_left || !is_home) && !conn.has(flag::RESET) => _ = ready::break_off(conn, &end, fd),
         false => {}
     }
+    if !is_others && !conn.has(flag::RESET_TOLD) {
+        ready::tell_of_unread(end.view, end.side, fd);
+    }
 }
 
 fn is_home(end: &End) -> bool {
