@@ -1,5 +1,6 @@
-//! The waits. Owns: the order of looks: rings first, the kernel when they have nothing to say or has not been
-//! asked for a while; that no thread sleeps before every member is armed.
+//! The waits. Owns: the order of looks: rings first, the kernel when they have nothing to say or it was not
+//! asked for a while, and before them beside a connection that others have; that no thread sleeps before
+//! every member is armed.
 
 use crate::conn::Conn;
 use crate::end::End;
